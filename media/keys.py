@@ -1,0 +1,98 @@
+"""Who publishes: a stream's key and the slot that it feeds."""
+
+import hmac
+import re
+import secrets
+import string
+import uuid
+
+import msgspec
+
+__all__ = [
+    "BACKUP_APPLICATION",
+    "PRIMARY_APPLICATION",
+    "PublicHash",
+    "Slot",
+    "StreamKey",
+    "new_hash",
+]
+
+PublicHash = str
+
+PRIMARY_APPLICATION = "live"
+BACKUP_APPLICATION = "live-backup-"
+
+_HASH_LENGTH = 12
+_ALPHABET = string.digits + string.ascii_letters
+_HASH = re.compile(r"[0-9A-Za-z]{12}")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def new_hash() -> PublicHash:
+    """Return a fresh public identifier: 12 characters, about 71 bits from the system's source."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_HASH_LENGTH))
+
+
+class StreamKey(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """What an encoder proves itself with: `<hash>_<uuid>`, or the bare `<uuid>`.
+
+    `hash` is public (empty when only the uuid was given), `secret` is the uuid in lower case. The
+    secret never shows in `repr`, a log or an error.
+    """
+
+    hash: PublicHash
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"StreamKey({self.hash or '?'}_...)"
+
+    __str__ = __repr__
+
+    @property
+    def text(self) -> str:
+        """The key as an encoder types it; for the owner's eyes only."""
+        return f"{self.hash}_{self.secret}" if self.hash else self.secret
+
+    def matches(self, secret: str) -> bool:
+        """Compare secrets in constant time."""
+        return hmac.compare_digest(self.secret.encode(), secret.lower().encode())
+
+    @classmethod
+    def parse(cls, text: str) -> "StreamKey | None":
+        """Return the key in `text`, or None where it has no key's form."""
+        head, underscore, tail = text.partition("_")
+        if not underscore:
+            head, tail = "", text
+        elif not _HASH.fullmatch(head):
+            return None
+        return cls(hash=head, secret=tail.lower()) if _UUID.fullmatch(tail) else None
+
+    @classmethod
+    def new(cls, hash_: PublicHash) -> "StreamKey":
+        """Return a key with a fresh secret for the stream that is known as `hash_`."""
+        return cls(hash=hash_, secret=str(uuid.uuid4()))
+
+
+class Slot(msgspec.Struct, frozen=True, order=True):
+    """An ingest address of a stream: 0 is the primary, n is `live-backup-n`."""
+
+    number: int
+
+    @property
+    def application(self) -> str:
+        """The RTMP application that leads to this slot."""
+        return PRIMARY_APPLICATION if self.number == 0 else f"{BACKUP_APPLICATION}{self.number}"
+
+    def __str__(self) -> str:
+        return "primary" if self.number == 0 else f"backup-{self.number}"
+
+    @classmethod
+    def of_application(cls, application: str) -> "Slot | None":
+        """Return the slot that an application names, or None for a foreign application."""
+        if application == PRIMARY_APPLICATION:
+            return cls(0)
+        number = application.removeprefix(BACKUP_APPLICATION)
+        # A canonical number only: "01" and "1" must not be two names of one slot.
+        if number == application or not re.fullmatch(r"[1-9][0-9]{0,5}", number):
+            return None
+        return cls(int(number))

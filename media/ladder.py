@@ -1,0 +1,113 @@
+"""The renditions that a source is offered in: which boxes, what sizes, what bit rates.
+
+A rung is a box (turned for portrait) into which the picture fits whole. The top rung is the
+source's own size under the label of the smallest box that holds it; nothing is ever scaled up.
+"""
+
+import msgspec
+
+__all__ = ["AUDIO_RENDITION", "BOXES", "Box", "Ladder", "Rendition", "box_of", "ladder_for"]
+
+# The name of the one sound rendition that every run has.
+AUDIO_RENDITION = "audio"
+
+
+class Box(msgspec.Struct, frozen=True):
+    """A resolution that operators choose from; `rate` is the ceiling of its encoder in bit/s.
+
+    `number` is the public id of the resolution; `standard` says whether a new stream has it active.
+    """
+
+    number: int
+    label: str
+    width: int
+    height: int
+    rate: int
+    standard: bool = False
+
+    def holds(self, width: int, height: int) -> bool:
+        """Say whether a picture fits into the box, turned where it is portrait."""
+        return max(width, height) <= self.width and min(width, height) <= self.height
+
+
+# Rates: the measured ladder (2.8, 1.4 and 0.8 Mbit/s for 720p, 480p and 360p), carried on upwards
+# and downwards at about the same bits a pixel.
+BOXES = (
+    Box(8, "144p", 256, 144, 200_000),
+    Box(7, "240p", 426, 240, 400_000),
+    Box(1, "360p", 640, 360, 800_000, standard=True),
+    Box(2, "480p", 854, 480, 1_400_000, standard=True),
+    Box(3, "720p", 1280, 720, 2_800_000, standard=True),
+    Box(4, "1080p", 1920, 1080, 5_000_000, standard=True),
+    Box(5, "1440p", 2560, 1440, 9_000_000),
+    Box(6, "2160p", 3840, 2160, 16_000_000),
+)
+_FIRST_ORDINARY = 2  # 240p and 144p exist only for sources below 360p
+
+
+class Rendition(msgspec.Struct, frozen=True, kw_only=True):
+    """One rung: `name` is its label, `rate` its encoder's ceiling in bit/s, sizes are even.
+
+    `source_size` says that the rung has the source's own size, so the source's packets can serve.
+    """
+
+    name: str
+    width: int
+    height: int
+    rate: int
+    source_size: bool = False
+
+
+class Ladder(msgspec.Struct, frozen=True):
+    """Renditions of one source, largest first; never empty."""
+
+    renditions: tuple[Rendition, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The labels, largest first."""
+        return tuple(rung.name for rung in self.renditions)
+
+
+def box_of(width: int, height: int) -> Box:
+    """Return the smallest box that holds a picture; the largest there is where none does."""
+    return next((box for box in BOXES if box.holds(width, height)), BOXES[-1])
+
+
+def _fit(box: Box, width: int, height: int) -> tuple[int, int]:
+    """Return the largest even size of the picture's shape that the box holds, never above it."""
+    across, down = (box.width, box.height) if width >= height else (box.height, box.width)
+    if width * down <= height * across:
+        across = round(width * down / height)
+    else:
+        down = round(height * across / width)
+    return max(2, min(across, width) // 2 * 2), max(2, min(down, height) // 2 * 2)
+
+
+def ladder_for(width: int, height: int, active: frozenset[str]) -> Ladder:
+    """Return the ladder of a picture of `width` x `height` pixels.
+
+    `active` holds the labels that the stream's owner chose. Where none of them is at or below the
+    source, the source's own box is the only rung: a stream always has a picture.
+    """
+    own = box_of(width, height)
+    place = BOXES.index(own)
+    lower = [box for box in BOXES[_FIRST_ORDINARY:place] if box.label in active]
+    rungs: list[Rendition] = []
+    if own.label in active or not lower:
+        even = (width // 2 * 2, height // 2 * 2)
+        fits = own.holds(width, height)
+        size = even if fits else _fit(own, width, height)
+        rungs.append(
+            Rendition(
+                name=own.label,
+                width=size[0],
+                height=size[1],
+                rate=own.rate,
+                source_size=fits and size == (width, height),
+            )
+        )
+    for box in reversed(lower):
+        across, down = _fit(box, width, height)
+        rungs.append(Rendition(name=box.label, width=across, height=down, rate=box.rate))
+    return Ladder(tuple(rungs))

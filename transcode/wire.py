@@ -1,0 +1,176 @@
+"""What an engine and its parent say to each other, and how it is framed.
+
+Sans-IO. A frame is a 4-byte big-endian length and a MessagePack map of one message; the engine
+reads `Order`s from its standard input and writes `Report`s to its standard output. The dialogue:
+
+    parent: Begin, Packet..., Finish       one epoch = one source with one set of tracks
+    engine: Prepared, InitSection..., (Part..., Segment)..., Finished
+    parent: Begin, ...                     the next epoch of the same run
+    parent: end of input                   the engine finishes what it has and exits with 0
+
+Epochs of a run share sequence numbers and the output clock; every epoch after a run's first begins
+with a discontinuity.
+"""
+
+import struct
+from types import UnionType
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from media.ladder import Ladder
+from media.segment import InitSection, Part, Segment
+from media.track import AudioTrack, VideoTrack
+
+__all__ = [
+    "MAX_FRAME",
+    "Begin",
+    "Finish",
+    "Finished",
+    "Order",
+    "Packet",
+    "Prepared",
+    "Progress",
+    "Report",
+    "Trouble",
+    "WireError",
+    "WireReader",
+    "pack",
+]
+
+MAX_FRAME: Final = (
+    64 << 20
+)  # a segment's part at 160 Mbit/s for 3 s; RTMP messages are below 16 MiB
+_LENGTH: Final = struct.Struct(">I")
+
+
+class WireError(Exception):
+    """The other side broke the framing: ours to mend, so the engine is ended."""
+
+
+class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
+    """A source starts (again): what it sends and what to make of it.
+
+    `epoch` counts the run's sources from 0. `ladder` is None where there is no picture (audio
+    only). `start` is where its first frame belongs on the output clock (ticks of 90 000 a second);
+    the engine never starts before the end of what it has made itself. `sequence` is the number of
+    the next segment and `inits` the numbers of the next init section by rendition (absent: 0): both
+    count from what the run has published and matter only in an engine's first epoch.
+    `reuse` allows the source's own packets as the top rung. `discontinuity` marks the first
+    segment. `cut` is the least length of a segment and `longest` the greatest, `part` the target of
+    a part, all in ticks of 90 000 a second.
+    """
+
+    epoch: int
+    video: VideoTrack | None
+    audio: AudioTrack | None
+    ladder: Ladder | None
+    start: int
+    sequence: int
+    inits: dict[str, int]
+    discontinuity: bool
+    reuse: bool = True
+    cut: int = 2 * 90_000
+    longest: int = 4 * 90_000
+    part: int = 45_000
+
+
+class Packet(msgspec.Struct, frozen=True, kw_only=True, tag="packet", gc=False):
+    """One access unit of the epoch's video or audio track; ticks are the track's."""
+
+    video: bool
+    dts: int
+    pts: int
+    key: bool
+    data: bytes
+
+
+class Finish(msgspec.Struct, frozen=True, kw_only=True, tag="finish"):
+    """The epoch's source has ended: make everything out of what was sent, close the segment."""
+
+
+Order = Begin | Packet | Finish
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
+    """The epoch's renditions are set; `reused` is the one made of the source's own packets."""
+
+    epoch: int
+    names: tuple[str, ...]
+    reused: str | None
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
+    """The epoch is out, whole; `end` is where its output ended (ticks of 90 000 a second)."""
+
+    epoch: int
+    end: int
+    frames_in: int
+    frames_out: dict[str, int]
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
+    """About once a second: the newest media taken in and given out, in source milliseconds."""
+
+    epoch: int
+    taken: int
+    made: int
+    frames: int
+    cpu_ms: int
+    memory_bytes: int
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True, tag="trouble"):
+    """Something an operator may ask about; the engine goes on unless it exits after it.
+
+    `what` is a fixed phrase (say "packet not decoded"), `detail` the library's words.
+    """
+
+    what: str
+    detail: str
+    count: int = 1
+
+
+M = TypeVar("M")
+Report = Prepared | InitSection | Part | Segment | Finished | Progress | Trouble
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def pack(message: Order | Report) -> bytes:
+    """Return a message with its length in front, ready to be written."""
+    body = _encoder.encode(message)
+    return _LENGTH.pack(len(body)) + body
+
+
+class WireReader(Generic[M]):
+    """Cuts a byte stream into messages of one direction: `WireReader(Order)` or `(Report)`."""
+
+    def __init__(self, kind: type[M] | UnionType) -> None:
+        self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(kind)  # pyright: ignore[reportArgumentType]  # a union is no type[M] to pyright, though msgspec takes it
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[M]:
+        """Take bytes in any portion and return the messages that are whole by now.
+
+        Raises:
+            WireError: a frame is longer than `MAX_FRAME` or is no message of this direction.
+        """
+        self._buffer += data
+        found: list[M] = []
+        place = 0
+        with memoryview(self._buffer) as view:
+            while place + _LENGTH.size <= len(view):
+                (length,) = _LENGTH.unpack_from(view, place)
+                if length > MAX_FRAME:
+                    raise WireError(f"a frame of {length} bytes")
+                end = place + _LENGTH.size + length
+                if end > len(view):
+                    break
+                try:
+                    found.append(self._decoder.decode(view[place + _LENGTH.size : end]))
+                except msgspec.MsgspecError as error:
+                    raise WireError(str(error)) from error
+                place = end
+        del self._buffer[:place]
+        return found
