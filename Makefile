@@ -1,0 +1,75 @@
+# The commands of this project. `make` alone lists them.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+PYTHON_ROOMS := media ingest transcode storage api headend tests bench
+ARGS ?=
+ROUNDS ?= 20
+
+.PHONY: help run demo install setup tools fmt lint types house test e2e bench fuzz prove web requirements clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: install ## serve: RTMP and RTMPS in, HLS and a watch page out (ARGS="--http 127.0.0.1:9000")
+	@exec $(BIN)/headend serve $(ARGS)
+
+demo: install ## serve, and publish a moving test picture to it
+	@exec $(BIN)/headend demo $(ARGS)
+
+# Both fill the same folder; each is instant when nothing changed.
+install: ## make .venv with what running needs, and nothing else
+	@scripts/environment.sh .venv requirements/runtime.txt --project
+
+setup: ## make .venv with the tools for development and tests
+	@scripts/environment.sh .venv requirements/dev.txt --project
+
+tools: ## get the foreign software that the tests talk to, through apt
+	@scripts/test-tools.sh
+
+fmt: setup ## format the code, apply what ruff can mend
+	$(BIN)/ruff format $(PYTHON_ROOMS)
+	$(BIN)/ruff check --fix $(PYTHON_ROOMS)
+
+lint: setup ## ruff: rules and format
+	$(BIN)/ruff check $(PYTHON_ROOMS)
+	$(BIN)/ruff format --check $(PYTHON_ROOMS)
+
+types: setup ## pyright, strict
+	$(BIN)/pyright
+
+house: setup ## who may import whom, and the other rules of the house
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/test_house.py
+
+test: setup tools lint types house ## everything a change must pass (under 10 minutes)
+	$(BIN)/pytest -m "not prove" --ignore=tests/test_house.py $(ARGS)
+
+e2e: setup tools ## only the whole service against foreign software
+	$(BIN)/pytest -m "e2e and not prove" $(ARGS)
+
+bench: setup tools ## only the peers that are measured or watched (pyrtmp)
+	$(BIN)/pytest -m "not prove" tests/bench $(ARGS)
+
+fuzz: setup ## only the property tests, round after round with new examples (ROUNDS=20)
+	@round=0; while [ $$round -lt $(ROUNDS) ]; do \
+		round=$$((round + 1)); echo "round $$round of $(ROUNDS)"; \
+		$(BIN)/pytest -q -m "hypothesis and not e2e" $(ARGS) || exit; \
+	done
+
+prove: setup tools lint types house ## the same checks at full count, soaks and benches: takes long
+	$(BIN)/pytest $(ARGS)
+
+web: setup ## build the player and pages from web/ into the served bundle
+	@scripts/web.sh
+
+requirements: ## compile requirements/ from pyproject.toml anew (needs uv; ARGS=--upgrade)
+	@scripts/pins.sh $(ARGS)
+
+clean: ## remove what was built or fetched, never ./data
+	rm -rf .venv bench/pyrtmp/.venv web/node_modules dist
+	rm -rf .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

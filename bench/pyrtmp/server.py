@@ -1,0 +1,101 @@
+"""pyrtmp as a peer: it serves RTMP on loopback and says, line by line, how far a publisher came.
+
+Runs in its own virtual environment (`requirements.txt` beside this file) and shares no code with
+Headend. Standard output carries JSON lines: first `listening` with the port, then for each
+connection `connect`, `publish`, `frame` (the first coded picture) and, when it is over, `closed`
+with what was counted. pyrtmp's own behaviour is left as it is; this only watches.
+See docs/decisions/0001-own-rtmp-core.md.
+
+Usage: server.py HOST
+"""
+
+import asyncio
+import json
+import logging
+import sys
+import time
+
+from pyrtmp.rtmp import RTMPProtocol, SimpleRTMPController
+
+__all__ = ["Watched", "main", "serve"]
+
+
+def say(event: str, **facts: object) -> None:
+    """Write one line, at once."""
+    print(json.dumps({"event": event, **facts}), flush=True)
+
+
+class LastError(logging.Handler):
+    """pyrtmp logs what ends a connection and goes on; this keeps the newest one."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self.text = repr(error) if error else record.getMessage()
+
+
+class Watched(SimpleRTMPController):
+    """pyrtmp's own controller, with a count of what it hands out."""
+
+    def __init__(self, errors: LastError) -> None:
+        self.errors = errors
+        self.frames = 0
+        self.audio = 0
+        self.started = time.process_time()
+
+    async def client_callback(self, reader, writer) -> None:
+        self.errors.text = ""
+        try:
+            await super().client_callback(reader, writer)
+        except Exception as error:
+            self.errors.text = repr(error)
+            raise
+        finally:
+            say(
+                "closed",
+                frames=self.frames,
+                audio=self.audio,
+                error=self.errors.text,
+                cpu_ms=round(1000 * (time.process_time() - self.started)),
+            )
+
+    async def on_nc_connect(self, session, message) -> None:
+        say("connect")
+        await super().on_nc_connect(session, message)
+
+    async def on_ns_publish(self, session, message) -> None:
+        say("publish")
+        await super().on_ns_publish(session, message)
+
+    async def on_video_message(self, session, message) -> None:  # noqa: ARG002 (pyrtmp calls it)
+        if self.frames == 0:
+            say("frame")
+        self.frames += 1
+
+    async def on_audio_message(self, session, message) -> None:  # noqa: ARG002 (pyrtmp calls it)
+        self.audio += 1
+
+
+async def serve(host: str) -> None:
+    """Serve on a free port of `host` until the process is ended."""
+    errors = LastError()
+    logging.getLogger("pyrtmp.rtmp").addHandler(errors)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: RTMPProtocol(controller=Watched(errors)), host=host, port=0
+    )
+    say("listening", port=server.sockets[0].getsockname()[1])
+    async with server:
+        await server.serve_forever()
+
+
+def main() -> None:
+    """Take the host from the command line."""
+    asyncio.run(serve(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

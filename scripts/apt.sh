@@ -1,0 +1,31 @@
+#!/bin/sh
+# Installs Debian packages where we may; else prints the one command that does it, and fails.
+#
+#   scripts/apt.sh "WHAT FOR" PACKAGE...
+#
+# May = root, or sudo that asks for no password. The package lists are refreshed first.
+set -eu
+
+why=$1
+shift
+command="apt-get install --yes --no-install-recommends $*"
+
+if ! command -v apt-get >/dev/null; then
+    echo "needed for $why: what Debian calls $*" >&2
+    exit 1
+fi
+if [ "$(id -u)" = 0 ]; then
+    rise=
+elif sudo -n true 2>/dev/null; then
+    rise="sudo -n"
+else
+    echo "needed for $why; run this once, then again what you ran:" >&2
+    echo "    sudo apt-get update && sudo $command" >&2
+    exit 1
+fi
+echo "installing for $why: $*"
+# $rise and $command are words on purpose.
+# shellcheck disable=SC2086
+$rise env DEBIAN_FRONTEND=noninteractive apt-get update --quiet=2
+# shellcheck disable=SC2086
+$rise env DEBIAN_FRONTEND=noninteractive $command --quiet=2 </dev/null >/dev/null

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Compiles requirements/ from pyproject.toml: every version exact, every file by its hash, for all
+# supported Pythons and platforms at once, and without the address of any package index.
+# Arguments go to uv, e.g. --upgrade, or --upgrade-package av.
+set -eu
+
+pin() { # output, then arguments for uv: the sources, and what the caller gave
+    output=$1
+    shift
+    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+        --no-emit-index-url --no-emit-find-links --no-header --annotation-style line \
+        --output-file "$output" "$@" >/dev/null
+}
+
+if ! uv --version >/dev/null 2>&1; then
+    echo "uv is needed to compile the requirements" >&2
+    exit 1
+fi
+pin requirements/runtime.txt pyproject.toml --group build "$@"
+pin requirements/dev.txt pyproject.toml --group dev "$@"
+pin bench/pyrtmp/requirements.txt bench/pyrtmp/requirements.in "$@"

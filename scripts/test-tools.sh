@@ -1,0 +1,31 @@
+#!/bin/sh
+# Sees to it that the foreign software the tests talk to is there: encoders, a browser, Redis,
+# systemd's unit checker. Only what is missing is installed; nothing is asked when all is there.
+set -eu
+
+missing=
+command_of() { # $1: command, $2: the Debian package that brings it
+    command -v "$1" >/dev/null || missing="$missing $2"
+}
+package() { # plug-ins have no command of their own
+    case "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" in
+        installed) ;;
+        *) missing="$missing $1" ;;
+    esac
+}
+
+command_of ffmpeg ffmpeg
+command_of gst-launch-1.0 gstreamer1.0-tools
+command_of chromium chromium
+command_of redis-server redis-server
+command_of systemd-analyze systemd
+command_of ps procps
+if command -v dpkg-query >/dev/null; then
+    for set in base good bad ugly; do
+        package "gstreamer1.0-plugins-$set" # rtmp2sink and rtmpsink: bad; x264enc: ugly
+    done
+    package gstreamer1.0-libav # AAC
+fi
+[ -n "$missing" ] || exit 0
+# shellcheck disable=SC2086 # a list of words
+exec "$(dirname "$0")/apt.sh" "the tests" $missing

@@ -1,0 +1,278 @@
+"""The rules of the house that no linter knows: sizes, mirrors, words, pins, pages.
+
+Who may import whom is import-linter's to say (`pyproject.toml`); form is ruff's.
+"""
+
+import ast
+import json
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT: Final = Path(__file__).parents[1]
+ROOMS: Final = ("media", "ingest", "transcode", "storage", "api", "headend")
+PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+LINES: Final = 400
+# Longer than that with a reason: {"room/module.py": "why it is one thing"}.
+LONGER: Final[dict[str, str]] = {}
+# Tests that stand for no one module: {"tests/room/test_x.py": "what they are about"}.
+OF_NO_MODULE: Final[dict[str, str]] = {
+    "tests/web/test_bundle.py": "the built files in api/static against a fresh build of web/",
+}
+
+# What was fetched or built is not ours to keep in order.
+FOREIGN: Final = {"node_modules", "__pycache__", "data", "dist", "static"}
+PLACES: Final = {".ci", ".gitignore"}  # what begins with a dot and is ours
+
+# Written so that this page does not find itself.
+WORDS_OF_A_WORKPLACE: Final = re.compile(
+    r"(?<![\w.])/wo[r]k/\w|(?<![\w.])/ro[o]t/|(?<![\w.])/ho[m]e/\w|(?<![\w.])/Us[e]rs/\w"
+    r"|/op[t]/pypi|/tmp/[b]rief|house-st[y]le\.md|no[t]es/\w+\.md"
+    r"|pypi\.or[g]|python[h]osted\.org|registry\.np[m]js|registry\.yarn[p]kg|(?:deb|ftp)\.de[b]ian"
+    r"|\bpart [1-9] o[f] [1-9]\b|\bissu[e] #?\d",
+    re.IGNORECASE,
+)
+
+
+def files() -> Iterator[Path]:
+    """What belongs to the project, without asking git: an archive of it has none."""
+    folders = [ROOT]
+    while folders:
+        for path in sorted(folders.pop().iterdir()):
+            if path.name in FOREIGN or (path.name.startswith(".") and path.name not in PLACES):
+                continue
+            if path.is_dir():
+                folders.append(path)
+            else:
+                yield path
+
+
+FILES: Final = list(files())
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def text(path: Path) -> str:
+    content = path.read_bytes()
+    return "" if b"\0" in content else content.decode()
+
+
+def declared() -> set[str]:
+    """The packages that the project names itself, over all its ways to name them."""
+    groups = [line for group in PROJECT["dependency-groups"].values() for line in group]
+    lines = [*PROJECT["project"]["dependencies"], *(each for each in groups if str(each) == each)]
+    lines += pins(ROOT / "bench" / "pyrtmp" / "requirements.in")
+    web = json.loads((ROOT / "web" / "package.json").read_text())
+    browser = {*web.get("dependencies", ()), *web.get("devDependencies", ())}
+    return {Requirement(line).name for line in lines} | browser
+
+
+def pins(path: Path) -> list[str]:
+    """The requirements a file lists, without comments, hashes and line ends."""
+    lines = path.read_text().replace("\\\n", " ").splitlines()
+    return [
+        re.sub(r"\s+--hash=\S+", "", line).strip()
+        for line in lines
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+
+
+def test_the_files_of_the_project_are_found() -> None:
+    assert {"Makefile", ".ci/run", "tests/test_house.py"} <= {name(path) for path in FILES}
+    assert not any(".venv" in path.parts for path in FILES)
+
+
+def test_a_file_of_source_has_at_most_400_lines() -> None:
+    source = {".py", ".ts", ".css", ".mjs", ".sh", ".html", ".md"}
+    long = {
+        name(path): count
+        for path in FILES
+        if path.suffix in source and (count := len(text(path).splitlines())) > LINES
+    }
+    assert {file: count for file, count in long.items() if file not in LONGER} == {}
+    assert set(LONGER) <= set(long), "no longer long: take it out of LONGER"
+
+
+def says_what_it_offers(tree: ast.Module) -> bool:
+    """Whether a module has `__all__`, or nothing that one could want from it."""
+    named = {target.id for node in tree.body if isinstance(node, ast.Assign)
+             for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
+    offers = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    return "__all__" in named or not offers
+
+
+def test_every_module_says_what_it_offers() -> None:
+    silent = [
+        name(path)
+        for path in FILES
+        if path.suffix == ".py"
+        and name(path).split("/")[0] in ROOMS
+        and "migrations" not in path.parts  # alembic calls them, nobody imports them
+        and not says_what_it_offers(ast.parse(text(path)))
+    ]
+    assert silent == []
+
+
+def mirrored(test: Path, root: Path = ROOT) -> bool:
+    """Whether a test lies where its subject lies, and begins with the subject's name.
+
+    The subject is a module, any other file, or the folder itself.
+    """
+    folder = root / test.parent.relative_to(root / "tests")
+    around = [*folder.glob("*"), *folder.glob("src/*")]
+    names = {path.name for path in around} | {path.stem for path in around}
+    subjects = {re.sub(r"\W", "_", each) for each in {*names, folder.name} if around}
+    title = test.stem.removeprefix("test_")
+    return any(title == subject or title.startswith(f"{subject}_") for subject in subjects)
+
+
+def test_tests_mirror_the_tree() -> None:
+    tests = [path for path in FILES if path.name.startswith("test_") and path.suffix == ".py"]
+    astray = {
+        name(path)
+        for path in tests
+        if path != Path(__file__) and not mirrored(path) and "e2e" not in path.parts
+    }
+    assert astray - set(OF_NO_MODULE) == set()
+    assert set(OF_NO_MODULE) <= astray, "mirrors a module now: take it out of OF_NO_MODULE"
+
+
+def test_a_test_that_strayed_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "ingest").mkdir()
+    (tmp_path / "ingest" / "live.py").touch()
+    assert mirrored(tmp_path / "tests" / "ingest" / "test_live_takeover.py", tmp_path)
+    assert not mirrored(tmp_path / "tests" / "ingest" / "test_livelihood.py", tmp_path)
+    assert not mirrored(tmp_path / "tests" / "media" / "test_live.py", tmp_path)
+
+
+def test_no_file_speaks_of_the_place_where_it_was_written() -> None:
+    found = [
+        f"{name(path)}:{number}: {match[0]}"
+        for path in FILES
+        for number, line in enumerate(text(path).splitlines(), 1)
+        if (match := WORDS_OF_A_WORKPLACE.search(line))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["see /ro" + "ot/.config", "https://py" + "pi.org/simple", "part 1 " + "of 5"],
+)
+def test_words_of_a_workplace_are_noticed(line: str) -> None:
+    assert WORDS_OF_A_WORKPLACE.search(line)
+
+
+REQUIREMENTS: Final = [*ROOT.glob("requirements/*.txt"), *ROOT.glob("bench/*/requirements.txt")]
+
+
+@pytest.mark.parametrize("path", REQUIREMENTS, ids=name)
+def test_requirements_are_exact_and_hashed_and_name_no_address(path: Path) -> None:
+    content = path.read_text()
+    assert "://" not in content
+    assert not re.search(r"^\s*-(?!-hash=)", content, re.MULTILINE), "an option of pip"
+    for block in re.split(r"\n(?=\S)", content):
+        assert re.match(r"[\w.-]+(\[[\w,-]+\])?==\S+", block), block.splitlines()[0]
+        assert "--hash=sha256:" in block, block.splitlines()[0]
+
+
+def versions(path: Path) -> dict[str, set[str]]:
+    """The pinned versions by package; more than one where they differ by platform."""
+    found: dict[str, set[str]] = {}
+    for line in pins(path):
+        wanted = Requirement(line)
+        pin = str(wanted.specifier).removeprefix("==")
+        found.setdefault(canonicalize_name(wanted.name), set()).add(pin)
+    return found
+
+
+def test_what_is_tested_is_what_runs() -> None:
+    runtime, dev = (versions(ROOT / "requirements" / file) for file in ("runtime.txt", "dev.txt"))
+    assert {package: dev.get(package) for package in runtime} == runtime
+
+
+@pytest.mark.parametrize(
+    ("file", "groups"),
+    [("runtime.txt", ["build"]), ("dev.txt", ["build", "dev"])],
+    ids=["runtime", "dev"],
+)
+def test_the_pins_satisfy_what_the_project_declares(file: str, groups: list[str]) -> None:
+    pinned = versions(ROOT / "requirements" / file)
+    lines = [*PROJECT["project"]["dependencies"]]
+    lines += [each for group in groups for each in PROJECT["dependency-groups"][group]]
+    for wanted in (Requirement(line) for line in lines if isinstance(line, str)):
+        found = pinned.get(canonicalize_name(wanted.name))
+        assert found, f"{wanted.name}: run `make requirements`"
+        assert all(wanted.specifier.contains(version) for version in found), wanted.name
+
+
+def test_the_lock_of_the_web_sources_names_no_registry() -> None:
+    lock = json.loads((ROOT / "web" / "package-lock.json").read_text())
+    packages = lock["packages"]
+    assert [path for path, each in packages.items() if "resolved" in each] == []
+    assert [path for path, each in packages.items() if path and "integrity" not in each] == []
+
+
+def test_every_dependency_has_its_line_and_every_line_its_dependency() -> None:
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    listed = re.findall(r"^\| ([\w.@/-]+) \|", page, re.MULTILINE)
+    assert sorted(each for each in listed if each != "package") == sorted(declared())
+
+
+def test_the_changelog_knows_the_version() -> None:
+    version = re.escape(PROJECT["project"]["version"])
+    assert re.search(rf"^## {version}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-") for each in headings}
+
+
+def dead_links(page: Path) -> list[str]:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    dead: list[str] = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = page.parent / file if file else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(f"{page.name}: {link}")
+    return dead
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    assert [link for path in FILES if path.suffix == ".md" for link in dead_links(path)] == []
+
+
+def test_a_dead_link_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A title\n[a](#a-title) [b](https://example.org) [c](#none) [d](gone.md)\n")
+    assert dead_links(page) == ["page.md: #none", "page.md: gone.md"]
+
+
+def test_make_alone_lists_every_command() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)
+    assert phony is not None
+    listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    commands = [line.split()[1] for line in listed.splitlines()]
+    assert sorted(commands) == sorted(set(phony[1].split()))
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("scripts/*.sh"), ROOT / ".ci" / "run"], ids=name)
+def test_scripts_can_be_run(path: Path) -> None:
+    assert path.stat().st_mode & 0o111 == 0o111
+    shell = "bash" if "bash" in path.read_text().splitlines()[0] else "sh"
+    subprocess.run([shell, "-n", path], check=True)
