@@ -78,10 +78,15 @@ def _fit(box: Box, width: int, height: int) -> tuple[int, int]:
     """Return the largest even size of the picture's shape that the box holds, never above it."""
     across, down = (box.width, box.height) if width >= height else (box.height, box.width)
     if width * down <= height * across:
-        across = round(width * down / height)
+        wide, high = _even(width * down, height, across), down
     else:
-        down = round(height * across / width)
-    return max(2, min(across, width) // 2 * 2), max(2, min(down, height) // 2 * 2)
+        wide, high = across, _even(height * across, width, down)
+    return min(wide, max(2, width // 2 * 2)), min(high, max(2, height // 2 * 2))
+
+
+def _even(dividend: int, divisor: int, most: int) -> int:
+    """Return the even number nearest to a quotient, from 2 to `most`."""
+    return max(2, min(most, (dividend + divisor) // (2 * divisor) * 2))
 
 
 def ladder_for(width: int, height: int, active: frozenset[str]) -> Ladder:
@@ -109,5 +114,7 @@ def ladder_for(width: int, height: int, active: frozenset[str]) -> Ladder:
         )
     for box in reversed(lower):
         across, down = _fit(box, width, height)
-        rungs.append(Rendition(name=box.label, width=across, height=down, rate=box.rate))
+        # A source a line above a box would be offered twice in one size.
+        if not rungs or (across, down) != (rungs[-1].width, rungs[-1].height):
+            rungs.append(Rendition(name=box.label, width=across, height=down, rate=box.rate))
     return Ladder(tuple(rungs))

@@ -1,0 +1,55 @@
+"""Reads numbers out of a bit string, most significant bit first.
+
+Sources: ISO/IEC 14496-10, 7.2 and 9.1 (Exp-Golomb codes).
+"""
+
+__all__ = ["BitReader"]
+
+
+class BitReader:
+    """A place in a bit string; reading past its end raises the error class that it was given."""
+
+    def __init__(self, data: bytes, error: type[ValueError], start: int = 0) -> None:
+        self._data = data
+        self._error = error
+        self._place = start
+        self._end = len(data) * 8
+
+    @property
+    def left(self) -> int:
+        """How many bits are left."""
+        return self._end - self._place
+
+    def u(self, count: int) -> int:
+        """Read an unsigned number of `count` bits."""
+        start, end = self._place, self._place + count
+        if end > self._end:
+            raise self._error("cut off in the middle of a value")
+        self._place = end
+        window = int.from_bytes(self._data[start >> 3 : (end + 7) >> 3], "big")
+        return window >> (-end & 7) & ((1 << count) - 1)
+
+    def flag(self) -> bool:
+        """Read one bit."""
+        return self.u(1) == 1
+
+    def ue(self, most: int) -> int:
+        """Read an Exp-Golomb number of at most `most`."""
+        zeros = 0
+        while not self.u(1):
+            zeros += 1
+            if zeros > 32:
+                raise self._error("an Exp-Golomb number of more than 32 bits")
+        value = (1 << zeros) - 1 + self.u(zeros)
+        if value > most:
+            raise self._error(f"{value} where at most {most} is allowed")
+        return value
+
+    def se(self, most: int = 1 << 31) -> int:
+        """Read a signed Exp-Golomb number whose distance from 0 is at most `most`."""
+        value = self.ue(2 * most)
+        return (value + 1) >> 1 if value & 1 else -(value >> 1)
+
+    def align(self) -> None:
+        """Go on to the next whole byte."""
+        self._place = (self._place + 7) & ~7

@@ -1,0 +1,25 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from media.ticks import AUDIO_SCALE, MILLISECONDS, VIDEO_SCALE, rescale
+
+
+@pytest.mark.parametrize(
+    ("ticks", "old", "new", "expected"),
+    [
+        pytest.param(33, MILLISECONDS, VIDEO_SCALE, 2970, id="a millisecond is 90 ticks"),
+        pytest.param(1, VIDEO_SCALE, MILLISECONDS, 0, id="down to nothing"),
+        pytest.param(45, VIDEO_SCALE, MILLISECONDS, 1, id="halves go up"),
+        pytest.param(-45, VIDEO_SCALE, MILLISECONDS, 0, id="negative halves go up too"),
+        pytest.param(1024, AUDIO_SCALE, VIDEO_SCALE, 1920, id="an AAC frame"),
+    ],
+)
+def test_rescale(ticks: int, old: int, new: int, expected: int) -> None:
+    assert rescale(ticks, old, new) == expected
+
+
+@given(st.integers(-(1 << 60), 1 << 60))
+def test_milliseconds_survive_the_way_there_and_back(ticks: int) -> None:
+    there = rescale(ticks, MILLISECONDS, VIDEO_SCALE)
+    assert rescale(there, VIDEO_SCALE, MILLISECONDS) == ticks
