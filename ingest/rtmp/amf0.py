@@ -1,0 +1,259 @@
+"""AMF0 values: what commands and metadata are written in.
+
+Decoding gives plain Python values: number -> float, string, long string and XML -> str, object,
+typed object and ECMA array -> dict, strict array -> list, date -> `Date`; undefined and unsupported
+-> None. A reference gives the (finished) object again. Not AMF3: its marker is an error.
+Any bytes give values or `AmfError` within the bounds of `limits`; nothing recurses deeper than
+`amf_depth`, and what references unfold counts against `amf_nodes`.
+Source: Action Message Format AMF 0 (Adobe, 2007), section 2.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from ingest.rtmp.errors import AmfError
+from ingest.rtmp.limits import Limits
+
+__all__ = ["Amf", "Date", "EcmaArray", "decode", "decode_first", "encode"]
+
+
+class Date(msgspec.Struct, frozen=True):
+    """A moment, `milliseconds` since the Unix epoch as the peer's clock had it."""
+
+    milliseconds: float
+
+
+# Decoding makes no EcmaArray; it is there to be encoded.
+Amf: TypeAlias = "bool | float | str | Date | dict[str, Amf] | list[Amf] | None"
+
+
+class EcmaArray(dict[str, Amf]):
+    """A dict that is encoded as an ECMA array."""
+
+
+_DOUBLE: Final = struct.Struct(">d")
+_U16: Final = struct.Struct(">H")
+_U32: Final = struct.Struct(">I")
+
+_NUMBER, _BOOLEAN, _STRING, _OBJECT, _NULL = 0x00, 0x01, 0x02, 0x03, 0x05
+_UNDEFINED, _REFERENCE, _ECMA_ARRAY, _OBJECT_END = 0x06, 0x07, 0x08, 0x09
+_STRICT_ARRAY, _DATE, _LONG_STRING, _UNSUPPORTED = 0x0A, 0x0B, 0x0C, 0x0D
+_XML, _TYPED_OBJECT, _AVMPLUS = 0x0F, 0x10, 0x11
+
+
+def decode(data: bytes, limits: Limits) -> list[Amf]:
+    """Return all the values in `data`.
+
+    Raises:
+        AmfError: a value is broken, cut off, of AMF3, or too deep or large.
+    """
+    reader = _Reader(data, limits)
+    values: list[Amf] = []
+    while not reader.done:
+        values.append(reader.value())
+    return values
+
+
+def decode_first(data: bytes, limits: Limits) -> Amf:
+    """Return the first value in `data`, reading no further.
+
+    Raises:
+        AmfError: as `decode`; also where `data` is empty.
+    """
+    return _Reader(data, limits).value()
+
+
+class _Finished(msgspec.Struct, frozen=True):
+    value: Amf
+    nodes: int
+
+
+class _Reader:
+    def __init__(self, data: bytes, limits: Limits) -> None:
+        self._data = data
+        self._at = 0
+        self._limits = limits
+        self._nodes = 0
+        self._depth = 0
+        # Objects in order of appearance, with the nodes they unfold to; None: not finished yet.
+        self._objects: list[_Finished | None] = []
+
+    @property
+    def done(self) -> bool:
+        return self._at >= len(self._data)
+
+    def value(self) -> Amf:
+        self._count(1)
+        marker = self._take(1)[0]
+        read = _READERS.get(marker)
+        if read is None:
+            what = "AMF3 is not spoken here" if marker == _AVMPLUS else f"marker {marker:#04x}"
+            raise self._error(what)
+        return read(self)
+
+    def _error(self, what: str) -> AmfError:
+        return AmfError(self._at, what)
+
+    def _count(self, nodes: int) -> None:
+        self._nodes += nodes
+        if self._nodes > self._limits.amf_nodes:
+            raise self._error(f"more than {self._limits.amf_nodes} values")
+
+    def _take(self, size: int) -> bytes:
+        end = self._at + size
+        if end > len(self._data):
+            raise self._error("cut off")
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def _text(self, size: int) -> str:
+        if size > self._limits.amf_string_bytes:
+            raise self._error(f"a string of {size} bytes")
+        # Encoders on old systems write titles in their own code page.
+        return self._take(size).decode("utf-8", "replace")
+
+    def number(self) -> float:
+        (number,) = _DOUBLE.unpack(self._take(8))
+        return number
+
+    def boolean(self) -> bool:
+        return self._take(1) != b"\0"
+
+    def string(self) -> str:
+        return self._text(int.from_bytes(self._take(2), "big"))
+
+    def long_string(self) -> str:
+        return self._text(int.from_bytes(self._take(4), "big"))
+
+    def date(self) -> Date:
+        when = self.number()
+        self._take(2)  # a time zone that "should not be filled" (2.13)
+        return Date(when)
+
+    def nothing(self) -> None:
+        return None
+
+    def object(self) -> dict[str, Amf]:
+        place = self._open()
+        found: dict[str, Amf] = {}
+        before = self._nodes
+        while True:
+            key = self.string()
+            if not key and self._data[self._at : self._at + 1] == b"\x09":
+                self._at += 1
+                break
+            found[key] = self.value()
+        self._close(place, found, before)
+        return found
+
+    def typed_object(self) -> dict[str, Amf]:
+        self.string()  # its class, which means nothing here
+        return self.object()
+
+    def ecma_array(self) -> dict[str, Amf]:
+        # Counts are wrong in the field (0, or one too many): the end marker decides, and
+        # where an encoder leaves that out, the end of the message.
+        self._take(4)
+        place = self._open()
+        found: dict[str, Amf] = {}
+        before = self._nodes
+        while not self.done:
+            key = self.string()
+            if not key and self._data[self._at : self._at + 1] == b"\x09":
+                self._at += 1
+                break
+            found[key] = self.value()
+        self._close(place, found, before)
+        return found
+
+    def strict_array(self) -> list[Amf]:
+        count = int.from_bytes(self._take(4), "big")
+        place = self._open()
+        before = self._nodes
+        # The count is a claim: values are read one by one and end with the bytes or the bound.
+        found: list[Amf] = []
+        while len(found) < count:
+            found.append(self.value())
+        self._close(place, found, before)
+        return found
+
+    def reference(self) -> Amf:
+        index = int.from_bytes(self._take(2), "big")
+        target = self._objects[index] if index < len(self._objects) else None
+        if target is None:
+            raise self._error("a reference to nothing, or to what encloses it")
+        self._count(target.nodes)
+        return target.value
+
+    def _open(self) -> int:
+        self._depth += 1
+        if self._depth > self._limits.amf_depth:
+            raise self._error(f"nested more than {self._limits.amf_depth} deep")
+        self._objects.append(None)
+        return len(self._objects) - 1
+
+    def _close(self, place: int, value: Amf, before: int) -> None:
+        self._depth -= 1
+        self._objects[place] = _Finished(value, self._nodes - before)
+
+
+_READERS: Final[dict[int, Callable[[_Reader], Amf]]] = {
+    _NUMBER: _Reader.number,
+    _BOOLEAN: _Reader.boolean,
+    _STRING: _Reader.string,
+    _OBJECT: _Reader.object,
+    _NULL: _Reader.nothing,
+    _UNDEFINED: _Reader.nothing,
+    _REFERENCE: _Reader.reference,
+    _ECMA_ARRAY: _Reader.ecma_array,
+    _STRICT_ARRAY: _Reader.strict_array,
+    _DATE: _Reader.date,
+    _LONG_STRING: _Reader.long_string,
+    _UNSUPPORTED: _Reader.nothing,
+    _XML: _Reader.long_string,
+    _TYPED_OBJECT: _Reader.typed_object,
+}
+
+
+def encode(*values: Amf) -> bytes:
+    """Return values one behind the other. They are ours: depth and size are not bounded."""
+    return b"".join(map(_encoded, values))
+
+
+def _encoded(value: Amf) -> bytes:
+    match value:
+        case None:
+            coded = bytes((_NULL,))
+        case bool():
+            coded = bytes((_BOOLEAN, value))
+        case int() | float():
+            coded = bytes((_NUMBER,)) + _DOUBLE.pack(value)
+        case str():
+            coded = _string(value.encode())
+        case Date():
+            coded = bytes((_DATE,)) + _DOUBLE.pack(value.milliseconds) + b"\0\0"
+        case EcmaArray():
+            coded = bytes((_ECMA_ARRAY,)) + _U32.pack(len(value)) + _pairs(value)
+        case dict():
+            coded = bytes((_OBJECT,)) + _pairs(value)
+        case list():
+            coded = bytes((_STRICT_ARRAY,)) + _U32.pack(len(value)) + encode(*value)
+    return coded
+
+
+def _string(text: bytes) -> bytes:
+    if len(text) > 0xFFFF:
+        return bytes((_LONG_STRING,)) + _U32.pack(len(text)) + text
+    return bytes((_STRING,)) + _U16.pack(len(text)) + text
+
+
+def _pairs(values: Mapping[str, Amf]) -> bytes:
+    pairs: list[bytes] = []
+    for key, value in values.items():
+        name = key.encode()
+        pairs.append(_U16.pack(len(name)) + name + _encoded(value))
+    return b"".join(pairs) + b"\0\0\x09"

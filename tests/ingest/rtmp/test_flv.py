@@ -1,0 +1,245 @@
+"""FLV bodies (Adobe FLV 10.1, E.4): H.264 and AAC become tracks and packets."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.rtmp.errors import MalformedMedia, MessageError, RtmpError, UnsupportedMedia
+from ingest.rtmp.events import ClockJumped, Event, PacketIn, TrackFound
+from ingest.rtmp.flv import FlvReader, tags
+from media.packet import MediaPacket
+from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+from tests.ingest.rtmp.peer import (
+    AAC_CONFIG,
+    AVC_CONFIG,
+    audio_body,
+    audio_config,
+    video_body,
+    video_config,
+)
+
+VIDEO_TRACK = VideoTrack(codec=VideoCodec.AVC, config=AVC_CONFIG, width=160, height=90)
+AUDIO_TRACK = AudioTrack(codec=AudioCodec.AAC, config=AAC_CONFIG, rate=44_100, channels=1)
+
+
+class Tags:
+    """A reader that is fed bodies and keeps what it found."""
+
+    def __init__(self) -> None:
+        self.reader = FlvReader()
+        self.found: list[Event] = []
+
+    def video(self, body: bytes, stamp: int = 0) -> bool:
+        return self.reader.video(stamp, memoryview(body), self.found)
+
+    def audio(self, body: bytes, stamp: int = 0) -> bool:
+        return self.reader.audio(stamp, memoryview(body), self.found)
+
+
+def test_configurations_become_tracks() -> None:
+    tags_ = Tags()
+    assert tags_.video(video_config())
+    assert tags_.audio(audio_config())
+    assert tags_.found == [TrackFound(VIDEO_TRACK), TrackFound(AUDIO_TRACK)]
+
+
+def test_identical_configurations_are_silent() -> None:
+    tags_ = Tags()
+    for _ in range(3):
+        assert tags_.video(video_config())
+        assert tags_.audio(audio_config())
+    assert len(tags_.found) == 2
+
+
+def test_a_different_configuration_is_told_and_its_packets_are_of_it() -> None:
+    tags_ = Tags()
+    tags_.audio(audio_config())
+    stereo = bytes.fromhex("1210")
+    tags_.audio(audio_config(stereo))
+    tags_.audio(audio_body(b"x"))
+    assert isinstance(tags_.found[1], TrackFound)
+    packet = tags_.found[2]
+    assert isinstance(packet, PacketIn)
+    assert packet.packet.track == tags_.found[1].track
+    assert isinstance(packet.packet.track, AudioTrack)
+    assert packet.packet.track.channels == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "offset", "key", "pts"),
+    [
+        pytest.param(0x17, 0, True, 1000, id="keyframe"),
+        pytest.param(0x27, 0, False, 1000, id="inter frame"),
+        pytest.param(0x37, 0, False, 1000, id="disposable frame"),
+        pytest.param(0x47, 0, True, 1000, id="generated keyframe"),
+        pytest.param(0x27, 67, False, 1067, id="shown later"),
+        pytest.param(0x27, -40, False, 960, id="a negative composition time"),
+        pytest.param(0x27, -0x80_0000, False, 1000 - 0x80_0000, id="the least there is"),
+        pytest.param(0x27, 0x7F_FFFF, False, 1000 + 0x7F_FFFF, id="the greatest there is"),
+    ],
+)
+def test_a_picture_becomes_a_packet(first: int, offset: int, key: bool, pts: int) -> None:
+    tags_ = Tags()
+    tags_.video(video_config())
+    body = bytes((first,)) + video_body(b"\0\0\0\1A", offset=offset)[1:]
+    assert tags_.video(body, 1000)
+    packet = MediaPacket(track=VIDEO_TRACK, dts=1000, pts=pts, key=key, data=b"\0\0\0\1A")
+    assert tags_.found[1:] == [PacketIn(packet)]
+
+
+def test_sound_becomes_a_packet() -> None:
+    tags_ = Tags()
+    tags_.audio(audio_config())
+    assert tags_.audio(audio_body(b"\x21\x10"), 23)
+    packet = MediaPacket(track=AUDIO_TRACK, dts=23, pts=23, key=True, data=b"\x21\x10")
+    assert tags_.found[1:] == [PacketIn(packet)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="zero length"),
+        pytest.param(b"\x17", id="one byte"),
+        pytest.param(b"\x17\x01\0\0\0", id="no data"),
+        pytest.param(b"\x17\x02\0\0\0", id="end of sequence"),
+        pytest.param(b"\x57\x00", id="command frame"),
+        pytest.param(b"\x96hvc1\x00", id="a further track of Enhanced RTMP"),
+    ],
+)
+def test_video_that_says_nothing_is_passed_over(body: bytes) -> None:
+    tags_ = Tags()
+    tags_.video(video_config())
+    assert not tags_.video(body)
+    assert len(tags_.found) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="zero length"),
+        pytest.param(b"\xaf", id="one byte"),
+        pytest.param(b"\xaf\x01", id="no data"),
+        pytest.param(b"\xaf\x00", id="an empty configuration"),
+        pytest.param(b"\x95\x01mp4a\x01", id="OBS's second sound track"),
+    ],
+)
+def test_sound_that_says_nothing_is_passed_over(body: bytes) -> None:
+    tags_ = Tags()
+    tags_.audio(audio_config())
+    assert not tags_.audio(body)
+    assert len(tags_.found) == 1
+
+
+def test_packets_before_their_configuration_are_passed_over() -> None:
+    tags_ = Tags()
+    assert not tags_.video(video_body(b"x", key=True))
+    assert not tags_.audio(audio_body(b"x"))
+    assert tags_.found == []
+
+
+@pytest.mark.parametrize(
+    ("body", "codec"),
+    [
+        pytest.param(b"\x90hvc1", "HEVC", id="Enhanced RTMP HEVC"),
+        pytest.param(b"\x91av01", "AV1", id="Enhanced RTMP AV1"),
+        pytest.param(b"\x90vp09", "VP9", id="Enhanced RTMP VP9"),
+        pytest.param(b"\x90\nkey", "FourCC 0a6b6579", id="a FourCC that nobody knows"),
+        pytest.param(b"\x1c\x00", "HEVC", id="HEVC by its unofficial number"),
+        pytest.param(b"\x12", "Sorenson H.263", id="Flash's first"),
+        pytest.param(b"\x1f", "codec 15", id="a number that nobody knows"),
+    ],
+)
+def test_another_video_codec_is_named(body: bytes, codec: str) -> None:
+    with pytest.raises(UnsupportedMedia, match="to H") as caught:
+        Tags().video(body)
+    assert (caught.value.kind, caught.value.codec) == ("video", codec)
+    assert caught.value.code == "NetStream.Publish.Rejected"
+
+
+@pytest.mark.parametrize(
+    ("body", "codec"),
+    [
+        pytest.param(b"\x90Opus", "Opus", id="Enhanced RTMP Opus"),
+        pytest.param(b"\x2f", "MP3", id="MP3"),
+        pytest.param(b"\xb6", "Speex", id="Speex"),
+        pytest.param(b"\xff", "format 15", id="a number that nobody knows"),
+    ],
+)
+def test_another_audio_codec_is_named(body: bytes, codec: str) -> None:
+    with pytest.raises(UnsupportedMedia, match="AAC") as caught:
+        Tags().audio(body)
+    assert (caught.value.kind, caught.value.codec) == ("audio", codec)
+
+
+@pytest.mark.parametrize("config", [b"\x01", b"\x02" * 40, AVC_CONFIG[:20], bytes(70_000)])
+def test_a_broken_avc_configuration_is_an_error(config: bytes) -> None:
+    with pytest.raises(MalformedMedia, match="video"):
+        Tags().video(video_config(config))
+
+
+@pytest.mark.parametrize("config", [b"\x12", bytes(70_000)])
+def test_a_broken_aac_configuration_is_an_error(config: bytes) -> None:
+    with pytest.raises(MalformedMedia, match="audio"):
+        Tags().audio(audio_config(config))
+
+
+def test_a_jump_is_told_before_its_packet() -> None:
+    tags_ = Tags()
+    tags_.audio(audio_config())
+    tags_.audio(audio_body(b"a"), 100_000)
+    tags_.audio(audio_body(b"b"), 40)
+    assert tags_.found[2] == ClockJumped(epoch=1, newest=100_000, start=40)
+    assert isinstance(tags_.found[3], PacketIn)
+    assert tags_.found[3].packet.dts == 40
+
+
+def tag(kind: int, stamp: int, body: bytes) -> bytes:
+    low = (stamp & 0xFFFFFF).to_bytes(3, "big") + bytes((stamp >> 24,))
+    length = len(body).to_bytes(3, "big")
+    return bytes((kind,)) + length + low + bytes(3) + body + (11 + len(body)).to_bytes(4, "big")
+
+
+def test_an_aggregate_is_split_and_its_times_rebased() -> None:
+    body = tag(8, 0x01000000, b"aa") + tag(9, 0x01000010, b"bbb") + tag(8, 0x01000017, b"")
+    split = [(kind, stamp, bytes(data)) for kind, stamp, data in tags(5000, memoryview(body))]
+    assert split == [(8, 5000, b"aa"), (9, 5016, b"bbb"), (8, 5023, b"")]
+
+
+@pytest.mark.parametrize("size", [1, 10, 12])
+def test_an_aggregate_cut_off_is_an_error(size: int) -> None:
+    with pytest.raises(MessageError):
+        list(tags(0, memoryview(tag(8, 0, b"aa")[:size])))
+
+
+def test_an_aggregate_may_leave_its_last_length_out() -> None:
+    assert len(list(tags(0, memoryview(tag(8, 0, b"aa")[:-4])))) == 1
+
+
+BODIES = st.binary(max_size=60) | st.builds(
+    bytes.__add__, st.sampled_from([b"\x17\0\0\0\0\x01", b"\xaf\0", b"\x17\1", b"\xaf\1", b"\x90"]),
+    st.binary(max_size=60),
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 2**32 - 1), BODIES), max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_any_bodies_give_events_or_an_error(bodies: list[tuple[bool, int, bytes]]) -> None:
+    tags_ = Tags()
+    tags_.video(video_config())
+    try:
+        for is_video, stamp, body in bodies:
+            (tags_.video if is_video else tags_.audio)(body, stamp)
+    except RtmpError:
+        pass
+    sizes = sum(len(e.packet.data) for e in tags_.found if isinstance(e, PacketIn))
+    assert sizes <= sum(len(body) for _, _, body in bodies)
+
+
+@given(st.binary(max_size=100))
+@settings(max_examples=100, deadline=None)
+def test_any_aggregate_is_split_or_an_error(body: bytes) -> None:
+    try:
+        parts = list(tags(0, memoryview(body)))
+    except MessageError:
+        return
+    assert sum(11 + len(data) for _, _, data in parts) <= len(body)

@@ -1,0 +1,90 @@
+"""Commands and metadata as values (RTMP 1.0, 7.1 and 7.2)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.rtmp import amf0
+from ingest.rtmp.amf0 import Amf, EcmaArray
+from ingest.rtmp.errors import RtmpError
+from ingest.rtmp.limits import Limits
+from ingest.rtmp.messages import Command, MessageType, metadata, parse_command
+
+LIMITS = Limits()
+COMMAND, COMMAND_AMF3 = MessageType.COMMAND, MessageType.COMMAND_AMF3
+DATA, DATA_AMF3 = MessageType.DATA, MessageType.DATA_AMF3
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "transaction", "argument"),
+    [
+        pytest.param(["publish", 5.0, None, "key", "live"], "publish", 5.0, "key", id="publish"),
+        pytest.param(["publish", 0.0, None, "key"], "publish", 0.0, "key", id="transaction 0"),
+        pytest.param(["publish", None, None, "key"], "publish", 0.0, "key", id="no transaction"),
+        pytest.param(["createStream", 2.0], "createStream", 2.0, None, id="no object"),
+        pytest.param(["_checkbw"], "_checkbw", 0.0, None, id="a name alone"),
+    ],
+)
+def test_a_command_is_read(values: list[Amf], name: str, transaction: float, argument: Amf) -> None:
+    said = parse_command(COMMAND, amf0.encode(*values), LIMITS)
+    assert (said.name, said.transaction, said.argument) == (name, transaction, argument)
+
+
+def test_an_amf3_command_is_amf0_behind_a_zero() -> None:
+    body = b"\0" + amf0.encode("connect", 1.0, {"app": "live"})
+    said = parse_command(COMMAND_AMF3, body, LIMITS)
+    assert (said.name, said.object) == ("connect", {"app": "live"})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(amf0.encode(1.0), id="no name"),
+        pytest.param(amf0.encode("publish", "1"), id="a transaction that is text"),
+        pytest.param(amf0.encode("publish") + b"\0", id="cut off"),
+        pytest.param(b"\x11\x06", id="AMF3"),
+    ],
+)
+def test_what_is_no_command_is_an_error(body: bytes) -> None:
+    with pytest.raises(RtmpError):
+        parse_command(COMMAND, body, LIMITS)
+
+
+def test_a_command_hides_its_arguments_in_repr() -> None:
+    said = Command("publish", 5.0, [None, "secret-key"])
+    assert "secret" not in f"{said} {said!r}"
+
+
+FACTS: dict[str, Amf] = {"width": 1920.0, "encoder": "obs"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "found"),
+    [
+        pytest.param(DATA, amf0.encode("@setDataFrame", "onMetaData", FACTS), FACTS, id="set"),
+        pytest.param(DATA, amf0.encode("onMetaData", EcmaArray(FACTS)), FACTS, id="plain"),
+        pytest.param(DATA_AMF3, b"\0" + amf0.encode("onMetaData", FACTS), FACTS, id="type 15"),
+        pytest.param(DATA, amf0.encode("onTextData", FACTS), None, id="other data"),
+        pytest.param(DATA, amf0.encode("@setDataFrame", "onCuePoint", FACTS), None, id="cue"),
+        pytest.param(DATA, amf0.encode("onMetaData", 1.0), None, id="no object"),
+        pytest.param(DATA, amf0.encode("onMetaData")[:-2], None, id="cut off"),
+        pytest.param(DATA, amf0.encode("onMetaData") + b"\x11", None, id="AMF3 inside"),
+        pytest.param(DATA, b"", None, id="empty"),
+    ],
+)
+def test_metadata_are_read_or_passed_over(
+    kind: int, body: bytes, found: dict[str, Amf] | None
+) -> None:
+    assert metadata(kind, body, LIMITS) == found
+
+
+@given(st.binary(max_size=120))
+@settings(max_examples=150, deadline=None)
+def test_any_bytes_are_a_command_or_an_error(body: bytes) -> None:
+    try:
+        said = parse_command(COMMAND, body, LIMITS)
+    except RtmpError:
+        return
+    assert isinstance(said.name, str)
+    metadata(DATA, body, LIMITS)

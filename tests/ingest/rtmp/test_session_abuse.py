@@ -1,0 +1,224 @@
+"""What hostile peers send: each is closed within its bound of bytes, work and memory."""
+
+import struct
+import time
+import tracemalloc
+
+import pytest
+
+from ingest.rtmp import amf0
+from ingest.rtmp.errors import AmfError, HandshakeError, LimitExceeded, OutOfOrder, RtmpError
+from ingest.rtmp.limits import Limits
+from ingest.rtmp.messages import MessageType
+from ingest.rtmp.session import Session
+from tests.ingest.rtmp import peer as encoder
+from tests.ingest.rtmp.peer import HANDSHAKE, command, connect, feed, head, header, session, whole
+
+VIDEO, AUDIO = MessageType.VIDEO, MessageType.AUDIO
+READ = 65_536
+TINY = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 1))
+
+
+def pour(here: Session, data: bytes, rate: int, *, seconds: float) -> tuple[float, RtmpError]:
+    """Feed `data` again and again at `rate` bytes/s; return when and why it ended."""
+    now = 0.0
+    while now < seconds:
+        try:
+            here.receive(data, now)
+            here.tick(now)
+        except RtmpError as error:
+            return now, error
+        now += len(data) / rate
+    pytest.fail(f"nothing stopped it within {seconds} s")
+
+
+@pytest.mark.parametrize("greeting", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\x06"])
+def test_another_protocol_gets_no_answer(greeting: bytes) -> None:
+    here = session()
+    with pytest.raises(HandshakeError):
+        here.receive(greeting[:1], 0.0)
+    assert here.outgoing() == b""
+
+
+ONE = head(0, 6) + header(VIDEO, 8_000_000) + b"x"
+
+
+@pytest.mark.parametrize(
+    ("first", "data"),
+    [
+        # (A SoundFormat of AAC and nothing behind it is passed over.)
+        pytest.param(TINY + ONE, (head(3, 6) + b"x") * (READ // 2), id="of one message"),
+        pytest.param(
+            TINY + ONE + ONE.replace(b"\x06", b"\x07", 1),
+            (head(3, 6) + b"x" + head(3, 7) + b"x") * (READ // 4),
+            id="of two messages in turn",
+        ),
+        pytest.param(
+            TINY + ONE + ONE.replace(b"\x06", b"\x07", 1),
+            (head(3, 6) + b"x" + head(3, 6) + b"x" + head(3, 7) + b"x") * (READ // 6),
+            id="in twos and ones",
+        ),
+        pytest.param(b"", whole(4, AUDIO, b"") * (READ // 12), id="of empty messages"),
+        pytest.param(
+            TINY, (head(0, 4) + header(AUDIO, 1) + b"\xaf" + head(3, 4) + b"\xaf") * (READ // 15),
+            id="of one-byte messages",
+        ),
+    ],
+)  # fmt: skip
+def test_tiny_chunks_are_stopped_cheaply(first: bytes, data: bytes) -> None:
+    # Leave was given, so that nothing but the budget of chunks stops them.
+    here = encoder.publishing(Limits(media_bits_per_second=1_000_000_000))
+    here.receive(first, 0.0)
+    began = time.process_time()
+    at, error = pour(here, data, 10_000_000, seconds=5.0)
+    assert isinstance(error, LimitExceeded)
+    assert error.what == "chunks a second"
+    assert at <= 3.0
+    assert time.process_time() - began < 2.0
+
+
+def test_128_byte_chunks_of_a_good_stream_are_within_the_budget() -> None:
+    # librtmp at 40 Mbit/s.
+    here = encoder.publishing(Limits(media_bits_per_second=100_000_000))
+    feed(here, [encoder.video(encoder.video_config())])
+    picture = encoder.video_body(bytes(100_000))
+    for n in range(200):
+        here.receive(encoder.video(picture, n * 20), n * 0.02)
+    assert here.publishing
+
+
+def test_headers_of_huge_messages_are_stopped_at_once() -> None:
+    here = encoder.publishing()
+    with pytest.raises(LimitExceeded):
+        here.receive(head(0, 6) + header(VIDEO, 0xFF_FFFF), 0.0)
+
+
+def test_unfinished_messages_on_many_chunk_streams_stay_within_their_memory() -> None:
+    here = encoder.publishing(Limits(media_bits_per_second=1_000_000_000))
+    size = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", READ))
+    here.receive(size, 0.0)
+    data = bytes(READ)
+    tracemalloc.start()
+    sent = 0
+    with pytest.raises(LimitExceeded, match="unfinished"):
+        for turn in range(100):
+            for number in range(3, 63):
+                first = head(3, number) if turn else head(0, number) + header(VIDEO, 8 << 20)
+                here.receive(first + data, 0.0)
+                sent += READ
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sent <= (16 << 20) + READ
+    assert peak < 24 << 20
+
+
+def test_a_byte_of_an_unfinished_message_does_not_keep_a_read_alive() -> None:
+    # Each read brings one byte of one of 60 messages, beside a whole message that fills it.
+    here = encoder.publishing()
+    size = struct.pack(">I", READ)
+    large = encoder.message(2, MessageType.SET_CHUNK_SIZE, size, size=1)
+    filler = large + whole(63, AUDIO, encoder.audio_body(bytes(60_000)))
+    tracemalloc.start()
+    for turn in range(5):
+        for number in range(3, 63):
+            first = head(3, number) if turn else head(0, number) + header(VIDEO, 100_000)
+            here.receive(TINY + first + b"x" + filler, 0.0)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1 << 20
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param((b"\x03\0\x01a") * 5000, id="nested 5000 deep"),
+        pytest.param(b"\x0a\xff\xff\xff\xff", id="array of 2**32-1"),
+        pytest.param(b"\x02\xff\xffshort", id="string cut off"),
+    ],
+)
+def test_hostile_amf_in_a_command_ends_the_session(values: bytes) -> None:
+    here = session()
+    body = amf0.encode("connect", 1.0) + values
+    with pytest.raises(AmfError):
+        feed(here, [HANDSHAKE, encoder.message(3, MessageType.COMMAND, body)])
+
+
+def test_hostile_amf_in_metadata_is_passed_over() -> None:
+    here = encoder.publishing()
+    body = amf0.encode("onMetaData") + b"\x03\0\x01a" * 5000
+    assert feed(here, [encoder.message(4, MessageType.DATA, body)]) == []
+    assert here.counters.dropped == 1
+    assert here.publishing
+
+
+def test_a_flood_of_connects_ends_at_the_second() -> None:
+    here = session()
+    feed(here, [HANDSHAKE, connect()])
+    with pytest.raises(OutOfOrder):
+        feed(here, [connect() * 1000])
+
+
+def test_a_flood_of_commands_before_publish_ends_at_the_65th() -> None:
+    here = session()
+    feed(here, [HANDSHAKE, connect()])
+    feed(here, [command("_checkbw", 2.0, None)] * 63)
+    with pytest.raises(LimitExceeded, match="64 commands"):
+        feed(here, [command("_checkbw", 2.0, None)])
+
+
+def test_a_flood_of_commands_while_publishing_ends() -> None:
+    here = encoder.publishing()
+    _, error = pour(here, command("FCPublish", 2.0, None, "x"), 10_000, seconds=5.0)
+    assert isinstance(error, LimitExceeded)
+    assert len(here.outgoing()) < 64 * 400
+
+
+def test_a_flood_of_pings_ends() -> None:
+    here = encoder.publishing()
+    ping = whole(2, MessageType.USER_CONTROL, b"\0\x06\0\0\0\0")
+    _, error = pour(here, ping * 10, 100_000, seconds=5.0)
+    assert isinstance(error, LimitExceeded)
+    assert len(here.outgoing()) < 100 * 18
+
+
+def test_a_fifth_message_stream_is_refused() -> None:
+    here = session()
+    feed(here, [HANDSHAKE, connect()] + [command("createStream", 2.0, None)] * 4)
+    with pytest.raises(LimitExceeded, match="message streams"):
+        feed(here, [command("createStream", 2.0, None)])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(HANDSHAKE + connect(), id="never asked"),
+        pytest.param(encoder.opening(), id="asked and not answered"),
+    ],
+)
+@pytest.mark.parametrize("body", [bytes(60_000), b"\xaf\x01x", b""])
+def test_media_before_leave_are_bounded(data: bytes, body: bytes) -> None:
+    here = session(Limits(chunks_per_second=1_000_000))
+    feed(here, [data], allow=False)
+    media = encoder.message(4, AUDIO, body)
+    sent = 0
+    tracemalloc.start()
+    with pytest.raises(LimitExceeded, match="before leave"):
+        for _ in range(10_000):
+            here.receive(media, 1.0)
+            sent += len(media)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sent <= 1_200_000
+    assert peak < 3 << 20
+
+
+def test_more_than_the_bit_rate_for_long_ends_the_session() -> None:
+    here = encoder.publishing()
+    feed(here, [encoder.video(encoder.video_config())])
+    picture = encoder.message(6, VIDEO, encoder.video_body(bytes(1_000_000)), size=1 << 20)
+    here.receive(whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 1 << 20)), 0.0)
+    # 40 Mbit/s: the burst of 75 MB, filled up with 20 Mbit/s, lasts half a minute.
+    at, error = pour(here, picture, 5_000_000, seconds=60.0)
+    assert isinstance(error, LimitExceeded)
+    assert error.what == "bits a second"
+    assert at == pytest.approx(30.0, abs=2.0)

@@ -1,0 +1,175 @@
+"""What real encoders sent, recorded: see captures/README.md."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.rtmp.errors import RtmpError
+from ingest.rtmp.events import Event, Goodbye, Metadata, PacketIn, PublishAsked, TrackFound
+from ingest.rtmp.session import Session
+from media.track import VideoTrack
+from tests.ingest.rtmp import peer as encoder
+from tests.ingest.rtmp.peer import cut, feed, session
+
+CAPTURES = Path(__file__).parent / "captures"
+Coded = tuple[str, int, int, bytes]  # kind, dts, pts, data
+
+
+def flv(name: str) -> list[Coded]:
+    """Read the packets of an FLV file, by the file format's own rules (E.3, E.4)."""
+    data = (CAPTURES / name).read_bytes()
+    at = 13
+    found: list[Coded] = []
+    while at + 11 <= len(data):
+        size = int.from_bytes(data[at + 1 : at + 4], "big")
+        stamp = data[at + 7] << 24 | int.from_bytes(data[at + 4 : at + 7], "big")
+        body = data[at + 11 : at + 11 + size]
+        if data[at] == 9 and body[1] == 1:
+            offset = int.from_bytes(body[2:5], "big", signed=True)
+            found.append(("video", stamp, stamp + offset, body[5:]))
+        elif data[at] == 8 and body[1] == 1:
+            found.append(("audio", stamp, stamp, body[2:]))
+        at += 15 + size
+    return found
+
+
+def capture(name: str) -> bytes:
+    return (CAPTURES / f"{name}.bin").read_bytes()
+
+
+def asked_at(data: bytes) -> int:
+    """Return how many bytes it takes until leave to publish is asked for."""
+    here = session()
+    for place in range(len(data)):
+        events = here.receive(data[place : place + 1], 0.0)
+        if any(isinstance(event, PublishAsked) for event in events):
+            return place + 1
+    raise AssertionError("nobody asked to publish")
+
+
+def replay(data: bytes, places: list[int]) -> tuple[list[Event], Session]:
+    here = session()
+    return feed(here, cut(data, places)), here
+
+
+def coded(events: list[Event]) -> list[Coded]:
+    return [
+        (
+            "video" if isinstance(event.packet.track, VideoTrack) else "audio",
+            event.packet.dts,
+            event.packet.pts,
+            event.packet.data,
+        )
+        for event in events
+        if isinstance(event, PacketIn)
+    ]
+
+
+def of(kind: str, packets: list[Coded]) -> list[bytes]:
+    return [data for what, _, _, data in packets if what == kind]
+
+
+NAMES = ["ffmpeg", "ffmpeg_extended", "rtmp2sink", "librtmp", "obs"]
+KEYS = {
+    "ffmpeg": "made-up-key-for-ffmpeg",
+    "ffmpeg_extended": "made-up-key",
+    "rtmp2sink": "made-up-key-for-rtmp2sink",
+    "librtmp": "made-up-key-for-librtmp",
+    "obs": "made-up-key-for-obs",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_real_encoder_is_understood(name: str) -> None:
+    data = capture(name)
+    events, here = replay(data, [asked_at(data)])
+    kinds = [type(event) for event in events]
+    asked = next(event for event in events if isinstance(event, PublishAsked))
+    assert (asked.application, asked.name) == ("live", KEYS[name])
+    assert kinds.count(TrackFound) == 2
+    assert kinds.count(Metadata) >= 1
+    assert kinds.count(Goodbye) == 1
+    assert kinds[-1] is Goodbye
+    assert encoder.statuses(here.outgoing()) == [(1, "status", "NetStream.Publish.Start")]
+    assert here.counters.dropped <= 1  # the end of sequence that ffmpeg and GStreamer send
+
+
+@pytest.mark.parametrize("name", ["ffmpeg", "ffmpeg_extended", "rtmp2sink", "librtmp"])
+def test_its_packets_are_those_of_the_file_that_was_sent(name: str) -> None:
+    source = flv("source.flv")
+    data = capture(name)
+    packets = coded(replay(data, [asked_at(data)])[0])
+    assert len(packets) == len(source) == 152
+    for kind in ("video", "audio"):
+        assert of(kind, packets) == of(kind, source)
+
+
+@pytest.mark.parametrize(("name", "shift"), [("ffmpeg", 0), ("ffmpeg_extended", 19_999_890)])
+def test_ffmpeg_keeps_the_files_times(name: str, shift: int) -> None:
+    data = capture(name)
+    packets = coded(replay(data, [asked_at(data)])[0])
+    moved = [(kind, dts + shift, pts + shift, coded) for kind, dts, pts, coded in flv("source.flv")]
+    assert packets == moved
+
+
+def test_obs_packets_are_those_that_it_recorded_meanwhile() -> None:
+    recorded = flv("obs.flv")
+    data = capture("obs")
+    packets = coded(replay(data, [asked_at(data)])[0])
+    for kind, least in (("video", 40), ("audio", 180)):
+        sent = of(kind, packets)
+        first = of(kind, recorded).index(sent[0])
+        assert len(sent) >= least
+        assert sent == of(kind, recorded)[first : first + len(sent)]
+
+
+def test_obs_sets_its_chunk_size_before_it_connects() -> None:
+    # Type 1 on chunk stream 2 with 4096, right behind C2: what makes this capture worth having.
+    assert capture("obs")[3073:][:16] == bytes.fromhex("02 000000 000004 01 00000000 00001000")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_byte_by_byte_it_is_the_same(name: str) -> None:
+    data = capture(name)
+    expected, _ = replay(data, [asked_at(data)])
+    events, _ = replay(data, list(range(len(data))))
+    assert events == expected
+
+
+@given(st.sampled_from(NAMES), st.lists(st.integers(0, 66_000), max_size=30))
+@settings(max_examples=40, deadline=None)
+def test_cuts_change_nothing(name: str, places: list[int]) -> None:
+    data, asked, expected = EXPECTED[name]
+    assert replay(data, [asked, *places])[0] == expected
+
+
+def _expected(name: str) -> tuple[bytes, int, list[Event]]:
+    data = capture(name)
+    asked = asked_at(data)
+    return data, asked, replay(data, [asked])[0]
+
+
+EXPECTED = {name: _expected(name) for name in NAMES}
+
+
+@given(
+    st.sampled_from(NAMES),
+    st.lists(st.tuples(st.integers(3073, 66_000), st.integers(0, 255)), min_size=1, max_size=6),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_damaged_capture_gives_events_or_an_error(
+    name: str, damage: list[tuple[int, int]]
+) -> None:
+    data, asked, _ = EXPECTED[name]
+    damaged = bytearray(data)
+    for place, value in damage:
+        damaged[min(place, len(damaged) - 1)] = value
+    here = session()
+    size = 0
+    with contextlib.suppress(RtmpError):
+        for piece in cut(bytes(damaged), [asked, *range(0, len(data), 4096)]):
+            size += sum(len(item[3]) for item in coded(feed(here, [piece])))
+    assert size <= len(data)
