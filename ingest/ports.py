@@ -4,6 +4,7 @@ Nothing here knows of a database or an engine: a directory answers who may publi
 what is on air, a journal is told what changed.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -13,7 +14,19 @@ from media.keys import Slot, StreamKey
 from media.packet import MediaPacket
 from media.track import Track
 
-__all__ = ["Grant", "KeyDirectory", "LiveJournal", "LiveState", "PacketSink", "SinkFactory"]
+__all__ = [
+    "Grant",
+    "KeyDirectory",
+    "LiveJournal",
+    "LiveState",
+    "PacketSink",
+    "PortError",
+    "SinkFactory",
+]
+
+
+class PortError(Exception):
+    """What stands behind a port does not answer: nobody's fault here, worth another try."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,12 +49,21 @@ class KeyDirectory(Protocol):
     """Knows the keys."""
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
-        """Return leave to publish, or None; unknown and wrong keys take the same time."""
+        """Return leave to publish, or None; unknown and wrong keys take the same time.
+
+        Raises:
+            PortError: the keys cannot be looked up now.
+        """
         ...
 
 
 class PacketSink(Protocol):
     """Where one run's packets on air go. No call waits: a slow engine holds no publisher up."""
+
+    @property
+    def playable(self) -> bool:
+        """Whether viewers have been given a segment of this run."""
+        ...
 
     def begin(self, tracks: tuple[Track, ...]) -> None:
         """A source starts or starts again, with these tracks (at most one of each kind)."""
@@ -55,15 +77,22 @@ class PacketSink(Protocol):
         """The source ended; another may begin later in the same run."""
         ...
 
+    def end(self) -> None:
+        """The run is over for its viewers: nothing begins in it any more."""
+        ...
+
 
 class SinkFactory(Protocol):
     """Opens runs."""
 
-    def run(self, grant: Grant) -> AbstractAsyncContextManager[PacketSink]:
-        """Open a run (or go on with one that a restart cut off).
+    def run(
+        self, grant: Grant, notify: Callable[[], None]
+    ) -> AbstractAsyncContextManager[PacketSink]:
+        """Open a run, or go on with one of the same stream that a restart cut off.
 
-        Leaving the block normally ends the run for its viewers (ENDLIST); leaving it by
-        cancellation stops the engine and keeps the run, so that a restart can go on with it.
+        `notify` is called when `playable` has become true and when the engine is lost for good.
+        Leaving the block makes everything out of what was offered, within a bounded time; where
+        `end` was not called, the run stays open, so that a restart can go on with it.
         """
         ...
 
@@ -87,5 +116,9 @@ class LiveJournal(Protocol):
     """Writes down how streams stand."""
 
     async def changed(self, state: LiveState) -> None:
-        """Keep the state; the newest wins."""
+        """Keep the state; the newest wins.
+
+        Raises:
+            PortError: it could not be written.
+        """
         ...

@@ -1,0 +1,274 @@
+"""One encoder's connection: the pump between a socket and its RTMP session.
+
+The session decides; this module moves bytes, asks the directory for leave and hands packets to the
+stream's seat. Reading is never paused for a slow engine: that would look like a stalled encoder.
+"""
+
+import asyncio
+import logging
+import os
+from typing import Final, Protocol, cast
+
+from ingest.live import LiveStreams, Occupied, Seat
+from ingest.ports import Grant, KeyDirectory, PortError
+from ingest.rtmp.errors import RtmpError
+from ingest.rtmp.events import (
+    ClockJumped,
+    Event,
+    Goodbye,
+    PacketIn,
+    PublishAsked,
+    TrackFound,
+)
+from ingest.rtmp.limits import Limits
+from ingest.rtmp.session import Session
+from media.keys import StreamKey
+
+__all__ = ["House", "PublisherConnection", "Tally"]
+
+log = logging.getLogger(__name__)
+
+_ENTROPY_BYTES: Final = 1536
+# A close right behind a status, with unread input, makes the kernel send a reset that can overtake
+# the status: the peer gets this long to read it.
+_FLUSH_SECONDS: Final = 0.2
+_LOOK_UP_SECONDS: Final = 5.0
+_BAD_NAME: Final = "NetStream.Publish.BadName"
+_NOT_KNOWN: Final = "no stream has this key"
+
+
+class Tally:
+    """What connections did so far, for the metrics."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.publishers = 0
+        self.bytes_in = 0
+        self.refused: dict[str, int] = {}
+
+    def refuse(self, cause: str) -> None:
+        """Count a refusal by its cause."""
+        self.refused[cause] = self.refused.get(cause, 0) + 1
+
+
+class House(Protocol):
+    """What a connection needs of the listener that let it in."""
+
+    limits: Limits
+    directory: KeyDirectory
+    streams: LiveStreams
+    tally: Tally
+    tasks: asyncio.TaskGroup
+
+    def enter(self, connection: "PublisherConnection", address: str) -> str | None:
+        """Let a connection in, or say why not."""
+        ...
+
+    def leave(self, connection: "PublisherConnection", address: str) -> None:
+        """Forget a connection that was let in."""
+        ...
+
+    def wrong_key(self, address: str) -> None:
+        """Count a key that opened nothing."""
+        ...
+
+
+class PublisherConnection(asyncio.Protocol):
+    """The asyncio protocol of one connection; also the `Publisher` that its stream sees."""
+
+    def __init__(self, house: House, *, secure: bool) -> None:
+        self._house = house
+        self._scheme = "rtmps" if secure else "rtmp"
+        self._clock = asyncio.get_running_loop().time
+        self._transport: asyncio.Transport | None = None
+        self._session: Session | None = None
+        self._seat: Seat | None = None
+        self._address = "?"
+        self._stream = "-"
+        self._inside = False
+        self._closing = False
+        self._goodbye = False
+        self._heard = self._clock()
+
+    # -- what the stream sees ---------------------------------------------------------------------
+
+    @property
+    def peer(self) -> str:
+        """Address and port of the encoder."""
+        return self._address
+
+    @property
+    def heard(self) -> float:
+        """When its last byte came, on the event loop's clock."""
+        return self._heard
+
+    def take_off(self, reason: str) -> None:
+        """Tell the encoder why, and close."""
+        if self._session is not None:
+            self._session.close_status("NetStream.Unpublish.Success", reason)
+        self._close(reason)
+
+    # -- what the loop calls ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin a session, where the house lets the peer in."""
+        self._transport = cast("asyncio.Transport", transport)  # create_server makes no other
+        name = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
+        host, port = (name[0], name[1]) if name else ("?", 0)
+        host = host.removeprefix("::ffff:")  # IPv4 through a socket of both families
+        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._host = host
+        refusal = self._house.enter(self, host)
+        if refusal is not None:
+            self._house.tally.refuse(refusal)
+            log.info("refused", extra={"peer": self._address, "cause": refusal})
+            self._closing = True
+            self._transport.abort()
+            return
+        self._inside = True
+        self._session = Session(
+            limits=self._house.limits, now=self._clock(), entropy=os.urandom(_ENTROPY_BYTES)
+        )
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the session and do what it found."""
+        if self._closing or self._session is None:
+            return
+        self._heard = now = self._clock()
+        self._house.tally.bytes_in += len(data)
+        try:
+            for event in self._session.receive(data, now):
+                self._take(event, now)
+        except RtmpError as error:
+            self._fault(error)
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave the seat and the house."""
+        self._closing = True
+        self._leave()
+        if self._inside:
+            self._inside = False
+            self._house.leave(self, self._host)
+        if exc is not None:
+            log.debug("connection lost", extra={"peer": self._address, "cause": str(exc)})
+
+    def tick(self, now: float) -> None:
+        """Let time pass: deadlines and pings."""
+        if self._closing or self._session is None:
+            return
+        try:
+            self._session.tick(now)
+        except RtmpError as error:
+            self._fault(error)
+        self._flush()
+
+    # -- events -----------------------------------------------------------------------------------
+
+    def _take(self, event: Event, now: float) -> None:
+        match event:
+            case PacketIn():
+                if self._seat is not None:
+                    self._seat.packet(event.packet, now)
+            case TrackFound():
+                if self._seat is not None:
+                    self._seat.track(event.track, now)
+            case ClockJumped():
+                if self._seat is not None:
+                    log.warning("clock jumped", extra=self._about())
+                    self._seat.clock_jumped()
+            case PublishAsked():
+                self._house.tasks.create_task(self._admit(event))
+            case Goodbye():
+                self._goodbye = True
+                self._leave()
+            case _:
+                log.debug("dialogue", extra={**self._about(), "said": type(event).__name__})
+
+    async def _admit(self, asked: PublishAsked) -> None:
+        """Answer a wish to publish."""
+        try:
+            async with asyncio.timeout(_LOOK_UP_SECONDS):
+                grant = await self._look_up(asked)
+            if grant is None:
+                self._house.wrong_key(self._host)
+                self._refuse("wrong key", _NOT_KNOWN)
+                return
+            self._stream = grant.hash
+            if grant.slot.number:
+                self._refuse("backup slot", "backup addresses are not served yet: use the primary")
+                return
+            seat = await self._house.streams.seat(grant, self)
+        except (TimeoutError, PortError):
+            log.exception("keys not looked up", extra=self._about())
+            self._refuse(
+                "look-up failed", "the service cannot look keys up now"
+            )  # ours, not theirs
+            return
+        except Occupied:
+            self._refuse("occupied", "another encoder is sending with this key")
+            return
+        if self._closing or self._session is None:
+            seat.leave(goodbye=False)
+            return
+        self._session.allow()
+        if not self._session.publishing:  # it took its wish back while the key was looked up
+            seat.leave(goodbye=True)
+            self._flush()
+            return
+        self._seat = seat
+        self._goodbye = False
+        self._house.tally.publishers += 1
+        log.info("publisher on", extra={**self._about(), "slot": str(grant.slot)})
+        self._flush()
+
+    async def _look_up(self, asked: PublishAsked) -> Grant | None:
+        key = StreamKey.parse(asked.name)
+        # A text that is no key asks the directory too, so that it takes a wrong key's time.
+        return await self._house.directory.grant(
+            asked.application, key if key is not None else StreamKey(hash="", secret="")
+        )
+
+    def _refuse(self, cause: str, description: str) -> None:
+        self._house.tally.refuse(cause)
+        log.info("refused", extra={**self._about(), "cause": cause})
+        if self._session is not None and not self._closing:
+            self._session.deny(_BAD_NAME, description)
+        self._close(cause)
+
+    # -- ends -------------------------------------------------------------------------------------
+
+    def _fault(self, error: RtmpError) -> None:
+        self._house.tally.refuse(type(error).__name__)
+        log.info("closed", extra={**self._about(), "cause": str(error)})
+        self._close(str(error))
+
+    def _close(self, reason: str) -> None:
+        """Write what is left and close once the peer had time to read it."""
+        if self._closing or self._transport is None:
+            return
+        self._flush()
+        self._closing = True
+        self._leave()
+        log.debug("closing", extra={**self._about(), "cause": reason})
+        transport = self._transport
+        loop = asyncio.get_running_loop()
+        loop.call_later(_FLUSH_SECONDS, transport.close)
+        # A peer that reads nothing would keep the last status, and the socket, for ever.
+        loop.call_later(10 * _FLUSH_SECONDS, transport.abort)
+
+    def _leave(self) -> None:
+        seat, self._seat = self._seat, None
+        if seat is not None:
+            self._house.tally.publishers -= 1
+            log.info("publisher off", extra={**self._about(), "goodbye": self._goodbye})
+            seat.leave(goodbye=self._goodbye)
+
+    def _flush(self) -> None:
+        if self._session is not None and self._transport is not None:
+            data = self._session.outgoing()
+            if data and not self._transport.is_closing():
+                self._transport.write(data)
+
+    def _about(self) -> dict[str, object]:
+        return {"stream": self._stream, "peer": self._address, "by": self._scheme}
