@@ -1,0 +1,30 @@
+"""Sources that several tests feed to an engine, made once."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.transcode.engine.sources import Source, pulses, scenes, source_of
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sources")
+
+
+@pytest.fixture(scope="session")
+def two_seconds(folder: Path) -> Source:
+    """8 s of 1280x720 with a keyframe every 2 s, B-frames and 44.1 kHz mono sound."""
+    return source_of(scenes(folder / "two.flv", seconds=8, gop=2, size=(1280, 720)))
+
+
+@pytest.fixture(scope="session")
+def small(folder: Path) -> Source:
+    """4 s of 640x360 with a keyframe every 2 s."""
+    return source_of(scenes(folder / "small.flv", seconds=4, gop=2))
+
+
+@pytest.fixture(scope="session")
+def pulsing(folder: Path) -> Source:
+    """5 s of flashes and beeps."""
+    return source_of(pulses(folder / "pulses.flv", seconds=5))

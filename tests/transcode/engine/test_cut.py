@@ -1,0 +1,121 @@
+"""Samples into parts and segments."""
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from media.fmp4 import Sample
+from media.segment import InitSection, Part, Segment
+from transcode.engine.cut import Track
+from transcode.engine.grid import Cut
+from transcode.wire import Report
+
+SECOND = 90_000
+FRAME = 3_000
+AAC = 1_024
+
+
+def track(sent: list[Report], scale: int = SECOND, name: str = "720p", init: int = 0) -> Track:
+    made = Track(name, scale, sent.append, init=init)
+    made.begin(epoch=3, part=SECOND // 2)
+    return made
+
+
+def sample(place: int, *, step: int = FRAME, key: bool = False, data: bytes = b"x") -> Sample:
+    return Sample(place * step, place * step, 0, key, data)
+
+
+def parts(sent: list[Report]) -> list[Part]:
+    return [report for report in sent if isinstance(report, Part)]
+
+
+def segments(sent: list[Report]) -> list[Segment]:
+    return [report for report in sent if isinstance(report, Segment)]
+
+
+def test_parts_hold_what_fits_into_the_target() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for place in range(50):
+        cut = Cut(sequence=0, at=0) if place == 0 else None
+        of.add(sample(place, key=place == 0), cut)
+    of.end()
+    assert [part.duration for part in parts(sent)] == [15 * FRAME] * 3 + [5 * FRAME]
+    assert [part.index for part in parts(sent)] == [0, 1, 2, 3]
+    assert [part.independent for part in parts(sent)] == [True, False, False, False]
+
+
+def test_a_part_goes_out_with_the_frame_after_its_last() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for place in range(16):
+        assert not sent
+        of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
+    assert len(parts(sent)) == 1
+
+
+def test_a_segment_is_told_when_the_next_one_begins() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for place in range(61):
+        cut = Cut(sequence=4 + place // 60, at=place * FRAME) if place % 60 == 0 else None
+        of.add(sample(place, key=cut is not None, data=b"abc"), cut)
+    (first,) = segments(sent)
+    assert (first.sequence, first.start, first.duration) == (4, 0, 2 * SECOND)
+    assert (first.frames, first.parts, first.epoch) == (60, 4, 3)
+    assert first.size == sum(len(part.data) for part in parts(sent))
+    assert of.end() == 2 * SECOND + FRAME
+    assert [segment.sequence for segment in segments(sent)] == [4, 5]
+    assert segments(sent)[1].duration == FRAME
+    assert of.frames == 61
+
+
+def test_sound_is_told_in_the_common_scale() -> None:
+    sent: list[Report] = []
+    of = track(sent, scale=48_000, name="audio")
+    for place in range(47):
+        of.add(sample(place, step=AAC, key=True), Cut(sequence=0, at=0) if place == 0 else None)
+    assert of.end() == 47 * 1_920
+    assert [part.duration for part in parts(sent)] == [23 * 1_920, 23 * 1_920, 1_920]
+    assert all(part.independent for part in parts(sent))
+
+
+def test_an_init_section_is_sent_when_it_is_another() -> None:
+    sent: list[Report] = []
+    of = track(sent, init=5)
+    for data in (b"one", b"one", b"two"):
+        of.describe("avc1.640028", data)
+    inits = [report for report in sent if isinstance(report, InitSection)]
+    assert [(init.number, init.data) for init in inits] == [(5, b"one"), (6, b"two")]
+
+
+def test_a_paused_segment_is_closed_by_whoever_goes_on() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    of.describe("a", b"source")
+    for place in range(5):
+        of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
+    of.pause(5 * FRAME)
+    assert parts(sent)[-1].duration == 5 * FRAME
+    assert not segments(sent)
+    of.describe("b", b"encoder")
+    of.add(sample(6), Cut(sequence=1, at=5 * FRAME, discontinuity=True))
+    of.end()
+    assert [(each.duration, each.init) for each in segments(sent)] == [(6 * FRAME, 0), (FRAME, 1)]
+    assert [each.discontinuity for each in segments(sent)] == [False, True]
+
+
+@given(st.lists(st.integers(-20_000, 200_000), min_size=1, max_size=80))
+def test_decode_times_rise_whatever_the_source_says(moves: list[int]) -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for number, place in enumerate(itertools.accumulate(moves)):
+        cut = Cut(sequence=number // 10, at=0) if number % 10 == 0 else None
+        of.add(Sample(place, place, 0, False, b""), cut)
+    of.end()
+    assert sum(segment.frames for segment in segments(sent)) == len(moves)
+    assert all(part.duration > 0 for part in parts(sent))
+    assert [segment.parts for segment in segments(sent)] == [
+        sum(part.sequence == segment.sequence for part in parts(sent)) for segment in segments(sent)
+    ]

@@ -1,0 +1,186 @@
+"""The engine as a process: how it begins, what it may touch, how it ends."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from media.segment import Part, Segment
+from tests.transcode.engine.child import begin, orders, run_raw
+from tests.transcode.engine.sources import Source
+from transcode.wire import Begin, Finish, Finished, Progress, Report, WireReader, pack
+
+DEADLINE = 20.0  # seconds: what a loaded machine needs for what takes one
+COMMAND = [sys.executable, "-m", "transcode.engine", "live", "test"]
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+            with contextlib.suppress(BrokenPipeError):
+                pipe_of(process.stdin).close()
+
+
+def pipe_of(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
+
+
+@contextlib.contextmanager
+def fed(
+    child: subprocess.Popen[bytes], data: bytes, *, step: int = 1 << 20
+) -> Generator[IO[bytes]]:
+    """Write on a thread while the block reads; whoever reads not what an engine says stops it."""
+    entrance = pipe_of(child.stdin)
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError):
+            for place in range(0, len(data), step):
+                entrance.write(data[place : place + step])
+                entrance.flush()
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    yield entrance
+    writing.join(DEADLINE)
+
+
+def reports_until(child: subprocess.Popen[bytes], kind: type[Report]) -> list[Report]:
+    """Read what the engine says until it says something of this kind."""
+    reader: WireReader[Report] = WireReader(Report)
+    output = pipe_of(child.stdout).fileno()
+    until = time.monotonic() + DEADLINE
+    found: list[Report] = []
+    while not any(isinstance(report, kind) for report in found):
+        readable, _, _ = select.select([output], [], [], max(0.0, until - time.monotonic()))
+        assert readable, f"no {kind.__name__} in {DEADLINE} s"
+        data = os.read(output, 1 << 16)
+        assert data, f"it ended without a {kind.__name__}"
+        found += reader.feed(data)
+    return found
+
+
+def test_the_end_of_input_is_the_end() -> None:
+    made = run_raw(b"")
+    assert (made.status, made.reports, made.complaints) == (0, [], "")
+
+
+def test_the_end_of_input_finishes_what_was_begun(small: Source) -> None:
+    half = small.packets[: len(small.packets) // 2]
+    made = run_raw(b"".join(pack(order) for order in [begin(small), *half]))
+    assert made.status == 0
+    (finished,) = made.of(Finished)
+    count = sum(packet.video for packet in half)
+    assert finished.frames_out["360p"] == finished.frames_in == count
+
+
+@pytest.mark.parametrize("arguments", [("record",), ("live2", "x")])
+def test_a_wrong_call_is_told_how_to_call(arguments: tuple[str, ...]) -> None:
+    made = run_raw(b"", *arguments)
+    assert made.status == 2
+    assert made.complaints.startswith("usage: ")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff" * 64, b"\0\0\0\3abc", b"\0\0\0\1\xc0", pack(Finish()) + b"\x7f\xff\xff\xff"],
+)
+def test_orders_that_are_none_end_it(data: bytes) -> None:
+    made = run_raw(data)
+    assert made.status == 2
+    assert made.complaints.startswith("orders that are none")
+
+
+def test_orders_may_come_in_any_portions(small: Source, child: subprocess.Popen[bytes]) -> None:
+    data = b"".join(pack(order) for order in orders(small, begin(small, reuse=False)))
+    with fed(child, data, step=4_093):
+        reports = reports_until(child, Finished)
+    assert sum(isinstance(report, Segment) for report in reports) == 4
+
+
+def test_a_part_goes_out_while_its_segment_grows(
+    small: Source, child: subprocess.Popen[bytes]
+) -> None:
+    first = small.pictures[0].dts
+    packets = [packet for packet in small.packets if packet.dts <= first + 600]
+    with fed(child, b"".join(pack(order) for order in [begin(small), *packets])):
+        reports = reports_until(child, Part)
+    (part,) = [report for report in reports if isinstance(report, Part)][:1]
+    assert (part.sequence, part.index, part.independent) == (0, 0, True)
+    assert not any(isinstance(report, Segment) for report in reports)
+
+
+def test_what_asks_a_whole_service_to_stop_does_not_stop_it(
+    small: Source, child: subprocess.Popen[bytes]
+) -> None:
+    data = b"".join(pack(order) for order in [begin(small), *small.packets])
+    with fed(child, data) as entrance:
+        reports_until(child, Segment)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            child.send_signal(number)
+        reports_until(child, Progress)
+    entrance.close()
+    reports_until(child, Finished)
+    assert child.wait(DEADLINE) == 0
+
+
+def test_it_ends_when_nobody_reads_what_it_makes(
+    small: Source, child: subprocess.Popen[bytes]
+) -> None:
+    pipe_of(child.stdout).close()
+    with fed(child, b"".join(pack(order) for order in orders(small, begin(small)))):
+        assert child.wait(DEADLINE) == 1
+    assert pipe_of(child.stderr).read() == b""
+
+
+def test_it_is_boxed_in_before_it_reads(child: subprocess.Popen[bytes]) -> None:
+    empty = Begin(
+        epoch=0, video=None, audio=None, ladder=None, start=0, sequence=0, inits={},
+        discontinuity=False,
+    )  # fmt: skip
+    with fed(child, pack(empty) + pack(Finish())):
+        reports_until(child, Finished)
+    facts = Path(f"/proc/{child.pid}/status").read_text().splitlines()
+    status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in facts}
+    assert status["NoNewPrivs"] == "1"
+    assert status["Seccomp"] == "2", "a filter is set"
+    for task in Path(f"/proc/{child.pid}/task").iterdir():
+        assert "Seccomp:\t2" in (task / "status").read_text(), "on every thread"
+    limits = Path(f"/proc/{child.pid}/limits").read_text().splitlines()
+    sizes = next(line for line in limits if line.startswith("Max file size"))
+    assert sizes.split()[3:5] == ["0", "0"]
+
+
+def test_no_event_loop_network_or_database_comes_along(small: Source) -> None:
+    data = b"".join(pack(order) for order in orders(small, begin(small, reuse=False)))
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *COMMAND[1:]],
+        input=data,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    lines = done.stderr.decode().splitlines()
+    modules = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time")}
+    assert {"av.codec.context", "transcode.engine.epoch", "media.fmp4"} <= modules
+    tops = {module.partition(".")[0] for module in modules}
+    # typing_extensions looks into _socket for a type and leaves it at that; the box denies the rest.
+    assert not tops & {
+        *("asyncio", "socket", "ssl", "_ssl", "selectors", "http", "sqlite3", "multiprocessing"),
+        *("sqlalchemy", "litestar", "redis", "numpy", "storage", "ingest", "api", "headend"),
+    }
+    assert "urllib.request" not in modules

@@ -1,0 +1,129 @@
+"""Decoders by a track's codec, and the one place where coded bytes become the library's packets.
+
+A decoder keeps the stamps that it is given: frames come out in ticks of 90 000 a second on the
+output clock.
+"""
+
+# The library leaves the type parameter of its packets open, so pyright knows them in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from fractions import Fraction
+from typing import Final
+
+from av.audio.codeccontext import AudioCodecContext
+from av.audio.frame import AudioFrame
+from av.codec.context import CodecContext
+from av.packet import Packet
+from av.stream import Stream
+from av.video.codeccontext import VideoCodecContext
+from av.video.frame import VideoFrame
+
+from media.ticks import VIDEO_SCALE
+from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+
+__all__ = ["TIME_BASE", "PictureDecoder", "SoundDecoder"]
+
+TIME_BASE: Final = Fraction(1, VIDEO_SCALE)
+
+_PICTURE: Final = {
+    VideoCodec.AVC: "h264",
+    VideoCodec.HEVC: "hevc",
+    VideoCodec.AV1: "libdav1d",
+    VideoCodec.VP9: "vp9",
+}
+_SOUND: Final = {
+    AudioCodec.AAC: "aac",
+    AudioCodec.OPUS: "opus",
+    AudioCodec.MP3: "mp3",
+    AudioCodec.FLAC: "flac",
+    AudioCodec.AC3: "ac3",
+    AudioCodec.EAC3: "eac3",
+}
+
+
+class PictureDecoder:
+    """Decodes pictures of `track` on the calling thread.
+
+    `order_known` says that the source tells how far it reorders frames; where it does not, the
+    decoder must expect the most that its level allows, or it would lose frames in finding out.
+
+    Raises:
+        av.error.FFmpegError: the decoder does not take the track's configuration.
+    """
+
+    def __init__(self, track: VideoTrack, *, order_known: bool) -> None:
+        context = CodecContext.create(_PICTURE[track.codec], "r")
+        if not isinstance(context, VideoCodecContext):
+            raise TypeError(track.codec.name)
+        context.extradata = track.config or None
+        context.thread_count = 1
+        if not order_known:
+            context.options = {"strict": "1"}
+        context.open()
+        self._context = context
+
+    @property
+    def aspect(self) -> Fraction | None:
+        """A pixel's width by its height, where the decoder has learnt it."""
+        return self._context.sample_aspect_ratio or None
+
+    def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
+        """Decode one access unit; frames come out in showing order, some packets later.
+
+        Raises:
+            av.error.FFmpegError: it is damaged; the next may be decoded all the same.
+        """
+        return self._context.decode(_packet(data, dts, pts))
+
+    def drain(self) -> list[VideoFrame]:
+        """Return the frames that are still inside; nothing is decoded afterwards.
+
+        Raises:
+            av.error.FFmpegError: one of them is damaged.
+        """
+        return self._context.decode(None)
+
+
+class SoundDecoder:
+    """Decodes sound of `track` on the calling thread.
+
+    Raises:
+        av.error.FFmpegError: the decoder does not take the track's configuration.
+    """
+
+    def __init__(self, track: AudioTrack) -> None:
+        context = CodecContext.create(_SOUND[track.codec], "r")
+        if not isinstance(context, AudioCodecContext):
+            raise TypeError(track.codec.name)
+        context.extradata = track.config or None
+        context.sample_rate = track.rate
+        context.thread_count = 1
+        context.open()
+        self._context = context
+
+    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
+        """Decode one packet.
+
+        Raises:
+            av.error.FFmpegError: it is damaged; the next may be decoded all the same.
+        """
+        return self._context.decode(_packet(data, pts, pts))
+
+    def drain(self) -> list[AudioFrame]:
+        """Return what is still inside; nothing is decoded afterwards.
+
+        Raises:
+            av.error.FFmpegError: it is damaged.
+        """
+        return self._context.decode(None)
+
+
+def _packet(data: bytes, dts: int, pts: int) -> "Packet[Stream]":
+    # `Packet(data)` would lend the decoder our bytes, which lack the 64 bytes of padding that bit
+    # readers run into (AV_INPUT_BUFFER_PADDING_SIZE): a stranger's bytes could make it read beyond
+    # them. The copy costs microseconds.
+    packet: Packet[Stream] = Packet(len(data))
+    packet.update(data)
+    packet.time_base = TIME_BASE
+    packet.dts, packet.pts = dts, pts
+    return packet

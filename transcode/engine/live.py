@@ -1,0 +1,120 @@
+"""A live run inside the engine: orders in, one epoch after the other.
+
+What outlives an epoch is here: the renditions' tracks, the sequence numbers and the place on the
+output clock that has been reached.
+"""
+
+import resource
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from media.ladder import AUDIO_RENDITION
+from media.ticks import AUDIO_SCALE, VIDEO_SCALE
+from transcode.engine.cut import Track
+from transcode.engine.epoch import Epoch
+from transcode.engine.outlet import Outlet
+from transcode.wire import Begin, Finish, Order, Packet, Progress
+
+__all__ = ["Live"]
+
+_PROGRESS_SECONDS: Final = 1.0
+_STATM: Final = Path("/proc/self/statm")
+
+
+class Live:
+    """Does what the parent orders; `take` and `close` are called by one thread."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self._epoch: Epoch | None = None
+        self._tracks: dict[str, Track] = {}
+        self._inits: dict[str, int] = {}
+        self._sequence: int | None = None
+        self._end = 0
+        self._at_work = False
+        self._done = 0
+        self._told = (0, 0)
+        threading.Thread(target=self._report, name="progress", daemon=True).start()
+
+    def take(self, order: Order) -> None:
+        """Carry out one order."""
+        self._at_work = True
+        match order:
+            case Packet():
+                if self._epoch is not None:
+                    self._epoch.take(order)
+            case Begin():
+                self._finish()
+                self._begin(order)
+            case Finish():
+                self._finish()
+        self._done += 1
+        self._at_work = False
+
+    def close(self) -> None:
+        """Finish what is there: no order follows."""
+        self._at_work = True
+        self._finish()
+
+    def _begin(self, order: Begin) -> None:
+        first = self._sequence is None
+        if self._sequence is None:
+            self._sequence, self._inits = order.sequence, dict(order.inits)
+        self._epoch = Epoch(
+            order,
+            origin=max(order.start, self._end),
+            sequence=self._sequence,
+            discontinuity=order.discontinuity or not first,
+            track_of=self._track,
+            outlet=self._outlet,
+        )
+
+    def _finish(self) -> None:
+        epoch = self._epoch
+        if epoch is None:
+            return
+        finished = epoch.finish()
+        self._epoch = None
+        self._sequence = epoch.sequence
+        self._end = max(self._end, finished.end)
+        self._outlet.flush_troubles()
+        self._outlet.send(finished)
+
+    def _track(self, name: str) -> Track:
+        if name not in self._tracks:
+            scale = AUDIO_SCALE if name == AUDIO_RENDITION else VIDEO_SCALE
+            init = self._inits.get(name, 0)
+            self._tracks[name] = Track(name, scale, self._outlet.send, init=init)
+        return self._tracks[name]
+
+    def _report(self) -> None:
+        """Say how far it is, once a second, but fall silent where an order leads nowhere."""
+        while True:
+            time.sleep(_PROGRESS_SECONDS)
+            self._outlet.flush_troubles()
+            epoch = self._epoch
+            if epoch is None:
+                continue
+            step = (self._done, epoch.made)
+            if self._at_work and step == self._told:
+                continue
+            self._told = step
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            self._outlet.send(
+                Progress(
+                    epoch=epoch.number,
+                    taken=epoch.taken,
+                    made=step[1],
+                    frames=epoch.frames,
+                    cpu_ms=round((usage.ru_utime + usage.ru_stime) * 1000),
+                    memory_bytes=_resident(),
+                )
+            )
+
+
+def _resident() -> int:
+    """Return the memory that the process holds now."""
+    pages = int(_STATM.read_text().split()[1])
+    return pages * resource.getpagesize()
