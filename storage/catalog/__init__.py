@@ -1,0 +1,170 @@
+"""The catalog: what Headend knows of projects, tokens and streams, in one database.
+
+`open_catalog` is the way in. A `Catalog` answers one question a call, each in a transaction of its
+own; the functions that it calls (`streams`, `airing`, `projects`, `tokens`) take a transaction, so
+that what must happen together can.
+"""
+
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from media.keys import PublicHash, StreamKey
+from storage.catalog import airing, installation, migrations, projects, streams, tokens
+from storage.catalog.database import Database, database_url, open_database
+from storage.catalog.records import (
+    FirstStart,
+    IngestRecord,
+    Page,
+    Principal,
+    ProjectRecord,
+    Shown,
+    Sort,
+    StreamRecord,
+    TokenRecord,
+)
+
+__all__ = ["Catalog", "open_catalog"]
+
+
+class Catalog:
+    """An open catalog; any number of tasks may ask it at once.
+
+    Every method raises `storage.errors.CatalogError` where the database does not answer, and
+    `CatalogBusy` where another process writes for too long.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def ping(self) -> None:
+        """See that the database answers."""
+        await migrations.check(self._database)
+
+    async def first_start(self, now_us: int) -> FirstStart:
+        """Fill an empty catalog: a project, an owner's token, a stream; else say what it holds."""
+        async with self._database.writing() as connection:
+            return await installation.first_start(connection, now_us)
+
+    async def add_project(self, name: str, now_us: int) -> ProjectRecord:
+        """Make a project."""
+        async with self._database.writing() as connection:
+            return await projects.add(connection, name, now_us)
+
+    async def find_project(self, name: str) -> ProjectRecord | None:
+        """Return the project whose number or key `name` is."""
+        async with self._database.reading() as connection:
+            return await projects.find(connection, name)
+
+    async def add_token(
+        self, name: str, project: int | None, *, write: bool, now_us: int
+    ) -> tuple[TokenRecord, str]:
+        """Make a token for one project or for all; its text is in the answer and nowhere else.
+
+        Raises:
+            NoSuchProject: there is no such project.
+        """
+        async with self._database.writing() as connection:
+            return await tokens.add(connection, name, project, write, now_us)
+
+    async def list_tokens(self) -> tuple[TokenRecord, ...]:
+        """Return every token, oldest first, revoked ones too."""
+        async with self._database.reading() as connection:
+            return await tokens.find_all(connection)
+
+    async def revoke_token(self, token: int, now_us: int) -> bool:
+        """End a token's use at once; False where there is none that could be revoked."""
+        async with self._database.writing() as connection:
+            return await tokens.revoke(connection, token, now_us)
+
+    async def authorise(self, token: str) -> Principal | None:
+        """Return whom a token makes of its bearer; None for an unknown or revoked one."""
+        async with self._database.reading() as connection:
+            return await tokens.authorise(connection, token)
+
+    async def add_stream(self, project: int, title: str, now_us: int) -> StreamRecord:
+        """Make a stream with a fresh key, one backup and the standard resolutions.
+
+        Raises:
+            NoSuchProject: there is no such project.
+        """
+        async with self._database.writing() as connection:
+            return await streams.add(connection, project, title, now_us)
+
+    async def list_streams(
+        self, project: int, *, search: str = "", sort: Sort | None = None, page: int = 1
+    ) -> Page[StreamRecord]:
+        """Return a page of a project's streams, newest first unless `sort` says otherwise."""
+        async with self._database.reading() as connection:
+            return await streams.find_page(
+                connection, project, search=search, sort=sort or Sort(), page=page
+            )
+
+    async def all_streams(self) -> tuple[StreamRecord, ...]:
+        """Return every stream of every project, oldest first."""
+        async with self._database.reading() as connection:
+            return await streams.find_all(connection)
+
+    async def stream(self, stream: int) -> StreamRecord | None:
+        """Return the stream with that number."""
+        async with self._database.reading() as connection:
+            return await streams.find(connection, stream)
+
+    async def find_ingest(self, key: StreamKey) -> IngestRecord | None:
+        """Return the stream that a key opens; a wrong and an unknown one take the same time."""
+        async with self._database.reading() as connection:
+            return await airing.find_ingest(connection, key)
+
+    async def set_live_state(
+        self,
+        stream: int,
+        *,
+        live: bool,
+        processing: bool,
+        on_air: int | None,
+        sending: Collection[int],
+        no_audio: bool,
+        now_us: int,
+    ) -> None:
+        """Write down how a stream stands; `on_air` and `sending` are numbers of slots."""
+        async with self._database.writing() as connection:
+            await airing.set_live_state(
+                connection,
+                stream,
+                live=live,
+                processing=processing,
+                on_air=on_air,
+                sending=sending,
+                no_audio=no_audio,
+                now_us=now_us,
+            )
+
+    async def reset_live_states(self) -> None:
+        """Take every stream off the air on paper, before ingest begins."""
+        async with self._database.writing() as connection:
+            await airing.reset_live_states(connection)
+
+    async def shown(self, hash_: PublicHash) -> Shown | None:
+        """Return what viewers may come to know of a stream; None where there is none."""
+        async with self._database.reading() as connection:
+            return await airing.find_shown(connection, hash_)
+
+
+@asynccontextmanager
+async def open_catalog(place: str | Path, *, migrate: bool) -> AsyncGenerator[Catalog]:
+    """Hold a catalog open for the length of the block.
+
+    `place` is a file's path or a database URL. With `migrate` the catalog is made, or brought to
+    its present form; two processes that do so at once do no harm.
+
+    Raises:
+        SchemaMismatch: the catalog has not the form that this code needs.
+        CatalogError: it cannot be opened at all.
+    """
+    url = database_url(place)
+    async with open_database(url, create=migrate) as database:
+        if migrate:
+            await migrations.migrate(database)
+        else:
+            await migrations.check(database)
+        yield Catalog(database)

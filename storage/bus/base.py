@@ -1,0 +1,95 @@
+"""Notices between tasks and processes: at most once, in order, to whoever listens now.
+
+    StorageError
+    └── BusUnavailable      the world's: the bus cannot be reached; what was said went to nobody
+
+A notice says that something changed; who hears it asks the catalog. So a subscriber that may have
+missed some is told with `Lost`, and asks anew.
+"""
+
+import asyncio
+import re
+from collections import deque
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
+
+import msgspec
+
+from storage.errors import StorageError
+
+__all__ = ["Bus", "BusUnavailable", "Lost", "Mailbox", "Notice", "checked_topic"]
+
+# A subscriber that is this far behind is better off asking for the present state.
+WAITING: Final = 1024
+_TOPIC: Final = re.compile(r"[0-9A-Za-z_.:-]{1,200}")
+
+
+class BusUnavailable(StorageError):
+    """The bus cannot be reached."""
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What was published under a topic."""
+
+    topic: str
+    data: bytes
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Notices may be missing at this place: the bus was away, or the reader too slow."""
+
+
+class Mailbox:
+    """What one subscriber has still to read, bounded.
+
+    When it is full, all that waits is replaced by one `Lost`: old notices are the cheapest to lose,
+    and who lost one must ask anew anyway.
+    """
+
+    def __init__(self, waiting: int = WAITING) -> None:
+        self._waiting = waiting
+        self._notices: deque[Notice | Lost] = deque()
+        self._more = asyncio.Event()
+
+    def put(self, notice: Notice) -> None:
+        """Add a notice; never waits."""
+        if len(self._notices) >= self._waiting:
+            self.lose()
+        self._notices.append(notice)
+        self._more.set()
+
+    def lose(self) -> None:
+        """Put `Lost` in place of all that waits."""
+        self._notices.clear()
+        self._notices.append(Lost())
+        self._more.set()
+
+    async def get(self) -> Notice | Lost:
+        """Return the next notice; waits for it."""
+        while not self._notices:
+            self._more.clear()
+            await self._more.wait()
+        return self._notices.popleft()
+
+
+class Bus(Protocol):
+    """Carries notices."""
+
+    async def publish(self, topic: str, data: bytes) -> None:
+        """Say something to all who listen to the topic now."""
+        ...
+
+    def subscribe(self, *topics: str) -> AbstractAsyncContextManager[Mailbox]:
+        """Listen to topics for the length of a block: from its first line on, nothing is missed."""
+        ...
+
+
+def checked_topic(topic: str) -> str:
+    """Return the topic.
+
+    Raises:
+        ValueError: it is no name of 1 to 200 letters, digits and `_.:-`.
+    """
+    if not _TOPIC.fullmatch(topic):
+        raise ValueError(f"no topic: {topic[:40]!r}")
+    return topic

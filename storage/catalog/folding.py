@@ -1,0 +1,13 @@
+"""Texts without case, for searching and sorting alike on every database."""
+
+import unicodedata
+
+__all__ = ["fold"]
+
+
+def fold(text: str) -> str:
+    """Return `text` case-folded and composed (Unicode NFC).
+
+    Composed, because macOS types an accent as a character of its own and others do not.
+    """
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())

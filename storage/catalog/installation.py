@@ -1,0 +1,56 @@
+"""The installation's own row, and what a first start puts into an empty catalog.
+
+Each function runs within the caller's transaction.
+"""
+
+import secrets
+from typing import Final
+
+from sqlalchemy import insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog import projects, streams, tokens
+from storage.catalog.records import FirstStart
+from storage.catalog.tables import installation
+from storage.errors import CatalogError
+
+__all__ = ["first_start"]
+
+_PROJECT: Final = "default"
+_TOKEN: Final = "owner"  # noqa: S105  # its name, not itself
+_STREAM: Final = "My first stream"
+_KEY_BYTES: Final = 10  # 20 hexadecimal digits, as clients of this protocol are used to
+_FIRST: Final = "1"
+
+
+async def first_start(connection: AsyncConnection, now_us: int) -> FirstStart:
+    """Fill an empty catalog, or say what a filled one holds.
+
+    What its owner deleted since is not made again.
+
+    Raises:
+        CatalogError: the project that the first start made is gone.
+    """
+    key = (await connection.execute(select(installation.c.broadcaster_key))).scalar_one_or_none()
+    if key is None:
+        return await _fill(connection, now_us)
+    project = await projects.find(connection, _FIRST)
+    if project is None:
+        raise CatalogError("the catalog has lost its first project")
+    return FirstStart(
+        project=project,
+        stream=await streams.find_oldest(connection, project.id),
+        owner_token=None,
+        broadcaster_key=key,
+    )
+
+
+async def _fill(connection: AsyncConnection, now_us: int) -> FirstStart:
+    key = secrets.token_hex(_KEY_BYTES)
+    await connection.execute(
+        insert(installation).values(id=1, broadcaster_key=key, created_us=now_us)
+    )
+    project = await projects.add(connection, _PROJECT, now_us)
+    _, token = await tokens.add(connection, _TOKEN, None, True, now_us)
+    stream = await streams.add(connection, project.id, _STREAM, now_us)
+    return FirstStart(project=project, stream=stream, owner_token=token, broadcaster_key=key)

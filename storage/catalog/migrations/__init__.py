@@ -1,0 +1,86 @@
+"""The steps by which a catalog comes to its present form, and the check that it has it.
+
+The steps are Alembic's, one module each in `versions`; nobody needs its command line. A catalog
+that another version of Headend shaped is refused in one sentence, never read by guess.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect
+
+from storage.catalog.database import Database
+from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
+
+__all__ = ["REVISION", "check", "migrate"]
+
+# The newest step; a test holds it against the modules in `versions`.
+REVISION: Final = "0001"
+
+
+def _config(connection: Connection | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+def _found(connection: Connection) -> str | None:
+    """Return the revision of the catalog; None for a database without one."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _known() -> frozenset[str]:
+    script = ScriptDirectory.from_config(_config())
+    return frozenset(step.revision for step in script.walk_revisions())
+
+
+def _refusal(
+    place: str, found: str | None, wanted: str
+) -> SchemaMissing | SchemaNewer | SchemaOlder | None:
+    if found == wanted:
+        return None
+    if found is None:
+        return SchemaMissing(place, wanted)
+    kind = SchemaOlder if found in _known() else SchemaNewer
+    return kind(place, found, wanted)
+
+
+async def check(database: Database, wanted: str = REVISION) -> None:
+    """See that the catalog has the form that this code reads and writes.
+
+    Raises:
+        SchemaMismatch: it has another, or there is none.
+    """
+    async with database.reading() as connection:
+        refusal = _refusal(database.place, await connection.run_sync(_found), wanted)
+    if refusal is not None:
+        raise refusal
+
+
+def _upgrade(connection: Connection, place: str) -> None:
+    refusal = _refusal(place, _found(connection), REVISION)
+    if isinstance(refusal, SchemaNewer):
+        raise refusal
+    if refusal is not None:
+        command.upgrade(_config(connection), "head")
+
+
+async def migrate(database: Database) -> None:
+    """Bring the catalog to its present form, all steps in one transaction.
+
+    The transaction holds the write lock from its beginning, so of two processes that start at once
+    the second finds the work done.
+
+    Raises:
+        SchemaNewer: a newer Headend has been here.
+    """
+    async with database.writing() as connection:
+        await connection.run_sync(_upgrade, database.place)

@@ -1,0 +1,13 @@
+"""What Alembic runs the steps in: the connection, and with it the transaction, of the caller."""
+
+from alembic import context
+from sqlalchemy import Connection
+
+from storage.catalog.tables import METADATA
+
+connection = context.config.attributes["connection"]
+if not isinstance(connection, Connection):
+    raise TypeError("migrations run on an open connection: use storage.catalog.migrations")
+context.configure(connection=connection, target_metadata=METADATA, render_as_batch=True)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,174 @@
+"""What the catalog answers with: frozen values, free of any database's words.
+
+Times are microseconds since the Unix epoch (`_us`). Keys hide themselves in `repr`.
+"""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from media.keys import PublicHash, StreamKey
+
+__all__ = [
+    "BackupRecord",
+    "FirstStart",
+    "IngestRecord",
+    "Page",
+    "Principal",
+    "ProjectRecord",
+    "ResolutionChoice",
+    "Shown",
+    "Sort",
+    "StreamRecord",
+    "TokenRecord",
+]
+
+T = TypeVar("T")
+
+
+class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A project; `key` is the short string that paths take in place of the number."""
+
+    id: int
+    key: str
+    name: str
+    created_us: int
+
+
+class ResolutionChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a stream makes the resolution with this public number (`media.ladder.Box`)."""
+
+    number: int
+    active: bool
+
+
+class BackupRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A second ingest address; `number` names its application and is never used twice.
+
+    `live` says that its encoder is sending, `on_air` that viewers get it now.
+    """
+
+    id: int
+    number: int
+    live: bool
+    on_air: bool
+
+
+class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A live stream as its owner sees it.
+
+    `hidden` says that the owner unpublished it. `on_air` is the number of the slot that viewers
+    get (0 = primary), None while they get none. `version` rises with each change.
+    """
+
+    id: int
+    project: int
+    key: StreamKey
+    title: str
+    description: str
+    created_us: int
+    updated_us: int
+    published: bool
+    published_us: int | None
+    hidden: bool
+    live: bool
+    processing: bool
+    receiving_count: int
+    on_air: int | None
+    no_audio: bool
+    version: int
+    resolutions: tuple[ResolutionChoice, ...]
+    backups: tuple[BackupRecord, ...]
+
+    @property
+    def hash(self) -> PublicHash:
+        """The stream's public name."""
+        return self.key.hash
+
+
+class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What ingest needs of a stream whose key was right.
+
+    `slots` are the numbers of the slots that exist (0 = primary), `active` the labels of the
+    resolutions that are on.
+    """
+
+    id: int
+    project: int
+    hash: PublicHash
+    slots: frozenset[int]
+    active: frozenset[str]
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What a viewer may come to know of a stream; `hidden` = unpublished by its owner."""
+
+    hash: PublicHash
+    project: int
+    title: str
+    description: str
+    published: bool
+    hidden: bool
+    live: bool
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """Who calls: the token with this id and name; `project` None reaches all projects."""
+
+    id: int
+    name: str
+    project: int | None
+    write: bool
+
+    def reaches(self, project: int) -> bool:
+        """Say whether the records of a project are this caller's to see."""
+        return self.project is None or self.project == project
+
+
+class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A token as it is listed: all but the token itself, which nobody keeps."""
+
+    id: int
+    name: str
+    project: int | None
+    write: bool
+    created_us: int
+    revoked_us: int | None
+
+
+class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What a catalog holds after its first start, and at each later one.
+
+    `owner_token` is the token itself, at the first start only. `stream` is None once its owner
+    deleted the stream that the first start made. `broadcaster_key` is the public key of the
+    web-socket broadcaster.
+    """
+
+    project: ProjectRecord
+    stream: StreamRecord | None
+    owner_token: str | None
+    broadcaster_key: str
+
+    def __repr__(self) -> str:
+        return f"FirstStart(project={self.project.key!r}, new={self.owner_token is not None})"
+
+
+class Sort(msgspec.Struct, frozen=True):
+    """An order of streams: by `id` or by `title` (without regard to case)."""
+
+    column: str = "id"
+    descending: bool = True
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """One page of a list; `number` counts from 1 and may lie beyond the end, `total` is of all."""
+
+    items: tuple[T, ...]
+    total: int
+    number: int
+    size: int
+
+    @property
+    def last(self) -> int:
+        """The number of the last page; 1 where there is nothing."""
+        return max(1, -(-self.total // self.size))

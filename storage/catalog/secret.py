@@ -1,0 +1,10 @@
+"""How a stream's secret is found: by its digest, never by itself."""
+
+import hashlib
+
+__all__ = ["digest"]
+
+
+def digest(secret: str) -> str:
+    """Return the SHA-256 of a secret in hexadecimal; a random uuid needs no salt."""
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,165 @@
+"""Objects as files below a folder.
+
+A write goes to a temporary of this process and is renamed into place, so a reader never meets half
+an object. Nothing is fsynced: what was put survives the death of the process (the kernel has it)
+but not always a power cut, after which a file may be short or empty. Live media are worth nothing
+by then; who reads back after a start compares sizes.
+
+Temporaries stand in a folder of their own per process, under a lock that the kernel drops with the
+process: opening a store removes the folders whose owners are gone, and no other's.
+"""
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Final, TypeVar
+
+from storage.objects.addresses import checked
+from storage.objects.base import ObjectError, ObjectMissing, ObjectStat, StoreFailed, StoreFull
+
+__all__ = ["DiskObjects"]
+
+# Below the root and beginning with a dot: no address leads there.
+_TEMPORARIES: Final = ".temporary"
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+# A disk that does not answer for this long is as good as broken; a live segment is 2 s.
+_SECONDS: Final = 20.0
+
+T = TypeVar("T")
+
+
+class DiskObjects:
+    """An object store on one file system (see `storage.objects.base.Objects`)."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / _TEMPORARIES).mkdir(parents=True, exist_ok=True)
+        self._remove_leftovers()
+        self._own, self._lock = self._claim()
+        self._numbers = count()
+
+    def close(self) -> None:
+        """Let go of the temporaries; nothing may be put any more."""
+        shutil.rmtree(self._own, ignore_errors=True)
+        os.close(self._lock)
+
+    def __enter__(self) -> "DiskObjects":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def path(self, address: str) -> Path:
+        """Return where an object stands, for who reads the file itself."""
+        return self.root / checked(address)
+
+    async def put(self, address: str, data: bytes) -> None:
+        """Write an object, in place of one that has the address."""
+        # A write that was given up on must not come later and replace a newer one.
+        given_up = threading.Event()
+        try:
+            await self._run(address, partial(self._put, self.path(address), data, given_up))
+        except BaseException:
+            given_up.set()
+            raise
+
+    async def get(self, address: str) -> bytes:
+        """Return an object; `ObjectMissing` where there is none."""
+        return await self._run(address, self.path(address).read_bytes)
+
+    async def stat(self, address: str) -> ObjectStat | None:
+        """Return what is known of an object, or None where there is none."""
+        try:
+            found = await self._run(address, self.path(address).stat)
+        except ObjectMissing:
+            return None
+        return ObjectStat(size=found.st_size, modified_us=found.st_mtime_ns // 1000)
+
+    async def delete(self, address: str) -> None:
+        """Remove an object; one that is not there is gone already."""
+        await self._run(address, partial(self.path(address).unlink, missing_ok=True))
+
+    async def addresses(self, prefix: str) -> list[str]:
+        """Return the addresses of all objects below `prefix`, in order."""
+        return await self._run(prefix, partial(self._addresses, self.path(prefix)))
+
+    async def delete_tree(self, prefix: str) -> None:
+        """Remove all objects below `prefix`."""
+        await self._run(prefix, partial(_remove_tree, self.path(prefix)))
+
+    # -- what runs in threads ---------------------------------------------------------------------
+
+    async def _run(self, address: str, work: Callable[[], T]) -> T:
+        """Do blocking work in a thread and translate what goes wrong."""
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return await asyncio.to_thread(work)
+        except TimeoutError as error:
+            raise StoreFailed(address, f"no answer within {_SECONDS:.0f} s") from error
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise ObjectMissing(address) from error
+        except OSError as error:
+            raise _translated(address, error) from error
+
+    def _put(self, path: Path, data: bytes, given_up: threading.Event) -> None:
+        temporary = self._own / str(next(self._numbers))
+        try:
+            temporary.write_bytes(data)
+            if given_up.is_set():
+                return
+            try:
+                temporary.replace(path)
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                temporary.replace(path)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    def _addresses(self, folder: Path) -> list[str]:
+        found: list[str] = []
+        for place, _, names in os.walk(folder):
+            below = Path(place).relative_to(self.root).as_posix()
+            found += [f"{below}/{name}" for name in names]
+        return sorted(found)
+
+    def _remove_leftovers(self) -> None:
+        for folder in (self.root / _TEMPORARIES).iterdir():
+            with contextlib.suppress(OSError):
+                handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder)
+                finally:
+                    os.close(handle)
+
+    def _claim(self) -> tuple[Path, int]:
+        """Make and lock a folder of our own."""
+        while True:
+            own = Path(tempfile.mkdtemp(dir=self.root / _TEMPORARIES))
+            lock = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Another process that opened the store may have swept it away before the lock held.
+            if own.exists():
+                return own, lock
+            os.close(lock)
+
+
+def _remove_tree(folder: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+
+
+def _translated(address: str, error: OSError) -> ObjectError:
+    kind = StoreFull if error.errno in _FULL else StoreFailed
+    # The library's text would name the path on this machine.
+    return kind(address, os.strerror(error.errno) if error.errno else type(error).__name__)

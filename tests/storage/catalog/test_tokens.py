@@ -1,0 +1,73 @@
+"""Tokens: what they open, how they end, what is kept of them."""
+
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import Catalog, open_catalog
+from storage.errors import NoSuchProject
+
+pytestmark = pytest.mark.anyio
+
+
+def _kept(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.iterdir())
+
+
+async def test_a_token_makes_its_bearer_a_principal(catalog: Catalog) -> None:
+    project = await catalog.add_project("Sport", 1)
+    record, token = await catalog.add_token("player", project.id, write=False, now_us=5)
+    principal = await catalog.authorise(token)
+    assert principal is not None
+    assert (principal.id, principal.name) == (record.id, "player")
+    assert (principal.project, principal.write) == (project.id, False)
+    assert principal.reaches(project.id)
+    assert not principal.reaches(project.id + 1)
+
+
+async def test_a_token_of_no_project_reaches_all(catalog: Catalog) -> None:
+    _, token = await catalog.add_token("all", None, write=True, now_us=5)
+    principal = await catalog.authorise(token)
+    assert principal is not None
+    assert principal.write
+    assert principal.reaches(1)
+    assert principal.reaches(99)
+
+
+async def test_a_token_for_no_project_there_is_is_refused(catalog: Catalog) -> None:
+    with pytest.raises(NoSuchProject):
+        await catalog.add_token("lost", 99, write=True, now_us=1)
+    assert await catalog.list_tokens() == ()
+
+
+@pytest.mark.parametrize(
+    "token", ["", "headend_", "headend_" + "A" * 43, "\udcff\udc00", "ключ", "x" * 100_000]
+)
+async def test_a_strangers_token_opens_nothing(catalog: Catalog, token: str) -> None:
+    await catalog.first_start(1)
+    assert await catalog.authorise(token) is None
+
+
+async def test_a_revoked_token_opens_nothing_from_then_on(catalog: Catalog) -> None:
+    record, token = await catalog.add_token("old", None, write=True, now_us=5)
+    _, other = await catalog.add_token("new", None, write=True, now_us=6)
+    assert await catalog.revoke_token(record.id, 9)
+    assert await catalog.authorise(token) is None
+    assert await catalog.authorise(other) is not None
+    assert not await catalog.revoke_token(record.id, 10)
+    assert not await catalog.revoke_token(999, 10)
+    listed = await catalog.list_tokens()
+    assert [(each.name, each.revoked_us) for each in listed] == [("old", 9), ("new", None)]
+
+
+async def test_the_files_hold_no_token(place: Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        owner = (await catalog.first_start(1)).owner_token
+        _, token = await catalog.add_token("player", None, write=False, now_us=5)
+        assert owner is not None
+        kept = _kept(place.parent)  # while the write-ahead log still stands beside the database
+    kept += _kept(place.parent)
+    assert b"player" in kept
+    for secret in (owner, token):
+        assert secret.encode() not in kept
+        assert secret.removeprefix("headend_").encode() not in kept

@@ -1,0 +1,64 @@
+"""What is an address and what is none."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.objects.addresses import (
+    BadAddress,
+    checked,
+    live_init,
+    live_part,
+    live_playlist,
+    live_run,
+    live_segment,
+    live_state,
+    live_variants,
+)
+
+HASH, RUN = "abcdefABCDEF", "20260131T120000123"
+
+
+def test_live_media_stand_where_viewers_look_for_them() -> None:
+    found = [
+        live_variants(HASH),
+        live_run(HASH, RUN),
+        live_state(HASH, RUN),
+        live_playlist(HASH, RUN, "720p"),
+        live_init(HASH, RUN, "720p", 3),
+        live_segment(HASH, RUN, "audio", 17),
+        live_part(HASH, RUN, "audio", 17, 2),
+    ]
+    run = f"live/{HASH}/{RUN}"
+    assert found == [
+        f"live/{HASH}/index.m3u8",
+        run,
+        f"{run}/state.json",
+        f"{run}/720p/index.m3u8",
+        f"{run}/720p/init-3.mp4",
+        f"{run}/audio/17.m4s",
+        f"{run}/audio/17.2.m4s",
+    ]
+    assert [checked(address) for address in found] == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "/", "/etc/passwd", "a/", "a//b", "..", "a/../b", "a/..", ".", "./a", "a/.b", "a\0b",
+        "a\n", "a b", "a\\b", "é", "a/" + "b" * 81, "a/" * 8 + "b", "/".join(["x" * 60] * 7), "~",
+    ],
+)  # fmt: skip
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(BadAddress):
+        checked(text)
+
+
+@given(st.text(alphabet="ab./\0~\\-_", max_size=30))
+def test_no_address_leads_out_of_the_root_or_to_a_hidden_name(text: str) -> None:
+    try:
+        address = checked(text)
+    except BadAddress:
+        return
+    parts = address.split("/")
+    assert all(part and not part.startswith(".") and "\0" not in part for part in parts)

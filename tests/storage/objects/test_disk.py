@@ -1,0 +1,211 @@
+"""The object store on a real disk."""
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from storage.objects.addresses import BadAddress
+from storage.objects.base import ObjectMissing, StoreFailed, StoreFull
+from storage.objects.disk import DiskObjects
+
+TEMPORARIES = ".temporary"
+
+
+def test_objects_are_put_replaced_listed_and_deleted(tmp_path: Path) -> None:
+    async def go() -> None:
+        with DiskObjects(tmp_path) as objects:
+            await objects.put("live/a/1.m4s", b"one")
+            await objects.put("live/a/b/2.m4s", b"two")
+            await objects.put("live/a/1.m4s", b"other")
+            assert await objects.get("live/a/1.m4s") == b"other"
+            stat = await objects.stat("live/a/1.m4s")
+            assert stat is not None
+            assert stat.size == 5
+            assert stat.modified_us == objects.path("live/a/1.m4s").stat().st_mtime_ns // 1000
+            assert await objects.addresses("live/a") == ["live/a/1.m4s", "live/a/b/2.m4s"]
+            await objects.delete("live/a/1.m4s")
+            await objects.delete("live/a/1.m4s")
+            assert await objects.addresses("live") == ["live/a/b/2.m4s"]
+            await objects.delete_tree("live/a")
+            await objects.delete_tree("live/a")
+            assert await objects.addresses("live") == []
+            assert await objects.addresses("nowhere") == []
+
+    asyncio.run(go())
+
+
+def test_what_is_not_there_is_missing(tmp_path: Path) -> None:
+    async def go() -> None:
+        with DiskObjects(tmp_path) as objects:
+            await objects.put("a/b", b"")
+            for address in ("a/c", "a", "a/b/c"):
+                with pytest.raises(ObjectMissing):
+                    await objects.get(address)
+            assert await objects.stat("a/c") is None
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("address", ["../x", "/etc/x", ".temporary/x", "a/../../x"])
+def test_no_call_leaves_the_root(tmp_path: Path, address: str) -> None:
+    async def go() -> None:
+        with DiskObjects(tmp_path / "root") as objects:
+            calls = (
+                objects.put(address, b"x"), objects.get(address), objects.stat(address),
+                objects.delete(address), objects.addresses(address), objects.delete_tree(address),
+            )  # fmt: skip
+            for call in calls:
+                with pytest.raises(BadAddress):
+                    await call
+
+    asyncio.run(go())
+    assert [path.name for path in tmp_path.iterdir()] == ["root"]
+
+
+def test_a_reader_meets_the_old_bytes_or_the_new_ones(tmp_path: Path) -> None:
+    """A thread reads all the time while one object is replaced by others of other sizes."""
+    seen: set[bytes] = set()
+    stop = threading.Event()
+    path = tmp_path / "a" / "x"
+
+    def read() -> None:
+        while not stop.is_set():
+            seen.add(path.read_bytes())
+
+    async def go() -> None:
+        with DiskObjects(tmp_path) as objects:
+            await objects.put("a/x", bytes(100_000))
+            reader = threading.Thread(target=read)
+            reader.start()
+            for number in range(1, 200):
+                await objects.put("a/x", bytes([number]) * (100_000 + number))
+            stop.set()
+            reader.join()
+
+    asyncio.run(go())
+    assert len(seen) > 1
+    assert {(len(data), len(set(data))) for data in seen} <= {(100_000 + n, 1) for n in range(200)}
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A file size limit stands for the full disk: both fail in the middle of a write."""
+    program = """
+import asyncio, errno, resource, signal, sys
+from pathlib import Path
+from storage.objects.base import ObjectError
+from storage.objects.disk import DiskObjects
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+async def go():
+    with DiskObjects(Path(sys.argv[1])) as objects:
+        await objects.put("a/x", b"old")
+        try:
+            await objects.put("a/x", bytes(5000))
+        except ObjectError as error:
+            print(type(error).__name__, error.reason)
+        print(await objects.get("a/x"))
+        print(sum(path.is_file() for path in Path(sys.argv[1]).rglob("*")))
+
+asyncio.run(go())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["StoreFailed File too large", "b'old'", "1"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a Linux device")
+def test_no_room_is_its_own_error(tmp_path: Path) -> None:
+    """The temporaries' folder leads to a device that is always full."""
+
+    async def go() -> None:
+        with DiskObjects(tmp_path) as objects:
+            (own,) = (tmp_path / TEMPORARIES).iterdir()
+            for number in range(3):
+                (own / str(number)).symlink_to("/dev/full")
+            with pytest.raises(StoreFull, match=os.strerror(errno.ENOSPC)) as caught:
+                await objects.put("a/x", b"x")
+            assert str(tmp_path) not in str(caught.value)
+            assert caught.value.address == "a/x"
+
+    asyncio.run(go())
+
+
+def test_an_unusable_folder_is_the_disks_failure(tmp_path: Path) -> None:
+    async def go() -> None:
+        with DiskObjects(tmp_path) as objects:
+            await objects.put("a", b"a file")
+            with pytest.raises((StoreFailed, ObjectMissing)):
+                await objects.put("a/x", b"below a file")
+            assert await objects.get("a") == b"a file"
+
+    asyncio.run(go())
+
+
+KILLED = """
+import os, sys, time
+from pathlib import Path
+from storage.objects.disk import DiskObjects
+
+objects = DiskObjects(Path(sys.argv[1]))
+(own,) = [path for path in (Path(sys.argv[1]) / ".temporary").iterdir()]
+(own / "0").write_bytes(b"half")
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_leftovers_of_the_killed_are_removed_and_those_of_the_living_are_not(
+    tmp_path: Path,
+) -> None:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        ) as other,
+    ):
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "ready\n"
+            with DiskObjects(tmp_path):
+                assert len(list((tmp_path / TEMPORARIES).iterdir())) == 2
+            assert [path.name for path in (tmp_path / TEMPORARIES).rglob("*/0")] == ["0"]
+        finally:
+            other.send_signal(signal.SIGKILL)
+    with DiskObjects(tmp_path):
+        assert len(list((tmp_path / TEMPORARIES).iterdir())) == 1
+        assert list((tmp_path / TEMPORARIES).rglob("*/0")) == []
+    assert list((tmp_path / TEMPORARIES).iterdir()) == []
+
+
+def test_a_write_that_was_cancelled_does_not_come_later(tmp_path: Path) -> None:
+    """The write stands still at a pipe without a reader until it has been given up on."""
+
+    async def go() -> None:
+        with DiskObjects(tmp_path) as objects:
+            (own,) = (tmp_path / TEMPORARIES).iterdir()
+            pipe = own / "0"
+            os.mkfifo(pipe)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await objects.put("a/x", b"old")
+            await objects.put("a/x", b"new")
+            reader = await asyncio.to_thread(os.open, pipe, os.O_RDONLY)
+            assert await asyncio.to_thread(os.read, reader, 10) == b"old"
+            # The end of the pipe comes when the thread has written and closed.
+            assert await asyncio.to_thread(os.read, reader, 10) == b""
+            os.close(reader)
+            assert await objects.get("a/x") == b"new"
+        assert not pipe.exists()
+
+    asyncio.run(go())
+    # The loop has joined its threads: what they would do, they have done.
+    assert (tmp_path / "a" / "x").read_bytes() == b"new"
