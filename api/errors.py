@@ -1,0 +1,148 @@
+"""How a request that fails is answered: one shape for every error of the API.
+
+`{"message": "...", "errors": {"field": ["..."]}}`, with `errors` only where fields are at fault.
+Nothing of the inside shows: no traceback, no statement, no path of a file. What is our own fault
+gets an id that stands in the log and in the answer and nothing else.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+from litestar.openapi.datastructures import ResponseSpec
+
+from storage.errors import CatalogBusy, CatalogUnavailable, NoSuchProject
+
+__all__ = [
+    "HANDLERS",
+    "ApiError",
+    "ErrorBody",
+    "FieldErrors",
+    "documented",
+    "invalid",
+]
+
+log = logging.getLogger(__name__)
+
+FieldErrors = Mapping[str, Sequence[str]]
+# A body with ten thousand wrong keys is answered with the first of them.
+_MAX_FIELDS: Final = 50
+_MAX_NAME: Final = 100
+_RETRY_SECONDS: Final = 2
+
+# What Litestar itself finds wrong is told in these words: its own tell of our code.
+_MESSAGES: Final = {
+    HTTPStatus.BAD_REQUEST: "The request could not be understood.",
+    HTTPStatus.NOT_FOUND: "There is nothing at this address.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This address does not take that method.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body must be JSON (Content-Type: application/json).",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The service is busy; try again in a moment.",
+}
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What every failing operation answers."""
+
+    message: str
+    errors: dict[str, list[str]] | msgspec.UnsetType = msgspec.UNSET
+
+
+class ApiError(HTTPException):
+    """A refusal whose words are meant for the caller."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        message: str,
+        *,
+        errors: FieldErrors | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail=message, status_code=status, headers=headers)
+        self.errors = errors
+
+
+def invalid(errors: FieldErrors) -> ApiError:
+    """Return the refusal of a request whose named fields are at fault."""
+    few = {name[:_MAX_NAME]: texts for name, texts in list(errors.items())[:_MAX_FIELDS]}
+    message = f"The request is not valid: see {', '.join(few)}."
+    return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, message, errors=few)
+
+
+def documented(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:
+    """Return the OpenAPI description of an operation's refusals."""
+    return {
+        status: ResponseSpec(ErrorBody, description=status.phrase, generate_examples=False)
+        for status in statuses
+    }
+
+
+def _answer(
+    status: int,
+    message: str,
+    errors: FieldErrors | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response[ErrorBody]:
+    fields = {name: list(texts) for name, texts in errors.items()} if errors else msgspec.UNSET
+    return Response(
+        ErrorBody(message=message, errors=fields),
+        status_code=status,
+        # An address that is wrong now may be right in a moment: no cache keeps the refusal.
+        headers={"Cache-Control": "no-store", **(headers or {})},
+        media_type="application/json",
+    )
+
+
+def _refused(request: Request[Any, Any, Any], error: HTTPException) -> Response[ErrorBody]:
+    """Answer an error that has a status: ours in its own words, Litestar's in general ones."""
+    if isinstance(error, ApiError):
+        return _answer(error.status_code, error.detail, error.errors, error.headers)
+    if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _failed(request, error)
+    status = HTTPStatus(error.status_code)
+    return _answer(status, _MESSAGES.get(status, status.phrase + "."), None, error.headers)
+
+
+def _unavailable(
+    request: Request[Any, Any, Any], error: CatalogBusy | CatalogUnavailable
+) -> Response[ErrorBody]:
+    log.warning(
+        "request not served",
+        extra={"method": request.method, "path": request.url.path, "reason": str(error)},
+    )
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    return _answer(status, _MESSAGES[status], headers={"Retry-After": str(_RETRY_SECONDS)})
+
+
+def _gone(_request: Request[Any, Any, Any], _error: NoSuchProject) -> Response[ErrorBody]:
+    """Answer where a project was deleted between looking it up and writing into it."""
+    return _answer(HTTPStatus.NOT_FOUND, "There is no such project.")
+
+
+def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
+    """Answer what is our own fault; the traceback goes to the log, under an id."""
+    number = secrets.token_hex(6)
+    log.error(
+        "request failed",
+        extra={"error": number, "method": request.method, "path": request.url.path},
+        exc_info=error,
+    )
+    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"Something went wrong here: {number}.")
+
+
+# Any: Litestar's own map, with what it leaves open said. Each handler takes its own exceptions.
+HANDLERS: Final[
+    dict[int | type[Exception], Callable[[Request[Any, Any, Any], Any], Response[Any]]]
+] = {
+    HTTPException: _refused,
+    CatalogBusy: _unavailable,
+    CatalogUnavailable: _unavailable,
+    NoSuchProject: _gone,
+    Exception: _failed,
+}

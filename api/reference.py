@@ -1,0 +1,90 @@
+"""The API's description as a page for people, written here from the OpenAPI document.
+
+A page of our own, because the usual ones fetch their scripts from somebody else's servers: this one
+has no script, tells nobody who reads it, and works where there is no internet.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any, Final
+
+from litestar import Request
+from litestar.openapi.plugins import OpenAPIRenderPlugin
+
+__all__ = ["ReferencePage"]
+
+# Any: an OpenAPI document is JSON, read by the names of its own specification.
+Document = Mapping[str, Any]
+
+_STYLE: Final = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;
+color-scheme:light dark}
+h2{margin-top:2.5rem;border-top:1px solid #8888;padding-top:1rem;font-size:1.1rem}
+code,pre{font-family:ui-monospace,monospace;font-size:.9em}
+pre{overflow:auto;background:#8882;padding:.8rem;border-radius:.4rem}
+td{padding:.1rem 1rem .1rem 0;vertical-align:top}
+"""
+
+
+class ReferencePage(OpenAPIRenderPlugin):
+    """Renders the description at the root of /schema."""
+
+    def __init__(self) -> None:
+        super().__init__(path="/")
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:  # noqa: ARG002
+        """Return the page."""
+        title = escape(openapi_schema["info"]["title"])
+        version = escape(openapi_schema["info"]["version"])
+        body = "\n".join(_body(openapi_schema))
+        return (
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} API</title>'
+            '<meta name="viewport" content="width=device-width">'
+            f"<style>{_STYLE}</style></head><body><main><h1>{title} API {version}</h1>"
+            '<p>As a document for programs: <a href="/schema/openapi.json">openapi.json</a>.'
+            " Every call takes <code>Authorization: Bearer &lt;token&gt;</code>.</p>"
+            f"{body}</main></body></html>"
+        ).encode()
+
+
+def _body(document: Document) -> Iterator[str]:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            yield f"<h2><code>{escape(method.upper())} {escape(path)}</code></h2>"
+            yield f"<p>{escape(operation.get('description') or operation.get('summary', ''))}</p>"
+            yield from _parameters(operation)
+            content = operation.get("requestBody", {}).get("content", {})
+            for kind, media in content.items():
+                yield f"<p>Body, <code>{escape(kind)}</code>:</p>{_schema(media['schema'])}"
+            yield "<p>Answers:</p><table>"
+            for status, answer in operation.get("responses", {}).items():
+                yield f"<tr><td><code>{escape(status)}</code></td><td>{_names(answer)}</td></tr>"
+            yield "</table>"
+    for name, schema in document.get("components", {}).get("schemas", {}).items():
+        yield f'<h2 id="{escape(name)}">{escape(schema.get("title", name))}</h2>{_schema(schema)}'
+
+
+def _parameters(operation: Document) -> Iterator[str]:
+    if not operation.get("parameters"):
+        return
+    yield "<table>"
+    for parameter in operation["parameters"]:
+        schema = parameter["schema"]
+        kind = " | ".join(schema["enum"]) if "enum" in schema else schema.get("type", "")
+        yield (
+            f"<tr><td><code>{escape(parameter['name'])}</code></td><td>{escape(parameter['in'])}"
+            f"</td><td>{escape(kind)}</td><td>{escape(parameter.get('description', ''))}</td></tr>"
+        )
+    yield "</table>"
+
+
+def _names(answer: Document) -> str:
+    """Return the shapes of an answer, as links."""
+    references = [media["schema"].get("$ref", "") for media in answer.get("content", {}).values()]
+    names = [reference.rpartition("/")[2] for reference in references if reference]
+    return ", ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in names)
+
+
+def _schema(schema: Document) -> str:
+    return f"<pre>{escape(json.dumps(schema, indent=2, ensure_ascii=False))}</pre>"

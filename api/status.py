@@ -1,0 +1,41 @@
+"""Whether the service is alive, whether it can serve, and its figures: for operators' tools."""
+
+from collections.abc import Awaitable, Callable
+
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+
+__all__ = ["status_handlers"]
+
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def status_handlers(
+    *, problems: Callable[[], Awaitable[list[str]]], figures: Callable[[], bytes]
+) -> list[HTTPRouteHandler]:
+    """Return the handlers of `/healthz`, `/readyz` and `/metrics`.
+
+    `problems` says in sentences what cannot be served now; `figures` is the Prometheus text.
+    """
+
+    @get("/healthz", include_in_schema=False, sync_to_thread=False)
+    def alive() -> dict[str, str]:
+        """Answer at all."""
+        return {"status": "alive"}
+
+    @get("/readyz", include_in_schema=False)
+    async def ready() -> Response[dict[str, object]]:
+        """Say whether everything that is needed is there."""
+        found = await problems()
+        return Response(
+            {"status": "not ready" if found else "ready", "problems": found},
+            status_code=503 if found else 200,
+            headers={"Retry-After": "5"} if found else {},
+        )
+
+    @get("/metrics", include_in_schema=False, sync_to_thread=False)
+    def metrics() -> Response[bytes]:
+        """Return the figures."""
+        return Response(figures(), media_type=_PROMETHEUS)
+
+    return [alive, ready, metrics]

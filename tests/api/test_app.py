@@ -1,0 +1,95 @@
+"""The application's frame: what it answers where nothing is, and what it says of itself."""
+
+from typing import Any
+
+import pytest
+from litestar import asgi, get
+from litestar.params import FromPath
+from litestar.testing import AsyncTestClient
+from litestar.types import Receive, Scope, Send
+
+from api.app import create_app
+from tests.api.house import ADDRESSES, STREAMS, House
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nothing", "/api", "/api/nothing", "/api/projects", "/api/projects/1/streams/1"]
+)
+async def test_where_nothing_is_the_answer_is_404_in_json(house: House, path: str) -> None:
+    for headers in ({}, house.owner):
+        answer = await house.client.get(path, headers=headers)
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/json"
+        assert set(answer.json()) == {"message"}
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
+async def test_another_method_is_405_and_names_the_right_ones(house: House, method: str) -> None:
+    answer = await house.client.request(method, STREAMS, headers=house.owner)
+    assert answer.status_code == 405
+    assert set(answer.json()) == {"message"}
+    assert {"GET", "POST"} <= set(answer.headers["allow"].replace(" ", "").split(","))
+
+
+async def test_the_description_is_an_openapi_document(house: House) -> None:
+    answer = await house.client.get("/schema/openapi.json")
+    assert answer.status_code == 200
+    document = answer.json()
+    assert document["openapi"].startswith("3.1")
+    assert document["info"]["version"] == "1.2.3"
+    operations = document["paths"]["/api/projects/{project_id}/streams"]
+    assert set(operations) == {"get", "post"}
+    body = operations["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["required"] == ["title"]
+    assert body["properties"]["title"]["maxLength"] == 255
+    assert operations["post"]["security"] == [{"bearer": []}]
+    assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+
+
+async def test_the_description_names_every_key_that_is_answered(house: House) -> None:
+    schemas = (await house.client.get("/schema/openapi.json")).json()["components"]["schemas"]
+    added = await house.add()
+    assert set(schemas["Stream"]["properties"]) == set(added)
+    page = await house.listed()
+    assert set(schemas["StreamItem"]["properties"]) == set(page["data"][0])
+    assert set(schemas["Meta"]["properties"]) == set(page["meta"])
+
+
+async def test_every_refusal_is_described_in_its_one_shape(house: House) -> None:
+    document = (await house.client.get("/schema/openapi.json")).json()
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for status, answer in operation["responses"].items():
+                schema: dict[str, Any] = answer["content"]["application/json"]["schema"]
+                is_error = schema == {"$ref": "#/components/schemas/ErrorBody"}
+                assert is_error == (int(status) >= 400), status
+
+
+async def test_other_rooms_handlers_stand_beside_the_api_and_out_of_its_description(
+    house: House,
+) -> None:
+    @asgi("/live", is_mount=True, copy_scope=True)
+    async def origin(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        body = scope["path"].encode()
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    @get("/watch/{hash_:str}", sync_to_thread=False)
+    def watch(hash_: FromPath[str]) -> str:
+        return hash_
+
+    app = create_app(
+        catalog=house.catalog,
+        addresses=ADDRESSES,
+        broadcaster_key="key",
+        handlers=[origin, watch],
+    )
+    async with AsyncTestClient(app) as client:
+        assert "/a/b/c.m4s" in (await client.get("/live/a/b/c.m4s")).text
+        assert (await client.get("/watch/abc")).text == "abc"
+        assert (await client.get(STREAMS)).status_code == 401
+        assert (await client.get(STREAMS, headers=house.owner)).status_code == 200
+        document = (await client.get("/schema/openapi.json")).json()
+        assert set(document["paths"]) == {"/api/projects/{project_id}/streams"}

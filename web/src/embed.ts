@@ -1,0 +1,33 @@
+/**
+ * `/embed.js` on a stranger's page: puts the player's frame after its own script tag.
+ *
+ *     <script async src="https://video.example/embed.js" data-stream="HASH"></script>
+ *
+ * `data-video` names a video in the same way, `data-title` what a screen reader says of the frame.
+ * Styles are set through the object model, so a page with a strict policy needs only `frame-src`.
+ */
+
+// Full screen is left out: `allowfullscreen` says it to every browser, and with both named
+// Chromium warns in the host page's console.
+const LEAVE = "autoplay; picture-in-picture; encrypted-media";
+
+function insert(script: HTMLScriptElement): void {
+  const { stream, video, title } = script.dataset;
+  const hash = stream || video || "";
+  if (!/^[0-9A-Za-z]+$/.test(hash)) {
+    console.error("embed.js: data-stream or data-video must name what to play");
+    return;
+  }
+  const frame = document.createElement("iframe");
+  // Beside the script itself, so a service under a path of its host is found too.
+  frame.src = new URL(`embed/${hash}`, script.src).href;
+  frame.title = title || "Video player";
+  frame.allow = LEAVE;
+  frame.allowFullscreen = true;
+  frame.loading = "lazy";
+  frame.referrerPolicy = "strict-origin-when-cross-origin";
+  Object.assign(frame.style, { width: "100%", aspectRatio: "16 / 9", border: "0" });
+  script.after(frame);
+}
+
+if (document.currentScript instanceof HTMLScriptElement) insert(document.currentScript);

@@ -1,0 +1,188 @@
+/** One stream in one video element: waits for a run, plays it, gets over troubles, waits again. */
+
+import { engineFor, type Engine, type Fault } from "./engine";
+import { ask, withdrawn, type Answer } from "./runs";
+import { decide, pollAfter, WEDGED, type State } from "./state";
+
+const TICK = 500; // ms between two looks
+const KEPT_FAULTS = 50;
+
+// The last picture of a run may lie a little before the end that the playlist promises: sound and
+// picture do not stop in the same moment.
+const END = 0.5; // seconds
+
+/** Owns the engine and the state; calls `changed` when the state is another one. */
+export class Show {
+  readonly faults: Fault[] = [];
+  engine: Engine | null = null;
+  run: string | null = null;
+  state: State = "starting";
+  stalls = 0; // times that a picture which was moving had to wait
+
+  #answered = false;
+  #withdrawn = false;
+  #begun = false;
+  #over = false;
+  #position = 0;
+  #moved = performance.now();
+  #made = 0;
+  #asked = 0;
+  #asking = false;
+  #askAt: number | null = 0;
+
+  constructor(
+    readonly video: HTMLVideoElement,
+    private readonly playlist: string,
+    private readonly changed: () => void,
+  ) {}
+
+  /** Begin to look out for the stream; from here on it goes by itself. */
+  start(): void {
+    const { video } = this;
+    video.addEventListener("waiting", () => {
+      if (this.#begun && !video.seeking && this.engine?.closed === false) this.stalls += 1;
+    });
+    document.addEventListener("visibilitychange", () => this.#look());
+    setInterval(() => this.#look(), TICK);
+    this.#look();
+  }
+
+  /** Seconds behind the newest picture that the stream offers; null while nothing plays. */
+  get behind(): number | null {
+    const edge = this.edge;
+    return edge === null ? null : Math.max(0, edge - this.video.currentTime);
+  }
+
+  /** The position at which "live" is watched; null while there is none. */
+  get edge(): number | null {
+    if (this.engine === null || this.engine.closed || !this.#begun) return null;
+    if (this.engine.hls !== null) return this.engine.hls.liveSyncPosition;
+    const { seekable } = this.video;
+    return seekable.length === 0 ? null : seekable.end(seekable.length - 1);
+  }
+
+  /** Go to the live edge and play. */
+  goLive(): void {
+    const { edge } = this;
+    if (edge !== null) this.video.currentTime = edge;
+    void this.#play();
+  }
+
+  #look(): void {
+    const now = performance.now();
+    this.#watch(now);
+    const state = decide({
+      answered: this.#answered,
+      withdrawn: this.#withdrawn,
+      run: this.run,
+      over: this.#over,
+      begun: this.#begun,
+      paused: this.video.paused,
+      still: now - this.#moved,
+    });
+    if (state !== this.state) {
+      this.state = state;
+      this.#asked = 0;
+      this.#askAt = this.#next(now);
+      this.changed();
+    }
+    // An engine that gave up plays its buffer out; by then it should go on.
+    if (this.engine?.broken === true) this.#askAt ??= this.#next(now);
+    if (this.#askAt !== null && now >= this.#askAt) void this.#ask();
+  }
+
+  #watch(now: number): void {
+    const { video, engine } = this;
+    if (engine === null) return;
+    if (video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA && !engine.late) this.#begun = true;
+    const moved = video.currentTime !== this.#position;
+    this.#position = video.currentTime;
+    if (moved || (video.paused && this.#begun)) this.#moved = now;
+    if (engine.late && !this.#over) this.#arriveLate();
+    const atEnd = engine.closed && this.#begun && video.currentTime >= video.duration - END;
+    if (video.ended || (atEnd && now - this.#moved > 2 * TICK)) this.#over = true;
+  }
+
+  /** The run was over before this page came: its last moments may be played by hand. */
+  #arriveLate(): void {
+    this.#over = true;
+    this.video.autoplay = false;
+    this.video.pause();
+  }
+
+  async #ask(): Promise<void> {
+    if (this.#asking) return;
+    this.#asking = true;
+    this.#askAt = null;
+    try {
+      await this.#take(await ask(this.playlist));
+    } finally {
+      this.#asking = false;
+      this.#asked += 1;
+      this.#askAt = this.#next(performance.now());
+    }
+  }
+
+  #next(now: number): number | null {
+    const trouble = this.engine?.broken === true;
+    const pause = pollAfter(this.state, trouble, this.#asked, Math.random());
+    return pause === null ? null : now + pause;
+  }
+
+  async #take(answer: Answer): Promise<void> {
+    this.#answered = true;
+    switch (answer.kind) {
+      case "run":
+        this.#withdrawn = false;
+        if (answer.run !== this.run) this.#begin(answer.run);
+        else if (!this.#over) this.#mend(answer.run);
+        break;
+      case "absent":
+        // The page says which: taken back by the owner, or nothing to play yet.
+        this.#withdrawn = await withdrawn(location.pathname);
+        this.#leave();
+        break;
+      case "unreachable":
+        break;
+    }
+    this.#look();
+  }
+
+  #mend(run: string): void {
+    const now = performance.now();
+    if (now - this.#moved > WEDGED && now - this.#made > WEDGED) this.#begin(run);
+    else this.engine?.mend();
+  }
+
+  #begin(run: string): void {
+    this.#leave();
+    this.run = run;
+    this.#moved = this.#made = performance.now();
+    this.video.autoplay = true;
+    this.engine = engineFor(this.video, this.playlist, (fault) => {
+      this.faults.push(fault);
+      if (this.faults.length > KEPT_FAULTS) this.faults.shift();
+    });
+    void this.#play();
+  }
+
+  #leave(): void {
+    this.engine?.stop();
+    this.engine = null;
+    this.run = null;
+    this.#begun = this.#over = false;
+    this.#position = 0;
+  }
+
+  async #play(): Promise<void> {
+    try {
+      await this.video.play();
+    } catch (error) {
+      // Sound without a touch of the page is refused: then without sound.
+      if (!(error instanceof DOMException) || error.name !== "NotAllowedError") return;
+      if (this.video.muted) return;
+      this.video.muted = true;
+      await this.video.play().catch(() => undefined);
+    }
+  }
+}

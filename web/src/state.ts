@@ -1,0 +1,60 @@
+/**
+ * What the page shows, decided from facts alone.
+ *
+ * The facts are levels, looked at twice a second, so an event that never came cannot wedge the
+ * page. Times are in milliseconds.
+ */
+
+/**
+ * `waiting`: nothing has begun. `starting`: a run is there, no picture yet. `playing`: pictures, or
+ * paused by hand. `reconnecting`: pictures stopped coming. `ended`: the run is over, the next one
+ * is looked out for. `gone`: the owner took the stream back.
+ */
+export type State = "waiting" | "starting" | "playing" | "reconnecting" | "ended" | "gone";
+
+/** What is known at one moment. */
+export interface Facts {
+  answered: boolean; // the playlist was asked for, whatever came of it
+  withdrawn: boolean; // the page itself is no longer offered
+  run: string | null; // the run that an engine was made for
+  over: boolean; // that run's last picture was shown, or it was over before we came
+  begun: boolean; // that run has shown a picture
+  paused: boolean; // by the viewer, or by a browser that plays nothing by itself
+  still: number; // how long the picture has stood although it should move
+}
+
+/** A picture that stands this long is worth a word; shorter gaps hls.js closes by itself. */
+export const STALLED = 3_000;
+
+/** An engine that has shown nothing for this long is thrown away and made anew. */
+export const WEDGED = 15_000;
+
+/** Return what to show. */
+export function decide(facts: Facts): State {
+  if (facts.withdrawn) return "gone";
+  if (facts.run === null) return facts.answered ? "waiting" : "starting";
+  if (facts.over) return "ended";
+  if (facts.paused && facts.begun) return "playing";
+  if (facts.still < STALLED) return facts.begun ? "playing" : "starting";
+  // A first picture takes its time: the newest segment has to come whole.
+  return facts.begun || facts.still >= WEDGED / 2 ? "reconnecting" : "starting";
+}
+
+/**
+ * Return how long to wait before the playlist is asked for again, or null: not at all.
+ *
+ * `trouble`: the engine gave up, though its buffer may still play. `asked`: how often already in
+ * this state. `random`: from 0 to 1.
+ */
+export function pollAfter(
+  state: State,
+  trouble: boolean,
+  asked: number,
+  random: number,
+): number | null {
+  if ((state === "playing" || state === "starting") && !trouble) return null;
+  // About 2 s at first, a tenth slower each time, 6 s at most. The spread keeps a thousand
+  // waiting viewers from asking in the same moment.
+  const pause = state === "gone" ? 15_000 : Math.min(2_000 * 1.1 ** asked, 6_000);
+  return pause * (0.8 + 0.4 * random);
+}

@@ -1,0 +1,126 @@
+/** The player's page: binds what the viewer sees and presses to one `Show`. */
+
+import type Hls from "hls.js";
+
+import { bindKeys } from "./keys";
+import { Show } from "./show";
+import type { Fault } from "./engine";
+import type { State } from "./state";
+
+/** What tests look at; nothing of the page reads it. */
+interface Hook {
+  readonly hls: Hls | null;
+  readonly video: HTMLVideoElement;
+  readonly run: string | null;
+  readonly stalls: number;
+  readonly faults: readonly Fault[];
+  state(): State;
+}
+
+declare global {
+  interface Window {
+    headend?: Hook;
+  }
+}
+
+const WORDS: Record<State, string> = {
+  waiting: "The stream has not begun. It will start here by itself.",
+  starting: "Looking for the stream…",
+  playing: "Playing",
+  reconnecting: "Connection lost. Trying again…",
+  ended: "The stream has ended. If it goes on, it will start here by itself.",
+  gone: "This stream is no longer available.",
+};
+
+// Further behind than hls.js lets a viewer drift by itself, nearer than a jump back by hand.
+const LIVE_WITHIN = 4; // seconds
+
+function part<T extends HTMLElement>(name: string, type: new () => T): T {
+  const found = document.querySelector(`[data-part="${name}"]`);
+  if (!(found instanceof type)) throw new Error(`the page has no ${name}`);
+  return found;
+}
+
+function main(): void {
+  const stage = part("stage", HTMLElement);
+  const video = part("video", HTMLVideoElement);
+  const message = part("message", HTMLElement);
+  const status = part("status", HTMLElement);
+  const live = part("live", HTMLButtonElement);
+  const unmute = part("unmute", HTMLButtonElement);
+  const quality = part("quality", HTMLSelectElement);
+
+  const show = new Show(video, stage.dataset["playlist"] ?? "", () => refresh());
+
+  function refresh(): void {
+    const { behind, state } = show;
+    if (stage.dataset["state"] !== state) {
+      stage.dataset["state"] = state;
+      status.textContent = message.textContent = WORDS[state];
+    }
+    const running = state !== "reconnecting" && !video.paused && !video.ended;
+    stage.dataset["running"] = String(running);
+    live.hidden = behind === null;
+    const atEdge = behind !== null && behind < LIVE_WITHIN && running;
+    live.dataset["edge"] = String(atEdge);
+    live.setAttribute("aria-label", atEdge ? "Live" : "Go to the live edge");
+    unmute.hidden = state !== "playing" || !video.muted;
+    offer(quality, show);
+  }
+  for (const name of ["play", "pause", "ended", "volumechange", "seeked"]) {
+    video.addEventListener(name, refresh);
+  }
+  setInterval(refresh, 500);
+
+  live.addEventListener("click", () => show.goLive());
+  unmute.addEventListener("click", () => {
+    video.muted = false;
+    if (video.volume === 0) video.volume = 1;
+    video.focus();
+  });
+  quality.addEventListener("change", () => {
+    const { hls } = show.engine ?? {};
+    if (hls) hls.nextLevel = Number(quality.value);
+  });
+  bindKeys(video, () => show.goLive());
+
+  window.headend = {
+    video,
+    get hls() {
+      return show.engine?.hls ?? null;
+    },
+    get run() {
+      return show.run;
+    },
+    get stalls() {
+      return show.stalls;
+    },
+    faults: show.faults,
+    state: () => show.state,
+  };
+  show.start();
+}
+
+/** Fill the menu with the rungs there are; touched only when something changed, for it may be open. */
+function offer(quality: HTMLSelectElement, show: Show): void {
+  const { rungs, hls } = show.engine ?? { rungs: [], hls: null };
+  quality.parentElement?.toggleAttribute("hidden", rungs.length < 2);
+  if (hls === null) return;
+  const now = rungs.find(({ index }) => index === hls.currentLevel);
+  const auto = now && hls.autoLevelEnabled ? `Auto (${now.label})` : "Auto";
+  const wanted = [
+    { value: "-1", text: auto },
+    ...rungs.map(({ index, label }) => ({ value: String(index), text: label })),
+  ];
+  const { options } = quality;
+  wanted.forEach(({ value, text }, place) => {
+    const option = options[place] ?? quality.appendChild(new Option());
+    if (option.value !== value) option.value = value;
+    if (option.text !== text) option.text = text;
+  });
+  while (options.length > wanted.length) options.remove(options.length - 1);
+  const chosen = String(hls.autoLevelEnabled ? -1 : hls.nextLevel);
+  if (quality.value !== chosen && document.activeElement !== quality) quality.value = chosen;
+}
+
+main();
