@@ -1,0 +1,192 @@
+"""RTMPS certificates: a local authority and a leaf made at the first start, and their reload.
+
+ECDSA P-256. The authority's key stays in the data folder (mode 0600); its certificate is what an
+encoder is made to trust. An operator's own certificate takes the leaf's place by setting.
+"""
+
+import datetime
+import ipaddress
+import os
+import ssl
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+__all__ = ["CertificateError", "Certificates", "ensure_local", "tls_context"]
+
+_AUTHORITY_DAYS: Final = 3650
+# Below the 825 days that platforms refuse longer leaves at.
+_LEAF_DAYS: Final = 800
+_RENEW_DAYS: Final = 30
+_DAY: Final = datetime.timedelta(days=1)
+
+
+class CertificateError(Exception):
+    """A certificate cannot be used; the text says which file and why."""
+
+
+class Certificates:
+    """Where the files of the local authority are, below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = folder / "ca.pem"
+        self.authority_key = folder / "ca.key"
+        self.leaf = folder / "rtmps.pem"
+        self.leaf_key = folder / "rtmps.key"
+
+
+def ensure_local(folder: Path, names: Iterable[str], now: datetime.datetime) -> Certificates:
+    """Make the authority and a leaf for `names` (host names or addresses) where they are missing.
+
+    The leaf is made anew when its names differ or it has less than 30 days left; the authority,
+    once trusted by an encoder, stays.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files = Certificates(folder)
+    wanted = sorted(set(names))
+    if not (files.authority.exists() and files.authority_key.exists()):
+        _make_authority(files, now)
+    if not (files.leaf.exists() and files.leaf_key.exists()) or _stale(files.leaf, wanted, now):
+        _make_leaf(files, wanted, now)
+    return files
+
+
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return a server's context, TLS 1.2 and up; loading the files into it again renews it.
+
+    Raises:
+        CertificateError: the files are missing or do not fit each other.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    load(context, certificate, key)
+    return context
+
+
+def load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    """Load files into a context; connections that stand keep what they have.
+
+    Raises:
+        CertificateError: the files are missing or do not fit each other; the context is unchanged.
+    """
+    try:
+        # A trial first: a context half loaded would serve a key that does not fit.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_refuse)
+        context.load_cert_chain(certificate, key, password=_refuse)
+    except (OSError, ValueError) as error:
+        raise CertificateError(f"{certificate}: {error}") from error
+
+
+def _refuse() -> str:
+    """Answer the question for a passphrase, which would else wait for a terminal."""
+    raise ValueError("the private key has a passphrase: store it without one")
+
+
+def _make_authority(files: Certificates, now: datetime.datetime) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Headend local authority")])
+    certificate = (
+        _builder(name, name, key, now, _AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(authority=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    _write(files.authority_key, _pem_of(key), secret=True)
+    _write(files.authority, certificate.public_bytes(serialization.Encoding.PEM), secret=False)
+
+
+def _make_leaf(files: Certificates, names: list[str], now: datetime.datetime) -> None:
+    signer = serialization.load_pem_private_key(files.authority_key.read_bytes(), None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise CertificateError(f"{files.authority_key}: no key of ours")
+    authority = x509.load_pem_x509_certificate(files.authority.read_bytes())
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Headend RTMPS")])
+    certificate = (
+        _builder(subject, authority.subject, key, now, _LEAF_DAYS)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(map(_alternative, names)), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+        .sign(signer, hashes.SHA256())
+    )
+    _write(files.leaf_key, _pem_of(key), secret=True)
+    chain = certificate.public_bytes(serialization.Encoding.PEM) + files.authority.read_bytes()
+    _write(files.leaf, chain, secret=False)
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    now: datetime.datetime,
+    days: int,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        # A day back: an encoder's clock may be behind ours.
+        .not_valid_before(now - _DAY)
+        .not_valid_after(now + days * _DAY)
+    )
+
+
+def _usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not authority,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _stale(leaf: Path, names: list[str], now: datetime.datetime) -> bool:
+    try:
+        certificate = x509.load_pem_x509_certificate(leaf.read_bytes())
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (ValueError, x509.ExtensionNotFound):
+        return True
+    has = sorted(str(name.value) for name in extension.value)
+    return has != names or certificate.not_valid_after_utc - now < _RENEW_DAYS * _DAY
+
+
+def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _write(path: Path, data: bytes, *, secret: bool) -> None:
+    """Replace a file at once; a secret one is never readable to others, not even for a moment."""
+    new = path.with_suffix(".new")
+    with os.fdopen(
+        os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if secret else 0o644), "wb"
+    ) as file:
+        file.write(data)
+    new.replace(path)

@@ -1,0 +1,225 @@
+"""The command `headend`: what an operator types."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from headend import logs
+from headend.run import StartError
+from headend.run import serve as run_service
+from headend.settings import Settings, SettingsError, explain
+from headend.settings import load as load_settings
+from headend.wiring import DATABASE
+from storage.catalog import Catalog, open_catalog
+from storage.errors import StorageError
+
+__all__ = ["main"]
+
+_SIZE_HELP: Final = "WIDTHxHEIGHT in pixels."
+
+Command = Callable[..., Any]  # what click decorates and gives back
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _settings_options(command: Command) -> Command:
+    """Add the options that say which settings count."""
+    options = (
+        click.option("--config", type=click.Path(path_type=Path), envvar="HEADEND_CONFIG",
+                     help="A TOML file with settings."),
+        click.option("--data", help="The data folder (setting data)."),
+        click.option("--http", "http_listen", help="HOST:PORT of HTTP (setting http.listen)."),
+        click.option("--rtmp", "rtmp_listen", help="HOST:PORT of RTMP (setting rtmp.listen)."),
+        click.option("--rtmps", "rtmps_listen", help="HOST:PORT of RTMPS (setting rtmps.listen)."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _read(config: Path | None, **given: str | None) -> tuple[Settings, dict[str, str]]:
+    names = {
+        "data": "data",
+        "http_listen": "http.listen",
+        "rtmp_listen": "rtmp.listen",
+        "rtmps_listen": "rtmps.listen",
+    }
+    options = {names[key]: value for key, value in given.items() if value is not None}
+    try:
+        return load_settings(file=config, environment=os.environ, options=options)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@click.group()
+@click.version_option(package_name="headend")
+def main() -> None:
+    """Headend: RTMP and RTMPS in, multi-resolution HLS out."""
+
+
+@main.command()
+@_settings_options
+def serve(config: Path | None, **given: str | None) -> None:
+    """Run the whole service in this process."""
+    _serve(_read(config, **given)[0], demo=False)
+
+
+@main.command()
+@_settings_options
+def demo(config: Path | None, **given: str | None) -> None:
+    """Run the service and publish a test picture to its first stream."""
+    _serve(_read(config, **given)[0], demo=True)
+
+
+def _serve(settings: Settings, *, demo: bool) -> None:
+    logs.set_up(form=settings.log.format, level=settings.log.level)
+    try:
+        run_service(settings, demo=demo)
+    except StartError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command("settings")
+@_settings_options
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def show_settings(config: Path | None, *, as_json: bool, **given: str | None) -> None:
+    """Print every setting: its value, unit, source and meaning."""
+    lines = explain(*_read(config, **given))
+    if as_json:
+        click.echo(
+            json.dumps([{f: getattr(line, f) for f in line.__struct_fields__} for line in lines])
+        )
+        return
+    width = max(len(line.name) for line in lines)
+    for line in lines:
+        unit = f" {line.unit}" if line.unit else ""
+        value = json.dumps(line.value)
+        click.echo(f"{line.name:<{width}} = {value}{unit}  [{line.source}]  {line.description}")
+
+
+@main.command()
+@_settings_options
+def migrate(config: Path | None, **given: str | None) -> None:
+    """Make the database, or bring its schema up to this version."""
+    settings = _read(config, **given)[0]
+
+    async def work(catalog: Catalog) -> None:  # noqa: ARG001 # opening it is the work
+        return
+
+    _with_catalog(settings, work, migrate=True)
+    click.echo("the database is up to date")
+
+
+@main.command()
+@_settings_options
+def streams(config: Path | None, **given: str | None) -> None:
+    """Print every stream with its hash and stream key."""
+    settings = _read(config, **given)[0]
+
+    async def work(catalog: Catalog) -> None:
+        for record in await catalog.all_streams():
+            click.echo(f"{record.id}\t{record.hash}\t{record.key.text}\t{record.title}")
+
+    _with_catalog(settings, work)
+
+
+@main.group()
+def token() -> None:
+    """Manage the tokens that callers of the API prove themselves with."""
+
+
+@token.command("create")
+@click.argument("name")
+@click.option("--project", type=int, help="The number of its project; left out, it is for all.")
+@click.option("--write", is_flag=True, help="It may change things too.")
+@_settings_options
+def token_create(
+    name: str, *, project: int | None, write: bool, config: Path | None, **given: str | None
+) -> None:
+    """Make a token and print it, once."""
+    settings = _read(config, **given)[0]
+
+    async def work(catalog: Catalog) -> None:
+        record, text = await catalog.add_token(name, project, write=write, now_us=_now_us())
+        click.echo(f"{record.id}\t{text}")
+
+    _with_catalog(settings, work)
+
+
+@token.command("list")
+@_settings_options
+def token_list(config: Path | None, **given: str | None) -> None:
+    """Print the tokens, without what is secret."""
+    settings = _read(config, **given)[0]
+
+    async def work(catalog: Catalog) -> None:
+        for record in await catalog.list_tokens():
+            state = "revoked" if record.revoked_us else "write" if record.write else "read"
+            project = record.project if record.project is not None else "all"
+            click.echo(f"{record.id}\t{state}\t{project}\t{record.name}")
+
+    _with_catalog(settings, work)
+
+
+@token.command("revoke")
+@click.argument("number", type=int)
+@_settings_options
+def token_revoke(number: int, config: Path | None, **given: str | None) -> None:
+    """Make a token worthless."""
+    settings = _read(config, **given)[0]
+
+    async def work(catalog: Catalog) -> None:
+        if not await catalog.revoke_token(number, _now_us()):
+            raise click.ClickException(f"there is no token {number}")
+
+    _with_catalog(settings, work)
+
+
+@main.command()
+@click.argument("url", metavar="RTMP_URL")
+@click.option("--seconds", type=float, help="Stop after so long; left out, at Ctrl-C.")
+@click.option("--size", default="1280x720", show_default=True, help=_SIZE_HELP)
+@click.option("--fps", type=click.IntRange(1, 120), default=30, show_default=True)
+def pattern(url: str, seconds: float | None, size: str, fps: int) -> None:
+    """Publish a moving test picture with a clock and a tone."""
+    width, _, height = size.partition("x")
+    if not (width.isdigit() and height.isdigit()):
+        raise click.BadParameter(_SIZE_HELP, param_hint="--size")
+    order = {"url": url, "seconds": seconds, "size": [int(width), int(height)], "fps": fps}
+    # The address holds the key, and a process's arguments are for all to see: a pipe it is.
+    child = subprocess.Popen(  # our own interpreter and module
+        [sys.executable, "-m", "transcode.engine.pattern"], stdin=subprocess.PIPE
+    )
+    try:
+        if child.stdin is not None:
+            child.stdin.write(json.dumps(order).encode() + b"\n")
+            child.stdin.flush()
+        sys.exit(child.wait())
+    except KeyboardInterrupt:
+        child.terminate()
+        sys.exit(child.wait())
+
+
+def _with_catalog(
+    settings: Settings, work: Callable[[Catalog], Any], *, migrate: bool = False
+) -> None:
+    """Do something with the catalog of a data folder."""
+
+    async def run() -> None:
+        async with open_catalog(Path(settings.data) / DATABASE, migrate=migrate) as catalog:
+            await work(catalog)
+
+    try:
+        asyncio.run(run())
+    except StorageError as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,236 @@
+"""What an operator can set, where it came from, and how it is read.
+
+Frozen data: nothing here acts. A setting is found, the later the stronger, in its default, in a
+TOML file, in a variable (`HEADEND_HTTP__PUBLIC_URL` is `http.public_url`), on the command line.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, cast, get_type_hints
+
+import msgspec
+
+from ingest.rtmp.limits import Limits
+
+__all__ = [
+    "Http",
+    "Live",
+    "Log",
+    "Rtmp",
+    "Rtmps",
+    "Setting",
+    "Settings",
+    "SettingsError",
+    "Storage",
+    "explain",
+    "load",
+]
+
+PREFIX: Final = "HEADEND_"
+# Variables of that prefix that name no setting.
+_NOT_SETTINGS: Final = frozenset({"HEADEND_CONFIG"})
+
+
+class SettingsError(Exception):
+    """A setting is unknown or has a value that it cannot have; the text names it."""
+
+
+def _about(
+    description: str, unit: str = "", ge: float | None = None, le: float | None = None
+) -> msgspec.Meta:
+    return msgspec.Meta(description=description, extra={"unit": unit}, ge=ge, le=le)
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Http(_Section, frozen=True, kw_only=True):
+    """The API, the pages and the playlists."""
+
+    listen: Annotated[str, _about("where HTTP is served", "HOST:PORT")] = "127.0.0.1:8080"
+    public_url: Annotated[str, _about("its address as viewers see it; empty: from listen")] = ""
+    playback_url: Annotated[str, _about("a CDN's address for playlists; empty: public_url")] = ""
+
+
+class Rtmp(_Section, frozen=True, kw_only=True):
+    """Plain RTMP ingest."""
+
+    listen: Annotated[str, _about("where encoders connect; empty: nowhere", "HOST:PORT")] = (
+        "[::]:1935"
+    )
+    public_url: Annotated[str, _about("its address as encoders see it; empty: from listen")] = ""
+    backup_public_url: Annotated[str, _about("the same of the backups; empty: public_url")] = ""
+
+
+class Rtmps(_Section, frozen=True, kw_only=True):
+    """RTMP over TLS."""
+
+    listen: Annotated[str, _about("where encoders connect; empty: nowhere", "HOST:PORT")] = (
+        "[::]:1936"
+    )
+    public_url: Annotated[str, _about("its address as encoders see it; empty: from listen")] = ""
+    backup_public_url: Annotated[str, _about("the same of the backups; empty: public_url")] = ""
+    certificate: Annotated[str, _about("PEM file with the chain; empty: one of our own CA")] = ""
+    key: Annotated[str, _about("PEM file with the certificate's private key")] = ""
+
+
+class Live(_Section, frozen=True, kw_only=True):
+    """Runs and their playlists."""
+
+    reconnect_seconds: Annotated[
+        float, _about("a lost encoder may stay away so long before its run ends", "s", ge=0)
+    ] = 60.0
+    goodbye_seconds: Annotated[
+        float, _about("the same for an encoder that took its leave", "s", ge=0)
+    ] = 10.0
+    listed_seconds: Annotated[float, _about("length of a live playlist", "s", ge=12)] = 30.0
+    kept_seconds: Annotated[
+        float, _about("segments stay readable after they left the playlist", "s", ge=30)
+    ] = 60.0
+
+
+class Storage(_Section, frozen=True, kw_only=True):
+    """Where things are kept."""
+
+    min_free_bytes: Annotated[
+        int, _about("below this much free space the service is not ready", "bytes", ge=0)
+    ] = 1 << 30
+
+
+class Log(_Section, frozen=True, kw_only=True):
+    """The log on standard error."""
+
+    format: Annotated[Literal["text", "json"], _about("key=value lines, or JSON lines")] = "text"
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], _about("least level that is written")
+    ] = "info"
+
+
+class Settings(_Section, frozen=True, kw_only=True):
+    """All of it; `data` is the folder that holds the database and the media."""
+
+    data: Annotated[str, _about("folder of the database, the media and the owner's token")] = (
+        "./data"
+    )
+    drain_seconds: Annotated[
+        float,
+        _about("from the first SIGTERM to the end of what is still running", "s", ge=1, le=300),
+    ] = 20.0
+    http: Http = Http()
+    rtmp: Rtmp = Rtmp()
+    rtmps: Rtmps = Rtmps()
+    live: Live = Live()
+    storage: Storage = Storage()
+    limits: Limits = Limits()
+    log: Log = Log()
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `headend settings`."""
+
+    name: str
+    value: object
+    unit: str
+    source: str
+    description: str
+
+
+_Values = dict[str, Any]  # the tree of a TOML file: any value may stand in it until it is checked
+
+
+def load(
+    *, file: Path | None, environment: Mapping[str, str], options: Mapping[str, str]
+) -> tuple[Settings, dict[str, str]]:
+    """Return the settings and, by name, where those came from that are no defaults.
+
+    `options` are those of the command line, by setting name (`http.listen`).
+
+    Raises:
+        SettingsError: a name is unknown, a value is wrong, or the file cannot be read.
+    """
+    values: _Values = {}
+    sources: dict[str, str] = {}
+    if file is not None:
+        for name, value in _flat(_read(file)):
+            _put(values, sources, name, value, str(file))
+    for variable, text in environment.items():
+        if variable.startswith(PREFIX) and variable not in _NOT_SETTINGS:
+            name = variable.removeprefix(PREFIX).lower().replace("__", ".")
+            _put(values, sources, name, text, variable)
+    for name, text in options.items():
+        _put(values, sources, name, text, "command line")
+    try:
+        return msgspec.convert(values, Settings, strict=False), sources
+    except msgspec.ValidationError as error:
+        raise SettingsError(_sentence(str(error), sources)) from error
+
+
+def explain(settings: Settings, sources: Mapping[str, str]) -> list[Setting]:
+    """Return every setting with its unit, its source and what it is."""
+    return list(_explain(settings, "", sources))
+
+
+def _explain(section: msgspec.Struct, prefix: str, sources: Mapping[str, str]) -> list[Setting]:
+    found: list[Setting] = []
+    hints = get_type_hints(type(section), include_extras=True)
+    for field in msgspec.structs.fields(type(section)):
+        name = f"{prefix}{field.name}"
+        value: object = getattr(section, field.name)
+        if isinstance(value, msgspec.Struct):
+            found += _explain(value, f"{name}.", sources)
+            continue
+        metas = getattr(hints[field.name], "__metadata__", ())
+        meta = next((meta for meta in metas if isinstance(meta, msgspec.Meta)), msgspec.Meta())
+        extra = cast("dict[str, str]", meta.extra or {})  # made by _about alone
+        found.append(
+            Setting(
+                name=name,
+                value=value,
+                unit=extra.get("unit", ""),
+                source=sources.get(name, "default"),
+                description=meta.description or "",
+            )
+        )
+    return found
+
+
+def _read(file: Path) -> _Values:
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        raise SettingsError(f"{file}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: {error}") from error
+
+
+def _flat(tree: _Values, prefix: str = "") -> list[tuple[str, object]]:
+    leaves: list[tuple[str, object]] = []
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            leaves += _flat(cast("_Values", value), f"{prefix}{key}.")
+        else:
+            leaves.append((f"{prefix}{key}", value))
+    return leaves
+
+
+def _put(values: _Values, sources: dict[str, str], name: str, value: object, source: str) -> None:
+    known = _NAMES.get(name)
+    if known is None:
+        raise SettingsError(f"{source}: there is no setting {name!r}")
+    *sections, last = name.split(".")
+    for section in sections:
+        values = values.setdefault(section, {})
+    values[last] = value
+    sources[name] = source
+
+
+def _sentence(error: str, sources: Mapping[str, str]) -> str:
+    """Turn "Expected ... - at `$.http.listen`" into a sentence that names setting and source."""
+    what, _, where = error.partition(" - at `$.")
+    name = where.rstrip("`")
+    return f"{sources.get(name, 'default')}: {name}: {what}" if name else error
+
+
+_NAMES: Final = {setting.name: setting for setting in explain(Settings(), {})}

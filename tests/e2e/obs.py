@@ -1,0 +1,140 @@
+"""The real OBS Studio without a screen: under Xvfb, with Mesa drawing in software."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+INSTALL = "apt-get install obs-studio xvfb"
+
+_GLOBAL = """[General]
+FirstRun=true
+[Basic]
+Profile=Test
+ProfileDir=Test
+SceneCollection=Test
+SceneCollectionFile=Test
+"""
+
+_PROFILE = """[General]
+Name=Test
+[Video]
+BaseCX=1280
+BaseCY=720
+OutputCX=1280
+OutputCY=720
+FPSType=0
+FPSCommon=30
+[Audio]
+SampleRate=44100
+ChannelSetup=Stereo
+[Output]
+Mode=Advanced
+Reconnect=true
+RetryDelay=2
+[AdvOut]
+Encoder=obs_x264
+TrackIndex=1
+"""
+
+_ENCODER = {"bitrate": 2500, "keyint_sec": 2, "rate_control": "CBR", "preset": "veryfast"}
+
+
+def _write_settings(home: Path, server: str, key: str, clip: Path) -> None:
+    """Write what a person would click: a profile, a scene with one clip, a custom service."""
+    studio = home / ".config" / "obs-studio"
+    profile = studio / "basic" / "profiles" / "Test"
+    scenes = studio / "basic" / "scenes"
+    profile.mkdir(parents=True)
+    scenes.mkdir(parents=True)
+    (studio / "global.ini").write_text(_GLOBAL)
+    (profile / "basic.ini").write_text(_PROFILE)
+    (profile / "streamEncoder.json").write_text(json.dumps(_ENCODER))
+    service = {"type": "rtmp_custom", "settings": {"server": server, "key": key}}
+    (profile / "service.json").write_text(json.dumps(service))
+    source = {
+        "id": "ffmpeg_source",
+        "versioned_id": "ffmpeg_source",
+        "name": "clip",
+        "settings": {"local_file": str(clip), "looping": True, "is_local_file": True},
+        "mixers": 255,
+        "volume": 1.0,
+        "enabled": True,
+    }
+    item = {
+        "name": "clip",
+        "id": 1,
+        "visible": True,
+        "pos": {"x": 0.0, "y": 0.0},
+        "scale": {"x": 1.0, "y": 1.0},
+        "align": 5,
+        "bounds_type": 2,
+        "bounds": {"x": 1280.0, "y": 720.0},
+    }
+    scene = {
+        "id": "scene",
+        "versioned_id": "scene",
+        "name": "Scene",
+        "settings": {"id_counter": 1, "items": [item]},
+        "enabled": True,
+    }
+    collection = {
+        "name": "Test",
+        "current_scene": "Scene",
+        "current_program_scene": "Scene",
+        "scene_order": [{"name": "Scene"}],
+        "sources": [source, scene],
+    }
+    (scenes / "Test.json").write_text(json.dumps(collection))
+
+
+@contextmanager
+def obs(
+    home: Path, *, server: str, key: str, clip: Path, trust: Path | None = None
+) -> Generator[subprocess.Popen[bytes]]:
+    """Run OBS that streams a clip for the length of the block.
+
+    It checks RTMPS certificates against the system's store: `trust` is put in that store's place
+    for this one process, in a mount namespace of its own.
+    """
+    program = shutil.which("obs")
+    assert program is not None and shutil.which("xvfb-run") is not None, f"missing: {INSTALL}"
+    _write_settings(home, server, key, clip)
+    start = [
+        "xvfb-run", "-a", "-s", "-screen 0 1280x720x24", program, "--startstreaming",
+        "--minimize-to-tray", "--multi", "--collection", "Test", "--profile", "Test",
+    ]  # fmt: skip
+    if trust is not None:
+        store = home / "certificates"
+        store.mkdir()
+        shutil.copy(trust, store / "ca-certificates.crt")
+        shutil.copy(trust, store / "local.pem")
+        bind = f'mount --bind "{store}" /etc/ssl/certs && exec "$@"'
+        start = ["unshare", "--mount", "sh", "-c", bind, "sh", *start]
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_RUNTIME_DIR": str(home),
+        "LIBGL_ALWAYS_SOFTWARE": "1",
+        "QT_QPA_PLATFORM": "xcb",
+    }
+    with (home / "obs.log").open("wb") as log:
+        process = subprocess.Popen(
+            start, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            yield process
+        finally:
+            # xvfb-run does not hand signals on: the whole group that we started is told.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()

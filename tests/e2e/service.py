@@ -1,0 +1,192 @@
+"""A whole Headend for a test: the real command in its own process, on free loopback ports."""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+# Slow machines scale every deadline at once.
+SCALE = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
+START_SECONDS = 20 * SCALE
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a URL gave."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def json(self) -> dict[str, object]:
+        return json.loads(self.body)
+
+
+def fetch(
+    url: str,
+    *,
+    method: str = "GET",
+    token: str | None = None,
+    body: object = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Return what a URL answers, errors too."""
+    request = urllib.request.Request(url, method=method, headers=dict(headers or {}))
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    if body is not None:
+        request.data = json.dumps(body).encode()
+        request.add_header("Content-Type", "application/json")
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return Answer(answer.status, dict(answer.headers), answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return Answer(error.code, dict(error.headers), error.read())
+
+
+@dataclass
+class Running:
+    """A service that runs, and what it printed for its newcomer."""
+
+    process: subprocess.Popen[str]
+    data: Path
+    log: Path
+    printed: str
+    started_seconds: float
+
+    def _printed(self, pattern: str) -> str:
+        found = re.search(pattern, self.printed)
+        assert found is not None, self.printed
+        return found[1]
+
+    @property
+    def watch(self) -> str:
+        return self._printed(r"Watch\s+(\S+)")
+
+    @property
+    def http(self) -> str:
+        return self.watch.rsplit("/watch/", 1)[0]
+
+    @property
+    def hash(self) -> str:
+        return self.watch.rsplit("/", 1)[1]
+
+    @property
+    def server(self) -> str:
+        return self._printed(r"Server\s+(\S+)")
+
+    @property
+    def secure_server(self) -> str:
+        return self._printed(r"Over TLS\s+(\S+)")
+
+    @property
+    def authority(self) -> str:
+        return self._printed(r"trust\s+(\S+)")
+
+    @property
+    def key(self) -> str:
+        return self._printed(r"Stream Key\s+(\S+)")
+
+    @property
+    def token(self) -> str:
+        return (self.data / "owner.token").read_text().strip()
+
+    @property
+    def playlist(self) -> str:
+        return f"{self.http}/live/{self.hash}/index.m3u8"
+
+    def port_of(self, url: str) -> int:
+        return int(url.split("://")[1].split("/")[0].rsplit(":", 1)[1])
+
+    def add_stream(self, title: str) -> dict[str, object]:
+        """Add a stream through the API and return its record."""
+        answer = fetch(
+            f"{self.http}/api/projects/1/streams",
+            method="POST",
+            token=self.token,
+            body={"title": title},
+        )
+        assert answer.status == 201, answer.text
+        stream = answer.json["stream"]
+        assert isinstance(stream, dict)
+        return stream  # pyright: ignore[reportUnknownVariableType]  # JSON
+
+    def stop(self, number: int = signal.SIGTERM, *, within: float = 30) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=within * SCALE)
+
+
+@contextmanager
+def service(
+    data: Path, *, environment: Mapping[str, str] | None = None, arguments: tuple[str, ...] = ()
+) -> Generator[Running]:
+    """Run `headend serve` on a data folder for the length of the block."""
+    log = data.parent / f"{data.name}.log"
+    command = [
+        str(Path(sys.executable).with_name("headend")),
+        "serve",
+        "--data",
+        str(data),
+        "--http",
+        "127.0.0.1:0",
+        "--rtmp",
+        "[::]:0",
+        "--rtmps",
+        "[::]:0",
+        *arguments,
+    ]
+    clean = {name: value for name, value in os.environ.items() if name != "JOURNAL_STREAM"}
+    began = time.monotonic()
+    with log.open("a") as errors:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**clean, **(environment or {})},
+        )
+    try:
+        printed = _read_welcome(process, log)
+        yield Running(process, data, log, printed, time.monotonic() - began)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=30)
+            process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _read_welcome(process: subprocess.Popen[str], log: Path) -> str:
+    """Read what the service prints, up to the line that it ends with."""
+    assert process.stdout is not None
+    deadline = time.monotonic() + START_SECONDS
+    printed = b""
+    while time.monotonic() < deadline:
+        if not select.select([process.stdout], [], [], 0.2)[0]:
+            continue
+        data = os.read(process.stdout.fileno(), 65536)
+        printed += data
+        if not data or re.search(rb"Owner token.*\n", printed):
+            break
+    if b"Owner token" in printed:
+        return printed.decode()
+    raise AssertionError(f"no welcome: {printed.decode()}\n{log.read_text()}")

@@ -1,0 +1,135 @@
+"""Encoders and services that stop, die and come back: playlists and pages go on."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.browser import Chromium
+from tests.e2e.publishers import ffmpeg, publishing
+from tests.e2e.service import Running, fetch, service
+from tests.e2e.viewing import addresses, media, multivariant, until
+
+pytestmark = pytest.mark.e2e
+
+
+def run_of(url: str) -> str:
+    """Return the name of the run that the multivariant playlist leads to."""
+    return addresses(url)["audio"].split("/")[-3]
+
+
+def last_sequence(url: str) -> int:
+    playlist = media(addresses(url)["audio"])
+    return playlist.sequence + len(playlist.segments) - 1
+
+
+def test_the_page_waits_starts_by_itself_and_outlives_its_encoders(
+    headend: Running, source: Path, browser: Chromium, tmp_path: Path
+) -> None:
+    """Waiting, every rung, an encoder stopped and started, one killed and back with its key."""
+    url = f"{headend.server}/{headend.key}"
+    viewer = browser.open(headend.watch)
+    viewer.wait_for("waiting", 10)
+    command = ffmpeg(source, url, "-stream_loop", "-1")
+    with publishing(command) as encoder:
+        viewer.wait_until_playing(20)
+        for height in (360, 480, 720):
+            viewer.force(height)
+            viewer.wait_until_playing(15)
+        viewer.screenshot(tmp_path / "playing.png")
+        run = run_of(headend.playlist)
+        encoder.send_signal(signal.SIGINT)
+        encoder.wait(timeout=10)
+        before = last_sequence(headend.playlist)
+    with publishing(command) as encoder:
+        until(lambda: last_sequence(headend.playlist) > before, within=15, what="a next segment")
+        viewer.wait_until_playing(20)
+        assert run_of(headend.playlist) == run
+        encoder.kill()
+        encoder.wait(timeout=10)
+        before = last_sequence(headend.playlist)
+    with publishing(command):
+        until(lambda: last_sequence(headend.playlist) > before + 1, within=20, what="going on")
+        viewer.wait_until_playing(20)
+        assert run_of(headend.playlist) == run
+    sample = viewer.sample()
+    assert sample is not None
+    assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
+    assert viewer.breaches() == []
+    for address in addresses(headend.playlist).values():
+        playlist = media(address)
+        assert sum(segment.discontinuity for segment in playlist.segments) <= 2
+
+
+def test_after_the_end_another_run_has_its_own_addresses_and_the_page_starts_it(
+    headend: Running, small_source: Path, browser: Chromium
+) -> None:
+    url = f"{headend.server}/{headend.key}"
+    viewer = browser.open(headend.watch)
+    with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
+        viewer.wait_until_playing(20)
+    ended = addresses(headend.playlist)
+    until(lambda: media(ended["audio"]).ended, within=15, what="ENDLIST")
+    viewer.wait_for("ended", 30)
+    text = fetch(ended["audio"]).text
+    with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
+        viewer.wait_until_playing(25)
+        assert run_of(headend.playlist) != ended["audio"].split("/")[-3]
+        assert fetch(ended["audio"]).text == text
+
+
+def test_a_restart_of_the_service_goes_on_with_the_run(tmp_path: Path, small_source: Path) -> None:
+    """SIGTERM drains; after the restart the same playlist goes on and names only what is there."""
+    folder = tmp_path / "data"
+    with service(folder) as first:
+        key, token, hash_ = first.key, first.token, first.hash
+        port = first.port_of(first.server)
+        with publishing(ffmpeg(small_source, f"{first.server}/{key}", "-stream_loop", "-1")):
+            until(lambda: multivariant(first.playlist), within=15, what="a playlist")
+            until(lambda: last_sequence(first.playlist) >= 1, within=10, what="two segments")
+            run, before = run_of(first.playlist), last_sequence(first.playlist)
+            assert first.stop() == 0
+    with service(folder, arguments=("--rtmp", f"[::]:{port}")) as second:
+        assert (second.key, second.token, second.hash) == (key, token, hash_)
+        assert run_of(second.playlist) == run
+        drained = last_sequence(second.playlist)
+        assert drained >= before
+        with publishing(ffmpeg(small_source, f"{second.server}/{key}", "-stream_loop", "-1")):
+            until(lambda: last_sequence(second.playlist) > drained, within=15, what="going on")
+        assert run_of(second.playlist) == run
+        for address in addresses(second.playlist).values():
+            playlist = media(address)
+            marks = [segment.discontinuity for segment in playlist.segments]
+            assert marks[drained + 1 - playlist.sequence]
+            for segment in playlist.segments:
+                named = address.rsplit("/", 1)[0] + "/" + segment.uri
+                assert fetch(named).status == 200
+
+
+def test_an_encoder_that_lost_its_network_is_taken_over_by_its_own_return(
+    headend: Running, small_source: Path
+) -> None:
+    """A stopped process keeps its connection: the newcomer with the same key gets in."""
+    command = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
+    with publishing(command) as dead:
+        until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+        dead.send_signal(signal.SIGSTOP)
+        try:
+            before = last_sequence(headend.playlist)
+            with publishing(command):
+                until(lambda: last_sequence(headend.playlist) > before + 1, within=15, what="more")
+        finally:
+            dead.kill()
+
+
+def test_a_second_live_encoder_is_refused_and_the_first_goes_on(
+    headend: Running, small_source: Path
+) -> None:
+    command = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
+    with publishing(command) as first:
+        until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+        with publishing(command) as second:
+            assert second.wait(timeout=10) != 0
+        assert first.poll() is None
+        before = last_sequence(headend.playlist)
+        until(lambda: last_sequence(headend.playlist) > before, within=10, what="more")

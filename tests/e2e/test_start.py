@@ -1,0 +1,111 @@
+"""The first start, the second, and the ways in which a start is refused."""
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.service import SCALE, fetch, service
+
+pytestmark = pytest.mark.e2e
+
+HEADEND = str(Path(sys.executable).with_name("headend"))
+
+
+def test_a_first_start_is_ready_within_three_seconds_and_a_second_keeps_everything(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "data"
+    with service(folder) as first:
+        assert first.started_seconds <= 3 * SCALE
+        assert fetch(f"{first.http}/healthz").status == 200
+        assert fetch(f"{first.http}/readyz").json["problems"] == []
+        assert b"headend_ingest_connections 0.0" in fetch(f"{first.http}/metrics").body
+        listed = fetch(f"{first.http}/api/projects/1/streams", token=first.token)
+        seen = (first.hash, first.key, first.token, Path(first.authority).read_bytes())
+        assert first.stop() == 0
+    assert stat.S_IMODE((folder / "owner.token").stat().st_mode) == 0o600
+    assert "My first stream" in listed.text
+    with service(folder) as second:
+        again = (second.hash, second.key, second.token, Path(second.authority).read_bytes())
+        assert again == seen
+    log = first.log.read_text()
+    assert first.key.split("_")[1] not in log
+    assert seen[2] not in log
+
+
+def test_the_key_stays_out_of_the_journal(tmp_path: Path) -> None:
+    with service(tmp_path / "data", environment={"JOURNAL_STREAM": "8:1"}) as running:
+        assert "headend streams" in running.printed
+        printed = subprocess.run(
+            [HEADEND, "streams", "--data", str(running.data)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert f"{running.hash}_" in printed
+        assert printed.split("\t")[2] not in running.printed
+
+
+def test_two_services_on_one_folder_are_refused(tmp_path: Path) -> None:
+    with service(tmp_path / "data") as running:
+        second = subprocess.run(
+            [HEADEND, "serve", "--data", str(running.data), "--http", "127.0.0.1:0"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        assert second.returncode == 1
+        assert "another Headend is running" in second.stderr
+        assert "Traceback" not in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "word"),
+    [
+        (("--http", "nowhere"), {}, "nowhere"),
+        (("--http", "192.0.2.1:1"), {}, "192.0.2.1:1"),
+        ((), {"HEADEND_HTTP__PORT": "1"}, "http.port"),
+        ((), {"HEADEND_RTMPS__CERTIFICATE": "/none.pem"}, "/none.pem"),
+    ],
+)
+def test_a_start_that_cannot_be_is_one_sentence(
+    tmp_path: Path, arguments: tuple[str, ...], environment: dict[str, str], word: str
+) -> None:
+    result = subprocess.run(
+        [
+            HEADEND, "serve", "--data", str(tmp_path / "data"), "--http", "127.0.0.1:0",
+            "--rtmp", "[::]:0", "--rtmps", "[::]:0", *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        check=False,
+    )  # fmt: skip
+    assert result.returncode != 0
+    assert word in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_settings_are_printed_with_unit_and_source() -> None:
+    result = subprocess.run(
+        [HEADEND, "settings", "--http", "127.0.0.1:7"],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin", "HEADEND_LIVE__LISTED_SECONDS": "40"},
+        check=True,
+    )
+    lines = {line.split(" = ")[0].strip(): line for line in result.stdout.splitlines()}
+    assert '"127.0.0.1:7"' in lines["http.listen"]
+    assert "[command line]" in lines["http.listen"]
+    assert "40.0 s  [HEADEND_LIVE__LISTED_SECONDS]" in lines["live.listed_seconds"]
+    assert json.loads(
+        subprocess.run(
+            [HEADEND, "settings", "--json"], capture_output=True, text=True, check=True
+        ).stdout
+    )

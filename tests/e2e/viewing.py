@@ -1,0 +1,133 @@
+"""What a player would find at a stream's address: playlists, media, what ffmpeg says of them."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urljoin
+
+import av
+
+from media import m3u8
+from media.playlist import MediaPlaylist, MultivariantPlaylist
+from tests.e2e.publishers import tool
+from tests.e2e.service import SCALE, fetch
+
+T = TypeVar("T")
+
+
+def until(question: Callable[[], T | None], *, within: float, what: str) -> T:
+    """Ask until there is an answer; `within` seconds, scaled on slow machines."""
+    deadline = time.monotonic() + within * SCALE
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"not within {within} s: {what}"
+        time.sleep(0.05)
+
+
+def multivariant(url: str) -> MultivariantPlaylist | None:
+    """Return the multivariant playlist, or None while there is none."""
+    answer = fetch(url)
+    if answer.status == 404:
+        return None
+    assert answer.status == 200, answer
+    playlist = m3u8.parse(answer.text)
+    assert isinstance(playlist, MultivariantPlaylist)
+    return playlist
+
+
+def media(url: str) -> MediaPlaylist:
+    """Return a media playlist."""
+    answer = fetch(url)
+    assert answer.status == 200, (url, answer)
+    playlist = m3u8.parse(answer.text)
+    assert isinstance(playlist, MediaPlaylist)
+    return playlist
+
+
+def addresses(url: str) -> dict[str, str]:
+    """Return the media playlists of a stream by rendition, sound too."""
+    playlist = multivariant(url)
+    assert playlist is not None
+    uris = [variant.uri for variant in playlist.variants]
+    uris += [sound.uri for sound in playlist.sounds]
+    return {uri.split("/")[-2]: urljoin(url, uri) for uri in dict.fromkeys(uris)}
+
+
+@dataclass
+class Collected:
+    """Everything one rendition's playlist has named, in order, with its media."""
+
+    inits: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    segments: dict[int, "Held"] = field(default_factory=dict[int, "Held"])
+
+    def file(self, path: Path) -> Path:
+        """Write init sections and segments as one file, in order."""
+        with path.open("wb") as file:
+            init = ""
+            for number in sorted(self.segments):
+                held = self.segments[number]
+                if held.init != init:
+                    init = held.init
+                    file.write(self.inits[init])
+                file.write(held.data)
+        return path
+
+
+@dataclass(frozen=True)
+class Held:
+    """A segment as the playlist told of it."""
+
+    init: str
+    duration: int
+    discontinuity: bool
+    wall_us: int | None
+    data: bytes
+
+
+def collect(url: str, into: dict[str, Collected]) -> None:
+    """Fetch what the playlists name and is not held yet: each named object must be there."""
+    for rendition, address in addresses(url).items():
+        held = into.setdefault(rendition, Collected())
+        playlist = media(address)
+        for number, segment in enumerate(playlist.segments, playlist.sequence):
+            if number in held.segments:
+                continue
+            assert segment.map_uri is not None
+            init = urljoin(address, segment.map_uri)
+            if init not in held.inits:
+                held.inits[init] = _bytes(init)
+            data = _bytes(urljoin(address, segment.uri))
+            held.segments[number] = Held(
+                init, segment.duration, segment.discontinuity, segment.wall_us, data
+            )
+
+
+def _bytes(url: str) -> bytes:
+    answer = fetch(url)
+    assert answer.status == 200, (url, answer.status)
+    return answer.body
+
+
+def complaints(path: Path) -> str:
+    """Return what ffmpeg says while it decodes a file: nothing, if all is well."""
+    result = subprocess.run(
+        [tool("ffmpeg"), "-v", "warning", "-i", str(path), "-f", "null", "-"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return result.stderr
+
+
+def frames(path: Path) -> Iterator[tuple[float, bool]]:
+    """Yield time in seconds and keyframe flag of each packet, in the order of the file."""
+    with av.open(str(path)) as container:
+        stream = container.streams[0]
+        for packet in container.demux(stream):
+            if packet.pts is not None:
+                yield float(packet.pts * packet.time_base), packet.is_keyframe

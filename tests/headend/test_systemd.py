@@ -1,0 +1,47 @@
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from headend.systemd import keep_watchdog, notify
+
+
+def test_a_state_reaches_the_manager(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        notify("READY=1", {"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        assert manager.recv(100) == b"READY=1"
+
+
+def test_a_state_reaches_a_manager_in_the_abstract_namespace() -> None:
+    name = f"headend-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0{name}")
+        notify("READY=1", {"NOTIFY_SOCKET": f"@{name}"})
+        assert manager.recv(100) == b"READY=1"
+
+
+def test_without_a_manager_nothing_happens() -> None:
+    notify("READY=1", {})
+    asyncio.run(keep_watchdog({}))
+
+
+def test_the_watchdog_is_fed_while_the_loop_lives(tmp_path: Path) -> None:
+    environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "20000"}
+
+    async def life() -> None:
+        async with asyncio.timeout(0.5):
+            await keep_watchdog(environment)
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(1)
+        with pytest.raises(TimeoutError):
+            asyncio.run(life())
+        assert [manager.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+
+
+def test_another_processs_watchdog_is_not_ours() -> None:
+    asyncio.run(keep_watchdog({"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}))
