@@ -113,7 +113,10 @@ def _make_leaf(files: Certificates, names: list[str], now: datetime.datetime) ->
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(map(_alternative, names)), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([form for name in names for form in _alternatives(name)]),
+            critical=False,
+        )
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
@@ -157,11 +160,16 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
     )
 
 
-def _alternative(name: str) -> x509.GeneralName:
+def _alternatives(name: str) -> list[x509.GeneralName]:
+    """Return the forms in which encoders look for a name in the certificate."""
     try:
-        return x509.IPAddress(ipaddress.ip_address(name))
+        address = ipaddress.ip_address(name)
     except ValueError:
-        return x509.DNSName(name)
+        return [x509.DNSName(name)]
+    if address.version == 6:
+        return [x509.IPAddress(address)]
+    # OBS checks with mbedTLS 2, which looks for an address among the DNS names alone.
+    return [x509.IPAddress(address), x509.DNSName(name)]
 
 
 def _stale(leaf: Path, names: list[str], now: datetime.datetime) -> bool:
@@ -170,7 +178,7 @@ def _stale(leaf: Path, names: list[str], now: datetime.datetime) -> bool:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except (ValueError, x509.ExtensionNotFound):
         return True
-    has = sorted(str(name.value) for name in extension.value)
+    has = sorted({str(name.value) for name in extension.value})
     return has != names or certificate.not_valid_after_utc - now < _RENEW_DAYS * _DAY
 
 

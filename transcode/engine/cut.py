@@ -64,7 +64,7 @@ class Track:
         """Start an epoch; `part` is the length of a part in ticks of 90 000 a second."""
         self._epoch = epoch
         self._target = rescale(part, VIDEO_SCALE, self.scale)
-        self.frames = 0
+        self.frames, self.made = 0, 0
         self._reset()
 
     def describe(self, codecs: str, data: bytes) -> None:

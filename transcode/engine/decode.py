@@ -25,6 +25,10 @@ __all__ = ["TIME_BASE", "PictureDecoder", "SoundDecoder"]
 
 TIME_BASE: Final = Fraction(1, VIDEO_SCALE)
 
+# The largest picture of H.264's highest level (14496-10, table A-1: 139 264 macroblocks). A few
+# bytes can claim a larger one and would cost gigabytes.
+_MOST_PIXELS: Final = str(139_264 * 256)
+
 _PICTURE: Final = {
     VideoCodec.AVC: "h264",
     VideoCodec.HEVC: "hevc",
@@ -57,8 +61,9 @@ class PictureDecoder:
             raise TypeError(track.codec.name)
         context.extradata = track.config or None
         context.thread_count = 1
+        context.options = {"max_pixels": _MOST_PIXELS}
         if not order_known:
-            context.options = {"strict": "1"}
+            context.options["strict"] = "1"
         context.open()
         self._context = context
 

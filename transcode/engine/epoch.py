@@ -20,16 +20,18 @@ from transcode.engine.clock import JUMP, Clock
 from transcode.engine.cut import Track
 from transcode.engine.grid import Cut, Grid
 from transcode.engine.outlet import Outlet
-from transcode.engine.picture import Decoding
+from transcode.engine.picture import Coded, Decoding
 from transcode.engine.rung import Rung
 from transcode.wire import Begin, Finished, Packet, Prepared
 
 __all__ = ["Epoch"]
 
 # A source with more frames a second is thinned, which its own packets cannot be.
-_MOST_RATE: Final = 61
+_MOST_RATE: Final = 60
+# Some encoders put their clock where the frame rate belongs: 1 000 or 45 000 frames a second.
+_BELIEVED_RATE: Final = 240
 # FLV's composition time reaches hours; no encoder reorders by more than a second.
-_MOST_REORDER: Final = 5 * VIDEO_SCALE
+_MOST_REORDER: Final = 5  # seconds
 # Sound that came before the first keyframe may belong to its time: about 1.5 s of it is kept.
 _EARLY_SOUND: Final = 64
 
@@ -59,11 +61,13 @@ class Epoch:
         self._config = self._parsed(begin.video)
         ladder = begin.ladder.renditions if begin.ladder and begin.video else ()
         self._rungs = ladder
+        self._rate = _believed(self._config)
         self._reused = self._reusable(ladder)
         self._copy: Track | None = None
         self._clock: Clock | None = None
         self._decoding: Decoding | None = None
         self._encoders: list[Rung] = []
+        self._undecoded: list[Coded] = []
         self._early: deque[Packet] = deque(maxlen=_EARLY_SOUND)
         self._tracks: list[Track] = []
         self._grid = Grid(
@@ -110,6 +114,8 @@ class Epoch:
         if self._decoding is not None:
             self._decoding.finish()
             ends += [rung.end for rung in self._encoders if rung.end is not None]
+        elif self._encoders:
+            self._encoders[0].finish()
         end = max(ends, default=None)
         if self._clock is not None:
             sound = self._sound.finish(end if self._rungs else None, self._grid)
@@ -125,19 +131,16 @@ class Epoch:
 
     def _take_picture(self, packet: Packet, track: VideoTrack) -> None:
         idr = self._is_idr(packet, track)
-        if idr is None:
+        if idr is None or (self._clock is None and not idr):
             return
-        clock = self._clock
-        if clock is None:
-            if not idr:
-                return
-            clock = self._start(packet.pts, track.scale)
+        reorder = abs(packet.pts - packet.dts)
+        if reorder > _MOST_REORDER * track.scale:
+            self._outlet.trouble("picture with an absurd time", reorder)
+            return
+        clock = self._clock or self._start(packet.pts, track.scale)
         if clock.lead(packet.dts, track.scale):
             self._outlet.trouble("clock jumped", packet.dts)
         dts, pts = clock.place(packet.dts, track.scale), clock.place(packet.pts, track.scale)
-        if abs(pts - dts) > _MOST_REORDER:
-            self._outlet.trouble("picture with an absurd time", pts - dts)
-            return
         self.frames += 1
         self.taken = rescale(packet.pts, track.scale, MILLISECONDS)
         cut = self._grid.offer(pts, idr=idr)
@@ -146,8 +149,7 @@ class Epoch:
         if self._copy is not None:
             own = cut if cut is not None and not cut.takeover else None
             self._copy.add(Sample(dts, pts, 0, idr, packet.data), own)
-        if self._decoding is not None:
-            self._decoding.put((packet.data, dts, pts))
+        self._decode_later((packet.data, dts, pts), idr=idr)
         while self._early and self._begin.audio is not None:
             self._take_sound(self._early.popleft(), self._begin.audio.scale)
         self._sound.reach(dts if self._begin.audio is not None else self._grid.newest)
@@ -159,9 +161,23 @@ class Epoch:
             # The encoder's thread goes on with the track from here.
             self._copy.pause(dts)
             self._copy = None
+            if self._decoding is None and self._begin.video is not None:
+                self._decoding = self._decode(self._begin.video, [], self._encoders[0])
+                for coded in self._undecoded:
+                    self._decoding.put(coded)
+                self._undecoded.clear()
         if self._decoding is not None:
             self._decoding.put(cut)
         self._sound.cut(cut)
+
+    def _decode_later(self, coded: Coded, *, idr: bool) -> None:
+        """Have a picture decoded; where no rung needs it, only once the encoder takes over."""
+        if self._decoding is not None:
+            self._decoding.put(coded)
+            return
+        if idr:
+            self._undecoded.clear()
+        self._undecoded.append(coded)
 
     def _is_idr(self, packet: Packet, track: VideoTrack) -> bool | None:
         """Say whether decoding can begin with a picture; None where it is none at all."""
@@ -215,7 +231,7 @@ class Epoch:
             self._begin.reuse
             and config is not None
             and config.plays_everywhere
-            and (config.frame_rate or 0) <= _MOST_RATE
+            and (self._rate or 0) <= _MOST_RATE + 1
         )
         return ladder[0] if fits and ladder and ladder[0].source_size else None
 
@@ -228,30 +244,36 @@ class Epoch:
 
     def _start_pictures(self, track: VideoTrack) -> None:
         config = self._config
-        rate = config.frame_rate if config is not None else None
+        rate = self._rate and min(self._rate, Fraction(_MOST_RATE))
         rungs = [
             Rung(rendition, self._opened(rendition.name), self._outlet, rate)
             for rendition in self._rungs
         ]
         self._encoders = rungs
-        heir: Rung | None = None
-        if self._reused is not None and config is not None:
-            heir, rungs = rungs[0], rungs[1:]
-            self._copy = heir.track
-            self._copy.describe(
-                config.codecs,
-                video_init(
-                    config=track.config,
-                    width=config.width,
-                    height=config.height,
-                    aspect=config.aspect,
-                ),
-            )
-        self._decoding = Decoding(
+        if self._reused is None or config is None:
+            self._decoding = self._decode(track, rungs, None)
+            return
+        heir, rungs = rungs[0], rungs[1:]
+        self._copy = heir.track
+        self._copy.describe(
+            config.codecs,
+            video_init(
+                config=track.config,
+                width=config.width,
+                height=config.height,
+                aspect=config.aspect,
+            ),
+        )
+        if rungs:
+            self._decoding = self._decode(track, rungs, heir)
+
+    def _decode(self, track: VideoTrack, rungs: list[Rung], heir: Rung | None) -> Decoding:
+        config = self._config
+        return Decoding(
             track,
             order_known=config is None or config.reorder is not None,
             aspect=config.aspect if config is not None else Fraction(1),
-            rate=rate,
+            rate=self._rate,
             rungs=rungs,
             heir=heir,
             outlet=self._outlet,
@@ -262,3 +284,9 @@ class Epoch:
         track.begin(epoch=self.number, part=self._begin.part)
         self._tracks.append(track)
         return track
+
+
+def _believed(config: AvcConfig | None) -> Fraction | None:
+    """Return the frame rate that a source claims, unless it is none."""
+    rate = config.frame_rate if config is not None else None
+    return rate if rate is not None and 1 <= rate <= _BELIEVED_RATE else None

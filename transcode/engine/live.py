@@ -32,6 +32,7 @@ class Live:
         self._tracks: dict[str, Track] = {}
         self._inits: dict[str, int] = {}
         self._sequence: int | None = None
+        self._made_any = False
         self._end = 0
         self._at_work = False
         self._done = 0
@@ -59,14 +60,13 @@ class Live:
         self._finish()
 
     def _begin(self, order: Begin) -> None:
-        first = self._sequence is None
         if self._sequence is None:
             self._sequence, self._inits = order.sequence, dict(order.inits)
         self._epoch = Epoch(
             order,
             origin=max(order.start, self._end),
             sequence=self._sequence,
-            discontinuity=order.discontinuity or not first,
+            discontinuity=order.discontinuity or self._made_any,
             track_of=self._track,
             outlet=self._outlet,
         )
@@ -77,6 +77,7 @@ class Live:
             return
         finished = epoch.finish()
         self._epoch = None
+        self._made_any = self._made_any or epoch.sequence != self._sequence
         self._sequence = epoch.sequence
         self._end = max(self._end, finished.end)
         self._outlet.flush_troubles()

@@ -28,7 +28,7 @@ from transcode.wire import Order, WireError, WireReader
 __all__ = ["main"]
 
 _READ_BYTES: Final = 1 << 18
-# A 2160p60 source with all rungs encoded takes about 1.2 GiB; a hostile one may try for more.
+# A 2160p60 source with all six rungs encoded takes 1.7 GB of data; a hostile one tries for more.
 _MEMORY_BYTES: Final = 3 << 30
 # Answering viewers comes before making the next segment on a machine that is too small for both.
 _NICE: Final = 5

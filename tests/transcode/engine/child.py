@@ -7,16 +7,18 @@ import threading
 from collections.abc import Iterable
 from typing import TypeVar
 
-from media.ladder import Ladder, ladder_for
+from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
 from media.segment import InitSection, Part, Segment
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from tests.transcode.engine.sources import Source
-from transcode.wire import Begin, Finish, Order, Report, Trouble, WireReader, pack
+from transcode.wire import Begin, Finish, Finished, Order, Report, Trouble, WireReader, pack
 
-__all__ = ["LABELS", "ORIGIN", "Made", "begin", "orders", "run", "run_raw"]
+__all__ = ["AAC_FRAME", "FRAME", "LABELS", "ORIGIN", "Made", "begin", "orders", "run", "run_raw"]
 
 ORIGIN = ORIGIN_SECONDS * VIDEO_SCALE
 LABELS = frozenset({"1080p", "720p", "480p", "360p"})
+FRAME = VIDEO_SCALE // 30
+AAC_FRAME = 1_920
 _SECONDS = 60  # far above what any test takes: a hang must not hang the tests
 
 T = TypeVar("T")
@@ -58,6 +60,30 @@ class Made:
         return b"".join(
             part.data for part in self.parts(segment.rendition) if part.sequence == segment.sequence
         )
+
+    @property
+    def finished(self) -> Finished:
+        """The sums of the only epoch."""
+        (last,) = self.of(Finished)
+        return last
+
+    def starts(self, name: str) -> list[int]:
+        return [segment.start for segment in self.segments(name)]
+
+    def in_step(self) -> bool:
+        """Whether all renditions have the same segments, at the same time, with the same marks."""
+        pictures = [name for name in self.names if name != AUDIO_RENDITION]
+        first = self.segments(pictures[0])
+        for name in self.names:
+            segments = self.segments(name)
+            assert [each.sequence for each in segments] == [each.sequence for each in first]
+            assert [each.discontinuity for each in segments] == [
+                each.discontinuity for each in first
+            ]
+            most = FRAME + AAC_FRAME if name == AUDIO_RENDITION else 0
+            for one, other in zip(segments, first, strict=True):
+                assert abs(one.start - other.start) <= most
+        return True
 
     def files(self, name: str) -> list[bytes]:
         """Each stretch under one init section as a file: the init section and its segments."""

@@ -178,7 +178,7 @@ def test_no_event_loop_network_or_database_comes_along(small: Source) -> None:
     modules = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time")}
     assert {"av.codec.context", "transcode.engine.epoch", "media.fmp4"} <= modules
     tops = {module.partition(".")[0] for module in modules}
-    # typing_extensions looks into _socket for a type and leaves it at that; the box denies the rest.
+    # typing_extensions takes a type from _socket and leaves it at that; the box denies the rest.
     assert not tops & {
         *("asyncio", "socket", "ssl", "_ssl", "selectors", "http", "sqlite3", "multiprocessing"),
         *("sqlalchemy", "litestar", "redis", "numpy", "storage", "ingest", "api", "headend"),

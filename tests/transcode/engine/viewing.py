@@ -11,7 +11,7 @@ from av.container import InputContainer
 from tests.transcode.engine.child import Made
 from tests.transcode.engine.sources import ffmpeg
 
-__all__ = ["frames", "loudness", "onsets", "packets", "warnings"]
+__all__ = ["frames", "loudness", "onsets", "packets", "shape", "warnings"]
 
 _BRIGHT = 120
 _LOUD = 0.2
@@ -47,6 +47,14 @@ def frames(data: bytes) -> list[tuple[int, int, int]]:
             for frame in container.decode(video=0)
             if frame.pts is not None
         ]
+
+
+def shape(data: bytes) -> float:
+    """How much wider than high a file's picture is shown."""
+    with av.open(io.BytesIO(data), "r") as container:
+        (stream,) = container.streams.video
+        aspect = stream.sample_aspect_ratio or 1
+        return float(stream.width * aspect / stream.height)
 
 
 def loudness(data: bytes) -> list[tuple[float, float]]:
