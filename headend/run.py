@@ -162,7 +162,7 @@ def _welcome(running: Service) -> str:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> str:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]  # of any kind
+    error = group.exceptions[0]
+    if isinstance(error, BaseExceptionGroup):
+        return _first(cast("BaseExceptionGroup[BaseException]", error))  # of what, is not told
     return str(error)

@@ -96,6 +96,14 @@ async def next_life(folder: Path, before: WatchedEdge, clock: Clock) -> None:
         assert told == {}
         return
     assert publication.run == RUN
+    # Viewers get at once what the notes say, from the disk and from the new process's edge.
+    newest = f"{publication.next_sequence - 1}.m4s"
+    for name in NAMES:
+        text = await edge.text(f"live/{HASH}/{RUN}/{name}/index.m3u8")
+        assert text is not None
+        assert text.body.decode().splitlines()[-1] == newest
+        assert on_disk(objects.disk, name).segments[-1].uri == newest
+    assert variants(objects.disk).variants[0].uri.startswith(RUN)
     studio = Studio.going_on(publication, salt="second")
     last = max((number for _, number in told), default=-1)
     assert last < publication.next_sequence <= last + 2

@@ -1,6 +1,7 @@
 """One run after another: names, what stays and what goes."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from tests.storage.runmaker import (
     TOP,
     Clock,
     FrailObjects,
+    Killed,
     Studio,
     WatchedEdge,
     begin,
+    check_named,
     on_disk,
     open_run,
     take,
@@ -101,6 +104,25 @@ def test_a_run_that_was_cut_off_is_ended_when_the_next_begins(tmp_path: Path) ->
         await open_run(objects, edge, Clock(), now_us=NOON_US + MINUTE_US)
         for name in ("720p", "360p", "audio"):
             assert on_disk(objects.disk, name, first).ended
+
+    asyncio.run(go())
+
+
+def test_viewers_are_never_led_astray_between_two_runs(tmp_path: Path) -> None:
+    """The second run is killed at any of its first writes, and a third one begins."""
+
+    async def go() -> None:
+        for writes in range(24):
+            disk = DiskObjects(tmp_path / str(writes))
+            edge = WatchedEdge(disk)
+            await run_of(FrailObjects(disk), edge, 0)
+            with contextlib.suppress(Killed):
+                await run_of(FrailObjects(disk, writes=writes), edge, 1, end=False)
+            await open_run(disk, WatchedEdge(disk), Clock(), now_us=NOON_US + 2 * MINUTE_US)
+            for path in disk.root.rglob("index.m3u8"):
+                check_named(disk, path.relative_to(disk.root).as_posix(), path.read_text())
+            assert variants(disk).variants
+            disk.close()
 
     asyncio.run(go())
 
