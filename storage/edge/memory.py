@@ -1,8 +1,8 @@
 """The edge in this process's memory, bounded.
 
 Parts leave in the order in which they came when the sum of their bytes passes the bound; playlists
-leave when there are too many, the longest unchanged one first. Both are then read from the object
-store, parts as pieces of nothing: only their whole segments are kept there.
+leave when there are too many, the longest unchanged one first. A playlist is then read from the
+object store; a part is gone, but its segment is there.
 """
 
 from collections.abc import Iterable, Mapping

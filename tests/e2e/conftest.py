@@ -25,7 +25,7 @@ def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def headend(tmp_path: Path) -> Iterator[Running]:
     """A fresh service with short windows."""
     environment = {
-        "HEADEND_LIVE__GOODBYE_SECONDS": "4",
+        "HEADEND_LIVE__GOODBYE_SECONDS": "3",
         "HEADEND_LIVE__RECONNECT_SECONDS": "20",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
     }

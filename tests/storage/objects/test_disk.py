@@ -203,9 +203,8 @@ def test_a_write_that_was_cancelled_does_not_come_later(tmp_path: Path) -> None:
             # The end of the pipe comes when the thread has written and closed.
             assert await asyncio.to_thread(os.read, reader, 10) == b""
             os.close(reader)
-            assert await objects.get("a/x") == b"new"
-        assert not pipe.exists()
 
     asyncio.run(go())
     # The loop has joined its threads: what they would do, they have done.
+    assert (tmp_path / "a" / "x").is_file()
     assert (tmp_path / "a" / "x").read_bytes() == b"new"

@@ -1,0 +1,48 @@
+"""What all tests share: the table of proofs that `make prove` prints and keeps."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# Rows of the table: what was shown, what was measured, what was asked for.
+_rows = pytest.StashKey[list[tuple[str, str, str]]]()
+
+Proof = Callable[[str, str, str], None]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_rows] = []
+
+
+@pytest.fixture(scope="session")
+def proof(pytestconfig: pytest.Config) -> Proof:
+    """Takes a row: what was shown, the figure that was measured, what it had to be."""
+
+    def row(what: str, measured: str, asked: str) -> None:
+        pytestconfig.stash[_rows].append((what, measured, asked))
+
+    return row
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """Print the table; where the variable PROOFS names a file, keep it there when all passed."""
+    rows = config.stash[_rows]
+    if not rows:
+        return
+    table = ["| shown | measured | asked |", "|---|---|---|"]
+    table += [f"| {what} | {measured} | {asked} |" for what, measured, asked in sorted(rows)]
+    terminalreporter.section("proofs")
+    terminalreporter.write_line("\n".join(table))
+    page = os.environ.get("PROOFS")
+    if page and exitstatus == 0:
+        passed = len(terminalreporter.stats.get("passed", []))
+        head = (
+            "# Proofs\n\nThe last result of `make prove`, which runs every check of `make test` "
+            "and those that take\nlonger: the real OBS, every encoder over every road, repeated "
+            f"deaths.\n\n{passed} tests passed. What they measured:\n\n"
+        )
+        Path(page).write_text(head + "\n".join(table) + "\n")
