@@ -64,6 +64,8 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # librtmp takes the session tickets that follow a TLS 1.3 handshake for a failed read.
+    context.num_tickets = 0
     load(context, certificate, key)
     return context
 

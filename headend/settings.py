@@ -128,13 +128,14 @@ class Settings(_Section, frozen=True, kw_only=True):
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of `headend settings`."""
+    """One line of `headend settings`; `reason` is why the default is what it is, or ""."""
 
     name: str
     value: object
     unit: str
     source: str
     description: str
+    reason: str
 
 
 _Values = dict[str, Any]  # the tree of a TOML file: any value may stand in it until it is checked
@@ -191,6 +192,7 @@ def _explain(section: msgspec.Struct, prefix: str, sources: Mapping[str, str]) -
                 unit=extra.get("unit", ""),
                 source=sources.get(name, "default"),
                 description=meta.description or "",
+                reason=extra.get("reason", ""),
             )
         )
     return found

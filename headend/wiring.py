@@ -1,5 +1,6 @@
 """Which concrete thing stands behind each port: the only place that names them together."""
 
+import asyncio
 import datetime
 import shutil
 import socket
@@ -158,6 +159,12 @@ async def service(settings: Settings) -> AsyncGenerator[Service, None]:
         edge = MemoryEdge()
         window = Window(listed=settings.live.listed_seconds, kept=settings.live.kept_seconds)
         transcoding = LiveTranscoding(objects=objects, edge=edge, window=window, wall_us=wall_us)
+        chores = await stack.enter_async_context(asyncio.TaskGroup())
+        left = [record.hash for record in await catalog.all_streams()]
+        ending = chores.create_task(
+            transcoding.end_abandoned(left, settings.live.reconnect_seconds)
+        )
+        stack.callback(ending.cancel)
         listener = await stack.enter_async_context(
             listening(
                 limits=settings.limits,

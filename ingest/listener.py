@@ -1,11 +1,16 @@
-"""The doors that encoders come through: RTMP and RTMPS sockets, limits, certificates, the drain."""
+"""The doors that encoders come through: RTMP and RTMPS sockets, limits, certificates, the drain.
+
+Sockets are accepted here and not by `loop.create_server`, which tells of a TLS connection only once
+its handshake is over: encoders are counted, logged and given up on from the accept on.
+"""
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -21,6 +26,15 @@ log = logging.getLogger(__name__)
 
 _TICK_SECONDS: Final = 0.5
 _BACKLOG: Final = 256
+# Out of descriptors, most likely: accepting again at once would turn in circles.
+_ACCEPT_PAUSE_SECONDS: Final = 1.0
+# After an abort the loop needs a few turns to tell the connections.
+_ABORT_SECONDS: Final = 1.0
+# A peer whose network is gone: asked after 15 s of silence, given up 15 s later, for the sockets
+# that no deadline of the session looks after any more.
+_KEEPALIVE_IDLE_SECONDS: Final = 15
+_KEEPALIVE_INTERVAL_SECONDS: Final = 5
+_KEEPALIVE_PROBES: Final = 3
 
 
 class Listener:
@@ -37,52 +51,140 @@ class Listener:
         self.limits = limits
         self.directory = directory
         self.streams = streams
-        self.tasks = tasks
         self.tally = Tally()
+        self._tasks = tasks
         self._doors = Doors(limits)
-        self._connections: set[PublisherConnection] = set()
-        self._servers: list[asyncio.Server] = []
+        self._connections: dict[PublisherConnection, asyncio.Task[None]] = {}
+        self._works: set[asyncio.Task[None]] = set()
+        self._sockets: dict[socket.socket, ssl.SSLContext | None] = {}
+        self._empty = asyncio.Event()
+        self._empty.set()
 
-    async def listen(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
-        """Accept encoders on a bound socket; with `tls`, RTMPS."""
+    # -- the doors --------------------------------------------------------------------------------
+
+    def listen(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Accept encoders on a bound socket; with `tls`, RTMPS. `close` closes the socket too."""
+        sock.setblocking(False)
+        _keep_alive(sock, self.limits.silence_seconds)
+        sock.listen(_BACKLOG)
+        self._sockets[sock] = tls
+        self._watch(sock)
+
+    def close(self) -> None:
+        """Stop accepting; who is connected stays."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: PublisherConnection(self, secure=tls is not None),
-            sock=sock,
-            ssl=tls,
-            backlog=_BACKLOG,
-            ssl_handshake_timeout=self.limits.tls_handshake_seconds if tls else None,
-        )
-        self._servers.append(server)
+        for sock in self._sockets:
+            loop.remove_reader(sock)
+            sock.close()
+        self._sockets.clear()
 
-    def enter(self, connection: PublisherConnection, address: str) -> str | None:
-        """Let a connection in, or say why not."""
-        refusal = self._doors.enter(address, asyncio.get_running_loop().time())
-        if refusal is None:
-            self._connections.add(connection)
-            self.tally.connections += 1
-        return refusal
+    def _watch(self, sock: socket.socket) -> None:
+        if sock in self._sockets:
+            asyncio.get_running_loop().add_reader(sock, self._accept, sock)
 
-    def leave(self, connection: PublisherConnection, address: str) -> None:
+    def _accept(self, sock: socket.socket) -> None:
+        """Take in who waits at the door, at most as many as can queue there."""
+        for _ in range(_BACKLOG):
+            try:
+                theirs, name = sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.error("cannot accept", extra={"cause": str(error)})  # noqa: TRY400 # one line
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(sock)
+                loop.call_later(_ACCEPT_PAUSE_SECONDS, self._watch, sock)
+                return
+            theirs.setblocking(False)
+            host = str(name[0]).removeprefix("::ffff:")  # IPv4 through a socket of both families
+            self._enter(theirs, host, int(name[1]), self._sockets[sock])
+
+    def _enter(self, sock: socket.socket, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        connection = PublisherConnection(self, host, port, secure=tls is not None)
+        refusal = self._doors.enter(host, asyncio.get_running_loop().time())
+        if refusal is not None:
+            self.tally.refuse(refusal)
+            log.info("refused", extra={"peer": connection.peer, "cause": refusal})
+            sock.close()
+            return
+        opening = self.run(self._open(connection, sock, tls))
+        opening.add_done_callback(functools.partial(self._opened, connection, sock))
+        self._connections[connection] = opening
+        self.tally.connections += 1
+
+    async def _open(
+        self, connection: PublisherConnection, sock: socket.socket, tls: ssl.SSLContext | None
+    ) -> None:
+        """Hand a socket to its connection, for RTMPS once it speaks TLS."""
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(
+                lambda: connection,
+                sock,
+                ssl=tls,
+                ssl_handshake_timeout=self.limits.tls_handshake_seconds if tls else None,
+            )
+        except OSError as error:  # of which TLS's errors are some
+            self.tally.refuse("TLS handshake" if tls else "lost")
+            cause = f"TLS handshake: {error}" if tls else str(error)
+            log.info("refused", extra={"peer": connection.peer, "cause": cause})
+
+    def _opened(
+        self, connection: PublisherConnection, sock: socket.socket, _opening: asyncio.Task[None]
+    ) -> None:
+        if not connection.ready:
+            sock.close()
+            self.leave(connection)
+
+    # -- what connections need --------------------------------------------------------------------
+
+    def run(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Run what must not outlive the listener."""
+        task = self._tasks.create_task(work)
+        self._works.add(task)
+        self._empty.clear()
+        task.add_done_callback(self._done)
+        return task
+
+    def leave(self, connection: PublisherConnection) -> None:
         """Forget a connection."""
-        self._connections.discard(connection)
-        self.tally.connections -= 1
-        self._doors.leave(address)
+        if self._connections.pop(connection, None) is not None:
+            self.tally.connections -= 1
+            self._doors.leave(connection.host)
+            self._look_around()
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._works.discard(task)
+        self._look_around()
+
+    def _look_around(self) -> None:
+        if not self._connections and not self._works:
+            self._empty.set()
 
     def wrong_key(self, address: str) -> None:
         """Count a key that opened nothing."""
         self._doors.wrong_key(address, asyncio.get_running_loop().time())
 
-    def close(self) -> None:
-        """Stop accepting; who is connected stays."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+    # -- time and the end -------------------------------------------------------------------------
 
     def dismiss(self) -> None:
         """Take off everyone who is connected."""
+        for connection, opening in list(self._connections.items()):
+            if connection.ready:
+                connection.take_off("the service is stopping")
+            else:
+                opening.cancel()
+
+    async def gone(self) -> None:
+        """Wait until nobody is connected and nothing runs for them any more."""
+        await self._empty.wait()
+
+    def abort(self) -> None:
+        """Drop who is still here."""
+        for task in self._works:
+            task.cancel()
         for connection in list(self._connections):
-            connection.take_off("the service is stopping")
+            connection.abort()
 
     async def tick(self) -> None:
         """Let time pass for every connection, until cancelled."""
@@ -107,13 +209,14 @@ async def listening(
 ) -> AsyncGenerator[Listener, None]:
     """Take encoders in for the length of the block; leaving it drains.
 
-    Streams get `drain_seconds` to close their last segments, then they are cancelled.
+    The sockets are its own: it closes them. Encoders are told, and streams get `drain_seconds` to
+    close their last segments; what is left then is cancelled.
     """
     async with asyncio.TaskGroup() as tasks:
         streams = LiveStreams(sinks, journal, tasks)
         listener = Listener(limits=limits, directory=directory, streams=streams, tasks=tasks)
         for sock, tls in doors:
-            await listener.listen(sock, tls)
+            listener.listen(sock, tls)
         ticking = tasks.create_task(listener.tick())
         try:
             yield listener
@@ -124,5 +227,25 @@ async def listening(
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(drain_seconds):
                     await streams.gone()
+                    await listener.gone()
             ticking.cancel()
             streams.cancel()
+            listener.abort()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_ABORT_SECONDS):
+                    await listener.gone()
+
+
+def _keep_alive(sock: socket.socket, patience: float) -> None:
+    """Let the kernel find out that a peer is gone; what we write waits `patience` seconds for it.
+
+    Accepted sockets have these options from the socket that listens.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_SECONDS),
+        (socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_SECONDS),
+        (socket.TCP_KEEPCNT, _KEEPALIVE_PROBES),
+        (socket.TCP_USER_TIMEOUT, max(1, int(patience * 1000))),
+    ):
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)

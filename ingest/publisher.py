@@ -7,11 +7,12 @@ stream's seat. Reading is never paused for a slow engine: that would look like a
 import asyncio
 import logging
 import os
+from collections.abc import Coroutine
 from typing import Final, Protocol, cast
 
 from ingest.live import LiveStreams, Occupied, Seat
 from ingest.ports import Grant, KeyDirectory, PortError
-from ingest.rtmp.errors import RtmpError
+from ingest.rtmp.errors import LimitExceeded, RtmpError
 from ingest.rtmp.events import (
     ClockJumped,
     Event,
@@ -33,6 +34,9 @@ _ENTROPY_BYTES: Final = 1536
 # the status: the peer gets this long to read it.
 _FLUSH_SECONDS: Final = 0.2
 _LOOK_UP_SECONDS: Final = 5.0
+# What the kernel has not taken of our answers. An hour of acknowledgements and pings is 10 KiB, so
+# who leaves this much reads nothing.
+_UNREAD_BYTES: Final = 64 << 10
 _BAD_NAME: Final = "NetStream.Publish.BadName"
 _NOT_KNOWN: Final = "no stream has this key"
 
@@ -58,14 +62,13 @@ class House(Protocol):
     directory: KeyDirectory
     streams: LiveStreams
     tally: Tally
-    tasks: asyncio.TaskGroup
 
-    def enter(self, connection: "PublisherConnection", address: str) -> str | None:
-        """Let a connection in, or say why not."""
+    def run(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Run what must not outlive the house."""
         ...
 
-    def leave(self, connection: "PublisherConnection", address: str) -> None:
-        """Forget a connection that was let in."""
+    def leave(self, connection: "PublisherConnection") -> None:
+        """Forget a connection."""
         ...
 
     def wrong_key(self, address: str) -> None:
@@ -74,18 +77,21 @@ class House(Protocol):
 
 
 class PublisherConnection(asyncio.Protocol):
-    """The asyncio protocol of one connection; also the `Publisher` that its stream sees."""
+    """The asyncio protocol of one connection; also the `Publisher` that its stream sees.
 
-    def __init__(self, house: House, *, secure: bool) -> None:
+    `host` is the encoder's address, by which the house counts it.
+    """
+
+    def __init__(self, house: House, host: str, port: int, *, secure: bool) -> None:
+        self.host = host
         self._house = house
         self._scheme = "rtmps" if secure else "rtmp"
         self._clock = asyncio.get_running_loop().time
         self._transport: asyncio.Transport | None = None
         self._session: Session | None = None
         self._seat: Seat | None = None
-        self._address = "?"
+        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._stream = "-"
-        self._inside = False
         self._closing = False
         self._goodbye = False
         self._heard = self._clock()
@@ -108,24 +114,26 @@ class PublisherConnection(asyncio.Protocol):
             self._session.close_status("NetStream.Unpublish.Success", reason)
         self._close(reason)
 
+    # -- what the house sees ----------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether the loop has handed it a socket to talk on; it then tells when that is lost."""
+        return self._transport is not None
+
+    def abort(self) -> None:
+        """Drop the connection without another word."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
     # -- what the loop calls ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin a session, where the house lets the peer in."""
-        self._transport = cast("asyncio.Transport", transport)  # create_server makes no other
-        name = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
-        host, port = (name[0], name[1]) if name else ("?", 0)
-        host = host.removeprefix("::ffff:")  # IPv4 through a socket of both families
-        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self._host = host
-        refusal = self._house.enter(self, host)
-        if refusal is not None:
-            self._house.tally.refuse(refusal)
-            log.info("refused", extra={"peer": self._address, "cause": refusal})
-            self._closing = True
-            self._transport.abort()
-            return
-        self._inside = True
+        """Begin a session."""
+        # What connect_accepted_socket makes, and nothing else is handed to this protocol.
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_UNREAD_BYTES)
         self._session = Session(
             limits=self._house.limits, now=self._clock(), entropy=os.urandom(_ENTROPY_BYTES)
         )
@@ -141,15 +149,22 @@ class PublisherConnection(asyncio.Protocol):
                 self._take(event, now)
         except RtmpError as error:
             self._fault(error)
+        except Exception:  # ours, and one encoder's alone: the others go on
+            log.exception("connection failed", extra=self._about())
+            self._house.tally.refuse("failure")
+            self._close("failure")
         self._flush()
+
+    def pause_writing(self) -> None:
+        """Give up on a peer that reads nothing of what it is told."""
+        if not self._closing:
+            self._fault(LimitExceeded("bytes left unread", _UNREAD_BYTES))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the seat and the house."""
         self._closing = True
         self._leave()
-        if self._inside:
-            self._inside = False
-            self._house.leave(self, self._host)
+        self._house.leave(self)
         if exc is not None:
             log.debug("connection lost", extra={"peer": self._address, "cause": str(exc)})
 
@@ -178,7 +193,7 @@ class PublisherConnection(asyncio.Protocol):
                     log.warning("clock jumped", extra=self._about())
                     self._seat.clock_jumped()
             case PublishAsked():
-                self._house.tasks.create_task(self._admit(event))
+                self._house.run(self._admit(event))
             case Goodbye():
                 self._goodbye = True
                 self._leave()
@@ -191,23 +206,27 @@ class PublisherConnection(asyncio.Protocol):
             async with asyncio.timeout(_LOOK_UP_SECONDS):
                 grant = await self._look_up(asked)
             if grant is None:
-                self._house.wrong_key(self._host)
+                self._house.wrong_key(self.host)
                 self._refuse("wrong key", _NOT_KNOWN)
                 return
             self._stream = grant.hash
             if grant.slot.number:
                 self._refuse("backup slot", "backup addresses are not served yet: use the primary")
                 return
-            seat = await self._house.streams.seat(grant, self)
+            self._sit_down(await self._house.streams.seat(grant, self), grant)
         except (TimeoutError, PortError):
             log.exception("keys not looked up", extra=self._about())
             self._refuse(
                 "look-up failed", "the service cannot look keys up now"
             )  # ours, not theirs
-            return
         except Occupied:
             self._refuse("occupied", "another encoder is sending with this key")
-            return
+        except Exception:  # ours, and one encoder's alone: the others go on
+            log.exception("connection failed", extra=self._about())
+            self._house.tally.refuse("failure")
+            self._close("failure")
+
+    def _sit_down(self, seat: Seat, grant: Grant) -> None:
         if self._closing or self._session is None:
             seat.leave(goodbye=False)
             return
@@ -247,8 +266,8 @@ class PublisherConnection(asyncio.Protocol):
         """Write what is left and close once the peer had time to read it."""
         if self._closing or self._transport is None:
             return
-        self._flush()
         self._closing = True
+        self._flush()
         self._leave()
         log.debug("closing", extra={**self._about(), "cause": reason})
         transport = self._transport

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -39,6 +39,7 @@ _DEATH_PERIOD: Final = 60.0
 # Orders were written and no report came: an engine at work reports about once a second.
 SILENT_SECONDS: Final = 15.0
 _CLOSE_SECONDS: Final = 10.0
+_EVER: Final = 100 * 365 * 86_400.0  # seconds: however long ago
 
 
 class _Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -329,26 +330,52 @@ class LiveTranscoding:
         self._objects = objects
         self._edge = edge
         self._listed = window
+        self._opening = asyncio.Lock()
 
     async def open_publication(
         self, stream: str, renditions: tuple[Rendition, ...], window: float
     ) -> Publication:
         """Go on with the stream's newest run where a restart cut it off, else begin another."""
-        now = self.wall_us()
-        resumed = await Publication.resume(
+        async with self._opening:
+            resumed = await self._resume(stream, window)
+            if resumed is not None:
+                if resumed.renditions == renditions:
+                    return resumed
+                await resumed.finish()
+            return await Publication.open(
+                self._objects, self._edge, hash=stream, now_us=self.wall_us(), window=self._listed
+            )
+
+    async def end_abandoned(self, streams: Collection[str], window: float) -> None:
+        """End the runs that a stop cut off and whose encoders did not come back.
+
+        Those older than `window` seconds are ended at once, the others when it is over; a player
+        would else wait in an open playlist for ever.
+        """
+        for patience in (0.0, window):
+            await asyncio.sleep(patience)
+            for stream in streams:
+                try:
+                    await self._end_abandoned(stream, 0.0 if patience else window)
+                except StorageError as error:
+                    log.warning("run not ended", extra={"stream": stream, "cause": str(error)})
+
+    async def _end_abandoned(self, stream: str, window: float) -> None:
+        async with self._opening:
+            going_on = stream in self.runs or await self._resume(stream, window) is not None
+            left = None if going_on else await self._resume(stream, _EVER)
+            if left is not None:
+                await left.finish()
+                log.info("run ended", extra={"stream": stream, "run": left.run})
+
+    async def _resume(self, stream: str, within: float) -> Publication | None:
+        return await Publication.resume(
             self._objects,
             self._edge,
             hash=stream,
-            now_us=now,
+            now_us=self.wall_us(),
             window=self._listed,
-            within_seconds=window,
-        )
-        if resumed is not None:
-            if resumed.renditions == renditions:
-                return resumed
-            await resumed.finish()
-        return await Publication.open(
-            self._objects, self._edge, hash=stream, now_us=now, window=self._listed
+            within_seconds=within,
         )
 
     @asynccontextmanager

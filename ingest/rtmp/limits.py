@@ -17,8 +17,11 @@ MIB: Final = 1 << 20
 MAX_CHUNK_BYTES: Final = 0xFF_FFFF
 
 
-def _about(description: str, unit: str, least: float, most: float | None = None) -> msgspec.Meta:
-    return msgspec.Meta(description=description, extra={"unit": unit}, ge=least, le=most)
+def _about(
+    description: str, unit: str, least: float, most: float | None = None, *, reason: str
+) -> msgspec.Meta:
+    extra = {"unit": unit, "reason": reason}
+    return msgspec.Meta(description=description, extra=extra, ge=least, le=most)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,98 +29,296 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     # -- time ----------------------------------------------------------------------------------
 
-    # Slow openings must not hold sockets: TLS, then C0 to C2, then everything up to `publish`.
     tls_handshake_seconds: Annotated[
-        float, _about("from accept to the end of the TLS handshake", "s", 0.1)
+        float,
+        _about(
+            "from accept to the end of the TLS handshake",
+            "s",
+            0.1,
+            reason="a slow opening must not hold a socket; TLS takes a few round trips",
+        ),
     ] = 10.0
     handshake_seconds: Annotated[
-        float, _about("from accept to the end of the RTMP handshake", "s", 0.1)
+        float,
+        _about(
+            "from accept to the end of the RTMP handshake",
+            "s",
+            0.1,
+            reason="the same; C0 to C2 are 3 KiB that every client has at hand",
+        ),
     ] = 5.0
-    publish_seconds: Annotated[float, _about("from accept to the command publish", "s", 0.1)] = 15.0
-    # SRS waits 20 s for the first packet; an encoder that was let in may still be warming up.
+    publish_seconds: Annotated[
+        float,
+        _about(
+            "from accept to the command publish",
+            "s",
+            0.1,
+            reason="the same; the dialogue is a few round trips",
+        ),
+    ] = 15.0
     first_media_seconds: Annotated[
-        float, _about("from leave to publish to the first packet", "s", 0.1)
+        float,
+        _about(
+            "from leave to publish to the first packet",
+            "s",
+            0.1,
+            reason="an encoder that was let in may still be warming up; SRS waits 20 s too",
+        ),
     ] = 20.0
-    # A live encoder sends tens of packets a second; after this much nothing it is a zombie.
     idle_media_seconds: Annotated[
-        float, _about("without a packet, once there was one", "s", 0.1)
+        float,
+        _about(
+            "without a packet, once there was one",
+            "s",
+            0.1,
+            reason="a live encoder sends tens of packets a second; after this it is a zombie",
+        ),
     ] = 10.0
-    # A half-open connection stays silent; a live peer answers the pings in between.
-    ping_seconds: Annotated[float, _about("between two pings", "s", 0.1)] = 10.0
-    silence_seconds: Annotated[float, _about("without a byte from the peer", "s", 0.1)] = 20.0
+    ping_seconds: Annotated[
+        float,
+        _about(
+            "between two pings",
+            "s",
+            0.1,
+            reason="two of them fit into `silence_seconds`, so that a live peer has answered",
+        ),
+    ] = 10.0
+    silence_seconds: Annotated[
+        float,
+        _about(
+            "without a byte from the peer",
+            "s",
+            0.1,
+            reason="a half-open connection stays silent; a live peer answers pings",
+        ),
+    ] = 20.0
 
     # -- chunks and messages -------------------------------------------------------------------
 
-    # Announced to the peer; ffmpeg takes the server's value for its own sending, and one chunk a
-    # picture costs a sixth of what 4096-byte chunks cost.
     out_chunk_bytes: Annotated[
-        int, _about("chunk size that is announced to the peer", "bytes", 128, MAX_CHUNK_BYTES)
+        int,
+        _about(
+            "chunk size that is announced to the peer",
+            "bytes",
+            128,
+            MAX_CHUNK_BYTES,
+            reason="ffmpeg sends with the size that the server announces, and one chunk a picture"
+            " costs a sixth of what 4096-byte chunks cost",
+        ),
     ] = 64 * KIB
-    # 128-byte chunks at 40 Mbit/s are 39 000 a second; more is a "one-byte chunks" attack.
-    chunks_per_second: Annotated[int, _about("chunks a peer may send, on average", "", 1)] = 50_000
+    chunks_per_second: Annotated[
+        int,
+        _about(
+            "chunks a peer may send, on average",
+            "1/s",
+            1,
+            reason="128-byte chunks at 40 Mbit/s are 39 000 a second; more is an attack by one-byte"
+            " chunks",
+        ),
+    ] = 50_000
     chunks_average_seconds: Annotated[
-        float, _about("what that average is taken over", "s", 0.1)
+        float,
+        _about(
+            "what that average is taken over",
+            "s",
+            0.1,
+            reason="a burst after a lost network is no attack",
+        ),
     ] = 5.0
-    # A 4K keyframe at 60 Mbit/s is below 4 MiB; nginx-rtmp's 1 MiB has cut real streams off.
     media_message_bytes: Annotated[
-        int, _about("longest audio, video or aggregate message", "bytes", 1)
+        int,
+        _about(
+            "longest audio, video or aggregate message",
+            "bytes",
+            1,
+            reason="a 4K keyframe at 60 Mbit/s is below 4 MiB; nginx-rtmp's 1 MiB has cut real"
+            " streams off",
+        ),
     ] = 8 * MIB
-    # A command or a data message: real ones stay below 2 KiB.
-    other_message_bytes: Annotated[int, _about("longest command or data message", "bytes", 1)] = (
-        64 * KIB
-    )
-    # All messages of a connection that have begun and not ended.
+    other_message_bytes: Annotated[
+        int,
+        _about("longest command or data message", "bytes", 1, reason="real ones are below 2 KiB"),
+    ] = 64 * KIB
     unfinished_bytes: Annotated[
-        int, _about("messages that have begun and not ended", "bytes", 1)
+        int,
+        _about(
+            "messages that have begun and not ended",
+            "bytes",
+            1,
+            reason="two of the longest: messages of sound and picture may be interleaved",
+        ),
     ] = 16 * MIB
-    # nginx-rtmp's 32 was too few for real devices.
-    chunk_streams: Annotated[int, _about("chunk streams of a connection", "", 1)] = 64
-    # Encoders create one; a retry may create another before deleting the first.
-    message_streams: Annotated[int, _about("message streams of a connection", "", 1)] = 4
-    # What is told and asked for in the dialogue, as FMS and every server since do.
+    chunk_streams: Annotated[
+        int,
+        _about(
+            "chunk streams of a connection",
+            "",
+            1,
+            reason="nginx-rtmp's 32 was too few for real devices",
+        ),
+    ] = 64
+    message_streams: Annotated[
+        int,
+        _about(
+            "message streams of a connection",
+            "",
+            1,
+            reason="encoders create one; a retry may create another before deleting the first",
+        ),
+    ] = 4
     window_bytes: Annotated[
-        int, _about("acknowledgement window in both directions", "bytes", 1024, 1 << 30)
+        int,
+        _about(
+            "acknowledgement window in both directions",
+            "bytes",
+            1024,
+            1 << 30,
+            reason="what FMS said, and every server since",
+        ),
     ] = 2_500_000
 
     # -- dialogue ------------------------------------------------------------------------------
 
-    # The longest real openings (rtmp2sink) have seven commands.
-    commands_before_publish: Annotated[int, _about("commands up to leave to publish", "", 1)] = 64
-    commands_per_second: Annotated[float, _about("commands from then on", "1/s", 0.1)] = 10.0
-    # Media that comes before leave to publish: dropped, or held while the key is looked up.
-    early_media_bytes: Annotated[int, _about("media before leave to publish", "bytes", 0)] = 1 * MIB
-    amf_depth: Annotated[int, _about("nesting of AMF values", "", 1)] = 16
-    amf_nodes: Annotated[int, _about("AMF values in a message", "", 1)] = 1_024
-    amf_string_bytes: Annotated[int, _about("longest AMF string", "bytes", 1)] = 8 * KIB
-    application_bytes: Annotated[int, _about("longest application name", "bytes", 1)] = 64
-    name_bytes: Annotated[int, _about("longest publish name", "bytes", 1)] = 128
-    query_bytes: Annotated[int, _about("longest query, all its places together", "bytes", 0)] = (
-        1_024
-    )
-    address_bytes: Annotated[int, _about("longest tcUrl", "bytes", 1)] = 2_048
+    commands_before_publish: Annotated[
+        int,
+        _about(
+            "commands up to leave to publish",
+            "",
+            1,
+            reason="the longest real openings (rtmp2sink) have seven",
+        ),
+    ] = 64
+    commands_per_second: Annotated[
+        float,
+        _about(
+            "commands from then on",
+            "1/s",
+            0.1,
+            reason="a publisher on air has little to ask; a burst may be `commands_before_publish`",
+        ),
+    ] = 10.0
+    early_media_bytes: Annotated[
+        int,
+        _about(
+            "media before leave to publish",
+            "bytes",
+            0,
+            reason="some encoders do not wait for the answer; it takes as long as a look-up",
+        ),
+    ] = 1 * MIB
+    amf_depth: Annotated[
+        int,
+        _about("nesting of AMF values", "", 1, reason="real commands and metadata are nearly flat"),
+    ] = 16
+    amf_nodes: Annotated[
+        int,
+        _about("AMF values in a message", "", 1, reason="real metadata has a few dozen"),
+    ] = 1_024
+    amf_string_bytes: Annotated[
+        int,
+        _about(
+            "longest AMF string",
+            "bytes",
+            1,
+            reason="four times the longest address, and no other text is longer",
+        ),
+    ] = 8 * KIB
+    application_bytes: Annotated[
+        int,
+        _about(
+            "longest application name",
+            "bytes",
+            1,
+            reason='"live-backup-" and six digits are 18; the rest is room',
+        ),
+    ] = 64
+    name_bytes: Annotated[
+        int,
+        _about("longest publish name", "bytes", 1, reason="a stream key has 49; the rest is room"),
+    ] = 128
+    query_bytes: Annotated[
+        int,
+        _about(
+            "longest query, all its places together",
+            "bytes",
+            0,
+            reason="room for what tools append; nothing is read from it",
+        ),
+    ] = 1_024
+    address_bytes: Annotated[
+        int,
+        _about(
+            "longest tcUrl", "bytes", 1, reason="the longest application, name and query fit in"
+        ),
+    ] = 2_048
 
     # -- load ----------------------------------------------------------------------------------
 
-    # An average over `media_average_seconds`; a burst may take `media_burst` times as much, since
-    # an encoder that lost its network for some seconds sends what it kept all at once.
     media_bits_per_second: Annotated[
-        int, _about("what a publisher may send, on average", "bit/s", 1)
+        int,
+        _about(
+            "what a publisher may send, on average",
+            "bit/s",
+            1,
+            reason="1080p60 encoders are usually set to 6 to 12 Mbit/s; raise it for 4K",
+        ),
     ] = 20_000_000
-    media_average_seconds: Annotated[float, _about("what that average is taken over", "s", 0.1)] = (
-        10.0
-    )
-    media_burst: Annotated[int, _about("how many times the average a burst may be", "", 1)] = 3
+    media_average_seconds: Annotated[
+        float,
+        _about(
+            "what that average is taken over",
+            "s",
+            0.1,
+            reason="encoders hold their rate over a few seconds, not over one",
+        ),
+    ] = 10.0
+    media_burst: Annotated[
+        int,
+        _about(
+            "how many times the average a burst may be",
+            "",
+            1,
+            reason="an encoder that lost its network for some seconds sends what it kept at once",
+        ),
+    ] = 3
 
     # -- doors ---------------------------------------------------------------------------------
 
-    connections: Annotated[int, _about("open connections", "", 1)] = 1_000
-    # A studio behind one address; an office's NAT.
-    connections_per_address: Annotated[int, _about("open connections of one address", "", 1)] = 20
+    connections: Annotated[
+        int,
+        _about(
+            "open connections",
+            "",
+            1,
+            reason="more encoders than one machine can transcode for",
+        ),
+    ] = 1_000
+    connections_per_address: Annotated[
+        int,
+        _about(
+            "open connections of one address",
+            "",
+            1,
+            reason="a studio behind one address, an office's NAT",
+        ),
+    ] = 20
     new_per_address_per_second: Annotated[
-        int, _about("new connections of one address", "1/s", 1)
+        int,
+        _about(
+            "new connections of one address",
+            "1/s",
+            1,
+            reason="a studio's encoders may all come back at once; a flood is more",
+        ),
     ] = 10
     wrong_keys_per_minute: Annotated[
-        int, _about("wrong keys of one address before it is shut out", "1/min", 1)
+        int,
+        _about(
+            "wrong keys of one address before it is shut out",
+            "1/min",
+            1,
+            reason="a mistyped key is tried a few times; guessing takes more",
+        ),
     ] = 10
 
 

@@ -134,13 +134,17 @@ class Running:
 
 @contextmanager
 def service(
-    data: Path, *, environment: Mapping[str, str] | None = None, arguments: tuple[str, ...] = ()
+    data: Path,
+    *,
+    role: str = "serve",
+    environment: Mapping[str, str] | None = None,
+    arguments: tuple[str, ...] = (),
 ) -> Generator[Running]:
-    """Run `headend serve` on a data folder for the length of the block."""
+    """Run `headend serve` (or another role) on a data folder for the length of the block."""
     log = data.parent / f"{data.name}.log"
     command = [
         str(Path(sys.executable).with_name("headend")),
-        "serve",
+        role,
         "--data",
         str(data),
         "--http",

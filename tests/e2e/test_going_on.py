@@ -78,8 +78,11 @@ def test_after_the_end_another_run_has_its_own_addresses_and_the_page_starts_it(
         assert fetch(ended["audio"]).text == text
 
 
-def test_a_restart_of_the_service_goes_on_with_the_run(tmp_path: Path, small_source: Path) -> None:
-    """SIGTERM drains; after the restart the same playlist goes on and names only what is there."""
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_restart_of_the_service_goes_on_with_the_run(
+    tmp_path: Path, small_source: Path, end: signal.Signals
+) -> None:
+    """Drained or killed: afterwards the same playlist goes on and names only what is there."""
     folder = tmp_path / "data"
     with service(folder) as first:
         key, token, hash_ = first.key, first.token, first.hash
@@ -88,7 +91,7 @@ def test_a_restart_of_the_service_goes_on_with_the_run(tmp_path: Path, small_sou
             until(lambda: multivariant(first.playlist), within=15, what="a playlist")
             until(lambda: last_sequence(first.playlist) >= 1, within=10, what="two segments")
             run, before = run_of(first.playlist), last_sequence(first.playlist)
-            assert first.stop() == 0
+            assert first.stop(end) == (0 if end == signal.SIGTERM else -end)
     with service(folder, arguments=("--rtmp", f"[::]:{port}")) as second:
         assert (second.key, second.token, second.hash) == (key, token, hash_)
         assert run_of(second.playlist) == run
@@ -104,6 +107,18 @@ def test_a_restart_of_the_service_goes_on_with_the_run(tmp_path: Path, small_sou
             for segment in playlist.segments:
                 named = address.rsplit("/", 1)[0] + "/" + segment.uri
                 assert fetch(named).status == 200
+
+
+def test_a_run_whose_encoder_does_not_come_back_after_a_restart_is_ended(
+    tmp_path: Path, small_source: Path
+) -> None:
+    folder = tmp_path / "data"
+    with service(folder) as first, publishing(ffmpeg(small_source, f"{first.server}/{first.key}")):
+        until(lambda: multivariant(first.playlist), within=15, what="a playlist")
+        first.stop(signal.SIGKILL)
+    with service(folder, environment={"HEADEND_LIVE__RECONNECT_SECONDS": "3"}) as second:
+        for address in addresses(second.playlist).values():
+            until(lambda at=address: media(at).ended, within=10, what="ENDLIST")
 
 
 def test_an_encoder_that_lost_its_network_is_taken_over_by_its_own_return(

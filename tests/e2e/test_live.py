@@ -130,21 +130,24 @@ def check_figures(playlist: MultivariantPlaylist, held: dict[str, Collected]) ->
 def roads(headend: Running, source: Path, keys: list[str]) -> dict[str, list[str]]:
     """Return a command for each way in, each with a key of its own."""
     port, secure = headend.port_of(headend.server), headend.port_of(headend.secure_server)
-    one, two, three, four, five = keys
+    one, two, three, four, five, six = keys
     return {
         "ffmpeg, IPv4": ffmpeg(source, f"rtmp://127.0.0.1:{port}/live/{one}"),
         "ffmpeg, IPv6": ffmpeg(source, f"rtmp://[::1]:{port}/live/{two}"),
         "ffmpeg, TLS": ffmpeg(source, f"rtmps://localhost:{secure}/live/{three}"),
         "rtmp2sink": gstreamer(source, f"rtmp2sink location=rtmp://127.0.0.1:{port}/live/{four}"),
         "rtmpsink": gstreamer(source, f"rtmpsink location=rtmp://127.0.0.1:{port}/live/{five}"),
+        "rtmpsink, TLS": gstreamer(
+            source, f"rtmpsink location=rtmps://127.0.0.1:{secure}/live/{six}"
+        ),
     }
 
 
 def test_every_encoder_gets_through(headend: Running, small_source: Path, tmp_path: Path) -> None:
-    """Five encoders at once, over every road, each into a stream of its own."""
-    records = [headend.add_stream(f"Stream {number}") for number in range(5)]
+    """Six encoders at once, over every road, each into a stream of its own."""
+    records = [headend.add_stream(f"Stream {number}") for number in range(6)]
     commands = roads(headend, small_source, [str(record["stream"]) for record in records])
-    with ExitStack() as stack, ThreadPoolExecutor(5) as threads:
+    with ExitStack() as stack, ThreadPoolExecutor(6) as threads:
         for command in commands.values():
             stack.enter_context(publishing(command))
         urls = [str(record["stream_url"]) for record in records]

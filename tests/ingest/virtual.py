@@ -1,4 +1,8 @@
-"""An event loop whose clock jumps: what would wait happens at once, in its right order."""
+"""An event loop whose clock jumps: what would wait happens at once, in its right order.
+
+Sockets work in it where both ends are in the same loop: what one has written, the other reads
+before the clock jumps.
+"""
 
 import asyncio
 import selectors
@@ -11,12 +15,13 @@ T = TypeVar("T")
 class _Jumping(selectors.SelectSelector):
     """Turns waiting for nothing into a jump of the clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, linger: float) -> None:
         super().__init__()
         self.now = 1000.0
+        self._linger = linger
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        found = super().select(0)
+        found = super().select(0 if timeout is not None and timeout <= 0 else self._linger)
         if not found and timeout is None:
             raise AssertionError("everything waits for something that never comes")
         if not found and timeout is not None:
@@ -25,15 +30,19 @@ class _Jumping(selectors.SelectSelector):
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._jumping = _Jumping()
+    def __init__(self, linger: float) -> None:
+        self._jumping = _Jumping(linger)
         super().__init__(self._jumping)
 
     def time(self) -> float:
         return self._jumping.now
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:  # what a coroutine takes and yields is its own affair
-    """Run a coroutine on a clock that jumps."""
-    with asyncio.Runner(loop_factory=_Loop) as runner:
+# What a coroutine takes and yields is its own affair.
+def run(main: Coroutine[Any, Any, T], *, linger: float = 0.0) -> T:
+    """Run a coroutine on a clock that jumps.
+
+    `linger`: real seconds that the kernel has for what is under way on sockets before a jump.
+    """
+    with asyncio.Runner(loop_factory=lambda: _Loop(linger)) as runner:
         return runner.run(main)

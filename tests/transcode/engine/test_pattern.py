@@ -18,6 +18,8 @@ import msgspec
 import pytest
 from av import AudioFrame, VideoFrame
 
+from tests.testcard import beeps, flashes
+
 ROOT = Path(__file__).parents[3]
 FFMPEG = shutil.which("ffmpeg") or "ffmpeg"
 KEY = "AbCdEfGhIjKl_00000000-1111-2222-3333-444444444444"
@@ -90,36 +92,6 @@ def frames_of(path: Path) -> tuple[list[VideoFrame], list[AudioFrame]]:
                 case _:
                     raise AssertionError(frame)
     return pictures, sounds
-
-
-def flashes(pictures: list[VideoFrame]) -> list[float]:
-    """Return the times (seconds) at which the clock's band turns bright."""
-    found: list[float] = []
-    was_bright = True  # a flash that is under way at the start has no beginning
-    for picture in pictures:
-        plane = picture.planes[0]
-        rows = slice(plane.line_size * 90, plane.line_size * 130)
-        data = bytes(plane)[rows]
-        bright = sum(data) / len(data) > 110
-        if bright and not was_bright:
-            found.append(float(picture.time or 0))
-        was_bright = bright
-    return found
-
-
-def beeps(sounds: list[AudioFrame]) -> list[float]:
-    """Return the times (seconds) at which a loud tone begins."""
-    found: list[float] = []
-    last = 0.0
-    for sound in sounds:
-        start = float(sound.time or 0)
-        for place, level in enumerate(memoryview(bytes(sound.planes[0])).cast("f").tolist()):
-            if abs(level) > 0.15:
-                at = start + place / sound.sample_rate
-                if at - last > 0.5:
-                    found.append(at)
-                last = at
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,14 @@
+import datetime
+from pathlib import Path
+
+import pytest
+
+from headend.certificates import Certificates, ensure_local
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """A local authority and its leaf for the loopback addresses."""
+    names = ("localhost", "127.0.0.1", "::1")
+    folder: Path = tmp_path_factory.mktemp("tls")
+    return ensure_local(folder, names, datetime.datetime.now(datetime.UTC))

@@ -1,0 +1,23 @@
+"""Sends a file by FFmpeg's RTMP muxer as its library has it; call it with the file and an address.
+
+A process of its own: the muxer's socket calls do not let other threads run.
+"""
+
+import sys
+import time
+
+import av
+
+
+def mux(path: str, url: str) -> None:
+    with av.open(path) as source, av.open(url, "w", format="flv") as target:
+        outputs = [target.add_stream_from_template(stream) for stream in source.streams]
+        for packet in source.demux():
+            if packet.dts is not None:
+                packet.stream = outputs[packet.stream.index]
+                target.mux(packet)
+                time.sleep(0.003)  # no encoder is over before it has begun
+
+
+if __name__ == "__main__":
+    mux(*sys.argv[1:])

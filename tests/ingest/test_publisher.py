@@ -1,0 +1,396 @@
+"""Encoders on real sockets: what they say, what they are told, and what reaches the sink."""
+
+import asyncio
+import logging
+import shutil
+import sys
+
+import pytest
+
+from headend.certificates import Certificates
+from ingest.ports import PortError
+from ingest.rtmp.events import PacketIn
+from media.packet import MediaPacket
+from media.track import VideoTrack
+from tests.ingest.loopback import (
+    BAD_NAME,
+    LOOPS,
+    START,
+    House,
+    Place,
+    Wire,
+    everything,
+    house,
+    last_words,
+    lines,
+    play,
+    play_fast,
+    serving,
+    trusting,
+    until,
+)
+from tests.ingest.rtmp import peer
+from tests.ingest.rtmp.test_session_captures import CAPTURES, EXPECTED, flv
+
+SECRET_FORM = "01234567-89ab-cdef-0123-456789abcdef"
+SMALL_STEPS = 4096  # bytes that are written one by one
+
+
+@pytest.fixture(params=LOOPS)
+def loop(request: pytest.FixtureRequest) -> str:
+    """asyncio's own loop and the daemon's, whose transports differ."""
+    return str(request.param)
+
+
+async def publishing(inside: House, place: Place, door: str = "v4") -> Wire:
+    """Return an encoder that has leave, and whose first media have reached the run."""
+    before = sum(len(run.packets) for run in place.runs)
+    wire = await inside.dial(door)
+    await wire.send(place.opening())
+    assert await wire.status() == START
+    await wire.send(peer.MEDIA)
+    await until(lambda: sum(len(run.packets) for run in place.runs) >= before + 3)
+    return wire
+
+
+# -- whole streams --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "door"),
+    [
+        ("ffmpeg", "v4"),
+        ("ffmpeg_extended", "tls"),
+        ("rtmp2sink", "v6"),
+        ("librtmp", "mapped"),
+        ("obs", "tls"),
+    ],
+)
+def test_a_capture_reaches_the_sink_whole(
+    name: str, door: str, loop: str, certificates: Certificates
+) -> None:
+    data, asked, events = EXPECTED[name]
+
+    async def story() -> None:
+        place = Place()
+        place.open_to_all = True
+        async with house(place, tls=serving(certificates)) as inside:
+            wire = await inside.dial(door, trusting(certificates) if door == "tls" else None)
+            for at in range(SMALL_STEPS):
+                if at == asked:
+                    await wire.status()
+                await wire.send(data[at : at + 1])
+                await asyncio.sleep(0)
+            assert await wire.status() == START
+            await wire.send(data[SMALL_STEPS:])
+            await until(lambda: bool(place.runs) and place.runs[0].finished == 1)
+            await wire.hang_up()
+        assert place.packets == [event.packet for event in events if isinstance(event, PacketIn)]
+        assert len(place.runs) == 1
+
+    assert asked < SMALL_STEPS < len(data)
+    play(story(), loop)
+
+
+def bodies(packets: list[MediaPacket], *, video: bool) -> list[bytes]:
+    return [packet.data for packet in packets if isinstance(packet.track, VideoTrack) == video]
+
+
+def of_file(*, video: bool) -> list[bytes]:
+    kind = "video" if video else "audio"
+    return [data for what, _, _, data in flv("source.flv") if what == kind]
+
+
+def test_ffmpegs_library_publishes_whole(loop: str) -> None:
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.ingest.muxer",
+                str(CAPTURES / "source.flv"),
+                f"rtmp://127.0.0.1:{inside.port('v4')}/live/{place.key.text}",
+            )  # fmt: skip
+            assert await process.wait() == 0
+            await until(lambda: bool(place.runs) and place.runs[0].finished == 1)
+        assert bodies(place.packets, video=True) == of_file(video=True)
+        assert bodies(place.packets, video=False) == of_file(video=False)
+
+    play(story(), loop)
+
+
+def test_debians_ffmpeg_publishes_whole_over_tls(certificates: Certificates, loop: str) -> None:
+    ffmpeg = shutil.which("ffmpeg")
+    assert ffmpeg is not None, "ffmpeg is missing: apt-get install ffmpeg"
+
+    async def story() -> None:
+        place = Place()
+        async with house(place, tls=serving(certificates)) as inside:
+            process = await asyncio.create_subprocess_exec(
+                ffmpeg, "-v", "error", "-nostdin", "-readrate", "4",
+                "-i", str(CAPTURES / "source.flv"), "-c", "copy", "-f", "flv",
+                "-tls_verify", "1", "-ca_file", str(certificates.authority),
+                f"rtmps://localhost:{inside.port('tls')}/live/{place.key.text}",
+            )  # fmt: skip
+            assert await process.wait() == 0
+            await until(lambda: bool(place.runs) and place.runs[0].finished == 1)
+        assert bodies(place.packets, video=True) == of_file(video=True)
+        assert bodies(place.packets, video=False) == of_file(video=False)
+
+    play(story(), loop)
+
+
+# -- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("application", "name"),
+    [
+        pytest.param("live", f"Ab3dEf6hIj9l_{SECRET_FORM}", id="wrong key"),
+        pytest.param("live", f"zzzzzzzzzzzz_{SECRET_FORM}", id="unknown stream"),
+        pytest.param("live", "no-key-at-all", id="no key's form"),
+        pytest.param("life", None, id="foreign application"),
+    ],
+)
+def test_a_refusal_is_read_whole_before_the_close(
+    application: str, name: str | None, loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside:
+            wire = await inside.dial()
+            await wire.send(place.opening(application, name) + peer.MEDIA)
+            await wire.rest()
+            assert peer.statuses(wire.read) == [BAD_NAME]
+            assert last_words(wire.read) == "no stream has this key"
+            assert len(place.asked) == place.answered == 1
+            await wire.hang_up()
+            again = await publishing(inside, place)
+            await again.hang_up()
+            assert inside.tally.refused == {"wrong key": 1}
+        assert lines(caplog.records, wire.name) == ["refused"]
+        said = everything(caplog.records)
+        for secret in (SECRET_FORM, place.key.secret, "no-key-at-all"):
+            assert secret not in said
+
+    play(story(), loop)
+
+
+def test_a_refusal_names_the_message_stream_that_was_asked_for() -> None:
+    async def story() -> None:
+        async with house(Place()) as inside:
+            wire = await inside.dial()
+            await wire.send(
+                peer.HANDSHAKE
+                + peer.connect()
+                + peer.command("createStream", 2.0, None)
+                + peer.command("createStream", 3.0, None)
+                + peer.publish(f"Ab3dEf6hIj9l_{SECRET_FORM}", stream=2)
+            )
+            await wire.rest()
+            assert peer.statuses(wire.read) == [(2, *BAD_NAME[1:])]
+            await wire.hang_up()
+
+    play(story())
+
+
+def test_a_refusal_reaches_an_encoder_that_goes_on_sending(loop: str) -> None:
+    async def story() -> None:
+        async with house(Place()) as inside:
+            wire = await inside.dial()
+            await wire.send(peer.opening(name=f"Ab3dEf6hIj9l_{SECRET_FORM}"))
+            async with asyncio.TaskGroup() as tasks:
+
+                async def send() -> None:
+                    while True:
+                        await wire.send(peer.video(peer.video_body(bytes(9000)), 40))
+                        await asyncio.sleep(0.005)
+
+                sending = tasks.create_task(send())
+                assert await wire.status() == BAD_NAME
+                sending.cancel()
+            await wire.hang_up()
+
+    play(story(), loop)
+
+
+def test_a_backup_application_is_told_that_it_is_not_served_yet() -> None:
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside:
+            wire = await inside.dial()
+            await wire.send(place.opening("live-backup-1"))
+            await wire.rest()
+            assert peer.statuses(wire.read) == [BAD_NAME]
+            assert last_words(wire.read).startswith("backup addresses are not served yet")
+            assert inside.tally.refused == {"backup slot": 1}
+            await wire.hang_up()
+
+    play(story())
+
+
+@pytest.mark.parametrize("failure", [PortError("busy"), RuntimeError("a bug"), None])
+def test_a_look_up_that_fails_or_hangs_refuses_one_encoder(
+    failure: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        clock = asyncio.get_running_loop().time
+        place = Place()
+        async with house(place) as inside:
+            steady = await publishing(inside, place)
+            place.failure = failure
+            if failure is None:
+                place.answering.clear()
+            began = clock()
+            wire = await inside.dial()
+            await wire.send(place.opening())
+            await wire.rest()
+            assert clock() - began == pytest.approx(0.2 if failure else 5.2, abs=0.5)
+            assert peer.statuses(wire.read) == ([] if "bug" in str(failure) else [BAD_NAME])
+            await wire.hang_up()
+            await steady.send(peer.MEDIA)
+            await until(lambda: len(place.packets) == 6)
+            await steady.hang_up()
+            await until(lambda: inside.tally.connections == 0)
+            place.failure = None
+            place.answering.set()
+            await (await publishing(inside, place)).hang_up()
+
+    play_fast(story())
+    assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
+
+
+# -- coming and going -----------------------------------------------------------------------------
+
+
+def test_an_encoder_that_vanishes_during_the_look_up_leaves_nothing(loop: str) -> None:
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside:
+            place.answering.clear()
+            wire = await inside.dial()
+            await wire.send(place.opening())
+            await until(lambda: len(place.asked) == 1)
+            wire.vanish()
+            await until(lambda: inside.tally.connections == 0)
+            place.answering.set()
+            await until(lambda: place.answered == 1)
+            await (await publishing(inside, place)).hang_up()
+            assert len(place.runs) == 1
+
+    play(story(), loop)
+
+
+def test_a_goodbye_before_the_answer_leaves_the_slot_free() -> None:
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside:
+            place.answering.clear()
+            wire = await inside.dial()
+            await wire.send(place.opening() + peer.GOODBYE)
+            await until(lambda: len(place.asked) == 1)
+            place.answering.set()
+            await until(lambda: place.answered == 1)
+            other = await publishing(inside, place)
+            assert inside.tally.publishers == 1
+            assert peer.statuses(wire.read) == []
+            # The first may still publish on its connection once the other has gone.
+            await other.hang_up()
+            await until(lambda: inside.tally.publishers == 0)
+            await wire.send(peer.publish(place.key.text))
+            assert await wire.status() == START
+            await wire.hang_up()
+
+    play(story())
+
+
+@pytest.mark.parametrize(("goodbye", "runs"), [(60.0, 1), (0.0, 2)])
+def test_an_encoder_stops_and_starts_again_on_its_connection(goodbye: float, runs: int) -> None:
+    async def story() -> None:
+        place = Place(goodbye=goodbye)
+        async with house(place) as inside:
+            wire = await publishing(inside, place)
+            stop = peer.GOODBYE + peer.command("deleteStream", 7.0, None, 1.0)
+            await wire.send(stop)
+            await until(lambda: inside.tally.publishers == 0)
+            await until(lambda: place.runs[0].ended == (runs == 2))
+            await wire.send(
+                peer.command("createStream", 8.0, None)
+                + peer.publish(place.key.text, 9.0)
+                + peer.MEDIA
+            )
+            assert await wire.status(2) == START
+            await wire.send(peer.audio(peer.audio_body(b"more"), 46))
+            await until(lambda: place.packets[-1:] != [] and place.packets[-1].data == b"more")
+            assert len(place.runs) == runs
+            assert inside.tally.publishers == 1
+            await wire.hang_up()
+
+    play_fast(story())
+
+
+def test_a_sink_that_breaks_costs_one_connection(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside:
+            wire = await publishing(inside, place)
+            place.sink_breaks = True
+            await wire.send(peer.audio(peer.audio_body(b"more"), 46))
+            await wire.rest()
+            assert lines(caplog.records, wire.name, logging.ERROR) == [
+                "connection failed",
+                "traceback",
+            ]
+            place.sink_breaks = False
+            await (await publishing(inside, place)).hang_up()
+            await wire.hang_up()
+
+    play(story(), loop)
+
+
+# -- what is not RTMP -----------------------------------------------------------------------------
+
+TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
+
+
+@pytest.mark.parametrize(
+    ("door", "said"),
+    [
+        pytest.param("v4", b"GET / HTTP/1.1\r\nHost: tv.example\r\n\r\n", id="HTTP"),
+        pytest.param("v4", TLS_HELLO, id="TLS on the plain port"),
+        pytest.param("v6", bytes(range(256)) * 40, id="anything"),
+        pytest.param("v4", peer.HANDSHAKE + b"\xff" * 5000, id="anything behind the handshake"),
+        pytest.param("tls", peer.HANDSHAKE, id="RTMP on the TLS port"),
+        pytest.param("tls", b"GET / HTTP/1.1\r\n\r\n", id="HTTP on the TLS port"),
+    ],
+)
+def test_who_speaks_something_else_is_closed_with_one_line(
+    door: str,
+    said: bytes,
+    loop: str,
+    certificates: Certificates,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        place = Place()
+        async with house(place, tls=serving(certificates)) as inside:
+            steady = await publishing(inside, place)
+            wire = await inside.dial(door)
+            await wire.send(said)
+            await wire.closed()
+            await until(lambda: inside.tally.connections == 1)
+            assert lines(caplog.records, wire.name) in (["closed"], ["refused"])
+            assert sum(inside.tally.refused.values()) == 1
+            await steady.send(peer.MEDIA)
+            await until(lambda: len(place.packets) == 6)
+            await steady.hang_up()
+            await wire.hang_up()
+
+    play(story(), loop)
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
+    assert not any(record.exc_info for record in caplog.records)

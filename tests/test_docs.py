@@ -1,0 +1,200 @@
+"""The pages say what the code does: settings, limits, metrics, words and addresses.
+
+Links between pages are `test_house`'s to check.
+"""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+from prometheus_client.core import CounterMetricFamily
+
+from headend.adapters import EngineSinks
+from headend.settings import Settings
+from headend.telemetry import Telemetry
+from ingest.listener import listening
+from ingest.live import ALIVE_SECONDS, ANSWER_SECONDS
+from ingest.ports import Grant, LiveState
+from ingest.rtmp import errors
+from ingest.rtmp.limits import Limits
+from media.keys import StreamKey
+from media.ladder import BOXES
+from scripts.settings_page import PAGE, defaults, filled
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
+from storage.publication import Window
+from transcode.live import LiveTranscoding
+
+ROOT: Final = Path(__file__).parents[1]
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text()
+
+
+def code(*rooms: str) -> str:
+    """The text of the modules of rooms, or of single modules."""
+    files = [path for room in rooms for path in sorted(ROOT.glob(room))]
+    assert files, rooms
+    return "\n".join(path.read_text() for path in files)
+
+
+# -- settings ----------------------------------------------------------------------------------
+
+
+def test_the_settings_page_says_what_the_code_says() -> None:
+    """Where it fails: `.venv/bin/python scripts/settings_page.py`."""
+    assert filled(PAGE.read_text(), defaults()) == PAGE.read_text()
+
+
+def test_every_setting_has_its_line_once() -> None:
+    listed = re.findall(r"^\| `([\w.]+)` \|", PAGE.read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(setting.name for setting in defaults())
+
+
+def test_every_limit_has_a_reason() -> None:
+    limits = [setting for setting in defaults() if setting.name.startswith("limits.")]
+    assert len(limits) == len(Limits.__struct_fields__)
+    assert [setting.name for setting in limits if not setting.reason] == []
+
+
+def test_a_section_without_a_table_is_noticed() -> None:
+    without = PAGE.read_text().replace("<!-- settings live -->", "")
+    with pytest.raises(ValueError, match="live"):
+        filled(without, defaults())
+
+
+@pytest.mark.parametrize("name", ["publish", "playback", "metrics", "settings", "architecture"])
+def test_settings_that_pages_name_exist(name: str) -> None:
+    sections = "|".join(Settings.__struct_fields__)
+    named = set(re.findall(rf"`((?:{sections})\.[a-z_]+)`", page(name)))
+    rooms = {each for each in named if (ROOT / each.replace(".", "/")).is_dir()}
+    assert named - rooms - {setting.name for setting in defaults()} == set()
+
+
+# -- metrics -----------------------------------------------------------------------------------
+
+
+class Nobody:
+    """A directory without a key, a journal that nobody reads."""
+
+    async def grant(self, application: str, key: StreamKey) -> Grant | None:
+        return None
+
+    async def changed(self, state: LiveState) -> None: ...
+
+
+async def families(folder: Path) -> dict[str, str]:
+    """What a service without encoders yields: kinds by name, as they stand in the text."""
+    with DiskObjects(folder) as objects:
+        transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=Window())
+        async with listening(
+            limits=Limits(),
+            directory=Nobody(),
+            sinks=EngineSinks(transcoding),
+            journal=Nobody(),
+            doors=[],
+            drain_seconds=1,
+        ) as listener:
+            return {
+                f"{each.name}_total" if isinstance(each, CounterMetricFamily) else each.name: (
+                    each.type
+                )
+                for each in Telemetry(listener, transcoding).collect()
+            }
+
+
+def test_every_metric_has_its_line_with_its_kind(tmp_path: Path) -> None:
+    lines = re.findall(r"^\| `(headend_\w+)` \| (\w+) \|", page("metrics"), re.MULTILINE)
+    assert dict(lines) == asyncio.run(families(tmp_path))
+
+
+def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
+    named = set(re.findall(r"headend_\w+", page("metrics") + page("settings")))
+    assert named - set(asyncio.run(families(tmp_path))) == set()
+
+
+def test_every_cause_of_a_refusal_is_explained() -> None:
+    ingest = code("ingest/*.py")
+    causes = set(re.findall(r'_refuse\(\s*"([^"]+)"', ingest))
+    causes |= set(re.findall(r'return "(too many [^"]+)"', ingest))
+    causes |= set(re.findall(r'tally\.refuse\("([^"]+)"', ingest))
+    causes |= set(errors.__all__) - {"RtmpError"}
+    assert len(causes) > 15
+    assert {cause for cause in causes if f"`{cause}`" not in page("metrics")} == set()
+
+
+# -- words -------------------------------------------------------------------------------------
+
+
+def test_words_of_refusals_are_those_that_encoders_get() -> None:
+    """Both ways: nothing on the page that is not said, nothing said that is not on the page."""
+    said = re.sub(
+        r'"\s*\n\s*"', "", code("ingest/publisher.py", "ingest/live.py", "ingest/rtmp/*.py")
+    )
+    said = said.replace('_NOT_KNOWN: Final = "', '_refuse("wrong key", "')
+    told = set(re.findall(r'_refuse\(\s*"[^"]+",\s*"([^"]+)"', said))
+    told |= set(re.findall(r'take_off\("([^"]+)"', said))
+    told |= set(re.findall(r'AddressRefused\("([^"{]+)"\)', said))
+    told.add(str(errors.PlayRefused()))
+    assert len(told) > 7
+    section = page("publish").partition("## What is refused")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)) == told
+
+
+def test_codecs_are_refused_in_the_words_of_the_page() -> None:
+    for kind, codec in (("video", "HEVC"), ("audio", "MP3")):
+        assert f"`{errors.UnsupportedMedia(kind, codec)}`" in page("publish")
+
+
+def test_the_ladder_on_the_page_is_the_one_that_streams_begin_with() -> None:
+    rows = re.findall(r"^\| (\d+p) \| (\d+)x(\d+) \| ([\d.]+) Mbit/s \|", page("publish"), re.M)
+    assert [(label, int(wide), int(high), float(rate)) for label, wide, high, rate in rows] == [
+        (box.label, box.width, box.height, box.rate / 1e6)
+        for box in reversed(BOXES)
+        if box.standard
+    ]
+
+
+def test_times_on_the_page_are_those_of_the_code() -> None:
+    words = page("publish")
+    live = Settings().live
+    assert f"for {live.reconnect_seconds:g} s (`live.reconnect_seconds`)" in words
+    assert f"for {live.goodbye_seconds:g} s (`live.goodbye_seconds`)" in words
+    assert f"silent for {ALIVE_SECONDS:g} s" in words
+    assert f"waits up to {ANSWER_SECONDS:g} s" in words
+    assert f"sends nothing** for {Limits().idle_media_seconds:g} s" in words
+
+
+# -- the house ---------------------------------------------------------------------------------
+
+
+def test_every_module_stands_in_its_room_and_every_name_is_a_module() -> None:
+    rows = re.findall(r"^\| `([a-z.]+)` \| (.+) \|$", page("architecture"), re.MULTILINE)
+    rooms = {room: words for room, words in rows if (ROOT / room.replace(".", "/")).is_dir()}
+    assert set(rooms) > {"media", "ingest", "ingest.rtmp", "transcode", "storage", "api", "headend"}
+    for room, words in rooms.items():
+        if room == "web":
+            continue
+        folder = ROOT / room.replace(".", "/")
+        modules = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("__")}
+        if room == "storage":
+            modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
+        named = {name for group in re.findall(r"`([a-z0-9_ ]+)`", words) for name in group.split()}
+        assert named == modules, room
+
+
+@pytest.mark.parametrize("name", ["architecture", "publish", "playback", "settings", "metrics"])
+def test_files_that_pages_name_exist(name: str) -> None:
+    named = re.findall(r"`((?:docs|tests|ingest|transcode|api|scripts)/[\w/.]+)`", page(name))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_cache_headers_on_the_page_are_those_of_the_origin() -> None:
+    sent = set(
+        re.findall(r'_(?:FOREVER|BRIEF|NEVER|OWNER): Final = "([^"]+)"', code("api/playback.py"))
+    )
+    assert len(sent) == 4
+    assert {each for each in sent if f"`{each}`" not in page("playback")} == set()

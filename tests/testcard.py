@@ -1,0 +1,39 @@
+"""Reads the test pattern: when its picture flashes and when its sound beeps."""
+
+from collections.abc import Iterable
+
+from av import AudioFrame, VideoFrame
+
+__all__ = ["beeps", "flashes"]
+
+
+def flashes(pictures: Iterable[VideoFrame]) -> list[float]:
+    """Return the times (seconds) at which the clock's band turns bright."""
+    found: list[float] = []
+    was_bright = True  # a flash that is under way at the start has no beginning
+    for picture in pictures:
+        plane = picture.planes[0]
+        rows = slice(
+            plane.line_size * (plane.height // 2), plane.line_size * (plane.height * 13 // 18)
+        )
+        data = bytes(plane)[rows]
+        bright = sum(data) / len(data) > 110
+        if bright and not was_bright:
+            found.append(float(picture.time or 0))
+        was_bright = bright
+    return found
+
+
+def beeps(sounds: Iterable[AudioFrame]) -> list[float]:
+    """Return the times (seconds) at which a loud tone begins."""
+    found: list[float] = []
+    last = 0.0
+    for sound in sounds:
+        start = float(sound.time or 0)
+        for place, level in enumerate(memoryview(bytes(sound.planes[0])).cast("f").tolist()):
+            if abs(level) > 0.15:
+                at = start + place / sound.sample_rate
+                if at - last > 0.5:
+                    found.append(at)
+                last = at
+    return found
