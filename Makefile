@@ -5,7 +5,7 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-PYTHON_ROOMS := media ingest transcode storage api headend tests bench
+PYTHON_ROOMS := media ingest transcode storage api headend tests bench scripts
 ARGS ?=
 ROUNDS ?= 20
 

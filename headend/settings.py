@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, cast, get_type_hints
 import msgspec
 
 from ingest.rtmp.limits import Limits
+from media.playlist import TARGET_SECONDS
 
 __all__ = [
     "Http",
@@ -163,9 +164,18 @@ def load(
     for name, text in options.items():
         _put(values, sources, name, text, "command line")
     try:
-        return msgspec.convert(values, Settings, strict=False), sources
+        settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(_sentence(str(error), sources)) from error
+    least = settings.live.listed_seconds + TARGET_SECONDS
+    if settings.live.kept_seconds < least:
+        source = sources.get("live.kept_seconds", "default")
+        # A player may still ask for what left the playlist (RFC 8216bis, 6.2.2).
+        raise SettingsError(
+            f"{source}: live.kept_seconds: Expected at least live.listed_seconds "
+            f"and one segment, {least:g} s"
+        )
+    return settings, sources
 
 
 def explain(settings: Settings, sources: Mapping[str, str]) -> list[Setting]:

@@ -130,11 +130,12 @@ class Listener:
             log.info("refused", extra={"peer": connection.peer, "cause": cause})
 
     def _opened(
-        self, connection: PublisherConnection, sock: socket.socket, _opening: asyncio.Task[None]
+        self, connection: PublisherConnection, sock: socket.socket, opening: asyncio.Task[None]
     ) -> None:
-        if not connection.ready:
+        # uvloop drops a cancelled opening without a word to a connection that it has just made.
+        if opening.cancelled() or not connection.ready:
             sock.close()
-            self.leave(connection)
+            connection.connection_lost(None)
 
     # -- what connections need --------------------------------------------------------------------
 

@@ -170,11 +170,21 @@ class LiveStream:
 
     def drain(self) -> None:
         """Take the publishers off and close the run's segments, but keep the run for a restart."""
-        self._draining = True
-        for seat in list(self._seats.values()):
+        for seat in self._empty():
             seat.publisher.take_off("the service is stopping")
             seat.leave(goodbye=False)
+
+    def fail(self) -> None:
+        """Take the publishers off: the run cannot be made."""
+        for seat in self._empty():
+            seat.publisher.take_off("the stream cannot be made now: try again")
+            seat.leave(goodbye=False)
+
+    def _empty(self) -> list[Seat]:
+        """Let nobody in any more; return who is to leave."""
+        self._draining = True
         self._wake.set()
+        return list(self._seats.values())
 
     @property
     def idle(self) -> bool:
@@ -373,7 +383,7 @@ class LiveStreams:
                 await stream.serve()
         except Exception:  # one stream's fault must not end the others
             log.exception("stream failed", extra={"stream": grant.hash})
-            stream.drain()
+            stream.fail()
         finally:
             if self._streams.get(grant.stream) is stream:
                 del self._streams[grant.stream]

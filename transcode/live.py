@@ -87,7 +87,7 @@ class LiveRun:
         self._window = window
         self._notify = notify
         self._queue: deque[_Source | Packet | Finish] = deque()
-        self._queued_bytes = 0
+        self.queued_bytes = 0
         self._skipping = False
         self._more = asyncio.Event()
         self._ended = False
@@ -117,15 +117,15 @@ class LiveRun:
         """Take a packet, or drop it up to the next keyframe where the engine is too far behind."""
         video = isinstance(packet.track, VideoTrack)
         self.figures.packets += 1
-        if self._queued_bytes + len(packet.data) > QUEUE_BYTES and not self._skipping:
+        if self.queued_bytes + len(packet.data) > QUEUE_BYTES and not self._skipping:
             self._skipping = True
             log.warning("engine too slow: media dropped", extra={"stream": self.stream})
         if self._skipping:
-            if not (video and packet.key and self._queued_bytes < QUEUE_BYTES // 2):
+            if not (video and packet.key and self.queued_bytes < QUEUE_BYTES // 2):
                 self.figures.dropped += 1
                 return
             self._skipping = False
-        self._queued_bytes += len(packet.data)
+        self.queued_bytes += len(packet.data)
         self._put(
             Packet(video=video, dts=packet.dts, pts=packet.pts, key=packet.key, data=packet.data)
         )
@@ -192,7 +192,7 @@ class LiveRun:
             while self._queue:
                 order = self._queue.popleft()
                 if isinstance(order, Packet):
-                    self._queued_bytes -= len(order.data)
+                    self.queued_bytes -= len(order.data)
                     await child.send(order)
                 elif isinstance(order, _Source):
                     await child.send(await self._beginning(order))
@@ -240,7 +240,7 @@ class LiveRun:
         while self._queue and isinstance(head := self._queue[0], Packet):
             if head.video and head.key:
                 break
-            self._queued_bytes -= len(head.data)
+            self.queued_bytes -= len(head.data)
             self._queue.popleft()
         if source is not None and not (self._queue and isinstance(self._queue[0], _Source)):
             self._queue.appendleft(msgspec.structs.replace(source, wall_us=self._home.wall_us()))
@@ -304,6 +304,8 @@ class LiveRun:
         if self._publication is not None:
             await self._publication.drop_partial()
         if len(self._deaths) >= _DEATHS:
+            if self._publication is not None:
+                await self._publication.finish()
             raise lost
 
 

@@ -81,7 +81,7 @@ class LimitExceeded(RtmpError):
     def __init__(self, what: str, limit: float) -> None:
         self.what = what
         self.limit = limit
-        super().__init__(f"more than {limit:g} {what}")
+        super().__init__(f"more than {limit:,} {what}")
 
 
 class TimedOut(RtmpError):

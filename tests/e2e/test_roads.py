@@ -97,9 +97,8 @@ def test_deaths_one_after_the_other(
                 url = f"{running.server}/{running.key}"
                 with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")) as encoder:
                     until(lambda: multivariant(running.playlist), within=15, what="a playlist")
-                    before = sequence
                     until(
-                        lambda: last_sequence(running.playlist) > before,
+                        lambda before=sequence: last_sequence(running.playlist) > before,
                         within=20,
                         what="going on",
                     )

@@ -49,6 +49,7 @@ def test_texts_of_variables_become_what_the_setting_is() -> None:
         ({"HEADEND_HTTP": "1"}, ("HEADEND_HTTP", "'http'")),
         ({"HEADEND_LIVE__LISTED_SECONDS": "long"}, ("HEADEND_LIVE__LISTED_SECONDS", "float")),
         ({"HEADEND_LIVE__LISTED_SECONDS": "1"}, ("HEADEND_LIVE__LISTED_SECONDS", ">= 12")),
+        ({"HEADEND_LIVE__LISTED_SECONDS": "60"}, ("live.kept_seconds", "64 s")),
         ({"HEADEND_LOG__FORMAT": "xml"}, ("HEADEND_LOG__FORMAT", "xml")),
     ],
 )

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from headend.certificates import Certificates, ensure_local
+from tests.ingest.loopback import LOOPS
 
 
 @pytest.fixture(scope="session")
@@ -12,3 +13,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     names = ("localhost", "127.0.0.1", "::1")
     folder: Path = tmp_path_factory.mktemp("tls")
     return ensure_local(folder, names, datetime.datetime.now(datetime.UTC))
+
+
+@pytest.fixture(params=LOOPS)
+def loop(request: pytest.FixtureRequest) -> str:
+    """asyncio's own loop and the daemon's, whose transports differ."""
+    return str(request.param)

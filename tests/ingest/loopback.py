@@ -163,6 +163,26 @@ class House:
         )
         return Wire(reader, writer)
 
+    async def publishing(self, place: "Place", door: str = "v4") -> "Wire":
+        """Return an encoder that has leave, and whose first media have reached the run."""
+        before = sum(len(run.packets) for run in place.runs)
+        wire = await self.dial(door)
+        await wire.send(place.opening())
+        assert await wire.status() == START
+        await wire.send(peer.MEDIA)
+        await until(lambda: sum(len(run.packets) for run in place.runs) >= before + 3)
+        return wire
+
+    @asynccontextmanager
+    async def deaf(self) -> AsyncGenerator[socket.socket, None]:
+        """Connect a socket that nobody reads, with little room in the kernel."""
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port("v4")))
+            yield sock
+
 
 # "mapped" is what a socket of both families sees of IPv4, on the loopback address alone.
 DOORS = {"v4": "127.0.0.1", "v6": "::1", "mapped": "::ffff:127.0.0.1", "tls": "127.0.0.1"}

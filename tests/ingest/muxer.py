@@ -11,11 +11,12 @@ import av
 
 def mux(path: str, url: str) -> None:
     with av.open(path) as source, av.open(url, "w", format="flv") as target:
-        outputs = [target.add_stream_from_template(stream) for stream in source.streams]
+        # PyAV leaves the kind of its packets and the options of its streams without a type.
+        outputs = [target.add_stream_from_template(stream) for stream in source.streams]  # pyright: ignore[reportUnknownMemberType]
         for packet in source.demux():
             if packet.dts is not None:
                 packet.stream = outputs[packet.stream.index]
-                target.mux(packet)
+                target.mux(packet)  # pyright: ignore[reportUnknownMemberType]
                 time.sleep(0.003)  # no encoder is over before it has begun
 
 

@@ -14,11 +14,8 @@ from media.packet import MediaPacket
 from media.track import VideoTrack
 from tests.ingest.loopback import (
     BAD_NAME,
-    LOOPS,
     START,
-    House,
     Place,
-    Wire,
     everything,
     house,
     last_words,
@@ -32,25 +29,8 @@ from tests.ingest.loopback import (
 from tests.ingest.rtmp import peer
 from tests.ingest.rtmp.test_session_captures import CAPTURES, EXPECTED, flv
 
-SECRET_FORM = "01234567-89ab-cdef-0123-456789abcdef"
+WRONG_SECRET = "01234567-89ab-cdef-0123-456789abcdef"
 SMALL_STEPS = 4096  # bytes that are written one by one
-
-
-@pytest.fixture(params=LOOPS)
-def loop(request: pytest.FixtureRequest) -> str:
-    """asyncio's own loop and the daemon's, whose transports differ."""
-    return str(request.param)
-
-
-async def publishing(inside: House, place: Place, door: str = "v4") -> Wire:
-    """Return an encoder that has leave, and whose first media have reached the run."""
-    before = sum(len(run.packets) for run in place.runs)
-    wire = await inside.dial(door)
-    await wire.send(place.opening())
-    assert await wire.status() == START
-    await wire.send(peer.MEDIA)
-    await until(lambda: sum(len(run.packets) for run in place.runs) >= before + 3)
-    return wire
 
 
 # -- whole streams --------------------------------------------------------------------------------
@@ -145,8 +125,8 @@ def test_debians_ffmpeg_publishes_whole_over_tls(certificates: Certificates, loo
 @pytest.mark.parametrize(
     ("application", "name"),
     [
-        pytest.param("live", f"Ab3dEf6hIj9l_{SECRET_FORM}", id="wrong key"),
-        pytest.param("live", f"zzzzzzzzzzzz_{SECRET_FORM}", id="unknown stream"),
+        pytest.param("live", f"Ab3dEf6hIj9l_{WRONG_SECRET}", id="wrong key"),
+        pytest.param("live", f"zzzzzzzzzzzz_{WRONG_SECRET}", id="unknown stream"),
         pytest.param("live", "no-key-at-all", id="no key's form"),
         pytest.param("life", None, id="foreign application"),
     ],
@@ -166,12 +146,12 @@ def test_a_refusal_is_read_whole_before_the_close(
             assert last_words(wire.read) == "no stream has this key"
             assert len(place.asked) == place.answered == 1
             await wire.hang_up()
-            again = await publishing(inside, place)
+            again = await inside.publishing(place)
             await again.hang_up()
             assert inside.tally.refused == {"wrong key": 1}
         assert lines(caplog.records, wire.name) == ["refused"]
         said = everything(caplog.records)
-        for secret in (SECRET_FORM, place.key.secret, "no-key-at-all"):
+        for secret in (WRONG_SECRET, place.key.secret, "no-key-at-all"):
             assert secret not in said
 
     play(story(), loop)
@@ -186,7 +166,7 @@ def test_a_refusal_names_the_message_stream_that_was_asked_for() -> None:
                 + peer.connect()
                 + peer.command("createStream", 2.0, None)
                 + peer.command("createStream", 3.0, None)
-                + peer.publish(f"Ab3dEf6hIj9l_{SECRET_FORM}", stream=2)
+                + peer.publish(f"Ab3dEf6hIj9l_{WRONG_SECRET}", stream=2)
             )
             await wire.rest()
             assert peer.statuses(wire.read) == [(2, *BAD_NAME[1:])]
@@ -199,7 +179,7 @@ def test_a_refusal_reaches_an_encoder_that_goes_on_sending(loop: str) -> None:
     async def story() -> None:
         async with house(Place()) as inside:
             wire = await inside.dial()
-            await wire.send(peer.opening(name=f"Ab3dEf6hIj9l_{SECRET_FORM}"))
+            await wire.send(peer.opening(name=f"Ab3dEf6hIj9l_{WRONG_SECRET}"))
             async with asyncio.TaskGroup() as tasks:
 
                 async def send() -> None:
@@ -238,7 +218,7 @@ def test_a_look_up_that_fails_or_hangs_refuses_one_encoder(
         clock = asyncio.get_running_loop().time
         place = Place()
         async with house(place) as inside:
-            steady = await publishing(inside, place)
+            steady = await inside.publishing(place)
             place.failure = failure
             if failure is None:
                 place.answering.clear()
@@ -255,7 +235,7 @@ def test_a_look_up_that_fails_or_hangs_refuses_one_encoder(
             await until(lambda: inside.tally.connections == 0)
             place.failure = None
             place.answering.set()
-            await (await publishing(inside, place)).hang_up()
+            await (await inside.publishing(place)).hang_up()
 
     play_fast(story())
     assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
@@ -276,7 +256,7 @@ def test_an_encoder_that_vanishes_during_the_look_up_leaves_nothing(loop: str) -
             await until(lambda: inside.tally.connections == 0)
             place.answering.set()
             await until(lambda: place.answered == 1)
-            await (await publishing(inside, place)).hang_up()
+            await (await inside.publishing(place)).hang_up()
             assert len(place.runs) == 1
 
     play(story(), loop)
@@ -292,7 +272,7 @@ def test_a_goodbye_before_the_answer_leaves_the_slot_free() -> None:
             await until(lambda: len(place.asked) == 1)
             place.answering.set()
             await until(lambda: place.answered == 1)
-            other = await publishing(inside, place)
+            other = await inside.publishing(place)
             assert inside.tally.publishers == 1
             assert peer.statuses(wire.read) == []
             # The first may still publish on its connection once the other has gone.
@@ -310,7 +290,7 @@ def test_an_encoder_stops_and_starts_again_on_its_connection(goodbye: float, run
     async def story() -> None:
         place = Place(goodbye=goodbye)
         async with house(place) as inside:
-            wire = await publishing(inside, place)
+            wire = await inside.publishing(place)
             stop = peer.GOODBYE + peer.command("deleteStream", 7.0, None, 1.0)
             await wire.send(stop)
             await until(lambda: inside.tally.publishers == 0)
@@ -336,7 +316,7 @@ def test_a_sink_that_breaks_costs_one_connection(
     async def story() -> None:
         place = Place()
         async with house(place) as inside:
-            wire = await publishing(inside, place)
+            wire = await inside.publishing(place)
             place.sink_breaks = True
             await wire.send(peer.audio(peer.audio_body(b"more"), 46))
             await wire.rest()
@@ -345,52 +325,7 @@ def test_a_sink_that_breaks_costs_one_connection(
                 "traceback",
             ]
             place.sink_breaks = False
-            await (await publishing(inside, place)).hang_up()
+            await (await inside.publishing(place)).hang_up()
             await wire.hang_up()
 
     play(story(), loop)
-
-
-# -- what is not RTMP -----------------------------------------------------------------------------
-
-TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
-
-
-@pytest.mark.parametrize(
-    ("door", "said"),
-    [
-        pytest.param("v4", b"GET / HTTP/1.1\r\nHost: tv.example\r\n\r\n", id="HTTP"),
-        pytest.param("v4", TLS_HELLO, id="TLS on the plain port"),
-        pytest.param("v6", bytes(range(256)) * 40, id="anything"),
-        pytest.param("v4", peer.HANDSHAKE + b"\xff" * 5000, id="anything behind the handshake"),
-        pytest.param("tls", peer.HANDSHAKE, id="RTMP on the TLS port"),
-        pytest.param("tls", b"GET / HTTP/1.1\r\n\r\n", id="HTTP on the TLS port"),
-    ],
-)
-def test_who_speaks_something_else_is_closed_with_one_line(
-    door: str,
-    said: bytes,
-    loop: str,
-    certificates: Certificates,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO)
-
-    async def story() -> None:
-        place = Place()
-        async with house(place, tls=serving(certificates)) as inside:
-            steady = await publishing(inside, place)
-            wire = await inside.dial(door)
-            await wire.send(said)
-            await wire.closed()
-            await until(lambda: inside.tally.connections == 1)
-            assert lines(caplog.records, wire.name) in (["closed"], ["refused"])
-            assert sum(inside.tally.refused.values()) == 1
-            await steady.send(peer.MEDIA)
-            await until(lambda: len(place.packets) == 6)
-            await steady.hang_up()
-            await wire.hang_up()
-
-    play(story(), loop)
-    assert [record for record in caplog.records if record.name == "asyncio"] == []
-    assert not any(record.exc_info for record in caplog.records)
