@@ -27,7 +27,7 @@ def flashes(pictures: Iterable[VideoFrame]) -> list[float]:
 def beeps(sounds: Iterable[AudioFrame]) -> list[float]:
     """Return the times (seconds) at which a loud tone begins."""
     found: list[float] = []
-    last = 0.0
+    last = -1.0
     for sound in sounds:
         start = float(sound.time or 0)
         for place, level in enumerate(memoryview(bytes(sound.planes[0])).cast("f").tolist()):
