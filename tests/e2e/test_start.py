@@ -1,6 +1,10 @@
 """The first start, the second, and the ways in which a start is refused."""
 
+import datetime
 import json
+import signal
+import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -8,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from headend.certificates import ensure_local
 from tests.e2e.service import SCALE, fetch, service
+from tests.e2e.viewing import until
 
 pytestmark = pytest.mark.e2e
 
@@ -109,3 +115,39 @@ def test_settings_are_printed_with_unit_and_source() -> None:
             [HEADEND, "settings", "--json"], capture_output=True, text=True, check=True
         ).stdout
     )
+
+
+def shown_certificate(port: int) -> bytes:
+    """Return the certificate that RTMPS shows, whoever signed it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
+        context.wrap_socket(plain) as secure,
+    ):
+        shown = secure.getpeercert(binary_form=True)
+    assert shown is not None
+    return shown
+
+
+def test_an_own_certificate_is_served_and_renewed_on_sighup(tmp_path: Path) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    files = ensure_local(tmp_path / "own", ["tv.example.org"], now)
+    environment = {
+        "HEADEND_RTMPS__CERTIFICATE": str(files.leaf),
+        "HEADEND_RTMPS__KEY": str(files.leaf_key),
+    }
+    with service(tmp_path / "data", environment=environment) as running:
+        port = running.port_of(running.secure_server)
+        assert "trust" not in running.printed
+        before = shown_certificate(port)
+        good = files.leaf.read_bytes()
+        files.leaf.write_text("no certificate")
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: "certificate not loaded" in running.log.read_text(), within=5, what="a line")
+        assert shown_certificate(port) == before
+        files.leaf.write_bytes(good)
+        ensure_local(tmp_path / "own", ["tv.example.org", "in.example.org"], now)
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: shown_certificate(port) != before, within=5, what="the new certificate")
