@@ -60,8 +60,9 @@ fuzz: setup ## only the property tests, round after round with new examples (ROU
 		$(BIN)/pytest -q -m "hypothesis and not e2e" $(ARGS) || exit; \
 	done
 
-prove: setup tools lint types house ## the same checks at full count, soaks and benches: takes long
-	$(BIN)/pytest $(ARGS)
+prove: setup lint types house ## all checks, those that take long too; writes docs/proofs.md
+	@scripts/test-tools.sh all
+	PROOFS=$${PROOFS:-docs/proofs.md} $(BIN)/pytest $(ARGS)
 
 web: setup ## build the player and pages from web/ into the served bundle
 	@scripts/web.sh

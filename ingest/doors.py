@@ -3,11 +3,12 @@
 Pure: the time is an argument, seconds of a clock that never goes back.
 """
 
+import ipaddress
 from collections import deque
 
 from ingest.rtmp.limits import Limits
 
-__all__ = ["Doors"]
+__all__ = ["Doors", "site_of"]
 
 _PERIOD = 60.0  # seconds over which wrong keys are counted
 
@@ -24,6 +25,7 @@ class Doors:
 
     def enter(self, address: str, now: float) -> str | None:
         """Let a connection in, or say why not; who was let in must `leave`."""
+        address = site_of(address)
         limits = self._limits
         if self._total >= limits.connections:
             return "too many connections"
@@ -42,6 +44,7 @@ class Doors:
 
     def leave(self, address: str) -> None:
         """A connection that was let in has gone."""
+        address = site_of(address)
         self._total -= 1
         left = self._inside[address] - 1
         if left:
@@ -51,6 +54,7 @@ class Doors:
 
     def wrong_key(self, address: str, now: float) -> None:
         """Count a key that opened nothing."""
+        address = site_of(address)
         wrong = _newest(self._wrong, address, now - _PERIOD)
         wrong.append(now)
         self._wrong[address] = wrong
@@ -61,6 +65,18 @@ class Doors:
             for address in list(book):
                 if not _newest(book, address, now - age):
                     del book[address]
+
+
+def site_of(address: str) -> str:
+    """Return whom an address stands for: itself, or its /64 network.
+
+    An IPv6 site has 2**64 addresses of its own, and a privacy extension uses many of them.
+    """
+    try:
+        parsed = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
 
 
 def _newest(book: dict[str, deque[float]], address: str, since: float) -> deque[float]:

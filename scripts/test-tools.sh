@@ -20,6 +20,10 @@ command_of chromium chromium
 command_of redis-server redis-server
 command_of systemd-analyze systemd
 command_of ps procps
+if [ "${1:-}" = all ]; then # the real OBS, for the proofs
+    command_of obs obs-studio
+    command_of xvfb-run xvfb
+fi
 if command -v dpkg-query >/dev/null; then
     for set in base good bad ugly; do
         package "gstreamer1.0-plugins-$set" # rtmp2sink and rtmpsink: bad; x264enc: ugly

@@ -1,4 +1,6 @@
-from ingest.doors import Doors
+import pytest
+
+from ingest.doors import Doors, site_of
 from ingest.rtmp.limits import Limits
 
 LIMITS = Limits(
@@ -47,3 +49,25 @@ def test_what_is_forgotten_takes_no_memory() -> None:
         doors.wrong_key(str(number), 0.0)
     doors.forget(100.0)
     assert not doors._wrong  # pyright: ignore[reportPrivateUsage]  # the memory is the point
+
+
+@pytest.mark.parametrize(
+    ("address", "site"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("?", "?"),
+    ],
+)
+def test_an_ipv6_network_is_one_address(address: str, site: str) -> None:
+    assert site_of(address) == site
+
+
+def test_other_addresses_of_a_network_share_its_limits() -> None:
+    doors = Doors(LIMITS)
+    doors.wrong_key("2001:db8::1", 0.0)
+    doors.wrong_key("2001:db8::2", 0.0)
+    assert doors.enter("2001:db8::3", 1.0) == "too many wrong keys from one address"
+    assert doors.enter("2001:db8:0:1::3", 1.0) is None
+    doors.leave("2001:db8:0:1::4")
