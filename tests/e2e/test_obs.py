@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser import Chromium
+from tests.conftest import Proof
 from tests.e2e.obs import obs
 from tests.e2e.service import Running
 from tests.e2e.viewing import Collected, addresses, collect, complaints, media, until
@@ -22,7 +23,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prove]
     ],
 )
 def test_obs_publishes_and_every_rung_plays(
-    headend: Running, source: Path, browser: Chromium, tmp_path: Path, scheme: str, host: str
+    headend: Running,
+    source: Path,
+    browser: Chromium,
+    tmp_path: Path,
+    proof: Proof,
+    scheme: str,
+    host: str,
 ) -> None:
     secure = scheme == "rtmps"
     port = headend.port_of(headend.secure_server if secure else headend.server)
@@ -53,3 +60,4 @@ def test_obs_publishes_and_every_rung_plays(
     assert set(files) == {"720p", "480p", "360p", "audio"}
     assert {name: complaints(file) for name, file in files.items()} == dict.fromkeys(files, "")
     assert not [fault for fault in viewer.wait_for("ended", 30).faults if "fatal" in fault]
+    proof(f"OBS over {scheme} to {host}", "all rungs play, ffmpeg is silent", "the same")
