@@ -62,11 +62,6 @@ class Seat:
         self._stream = stream
         self._finder = TrackFinder()
 
-    @property
-    def tracks(self) -> tuple[Track, ...]:
-        """The tracks the encoder has announced."""
-        return self._finder.tracks
-
     def track(self, track: Track, now: float) -> None:
         """Take a new decoder configuration."""
         self._stream.found(self, self._finder.track(track, now))

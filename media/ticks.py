@@ -6,7 +6,7 @@ sample rate. Wall-clock times are microseconds since the Unix epoch (`int`), nam
 
 from typing import Final
 
-__all__ = ["AUDIO_SCALE", "MILLISECONDS", "ORIGIN_SECONDS", "VIDEO_SCALE", "rescale", "seconds"]
+__all__ = ["AUDIO_SCALE", "MILLISECONDS", "ORIGIN_SECONDS", "VIDEO_SCALE", "rescale"]
 
 MILLISECONDS: Final = 1_000
 # 90 kHz holds 24, 25, 30, 60 and 30000/1001 frames a second exactly.
@@ -21,8 +21,3 @@ ORIGIN_SECONDS: Final = 10
 def rescale(ticks: int, old: int, new: int) -> int:
     """Return `ticks` of scale `old` in scale `new`, rounded to the nearest, halves up."""
     return ticks if old == new else (2 * ticks * new + old) // (2 * old)
-
-
-def seconds(ticks: int, scale: int) -> float:
-    """Return a span in seconds: for texts and figures, never to count on with."""
-    return ticks / scale

@@ -59,7 +59,7 @@ def make_source(
 
 
 def ffmpeg(source: Path, url: str, *options: str) -> list[str]:
-    """Return the command with which ffmpeg sends a file in real time, over and over."""
+    """Return the command with which ffmpeg sends a file in real time."""
     return [
         tool("ffmpeg"), "-v", "error", "-re", *options, "-i", str(source), "-c", "copy",
         "-f", "flv", url,
