@@ -1,6 +1,6 @@
 """The figures that `/metrics` shows, collected when they are asked for (Prometheus text format)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -8,11 +8,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ingest.listener import Listener
-from transcode.live import LiveRun, LiveTranscoding
+from transcode.live import LiveTranscoding
+from transcode.run import LiveRun
 
 __all__ = ["Telemetry"]
 
 _RUN: Final = ("stream",)
+_RUNG: Final = ("stream", "rendition")
 
 
 class Telemetry(Collector):
@@ -51,29 +53,70 @@ def _gauge(name: str, text: str, value: float) -> Metric:
     return family
 
 
+_Counter, _Gauge = CounterMetricFamily, GaugeMetricFamily
+_Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
+_READ: Final[tuple[tuple[_Kind, str, str, Callable[[LiveRun], float]], ...]] = (
+    (_Counter, "headend_run_packets", "Packets sent by encoders", lambda r: r.figures.packets),
+    (_Counter, "headend_run_pictures", "Of these, pictures", lambda r: r.figures.pictures),
+    (_Counter, "headend_run_bytes", "Bytes of these packets", lambda r: r.figures.bytes_in),
+    (
+        _Counter,
+        "headend_run_dropped_packets",
+        "Packets dropped for a slow engine",
+        lambda r: r.figures.dropped,
+    ),
+    (_Counter, "headend_run_engine_deaths", "Engines lost", lambda r: r.figures.deaths),
+    (_Counter, "headend_run_segments", "Segments made, all rungs", lambda r: r.figures.segments),
+    (_Counter, "headend_run_media_bytes", "Bytes of these segments", lambda r: r.figures.bytes_out),
+    (_Counter, "headend_run_rungs_shed", "Rungs shed under overload", lambda r: r.figures.sheds),
+    (
+        _Gauge,
+        "headend_run_frame_rate",
+        "Pictures taken in a second",
+        lambda r: r.figures.frame_rate,
+    ),
+    (_Gauge, "headend_run_bit_rate", "Bits sent by the encoder", lambda r: r.figures.bit_rate),
+    (
+        _Gauge,
+        "headend_run_lag_seconds",
+        "How far the newest media are behind the encoder",
+        lambda r: r.figures.late,
+    ),
+    (_Gauge, "headend_run_pace", "Seconds of media made in a second", lambda r: r.figures.pace),
+    (
+        _Gauge,
+        "headend_run_queue_bytes",
+        "Packets waiting for the engine",
+        lambda r: r.backlog.bytes,
+    ),
+    (
+        _Counter,
+        "headend_engine_cpu_seconds",
+        "CPU time of the run's engines",
+        lambda r: r.figures.cpu_seconds,
+    ),
+    (
+        _Gauge,
+        "headend_engine_memory_bytes",
+        "Resident memory of the engine",
+        lambda r: r.figures.memory_bytes,
+    ),
+)
+
+
 def _runs(runs: dict[str, LiveRun]) -> Iterable[Metric]:
-    packets = CounterMetricFamily("headend_run_packets", "Packets offered", labels=_RUN)
-    dropped = CounterMetricFamily(
-        "headend_run_dropped_packets", "Packets dropped for a slow engine", labels=_RUN
-    )
-    deaths = CounterMetricFamily("headend_run_engine_deaths", "Engines lost", labels=_RUN)
-    segments = CounterMetricFamily("headend_run_segments", "Segments made, all rungs", labels=_RUN)
-    lag = GaugeMetricFamily(
-        "headend_run_lag_seconds", "Media taken by the engine and not given out yet", labels=_RUN
-    )
-    cpu = CounterMetricFamily("headend_engine_cpu_seconds", "CPU time of the engine", labels=_RUN)
-    memory = GaugeMetricFamily(
-        "headend_engine_memory_bytes", "Resident memory of the engine", labels=_RUN
-    )
-    for name, run in sorted(runs.items()):
-        figures = run.figures
-        packets.add_metric((name,), figures.packets)
-        dropped.add_metric((name,), figures.dropped)
-        deaths.add_metric((name,), figures.deaths)
-        segments.add_metric((name,), figures.segments)
-        if (progress := figures.progress) is not None:
-            lag.add_metric((name,), max(0, progress.taken - progress.made) / 1000)
-            cpu.add_metric((name,), progress.cpu_ms / 1000)
-            memory.add_metric((name,), progress.memory_bytes)
+    ordered = sorted(runs.items())
     yield _gauge("headend_runs", "Runs that are open", len(runs))
-    yield from (packets, dropped, deaths, segments, lag, cpu, memory)
+    for kind, name, text, read in _READ:
+        family = kind(name, text, labels=_RUN)
+        for stream, run in ordered:
+            family.add_metric((stream,), read(run))
+        yield family
+    made = GaugeMetricFamily("headend_rung_made", "1 while the rung is made", labels=_RUNG)
+    cpu = CounterMetricFamily("headend_rung_cpu_seconds", "CPU time of its encoder", labels=_RUNG)
+    for name, run in ordered:
+        for rung, on in run.rungs.items():
+            made.add_metric((name, rung), on)
+        for rung, seconds in sorted(run.figures.rung_cpu_seconds.items()):
+            cpu.add_metric((name, rung), seconds)
+    yield from (made, cpu)

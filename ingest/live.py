@@ -80,6 +80,7 @@ class Seat:
 
     def leave(self, *, goodbye: bool) -> None:
         """The publisher is gone; `goodbye` says that it took its leave."""
+        self._stream.found(self, self._finder.leave())
         self._stream.left(self, goodbye=goodbye)
 
 
@@ -96,7 +97,8 @@ class LiveStream:
         self._sink: PacketSink | None = None
         self._run_tracks: tuple[Track, ...] = ()
         self._source_on = False
-        self._waiting: list[Found] = []  # what came before the run was open
+        # What came before the run was open; None is the end of a source.
+        self._waiting: list[Found | None] = []
         self._waiting_bytes = 0
         self._left_at: float | None = None
         self._goodbye = False
@@ -157,10 +159,10 @@ class LiveStream:
         self._freed.set()
         self._left_at = asyncio.get_running_loop().time()
         self._goodbye = goodbye
-        self._waiting.clear()
-        if self._sink is not None and self._source_on:
-            self._sink.finish()
-            self._source_on = False
+        if self._waiting:  # a short visit is shown all the same
+            self._waiting.append(None)
+        else:
+            self._finish()
         self._wake.set()
 
     def drain(self) -> None:
@@ -271,24 +273,27 @@ class LiveStream:
     def _begin(self, begun: Begun) -> None:
         if self._sink is None:
             return
+        self._finish()
         if self._run_tracks and not continues(self._run_tracks, begun.tracks):
             log.info("source differs: another run", extra=self._about())
-            if self._source_on:
-                self._sink.finish()
-                self._source_on = False
             self._hold(begun)
             return
-        if self._source_on:
-            self._sink.finish()
         self._run_tracks = begun.tracks
         self._source_on = True
         self._sink.begin(begun.tracks)
         self._wake.set()
 
+    def _finish(self) -> None:
+        if self._sink is not None and self._source_on:
+            self._sink.finish()
+        self._source_on = False
+
     def _release(self) -> None:
         waiting, self._waiting = self._waiting, []
         for value in waiting:
-            if isinstance(value, Begun):
+            if value is None:
+                self._finish()
+            elif isinstance(value, Begun):
                 self._begin(value)
             elif self._sink is not None:
                 self._sink.offer(value)

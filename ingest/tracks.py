@@ -31,14 +31,15 @@ Found = Begun | MediaPacket
 def continues(run: tuple[Track, ...], source: tuple[Track, ...]) -> bool:
     """Say whether a source can go on in a run that was begun with other tracks.
 
-    The run's renditions must stay what players were told, so the picture keeps its size, and it
-    neither comes nor goes; sound may, since every run has a sound rendition.
+    Players were told whether there is a picture, so it neither comes nor goes. Its size, codec and
+    frame rate may change, for the renditions stay as they are; and sound may come and go, since
+    every run has a sound rendition.
     """
-    return _size(run) == _size(source)
+    return _has_picture(run) == _has_picture(source)
 
 
-def _size(tracks: tuple[Track, ...]) -> tuple[int, int] | None:
-    return next(((t.width, t.height) for t in tracks if isinstance(t, VideoTrack)), None)
+def _has_picture(tracks: tuple[Track, ...]) -> bool:
+    return any(isinstance(track, VideoTrack) for track in tracks)
 
 
 class TrackFinder:
@@ -86,6 +87,10 @@ class TrackFinder:
     def again(self) -> list[Found]:
         """The source's clock jumped: what follows is a new beginning of the same tracks."""
         return [Begun(self.tracks)] if self._settled else []
+
+    def leave(self) -> list[Found]:
+        """The source is gone: decide on what there is."""
+        return self._settle() if not self._settled and self._held else []
 
     def _settle(self) -> list[Found]:
         self._settled = True

@@ -43,6 +43,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, tag="segment", gc=False
     samples, `parts` its parts, `init` is the number of the init section it needs.
     `discontinuity` says that its clock or coding does not continue its predecessor's; it is equal
     in all renditions of one sequence number. `epoch` is the source it came from (see the engine).
+    `gap` says that the rendition has nothing here while the others have: `size`, `frames` and
+    `parts` are 0, and `init` is the number of its newest init section (0 where it has none yet).
     """
 
     rendition: str
@@ -55,3 +57,4 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, tag="segment", gc=False
     parts: int
     init: int
     discontinuity: bool
+    gap: bool = False

@@ -3,7 +3,7 @@
 Sans-IO. A frame is a 4-byte big-endian length and a MessagePack map of one message; the engine
 reads `Order`s from its standard input and writes `Report`s to its standard output. The dialogue:
 
-    parent: Begin, Packet..., Finish       one epoch = one source with one set of tracks
+    parent: Begin, (Packet | Rungs)..., Finish     one epoch = one source with one set of tracks
     engine: Prepared, InitSection..., (Part..., Segment)..., Finished
     parent: Begin, ...                     the next epoch of the same run
     parent: end of input                   the engine finishes what it has and exits with 0
@@ -32,6 +32,8 @@ __all__ = [
     "Prepared",
     "Progress",
     "Report",
+    "Rungs",
+    "TakenOver",
     "Trouble",
     "WireError",
     "WireReader",
@@ -58,7 +60,8 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     count from what the run has published and matter only in an engine's first epoch.
     `reuse` allows the source's own packets as the top rung. `discontinuity` marks the first
     segment. `cut` is the least length of a segment and `longest` the greatest, `part` the target of
-    a part, all in ticks of 90 000 a second.
+    a part, all in ticks of 90 000 a second. `off` names the rungs that are not to be made (see
+    `Rungs`).
     """
 
     epoch: int
@@ -73,6 +76,7 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     cut: int = 2 * 90_000
     longest: int = 4 * 90_000
     part: int = 45_000
+    off: tuple[str, ...] = ()
 
 
 class Packet(msgspec.Struct, frozen=True, kw_only=True, tag="packet", gc=False):
@@ -89,7 +93,17 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True, tag="finish"):
     """The epoch's source has ended: make everything out of what was sent, close the segment."""
 
 
-Order = Begin | Packet | Finish
+class Rungs(msgspec.Struct, frozen=True, kw_only=True, tag="rungs"):
+    """From the next cut on make all rungs but those in `off`; it replaces the order before it.
+
+    A rung that is off has `gap` segments, in step with the others. The source's own packets and the
+    sound are never off; `off` holds for the epochs that follow until another order comes.
+    """
+
+    off: tuple[str, ...]
+
+
+Order = Begin | Packet | Rungs | Finish
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
@@ -98,6 +112,12 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
     epoch: int
     names: tuple[str, ...]
     reused: str | None
+
+
+class TakenOver(msgspec.Struct, frozen=True, kw_only=True, tag="taken over"):
+    """The source's keyframes stayed away: from here on the encoder makes the epoch's top rung."""
+
+    epoch: int
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
@@ -110,7 +130,11 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
-    """About once a second: the newest media taken in and given out, in source milliseconds."""
+    """About once a second: the newest media taken in and given out, in source milliseconds.
+
+    `frames` counts the pictures taken in this epoch. `rung_cpu_ms` is the CPU time that each rung's
+    encoder has used in this engine's life, by name; `cpu_ms` is the whole process's.
+    """
 
     epoch: int
     taken: int
@@ -118,6 +142,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
     frames: int
     cpu_ms: int
     memory_bytes: int
+    rung_cpu_ms: dict[str, int] = {}
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True, tag="trouble"):
@@ -132,7 +157,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True, tag="trouble"):
 
 
 M = TypeVar("M")
-Report = Prepared | InitSection | Part | Segment | Finished | Progress | Trouble
+Report = Prepared | InitSection | Part | Segment | TakenOver | Finished | Progress | Trouble
 
 _encoder = msgspec.msgpack.Encoder()
 

@@ -86,11 +86,12 @@ class Encoder:
     def take_off(self, reason: str) -> None:
         self.taken_off = reason
 
-    def send(self, video: VideoTrack = VIDEO, packets: int = 2) -> None:
+    def send(self, video: VideoTrack = VIDEO, packets: int = 2, *, sound: bool = True) -> None:
         assert self.seat is not None
         now = asyncio.get_running_loop().time()
         self.seat.track(video, now)
-        self.seat.track(AUDIO, now)
+        if sound:
+            self.seat.track(AUDIO, now)
         for at in range(packets):
             packet = MediaPacket(track=video, dts=at, pts=at, key=True, data=b"x")
             self.seat.packet(packet, now)
@@ -173,7 +174,7 @@ def test_the_run_ends_when_the_window_is_over(goodbye: bool, window: float) -> N
     run(story())
 
 
-def test_another_picture_size_ends_the_run_and_begins_another() -> None:
+def test_another_picture_size_goes_on_in_the_same_run() -> None:
     async def story() -> None:
         place = Place()
         async with streams(place) as live:
@@ -182,7 +183,47 @@ def test_another_picture_size_ends_the_run_and_begins_another() -> None:
             await asyncio.sleep(1)
             encoder.send(SMALL, packets=1)
             await asyncio.sleep(1)
-            assert [sink.told[-1] for sink in place.sinks] == ["end", "offer 0"]
+            (sink,) = place.sinks
+            assert sink.told[-1] == "offer 0"
+            assert sink.told.count("finish") == sink.told.count("begin VideoTrack AudioTrack") - 1
+
+    run(story())
+
+
+def test_a_picture_that_comes_later_ends_the_run_and_begins_another() -> None:
+    async def story() -> None:
+        place = Place()
+        async with streams(place) as live:
+            encoder = await join(live, Encoder())
+            assert encoder.seat is not None
+            now = asyncio.get_running_loop().time()
+            encoder.seat.track(AUDIO, now)
+            encoder.seat.packet(MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x"), now)
+            await asyncio.sleep(2)
+            encoder.send(packets=1, sound=False)
+            await asyncio.sleep(1)
+            first, second = place.sinks
+            assert first.told == ["begin AudioTrack", "offer 0", "finish", "end"]
+            assert second.told == ["begin VideoTrack AudioTrack", "offer 0"]
+
+    run(story())
+
+
+@pytest.mark.parametrize("sound", [True, False], ids=["both tracks", "still looking for sound"])
+def test_a_visit_that_is_over_before_its_run_is_open_is_shown_all_the_same(sound: bool) -> None:
+    async def story() -> None:
+        place = Place(opening=3.0)
+        async with streams(place) as live:
+            encoder = await join(live, Encoder())
+            encoder.send(sound=sound)
+            assert encoder.seat is not None
+            encoder.seat.leave(goodbye=True)
+            await asyncio.sleep(5)
+            (sink,) = place.sinks
+            assert sink.told[1:] == ["offer 0", "offer 1", "finish"]
+            await asyncio.sleep(10)
+            assert sink.told[-1] == "end"
+            assert len(live) == 0
 
     run(story())
 

@@ -66,9 +66,18 @@ def test_a_clock_that_jumped_begins_anew_only_after_the_decision() -> None:
     assert finder.again() == [Begun((VIDEO, AUDIO))]
 
 
-def test_a_run_goes_on_only_with_a_picture_of_its_size() -> None:
+def test_a_source_that_leaves_within_the_patience_is_decided_on() -> None:
+    finder = TrackFinder()
+    finder.track(VIDEO, 0.0)
+    first = packet(VIDEO)
+    finder.packet(first, 0.1)
+    assert finder.leave() == [Begun((VIDEO,)), first]
+    assert finder.leave() == []
+
+
+def test_a_run_goes_on_with_whatever_picture_where_it_has_one() -> None:
     assert continues((VIDEO, AUDIO), (OTHER,))
-    assert not continues((VIDEO, AUDIO), (SMALL, AUDIO))
+    assert continues((VIDEO, AUDIO), (SMALL, AUDIO))
     assert not continues((AUDIO,), (VIDEO, AUDIO))
     assert not continues((VIDEO,), (AUDIO,))
     assert continues((AUDIO,), (AUDIO,))

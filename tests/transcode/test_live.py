@@ -17,7 +17,9 @@ from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from storage.publication import Window
 from tests.transcode.engine.sources import Source, scenes, source_of
-from transcode.live import QUEUE_BYTES, LiveRun, LiveTranscoding
+from transcode.backlog import QUEUE_BYTES
+from transcode.live import LiveTranscoding
+from transcode.run import LiveRun
 
 STREAM = "Ab3dEf6hIj9l"
 RUNG = "144p"
@@ -172,7 +174,7 @@ def test_an_engine_that_stands_still_costs_media_and_not_memory(
                 for _ in range(2 * QUEUE_BYTES // size):
                     send(run, source)
                     await asyncio.sleep(0)
-                assert run.queued_bytes <= QUEUE_BYTES
+                assert run.backlog.bytes <= QUEUE_BYTES
                 os.kill(pid, signal.SIGKILL)
                 run.finish()
                 run.end()

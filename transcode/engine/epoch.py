@@ -68,6 +68,7 @@ class Epoch:
         self._decoding: Decoding | None = None
         self._encoders: list[Rung] = []
         self._undecoded: list[Coded] = []
+        self._off = frozenset(begin.off)
         self._early: deque[Packet] = deque(maxlen=_EARLY_SOUND)
         self._tracks: list[Track] = []
         self._grid = Grid(
@@ -105,6 +106,10 @@ class Epoch:
                 self._take_picture(packet, begin.video)
         elif begin.audio is not None:
             self._take_sound(packet, begin.audio.scale)
+
+    def shed(self, off: tuple[str, ...]) -> None:
+        """Leave the rungs in `off` out from the next cut on, and make all others."""
+        self._off = frozenset(off)
 
     def finish(self) -> Finished:
         """Make everything out of what came; return the epoch's sums."""

@@ -15,7 +15,7 @@ from media.ticks import AUDIO_SCALE, VIDEO_SCALE
 from transcode.engine.cut import Track
 from transcode.engine.epoch import Epoch
 from transcode.engine.outlet import Outlet
-from transcode.wire import Begin, Finish, Order, Packet, Progress
+from transcode.wire import Begin, Finish, Order, Packet, Progress, Rungs
 
 __all__ = ["Live"]
 
@@ -34,6 +34,7 @@ class Live:
         self._sequence: int | None = None
         self._made_any = False
         self._end = 0
+        self._off: tuple[str, ...] = ()
         self._at_work = False
         self._done = 0
         self._told = (0, 0)
@@ -49,6 +50,10 @@ class Live:
             case Begin():
                 self._finish()
                 self._begin(order)
+            case Rungs():
+                self._off = order.off
+                if self._epoch is not None:
+                    self._epoch.shed(order.off)
             case Finish():
                 self._finish()
         self._done += 1

@@ -1,0 +1,79 @@
+"""How much CPU the machine has left: what the kernel counts, read where it is asked for."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+__all__ = ["IdleMeter"]
+
+_STAT: Final = Path("/proc/stat")
+_IDLE, _IOWAIT, _FIELDS = 3, 4, 8  # user nice system idle iowait irq softirq steal
+_OWN_GROUP: Final = Path("/proc/self/cgroup")
+_GROUPS: Final = Path("/sys/fs/cgroup")
+
+
+class IdleMeter:
+    """Idle cores since the last question; where a control group sets a quota, no more than that.
+
+    A machine that cannot tell (another kernel, a sealed container) counts as without room: what was
+    shed then stays off.
+    """
+
+    def __init__(self) -> None:
+        self._ticks = _ticks()
+        self._used = _group_used()
+
+    def idle(self, seconds: float) -> float:
+        """Return the cores that were idle; `seconds` is the time since the last question."""
+        before, self._ticks = self._ticks, _ticks()
+        used_before, self._used = self._used, _group_used()
+        if before is None or self._ticks is None or seconds <= 0:
+            return 0.0
+        passed = [new - old for new, old in zip(self._ticks, before, strict=True)]
+        total = sum(passed)
+        if total <= 0:
+            return 0.0
+        idle = (passed[_IDLE] + passed[_IOWAIT]) / total * (os.cpu_count() or 1)
+        quota = _group_quota()
+        if quota is None or used_before is None or self._used is None:
+            return idle
+        return max(0.0, min(idle, quota - (self._used - used_before) / seconds))
+
+
+def _ticks() -> tuple[int, ...] | None:
+    try:
+        line = _STAT.read_text().partition("\n")[0].split()
+    except OSError:
+        return None
+    return tuple(int(field) for field in line[1 : 1 + _FIELDS]) if line[:1] == ["cpu"] else None
+
+
+def _group() -> Path | None:
+    """Return the folder of this process's control group (version 2)."""
+    try:
+        lines = _OWN_GROUP.read_text().splitlines()
+    except OSError:
+        return None
+    path = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), None)
+    return _GROUPS / path.lstrip("/") if path is not None else None
+
+
+def _group_quota() -> float | None:
+    """Return the cores that the group may use; None where nothing is set."""
+    group = _group()
+    try:
+        quota, period = (group / "cpu.max").read_text().split() if group is not None else ("max", 1)
+    except (OSError, ValueError):
+        return None
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def _group_used() -> float | None:
+    """Return the seconds of CPU that the group has used."""
+    group = _group()
+    try:
+        lines = (group / "cpu.stat").read_text().splitlines() if group is not None else []
+    except OSError:
+        return None
+    used = next((line.split()[1] for line in lines if line.startswith("usage_usec ")), None)
+    return int(used) / 1e6 if used is not None else None
