@@ -2,34 +2,24 @@
 
 Decoding gives plain Python values: number -> float, string, long string and XML -> str, object,
 typed object and ECMA array -> dict, strict array -> list, date -> `Date`; undefined and unsupported
--> None. A reference gives the (finished) object again. Not AMF3: its marker is an error.
-Any bytes give values or `AmfError` within the bounds of `limits`; nothing recurses deeper than
-`amf_depth`, and what references unfold counts against `amf_nodes`.
+-> None. A reference gives the (finished) object again. Behind the marker 0x11 stands a value of
+AMF3 (`amf3`). Any bytes give values or `AmfError` within the bounds of `limits`; nothing recurses
+deeper than `amf_depth`, and what references unfold counts against `amf_nodes`.
 Source: Action Message Format AMF 0 (Adobe, 2007), section 2.
 """
 
 import struct
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
-import msgspec
-
-from ingest.rtmp.errors import AmfError
+from ingest.rtmp.amf import Amf, Cursor, Date, Finished
+from ingest.rtmp.amf3 import Amf3Reader
 from ingest.rtmp.limits import Limits
 
 __all__ = ["Amf", "Date", "EcmaArray", "decode", "decode_first", "encode"]
 
 
-class Date(msgspec.Struct, frozen=True):
-    """A moment, `milliseconds` since the Unix epoch as the peer's clock had it."""
-
-    milliseconds: float
-
-
-# Decoding makes no EcmaArray; it is there to be encoded.
-Amf: TypeAlias = "bool | float | str | Date | dict[str, Amf] | list[Amf] | None"
-
-
+# Decoding makes none.
 class EcmaArray(dict[str, Amf]):
     """A dict that is encoded as an ECMA array."""
 
@@ -48,7 +38,7 @@ def decode(data: bytes, limits: Limits) -> list[Amf]:
     """Return all the values in `data`.
 
     Raises:
-        AmfError: a value is broken, cut off, of AMF3, or too deep or large.
+        AmfError: a value is broken, cut off, or too deep or large.
     """
     reader = _Reader(data, limits)
     values: list[Amf] = []
@@ -66,72 +56,37 @@ def decode_first(data: bytes, limits: Limits) -> Amf:
     return _Reader(data, limits).value()
 
 
-class _Finished(msgspec.Struct, frozen=True):
-    value: Amf
-    nodes: int
-
-
-class _Reader:
+class _Reader(Cursor):
     def __init__(self, data: bytes, limits: Limits) -> None:
-        self._data = data
-        self._at = 0
-        self._limits = limits
-        self._nodes = 0
-        self._depth = 0
+        super().__init__(data, limits)
         # Objects in order of appearance, with the nodes they unfold to; None: not finished yet.
-        self._objects: list[_Finished | None] = []
-
-    @property
-    def done(self) -> bool:
-        return self._at >= len(self._data)
+        self._objects: list[Finished | None] = []
+        self._amf3: Amf3Reader | None = None
 
     def value(self) -> Amf:
-        self._count(1)
-        marker = self._take(1)[0]
+        self.count(1)
+        marker = self.take(1)[0]
         read = _READERS.get(marker)
         if read is None:
-            what = "AMF3 is not spoken here" if marker == _AVMPLUS else f"marker {marker:#04x}"
-            raise self._error(what)
+            raise self.error(f"marker {marker:#04x}")
         return read(self)
 
-    def _error(self, what: str) -> AmfError:
-        return AmfError(self._at, what)
-
-    def _count(self, nodes: int) -> None:
-        self._nodes += nodes
-        if self._nodes > self._limits.amf_nodes:
-            raise self._error(f"more than {self._limits.amf_nodes} values")
-
-    def _take(self, size: int) -> bytes:
-        end = self._at + size
-        if end > len(self._data):
-            raise self._error("cut off")
-        taken = self._data[self._at : end]
-        self._at = end
-        return taken
-
-    def _text(self, size: int) -> str:
-        if size > self._limits.amf_string_bytes:
-            raise self._error(f"a string of {size} bytes")
-        # Encoders on old systems write titles in their own code page.
-        return self._take(size).decode("utf-8", "replace")
-
     def number(self) -> float:
-        (number,) = _DOUBLE.unpack(self._take(8))
+        (number,) = _DOUBLE.unpack(self.take(8))
         return number
 
     def boolean(self) -> bool:
-        return self._take(1) != b"\0"
+        return self.take(1) != b"\0"
 
     def string(self) -> str:
-        return self._text(int.from_bytes(self._take(2), "big"))
+        return self.text(int.from_bytes(self.take(2), "big"))
 
     def long_string(self) -> str:
-        return self._text(int.from_bytes(self._take(4), "big"))
+        return self.text(int.from_bytes(self.take(4), "big"))
 
     def date(self) -> Date:
         when = self.number()
-        self._take(2)  # a time zone that "should not be filled" (2.13)
+        self.take(2)  # a time zone that "should not be filled" (2.13)
         return Date(when)
 
     def nothing(self) -> None:
@@ -140,11 +95,11 @@ class _Reader:
     def object(self) -> dict[str, Amf]:
         place = self._open()
         found: dict[str, Amf] = {}
-        before = self._nodes
+        before = self.nodes
         while True:
             key = self.string()
-            if not key and self._data[self._at : self._at + 1] == b"\x09":
-                self._at += 1
+            if not key and self.data[self.at : self.at + 1] == b"\x09":
+                self.at += 1
                 break
             found[key] = self.value()
         self._close(place, found, before)
@@ -157,23 +112,23 @@ class _Reader:
     def ecma_array(self) -> dict[str, Amf]:
         # Counts are wrong in the field (0, or one too many): the end marker decides, and
         # where an encoder leaves that out, the end of the message.
-        self._take(4)
+        self.take(4)
         place = self._open()
         found: dict[str, Amf] = {}
-        before = self._nodes
+        before = self.nodes
         while not self.done:
             key = self.string()
-            if not key and self._data[self._at : self._at + 1] == b"\x09":
-                self._at += 1
+            if not key and self.data[self.at : self.at + 1] == b"\x09":
+                self.at += 1
                 break
             found[key] = self.value()
         self._close(place, found, before)
         return found
 
     def strict_array(self) -> list[Amf]:
-        count = int.from_bytes(self._take(4), "big")
+        count = int.from_bytes(self.take(4), "big")
         place = self._open()
-        before = self._nodes
+        before = self.nodes
         # The count is a claim: values are read one by one and end with the bytes or the bound.
         found: list[Amf] = []
         while len(found) < count:
@@ -182,23 +137,26 @@ class _Reader:
         return found
 
     def reference(self) -> Amf:
-        index = int.from_bytes(self._take(2), "big")
+        index = int.from_bytes(self.take(2), "big")
         target = self._objects[index] if index < len(self._objects) else None
         if target is None:
-            raise self._error("a reference to nothing, or to what encloses it")
-        self._count(target.nodes)
+            raise self.error("a reference to nothing, or to what encloses it")
+        self.count(target.nodes)
         return target.value
 
+    def amf3(self) -> Amf:
+        if self._amf3 is None:
+            self._amf3 = Amf3Reader(self)
+        return self._amf3.value()
+
     def _open(self) -> int:
-        self._depth += 1
-        if self._depth > self._limits.amf_depth:
-            raise self._error(f"nested more than {self._limits.amf_depth} deep")
+        self.enter()
         self._objects.append(None)
         return len(self._objects) - 1
 
     def _close(self, place: int, value: Amf, before: int) -> None:
-        self._depth -= 1
-        self._objects[place] = _Finished(value, self._nodes - before)
+        self.leave()
+        self._objects[place] = Finished(value, self.nodes - before)
 
 
 _READERS: Final[dict[int, Callable[[_Reader], Amf]]] = {
@@ -216,6 +174,7 @@ _READERS: Final[dict[int, Callable[[_Reader], Amf]]] = {
     _UNSUPPORTED: _Reader.nothing,
     _XML: _Reader.long_string,
     _TYPED_OBJECT: _Reader.typed_object,
+    _AVMPLUS: _Reader.amf3,
 }
 
 

@@ -2,8 +2,9 @@
 
 A known command that is not in `NEXT` for the present state breaks the protocol; an unknown one is
 passed over. Deleting a message stream that is not the published one changes no state.
-Source: RTMP 1.0, 7.2.1 (connect, createStream) and 7.2.2 (publish, deleteStream); releaseStream,
-FCPublish and FCUnpublish are Flash Media Live Encoder's and everybody's since.
+Sources: RTMP 1.0, 7.2.1 (connect, createStream) and 7.2.2 (publish, deleteStream); Enhanced RTMP
+v2, "Enhancing NetConnection connect Command"; releaseStream, FCPublish and FCUnpublish are Flash
+Media Live Encoder's and everybody's since.
 """
 
 from enum import Enum
@@ -11,6 +12,7 @@ from typing import Final
 
 from ingest.rtmp.address import address_of
 from ingest.rtmp.amf0 import Amf
+from ingest.rtmp.codecs import AUDIO, VIDEO
 from ingest.rtmp.errors import LimitExceeded, OutOfOrder, PlayRefused
 from ingest.rtmp.events import Connected, Event, Goodbye, PublishAsked
 from ingest.rtmp.limits import Limits
@@ -24,9 +26,14 @@ from ingest.rtmp.messages import (
 )
 from ingest.rtmp.outbox import Outbox
 
-__all__ = ["NEXT", "Dialogue", "State"]
+__all__ = ["NEXT", "Dialogue", "State", "connected"]
 
 _AGENT_LENGTH: Final = 64
+
+# Flags of Enhanced RTMP. Of several tracks one is taken, and modifiers are understood without
+# being acted on: the specification counts both as support.
+_CAN_DECODE: Final = 0x01  # FourCcInfoMask
+_MULTITRACK, _MODIFIERS = 0x02, 0x04  # CapsExMask; not 0x01: we ask nobody to reconnect
 
 
 class State(Enum):
@@ -151,7 +158,7 @@ class Dialogue:
         outbox.control(MessageType.PEER_BANDWIDTH, peer_bandwidth(limits.window_bytes))
         outbox.user(UserEvent.STREAM_BEGIN, word(0))
         outbox.set_chunk_bytes(limits.out_chunk_bytes)
-        outbox.command(_connected(said.transaction))
+        outbox.command(connected(said.transaction))
         agent = _text(said.object.get("flashVer"))[:_AGENT_LENGTH]
         return Connected(agent="".join(c if c.isprintable() else "?" for c in agent))
 
@@ -197,6 +204,9 @@ class Dialogue:
             if isinstance(number, float) and 0 < number <= self._limits.message_streams:
                 which = int(number)
             self._created.discard(which)
+        elif self.busy and which == self._target:
+            # HaishinKit waits three seconds for it.
+            self.status("status", "NetStream.Unpublish.Success", "unpublished")
         return which == self._target
 
     def _goodbye(self, said: Command, found: list[Event]) -> bool:
@@ -209,14 +219,19 @@ class Dialogue:
         return True
 
 
-def _connected(transaction: float) -> bytes:
-    """Answer `connect`. Enhanced RTMP's capabilities are not claimed: there are none yet."""
+def connected(transaction: float) -> bytes:
+    """Answer `connect`, and say in all the ways that there are which codecs are taken."""
     properties: Amf = {"fmsVer": "FMS/3,0,1,123", "capabilities": 31.0}
+    video, audio = ([fourcc.decode() for fourcc in each] for each in (VIDEO, AUDIO))
     info: Amf = {
         "level": "status",
         "code": "NetConnection.Connect.Success",
         "description": "Connection succeeded.",
         "objectEncoding": 0.0,
+        "fourCcList": [*video, *audio],
+        "videoFourCcInfoMap": dict.fromkeys(video, float(_CAN_DECODE)),
+        "audioFourCcInfoMap": dict.fromkeys(audio, float(_CAN_DECODE)),
+        "capsEx": float(_MULTITRACK | _MODIFIERS),
     }
     return command("_result", transaction, properties, info)
 

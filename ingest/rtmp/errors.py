@@ -3,7 +3,7 @@
     RtmpError
     ├── HandshakeError        it does not speak RTMP version 3
     ├── ChunkError            the chunk stream cannot be followed
-    ├── AmfError              a value that is not AMF0, or too large a one
+    ├── AmfError              a value that is no AMF, or too large a one
     ├── MessageError          a message whose form is wrong
     ├── LimitExceeded         a bound of `limits` was passed
     ├── TimedOut              a deadline of `limits` was passed
@@ -60,11 +60,11 @@ class ChunkError(RtmpError):
 
 
 class AmfError(RtmpError):
-    """Bytes that are no AMF0 value; `place` is where, in bytes from the start."""
+    """Bytes that are no AMF value; `place` is where, in bytes from the start."""
 
     def __init__(self, place: int, what: str) -> None:
         self.place = place
-        super().__init__(f"AMF0 at byte {place}: {what}")
+        super().__init__(f"AMF at byte {place}: {what}")
 
 
 class MessageError(RtmpError):

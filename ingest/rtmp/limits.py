@@ -77,10 +77,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ping_seconds: Annotated[
         float,
         _about(
-            "between two pings",
+            "of silence before a ping, and between two pings",
             "s",
             0.1,
-            reason="two of them fit into `silence_seconds`, so that a live peer has answered",
+            reason="half of `silence_seconds`, so that a live peer has answered; who sends is not"
+            " pinged",
         ),
     ] = 10.0
     silence_seconds: Annotated[
@@ -166,6 +167,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             reason="encoders create one; a retry may create another before deleting the first",
         ),
     ] = 4
+    aggregate_messages: Annotated[
+        int,
+        _about(
+            "messages in an aggregate message",
+            "",
+            1,
+            reason="a second of sound and picture is a few hundred; one of 8 MiB could hold half a"
+            " million",
+        ),
+    ] = 1_024
     window_bytes: Annotated[
         int,
         _about(
@@ -281,6 +292,28 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             reason="an encoder that lost its network for some seconds sends what it kept at once",
         ),
     ] = 3
+
+    read_seconds: Annotated[
+        float,
+        _about(
+            "between two reads from a publisher on air, not over TLS; 0: as it comes",
+            "s",
+            0.0,
+            0.1,
+            reason="each read wakes the process, whatever it brings; segments last seconds",
+        ),
+    ] = 0.05
+    beginnings_per_minute: Annotated[
+        int,
+        _about(
+            "other decoder configurations and jumps of the clock, on average; a burst may be as"
+            " many",
+            "1/min",
+            1,
+            reason="an encoder begins with two, and anew when its user changes something; each"
+            " costs a decoder, encoders and a discontinuity",
+        ),
+    ] = 30
 
     # -- doors ---------------------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ def parse_command(kind: int, body: bytes, limits: Limits) -> Command:
     Raises:
         RtmpError: it is no command, or its values are broken.
     """
-    values = amf0.decode(body[1:] if kind == MessageType.COMMAND_AMF3 else body, limits)
+    values = amf0.decode(_unselected(kind, body), limits)
     match values:
         case [str(name), bool() | str() | dict() | list(), *_]:
             raise MessageError(kind, "a transaction that is no number")
@@ -122,7 +122,7 @@ def metadata(kind: int, body: bytes, limits: Limits) -> dict[str, Amf] | None:
 
     Metadata steer nothing, and real devices write odd ones: a broken one is not worth a stream.
     """
-    data = body[1:] if kind == MessageType.DATA_AMF3 else body
+    data = _unselected(kind, body)
     try:
         first = amf0.decode_first(data, limits)
         if first not in ("@setDataFrame", "onMetaData"):
@@ -135,6 +135,15 @@ def metadata(kind: int, body: bytes, limits: Limits) -> dict[str, Amf] | None:
             return found
         case _:
             return None
+
+
+def _unselected(kind: int, body: bytes) -> bytes:
+    """Return a body without the byte that says that AMF0 follows, where its type has one.
+
+    HaishinKit leaves that byte out of its data messages, so that they begin with a string.
+    """
+    selects = kind in (MessageType.COMMAND_AMF3, MessageType.DATA_AMF3)
+    return body[1:] if selects and not body.startswith(b"\x02") else body
 
 
 def parse_user_control(body: bytes) -> UserControl:

@@ -128,7 +128,10 @@ class Session:
                 self._failure = None
                 raise error
         connected = self._dialogue.state is not State.BEGINNING
-        if connected and now - self._pinged >= self._limits.ping_seconds:
+        # Never while it sends: what an encoder has not read when it closes makes its kernel answer
+        # with a reset, and drop a goodbye that was still on its way.
+        quiet = now - max(self._pinged, self._heard)
+        if connected and quiet >= self._limits.ping_seconds:
             self._pinged = now
             self._outbox.user(UserEvent.PING, word(int(now * 1000)))
 
@@ -225,9 +228,12 @@ class Session:
             self._take(message, found)
         if fault is not None:
             raise fault
-        if not self._work.take(self._reader.chunks - before, self._now):
-            raise LimitExceeded("chunks a second", self._limits.chunks_per_second)
+        self._work_on(self._reader.chunks - before)
         self._acknowledge()
+
+    def _work_on(self, chunks: int) -> None:
+        if not self._work.take(chunks, self._now):
+            raise LimitExceeded("chunks a second", self._limits.chunks_per_second)
 
     def _acknowledge(self) -> None:
         # Half a window, so that a peer that stops at a whole one never has to.
@@ -286,7 +292,11 @@ class Session:
             used = self._flv.audio(stamp, body, found)
         elif kind == _AGGREGATE:
             used = False
-            for part, time, data in tags(stamp, body):
+            for count, (part, time, data) in enumerate(tags(stamp, body)):
+                if count >= self._limits.aggregate_messages:
+                    most = self._limits.aggregate_messages
+                    raise LimitExceeded("messages in an aggregate", most)
+                self._work_on(1)  # each is the work that a chunk is
                 if part in (_VIDEO, _AUDIO, _DATA):
                     inner = Message(part, time, message.stream, data)
                     used = self._media_message(inner, found) or used

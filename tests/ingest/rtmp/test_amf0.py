@@ -81,7 +81,8 @@ def test_a_reference_gives_the_object_again() -> None:
         pytest.param(b"\x0c\xff\xff\xff\xff", id="long string of 2**32-1"),
         pytest.param(b"\x07\x00\x00", id="reference to nothing"),
         pytest.param(b"\x03" + key("a") + b"\x07\0\0" + END, id="reference to what encloses it"),
-        pytest.param(b"\x11\x01", id="AMF3"),
+        pytest.param(b"\x11", id="AMF3 cut off"),
+        pytest.param(b"\x11\x12", id="an unknown marker of AMF3"),
         pytest.param(b"\x04", id="movie clip"),
         pytest.param(b"\x09", id="an end without an object"),
         pytest.param(b"\xff", id="unknown marker"),
@@ -96,9 +97,8 @@ def test_what_is_broken_or_too_large_is_an_error(data: bytes) -> None:
         decode(data, LIMITS)
 
 
-def test_the_error_says_that_amf3_is_not_spoken() -> None:
-    with pytest.raises(AmfError, match="AMF3"):
-        decode(b"\x11\x01", LIMITS)
+def test_amf3_behind_its_marker_is_read_and_amf0_goes_on_behind_it() -> None:
+    assert decode(ONE + b"\x11\x06\x07abc" + ONE + b"\x11\x01", LIMITS) == [1.0, "abc", 1.0, None]
 
 
 def test_references_cannot_unfold_past_the_bound() -> None:

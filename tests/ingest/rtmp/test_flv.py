@@ -1,4 +1,7 @@
-"""FLV bodies (Adobe FLV 10.1, E.4): H.264 and AAC become tracks and packets."""
+"""FLV bodies (Adobe FLV 10.1, E.4): their tags become tracks and packets.
+
+Enhanced RTMP's own tags are `test_enhanced`'s, codecs are `test_codecs`'.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -103,7 +106,7 @@ def test_sound_becomes_a_packet() -> None:
         pytest.param(b"\x17\x01\0\0\0", id="no data"),
         pytest.param(b"\x17\x02\0\0\0", id="end of sequence"),
         pytest.param(b"\x57\x00", id="command frame"),
-        pytest.param(b"\x96hvc1\x00", id="a further track of Enhanced RTMP"),
+        pytest.param(b"\x96\x01hvc1\x01x", id="a further track of Enhanced RTMP"),
     ],
 )
 def test_video_that_says_nothing_is_passed_over(body: bytes) -> None:
@@ -120,7 +123,7 @@ def test_video_that_says_nothing_is_passed_over(body: bytes) -> None:
         pytest.param(b"\xaf", id="one byte"),
         pytest.param(b"\xaf\x01", id="no data"),
         pytest.param(b"\xaf\x00", id="an empty configuration"),
-        pytest.param(b"\x95\x01mp4a\x01", id="OBS's second sound track"),
+        pytest.param(b"\x95\x01mp4a\x01x", id="OBS's second sound track"),
     ],
 )
 def test_sound_that_says_nothing_is_passed_over(body: bytes) -> None:
@@ -140,11 +143,11 @@ def test_packets_before_their_configuration_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("body", "codec"),
     [
-        pytest.param(b"\x90hvc1", "HEVC", id="Enhanced RTMP HEVC"),
-        pytest.param(b"\x91av01", "AV1", id="Enhanced RTMP AV1"),
-        pytest.param(b"\x90vp09", "VP9", id="Enhanced RTMP VP9"),
+        pytest.param(b"\x90vvc1", "VVC", id="Enhanced RTMP VVC"),
+        pytest.param(b"\x91vp08", "VP8", id="Enhanced RTMP VP8"),
+        pytest.param(b"\x95av01\x80\x00", "AV1 in MPEG-2 TS form", id="AV1 in MPEG-2 TS form"),
         pytest.param(b"\x90\nkey", "FourCC 0a6b6579", id="a FourCC that nobody knows"),
-        pytest.param(b"\x1c\x00", "HEVC", id="HEVC by its unofficial number"),
+        pytest.param(b"\x1e\x00", "codec 14", id="a number with three meanings"),
         pytest.param(b"\x12", "Sorenson H.263", id="Flash's first"),
         pytest.param(b"\x1f", "codec 15", id="a number that nobody knows"),
     ],
@@ -159,8 +162,8 @@ def test_another_video_codec_is_named(body: bytes, codec: str) -> None:
 @pytest.mark.parametrize(
     ("body", "codec"),
     [
-        pytest.param(b"\x90Opus", "Opus", id="Enhanced RTMP Opus"),
-        pytest.param(b"\x2f", "MP3", id="MP3"),
+        pytest.param(b"\x90dts1", "FourCC 64747331", id="a FourCC that nobody knows"),
+        pytest.param(b"\x7e", "G.711 A-law", id="G.711"),
         pytest.param(b"\xb6", "Speex", id="Speex"),
         pytest.param(b"\xff", "format 15", id="a number that nobody knows"),
     ],
@@ -215,14 +218,26 @@ def test_an_aggregate_may_leave_its_last_length_out() -> None:
     assert len(list(tags(0, memoryview(tag(8, 0, b"aa")[:-4])))) == 1
 
 
+STARTS = [
+    *(b"\x17\0\0\0\0\x01", b"\xaf\0", b"\x17\1", b"\xaf\1", b"\x90", b"\x97", b"\x1c\0", b"\x1c\1"),
+    *(
+        b"\x1d\0\0\0\0\x81",
+        b"\x2f\xff\xfb",
+        b"\x90hvc1\1",
+        b"\x91hvc1",
+        b"\x93hvc1",
+        b"\x90av01\x81",
+    ),
+    *(b"\x91av01", b"\x91vp09\x82\x49\x83\x42", b"\x96\1avc1", b"\x96\x21", b"\x95\x11mp4a\0"),
+    *(b"\x90OpusOpusHead", b"\x91Opus", b"\x90fLaCfLaC", b"\x91ac-3\x0b\x77", b"\x91ec-3\x0b\x77"),
+]
 BODIES = st.binary(max_size=60) | st.builds(
-    bytes.__add__, st.sampled_from([b"\x17\0\0\0\0\x01", b"\xaf\0", b"\x17\1", b"\xaf\1", b"\x90"]),
-    st.binary(max_size=60),
-)  # fmt: skip
+    bytes.__add__, st.sampled_from(STARTS), st.binary(max_size=60)
+)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 2**32 - 1), BODIES), max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_any_bodies_give_events_or_an_error(bodies: list[tuple[bool, int, bytes]]) -> None:
     tags_ = Tags()
     tags_.video(video_config())

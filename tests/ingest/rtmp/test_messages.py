@@ -36,6 +36,20 @@ def test_an_amf3_command_is_amf0_behind_a_zero() -> None:
     assert (said.name, said.object) == ("connect", {"app": "live"})
 
 
+def test_an_amf3_commands_arguments_may_be_amf3() -> None:
+    # RootEncoder's, where it was told to speak AMF3.
+    body = b"\0" + amf0.encode("publish", 5.0) + b"\x11\x01\x11\x06\x07key\x11\x06\x09live"
+    said = parse_command(COMMAND_AMF3, body, LIMITS)
+    assert (said.name, said.transaction, said.argument) == ("publish", 5.0, "key")
+
+
+def test_amf3_data_may_leave_the_zero_out() -> None:
+    # HaishinKit's, where it was told to speak AMF3.
+    body = amf0.encode("@setDataFrame", "onMetaData", {"width": 320.0})
+    assert metadata(DATA_AMF3, body, LIMITS) == {"width": 320.0}
+    assert metadata(DATA_AMF3, b"\0" + body, LIMITS) == {"width": 320.0}
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -43,7 +57,7 @@ def test_an_amf3_command_is_amf0_behind_a_zero() -> None:
         pytest.param(amf0.encode(1.0), id="no name"),
         pytest.param(amf0.encode("publish", "1"), id="a transaction that is text"),
         pytest.param(amf0.encode("publish") + b"\0", id="cut off"),
-        pytest.param(b"\x11\x06", id="AMF3"),
+        pytest.param(b"\x11\x06", id="AMF3 cut off"),
     ],
 )
 def test_what_is_no_command_is_an_error(body: bytes) -> None:

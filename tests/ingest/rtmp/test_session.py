@@ -23,6 +23,7 @@ from ingest.rtmp.events import (
 )
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
+from ingest.rtmp.session import Session
 from tests.ingest.rtmp import peer as encoder
 from tests.ingest.rtmp.peer import (
     BEFORE,
@@ -162,11 +163,11 @@ COMMANDS = sorted({name for _, name in NEXT})
 
 def test_another_codec_is_refused_with_a_status_that_names_it() -> None:
     here = encoder.publishing()
-    with pytest.raises(UnsupportedMedia, match="HEVC"):
-        feed(here, [encoder.video(b"\x90hvc1" + bytes(20))])
+    with pytest.raises(UnsupportedMedia, match="VVC"):
+        feed(here, [encoder.video(b"\x90vvc1" + bytes(20))])
     written = here.outgoing()
     assert encoder.statuses(written) == [(1, "error", "NetStream.Publish.Rejected")]
-    assert b"HEVC" in written
+    assert b"VVC" in written
 
 
 def test_events_before_a_fault_come_out_and_the_fault_is_raised_once_after_them() -> None:
@@ -239,15 +240,21 @@ def test_who_waits_for_our_answer_has_no_deadline_but_silence() -> None:
         here.tick(20.0)
 
 
-def test_a_connected_peer_is_pinged() -> None:
-    here = encoder.publishing()
-    for second in range(0, 31, 5):
-        here.receive(MEDIA, float(second))
+def pings(here: Session) -> list[bytes]:
+    answers = encoder.answers(here.outgoing())
+    return [bytes(answer.body) for answer in answers if answer.kind == MessageType.USER_CONTROL]
+
+
+def test_a_connected_peer_that_is_quiet_is_pinged_and_one_that_sends_is_not() -> None:
+    here = encoder.publishing(Limits(idle_media_seconds=100.0, silence_seconds=40.0))
+    for tenth in range(600):
+        here.receive(MEDIA, tenth / 10)
+        here.tick(tenth / 10)
+    assert pings(here) == []
+    for second in range(60, 91):
         here.tick(float(second))
-    pings = [answer for answer in encoder.answers(here.outgoing()) if answer.kind == 4]
-    assert [bytes(ping.body) for ping in pings] == [
-        struct.pack(">HI", 6, second * 1000) for second in (10, 20, 30)
-    ]
+    # The last byte came at 59.9 s.
+    assert pings(here) == [struct.pack(">HI", 6, at * 1000) for at in (70, 80, 90)]
 
 
 ASKED_AT = len(encoder.opening())

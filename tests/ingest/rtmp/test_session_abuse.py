@@ -87,6 +87,30 @@ def test_128_byte_chunks_of_a_good_stream_are_within_the_budget() -> None:
     assert here.publishing
 
 
+@pytest.mark.parametrize("tag", [b"\xaf\x01x", b"\xaf", b""])
+@pytest.mark.parametrize(
+    ("bound", "words"),
+    [
+        ({}, "more than 1,024 messages in an aggregate"),
+        ({"aggregate_messages": 1_000_000}, "chunks a second"),
+    ],
+)
+def test_the_messages_in_an_aggregate_are_bounded_and_count_as_chunks(
+    tag: bytes, bound: dict[str, int], words: str
+) -> None:
+    here = encoder.publishing(Limits(**bound))
+    here.receive(whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 8 << 20)), 0.0)
+    here.receive(encoder.audio(encoder.audio_config()), 0.0)
+    part = bytes((AUDIO, *len(tag).to_bytes(3, "big"))) + bytes(7) + tag
+    part += (11 + len(tag)).to_bytes(4, "big")
+    body = part * ((8 << 20) // len(part))
+    began = time.process_time()
+    with pytest.raises(LimitExceeded, match=words):
+        here.receive(head(0, 7) + header(MessageType.AGGREGATE, len(body), stream=1) + body, 0.0)
+        here.tick(0.0)  # where packets came before the fault, it comes now
+    assert time.process_time() - began < 2.0
+
+
 def test_headers_of_huge_messages_are_stopped_at_once() -> None:
     here = encoder.publishing()
     with pytest.raises(LimitExceeded):

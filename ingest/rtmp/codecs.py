@@ -1,0 +1,229 @@
+"""Which codecs are taken, and how a track is found: by its configuration, or by its packets.
+
+The names are those of Enhanced RTMP's FourCCs; FLV's own numbers for them are in `flv`. What goes
+into a track's `config` is what FFmpeg's decoder of the codec wants as extradata.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from ingest.rtmp.errors import MalformedMedia
+from media import av1, hevc, opus, vp9
+from media.aac import AacError, AudioSpecificConfig
+from media.ac3 import Ac3Error, Ac3Frame
+from media.av1 import Av1Error
+from media.avc import AvcConfig, AvcError
+from media.flac import FlacError, FlacInfo
+from media.hevc import HevcConfig, HevcError
+from media.mp3 import Mp3Error, Mp3Frame
+from media.opus import OpusError
+from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+from media.vp9 import Vp9Error
+
+__all__ = [
+    "AUDIO",
+    "VIDEO",
+    "Picture",
+    "Sound",
+]
+
+VIDEO: Final = {codec.value.encode(): codec for codec in VideoCodec}
+AUDIO: Final = {codec.value.encode(): codec for codec in AudioCodec}
+
+# Real configurations are below 3 KiB (x265 writes its settings into hvcC); parameter sets cannot
+# make them much longer.
+_MAX_CONFIGURATION: Final = 64 << 10
+_BROKEN: Final = (
+    AvcError, HevcError, Av1Error, Vp9Error, AacError, OpusError, FlacError, Ac3Error, Mp3Error,
+)  # fmt: skip
+
+
+class Picture:
+    """What is known of a publisher's picture: its codec, its configuration, its track."""
+
+    def __init__(self) -> None:
+        self.track: VideoTrack | None = None
+        self._codec: VideoCodec | None = None
+        self._config = b""
+        self._length_size = 4  # of HEVC's NAL units
+
+    def configure(self, codec: VideoCodec, config: bytes) -> VideoTrack | None:
+        """Take a configuration; return the track where it is another one.
+
+        Raises:
+            MalformedMedia: it cannot be read.
+        """
+        if codec is self._codec and config == self._config:
+            return None
+        _check_size("video", config)
+        if codec is VideoCodec.VP9:
+            self._switch(codec)  # vpcC has no size, and the decoder no use for it
+            return None
+        try:
+            size = self._configured_size(codec, config)
+        except _BROKEN as error:
+            raise MalformedMedia("video", str(error)) from error
+        self._codec, self._config, self.track = codec, config, None
+        return self._found(codec, size) if size is not None else None
+
+    def look(self, codec: VideoCodec, data: bytes) -> tuple[VideoTrack | None, bool]:
+        """Look into a packet of another codec than AVC.
+
+        Return the track where the packet shows another one, and whether a decoder can begin with
+        the packet.
+        """
+        if codec is VideoCodec.VP9:
+            self._switch(codec)
+            return self._look_vp9(data)
+        if codec is not self._codec:
+            return None, False
+        if codec is VideoCodec.AV1:
+            begins = av1.is_random_access(data)
+            return self._look_av1(data) if self.track is None and begins else None, begins
+        return None, hevc.is_random_access(data, self._length_size)
+
+    def _switch(self, codec: VideoCodec) -> None:
+        if codec is not self._codec:
+            self._codec, self._config, self.track = codec, b"", None
+
+    def _configured_size(self, codec: VideoCodec, config: bytes) -> tuple[int, int] | None:
+        match codec:
+            case VideoCodec.AVC:
+                avc = AvcConfig.parse(config)
+                return avc.width, avc.height
+            case VideoCodec.HEVC:
+                facts = HevcConfig.parse(config)
+                self._length_size = facts.length_size
+                return facts.width, facts.height
+            case VideoCodec.AV1:
+                return av1.config_size(config)
+            case VideoCodec.VP9:
+                return None
+
+    def _look_vp9(self, data: bytes) -> tuple[VideoTrack | None, bool]:
+        if not vp9.is_keyframe(data):
+            return None, False
+        try:
+            size = vp9.keyframe_size(data)
+        except Vp9Error:
+            return None, False
+        track = self.track
+        same = track is not None and (track.width, track.height) == size
+        return None if same else self._found(VideoCodec.VP9, size), True
+
+    def _look_av1(self, data: bytes) -> VideoTrack | None:
+        """Find the track in a keyframe, where its configuration came without a sequence header."""
+        try:
+            size = av1.sequence_size(data)
+        except Av1Error:
+            return None
+        return self._found(VideoCodec.AV1, size) if size is not None else None
+
+    def _found(self, codec: VideoCodec, size: tuple[int, int]) -> VideoTrack:
+        width, height = size
+        self.track = VideoTrack(codec=codec, config=self._config, width=width, height=height)
+        return self.track
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    rate: int
+    channels: int
+    config: bytes
+
+
+class Sound:
+    """What is known of a publisher's sound: its codec, its configuration, its track."""
+
+    def __init__(self) -> None:
+        self.track: AudioTrack | None = None
+
+    def configure(self, codec: AudioCodec, config: bytes) -> AudioTrack | None:
+        """Take a configuration; return the track where it is another one.
+
+        Raises:
+            MalformedMedia: it cannot be read.
+        """
+        track = self.track
+        if track is not None and codec is track.codec and config == track.config:
+            return None
+        _check_size("audio", config)
+        read = _CONFIGURED.get(codec)
+        if read is None:
+            return None  # its packets tell
+        try:
+            return self._found(codec, read(config))
+        except _BROKEN as error:
+            raise MalformedMedia("audio", str(error)) from error
+
+    def look(self, codec: AudioCodec, data: bytes) -> AudioTrack | None:
+        """Look into a packet of another codec than AAC; return the track where it is another one.
+
+        A packet whose header cannot be read changes nothing.
+        """
+        track = self.track
+        known = track is not None and codec is track.codec
+        read = _CARRIED.get(codec)
+        if read is None or (known and codec is AudioCodec.OPUS):
+            return None
+        try:
+            return self._found(codec, read(data))
+        except _BROKEN:
+            return None
+
+    def _found(self, codec: AudioCodec, facts: _Facts) -> AudioTrack | None:
+        track = AudioTrack(
+            codec=codec, config=facts.config, rate=facts.rate, channels=facts.channels
+        )
+        if track == self.track:
+            return None
+        self.track = track
+        return track
+
+
+def _aac(config: bytes) -> _Facts:
+    facts = AudioSpecificConfig.parse(config)
+    return _Facts(facts.rate, facts.channels, config)
+
+
+def _opus(config: bytes) -> _Facts:
+    return _Facts(opus.RATE, opus.channels_of(config), config)
+
+
+def _flac(config: bytes) -> _Facts:
+    facts = FlacInfo.parse(config)
+    return _Facts(facts.rate, facts.channels, facts.config)
+
+
+def _opus_packet(data: bytes) -> _Facts:
+    return _opus(opus.header_for(data))
+
+
+def _ac3_frame(data: bytes) -> _Facts:
+    facts = Ac3Frame.parse(data)
+    return _Facts(facts.rate, facts.channels, b"")
+
+
+def _mp3_frame(data: bytes) -> _Facts:
+    facts = Mp3Frame.parse(data)
+    return _Facts(facts.rate, facts.channels, b"")
+
+
+_Reader = Callable[[bytes], _Facts]
+_CONFIGURED: Final[dict[AudioCodec, _Reader]] = {
+    AudioCodec.AAC: _aac,
+    AudioCodec.OPUS: _opus,
+    AudioCodec.FLAC: _flac,
+}
+_CARRIED: Final[dict[AudioCodec, _Reader]] = {
+    AudioCodec.OPUS: _opus_packet,
+    AudioCodec.AC3: _ac3_frame,
+    AudioCodec.EAC3: _ac3_frame,
+    AudioCodec.MP3: _mp3_frame,
+}
+
+
+def _check_size(kind: str, config: bytes) -> None:
+    if len(config) > _MAX_CONFIGURATION:
+        raise MalformedMedia(kind, f"a configuration of {len(config)} bytes")

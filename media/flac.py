@@ -1,0 +1,54 @@
+"""FLAC's stream information: rate and channels, and what a decoder needs of it.
+
+Any bytes give a value or `FlacError`.
+Source: RFC 9639, 8.2 (STREAMINFO), 8.1 (the header of a metadata block).
+"""
+
+from typing import Final
+
+import msgspec
+
+__all__ = ["FlacError", "FlacInfo"]
+
+_MAGIC: Final = b"fLaC"
+_BLOCK_HEADER_BYTES: Final = 4
+_BYTES: Final = 34
+_MOST_CHANNELS_BITS: Final = 7
+
+
+class FlacError(ValueError):
+    """The bytes hold no STREAMINFO: the source's fault."""
+
+
+class FlacInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """`rate` in Hz, `channels`, and `config`: a STREAMINFO that stays the same for the stream.
+
+    `config` lacks what is known only at the end (sizes of frames, the count of samples, a check
+    sum): ffmpeg sends these in a second header, and to a decoder it is no other stream.
+    """
+
+    rate: int
+    channels: int
+    config: bytes
+
+    @classmethod
+    def parse(cls, data: bytes) -> "FlacInfo":
+        """Read a STREAMINFO, alone or behind "fLaC" and its block's header.
+
+        Raises:
+            FlacError: it is none, is cut off, or has no rate.
+        """
+        if data.startswith(_MAGIC):
+            data = data[len(_MAGIC) + _BLOCK_HEADER_BYTES :]
+        if len(data) < _BYTES:
+            raise FlacError("no STREAMINFO")
+        packed = int.from_bytes(data[10:18], "big")
+        rate = packed >> 44
+        if not rate:
+            raise FlacError("a rate of 0 Hz")
+        known = (packed >> 36 << 36).to_bytes(8, "big")
+        return cls(
+            rate=rate,
+            channels=(packed >> 41 & _MOST_CHANNELS_BITS) + 1,
+            config=data[:4] + bytes(6) + known + bytes(16),
+        )

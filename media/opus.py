@@ -1,0 +1,52 @@
+"""Opus' identification header: how many channels a stream has.
+
+A decoder always gives 48 kHz. Any bytes give a value or `OpusError`.
+Sources: RFC 7845, 5.1 (identification header); RFC 6716, 3.1 (the first byte of a packet).
+"""
+
+from typing import Final
+
+__all__ = ["RATE", "OpusError", "channels_of", "header_for"]
+
+RATE: Final = 48_000
+_MAGIC: Final = b"OpusHead"
+_HEADER_BYTES: Final = 19
+_CHANNELS: Final = 9  # where the count stands
+_FAMILY: Final = 18
+# More have no names for their speakers (RFC 7845, 5.1.1.2: eight are 7.1).
+_MOST_CHANNELS: Final = 8
+_STEREO: Final = 0x04  # of a packet's first byte
+
+
+class OpusError(ValueError):
+    """The bytes are no identification header that we understand: the source's fault."""
+
+
+def channels_of(header: bytes) -> int:
+    """Return how many channels an identification header gives.
+
+    Raises:
+        OpusError: it is none, is cut off, or has more than eight channels.
+    """
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        raise OpusError("no OpusHead")
+    if header[len(_MAGIC)] >> 4:  # the major version, by which a reader must stop
+        raise OpusError("an OpusHead of another version")
+    channels, mapped = header[_CHANNELS], header[_FAMILY] != 0
+    if not 1 <= channels <= _MOST_CHANNELS or (channels > 2 and not mapped):
+        raise OpusError(f"{channels} channels")
+    if mapped and len(header) < _HEADER_BYTES + 2 + channels:
+        raise OpusError("an OpusHead without its channel mapping")
+    return channels
+
+
+def header_for(packet: bytes) -> bytes:
+    """Return the identification header that suits a packet of a stream that came without one.
+
+    Raises:
+        OpusError: the packet is empty.
+    """
+    if not packet:
+        raise OpusError("an empty packet")
+    channels = 2 if packet[0] & _STEREO else 1
+    return _MAGIC + bytes((1, channels, 0, 0)) + RATE.to_bytes(4, "little") + bytes(3)

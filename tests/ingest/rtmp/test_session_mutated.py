@@ -1,0 +1,91 @@
+"""Recorded sessions, broken at random: whatever comes, there are events or an `RtmpError`.
+
+Each run is made of a number, which a failure names: `survive(NUMBER)` makes it again.
+"""
+
+import random
+import time
+from functools import cache
+
+import pytest
+
+from ingest.rtmp.errors import RtmpError
+from ingest.rtmp.events import PacketIn
+from tests.ingest.rtmp.peer import cut, feed, session
+from tests.ingest.rtmp.test_session_captures import CAPTURES
+
+OPENING = 3073  # C0 to C2
+NAMES = sorted(path.stem for path in CAPTURES.glob("*.bin"))
+# Values that stand at the edges of fields: lengths, chunk sizes, markers, packet types.
+EDGES = (0x00, 0x01, 0x03, 0x07, 0x11, 0x16, 0x7F, 0x80, 0x90, 0x96, 0x97, 0xC3, 0xFE, 0xFF)
+SECONDS = 150.0  # of the long run
+
+
+@cache
+def recorded(name: str) -> bytes:
+    return (CAPTURES / f"{name}.bin").read_bytes()
+
+
+def mutated(dice: random.Random) -> bytes:
+    """Return a recorded session with one to a dozen injuries, most of them behind the handshake."""
+    data = bytearray(recorded(dice.choice(NAMES)))
+    for _ in range(dice.randint(1, 12)):
+        least = OPENING if dice.random() < 0.95 and len(data) > OPENING else 0
+        # Early bytes steer more than late ones.
+        place = least + int((len(data) - least) * dice.random() ** 3)
+        size = dice.choice((1, 1, 1, 2, 4, 16, 200))
+        match dice.randrange(6):
+            case 0:
+                data[place : place + 1] = bytes((dice.choice(EDGES),))
+            case 1:
+                data[place : place + size] = dice.randbytes(size)
+            case 2:
+                del data[place : place + size]
+            case 3:
+                data[place:place] = dice.randbytes(size)
+            case 4:
+                data[place:place] = data[place : place + size]
+            case _:
+                other = recorded(dice.choice(NAMES))
+                start = dice.randrange(len(other))
+                data[place : place + size] = other[start : start + dice.choice((16, 200, 5000))]
+    return bytes(data)
+
+
+def survive(number: int) -> bool:
+    """Feed one broken session; say whether it ended with an error."""
+    dice = random.Random(number)
+    data = mutated(dice)
+    here = session()
+    size = 0
+    try:
+        for piece in cut(data, dice.sample(range(len(data)), min(8, len(data)))):
+            events = feed(here, [piece])
+            size += sum(len(event.packet.data) for event in events if isinstance(event, PacketIn))
+            here.tick(0.0)
+    except RtmpError:
+        return True
+    except BaseException as error:
+        error.add_note(f"session number {number}")
+        raise
+    finally:
+        # Nothing is made out of nothing.
+        assert size <= len(data), f"session number {number}"
+        here.outgoing()
+    return False
+
+
+def test_broken_sessions_give_events_or_an_error() -> None:
+    ended = sum(survive(number) for number in range(250))
+    # Most injuries end a session, and some do not reach anything that counts.
+    assert 50 < ended < 250
+
+
+@pytest.mark.prove
+def test_broken_sessions_give_events_or_an_error_for_minutes() -> None:
+    began = time.monotonic()
+    number = 1000
+    while time.monotonic() - began < SECONDS:
+        survive(number)
+        number += 1
+    assert number > 2000
