@@ -14,7 +14,9 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from ingest.doors import Doors
+from ingest.beat import Beat
+from ingest.complaints import Complaints, Summed
+from ingest.doors import Doors, site_of
 from ingest.live import LiveStreams
 from ingest.ports import KeyDirectory, LiveJournal, SinkFactory
 from ingest.publisher import PublisherConnection, Tally
@@ -35,6 +37,9 @@ _ABORT_SECONDS: Final = 1.0
 _KEEPALIVE_IDLE_SECONDS: Final = 15
 _KEEPALIVE_INTERVAL_SECONDS: Final = 5
 _KEEPALIVE_PROBES: Final = 3
+# What the kernel keeps of our answers, 3 KiB of which are one write at the start. Left to itself it
+# keeps up to 2.7 MiB for a peer that reads nothing.
+_SEND_BUFFER_BYTES: Final = 32 << 10
 
 
 class Listener:
@@ -52,8 +57,10 @@ class Listener:
         self.directory = directory
         self.streams = streams
         self.tally = Tally()
+        self.beat = Beat(limits.read_seconds)
         self._tasks = tasks
         self._doors = Doors(limits)
+        self._complaints = Complaints()
         self._connections: dict[PublisherConnection, asyncio.Task[None]] = {}
         self._works: set[asyncio.Task[None]] = set()
         self._sockets: dict[socket.socket, ssl.SSLContext | None] = {}
@@ -90,7 +97,8 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                log.error("cannot accept", extra={"cause": str(error)})  # noqa: TRY400 # one line
+                if self.worth_a_line("cannot accept", str(error.strerror), "-"):
+                    log.error("cannot accept", extra={"cause": str(error)})  # noqa: TRY400 # one line
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(sock)
                 loop.call_later(_ACCEPT_PAUSE_SECONDS, self._watch, sock)
@@ -104,7 +112,8 @@ class Listener:
         refusal = self._doors.enter(host, asyncio.get_running_loop().time())
         if refusal is not None:
             self.tally.refuse(refusal)
-            log.info("refused", extra={"peer": connection.peer, "cause": refusal})
+            if self.worth_a_line("refused", refusal, host):
+                log.info("refused", extra={"peer": connection.peer, "cause": refusal})
             sock.close()
             return
         opening = self.run(self._open(connection, sock, tls))
@@ -125,9 +134,11 @@ class Listener:
                 ssl_handshake_timeout=self.limits.tls_handshake_seconds if tls else None,
             )
         except OSError as error:  # of which TLS's errors are some
-            self.tally.refuse("TLS handshake" if tls else "lost")
-            cause = f"TLS handshake: {error}" if tls else str(error)
-            log.info("refused", extra={"peer": connection.peer, "cause": cause})
+            cause = "TLS handshake" if tls else "lost"
+            self.tally.refuse(cause)
+            if self.worth_a_line("refused", cause, connection.host):
+                told = f"{cause}: {error}" if tls else str(error)
+                log.info("refused", extra={"peer": connection.peer, "cause": told})
 
     def _opened(
         self, connection: PublisherConnection, sock: socket.socket, opening: asyncio.Task[None]
@@ -166,6 +177,11 @@ class Listener:
         """Count a key that opened nothing."""
         self._doors.wrong_key(address, asyncio.get_running_loop().time())
 
+    def worth_a_line(self, what: str, cause: str, address: str) -> bool:
+        """Say whether to log what befell a peer; what is not logged is summed later."""
+        now = asyncio.get_running_loop().time()
+        return self._complaints.worth_a_line(what, cause, site_of(address), now)
+
     # -- time and the end -------------------------------------------------------------------------
 
     def dismiss(self) -> None:
@@ -186,6 +202,7 @@ class Listener:
             task.cancel()
         for connection in list(self._connections):
             connection.abort()
+        _tell(self._complaints.rest(asyncio.get_running_loop().time()))
 
     async def tick(self) -> None:
         """Let time pass for every connection, until cancelled."""
@@ -194,6 +211,7 @@ class Listener:
             await asyncio.sleep(_TICK_SECONDS)
             now = loop.time()
             self._doors.forget(now)
+            _tell(self._complaints.due(now))
             for connection in list(self._connections):
                 connection.tick(now)
 
@@ -240,9 +258,12 @@ async def listening(
 def _keep_alive(sock: socket.socket, patience: float) -> None:
     """Let the kernel find out that a peer is gone; what we write waits `patience` seconds for it.
 
+    A peer that is there and reads nothing is given up after as long.
+
     Accepted sockets have these options from the socket that listens.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
     for option, value in (
         (socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_SECONDS),
         (socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_SECONDS),
@@ -250,3 +271,10 @@ def _keep_alive(sock: socket.socket, patience: float) -> None:
         (socket.TCP_USER_TIMEOUT, max(1, int(patience * 1000))),
     ):
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _tell(summed: Sequence[Summed]) -> None:
+    """Log what was counted and not told."""
+    for one in summed:
+        about = {"cause": one.cause, "count": one.count, "seconds": one.seconds}
+        log.info("%s %d more", one.what, one.count, extra=about)

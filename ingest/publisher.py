@@ -5,11 +5,17 @@ stream's seat. Reading is never paused for a slow engine: that would look like a
 """
 
 import asyncio
+import contextlib
+import fcntl
 import logging
 import os
+import socket
+import struct
+import termios
 from collections.abc import Coroutine
 from typing import Final, Protocol, cast
 
+from ingest.beat import Beat
 from ingest.live import LiveStreams, Occupied, Seat
 from ingest.ports import Grant, KeyDirectory, PortError
 from ingest.rtmp.errors import LimitExceeded, RtmpError
@@ -21,7 +27,7 @@ from ingest.rtmp.events import (
     PublishAsked,
     TrackFound,
 )
-from ingest.rtmp.limits import Limits
+from ingest.rtmp.limits import Bucket, Limits
 from ingest.rtmp.session import Session
 from media.keys import StreamKey
 
@@ -37,6 +43,17 @@ _LOOK_UP_SECONDS: Final = 5.0
 # What the kernel has not taken of our answers. An hour of acknowledgements and pings is 10 KiB, so
 # who leaves this much reads nothing.
 _UNREAD_BYTES: Final = 64 << 10
+# A read that brought this much has not brought all there is: uvloop reads up to 250 KiB, asyncio's
+# own loop up to 256.
+_FULL_READ_BYTES: Final = 200 << 10
+# An encoder that closes before it has read our last word resets the connection, and its kernel
+# drops what it had not sent yet. It reads as it sends: so we read on until it has sent again.
+_ATTENTIVE_SECONDS: Final = 0.1
+# What it sends while we rest, its kernel may hold back too: so we speak only when we have read on
+# for a while.
+_RESTED_SECONDS: Final = 0.2
+# How often an answer may wait for what came meanwhile to be read: 8 MiB, past any socket's room.
+_WAITS: Final = 128
 _BAD_NAME: Final = "NetStream.Publish.BadName"
 _NOT_KNOWN: Final = "no stream has this key"
 
@@ -62,6 +79,7 @@ class House(Protocol):
     directory: KeyDirectory
     streams: LiveStreams
     tally: Tally
+    beat: Beat
 
     def run(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run what must not outlive the house."""
@@ -73,6 +91,10 @@ class House(Protocol):
 
     def wrong_key(self, address: str) -> None:
         """Count a key that opened nothing."""
+        ...
+
+    def worth_a_line(self, what: str, cause: str, address: str) -> bool:
+        """Say whether to log what befell a peer: a flood is counted and summed, not told."""
         ...
 
 
@@ -94,7 +116,12 @@ class PublisherConnection(asyncio.Protocol):
         self._stream = "-"
         self._closing = False
         self._goodbye = False
-        self._heard = self._clock()
+        self._unsaid = b""
+        self._waits = 0
+        self._heard = self._spoke = self._clock()
+        self._rested = -_RESTED_SECONDS
+        beginnings = house.limits.beginnings_per_minute
+        self._beginnings = Bucket(beginnings / 60, beginnings, self._heard)
 
     # -- what the stream sees ---------------------------------------------------------------------
 
@@ -149,11 +176,10 @@ class PublisherConnection(asyncio.Protocol):
                 self._take(event, now)
         except RtmpError as error:
             self._fault(error)
-        except Exception:  # ours, and one encoder's alone: the others go on
-            log.exception("connection failed", extra=self._about())
-            self._house.tally.refuse("failure")
-            self._close("failure")
+        except Exception as error:  # noqa: BLE001  # ours, one encoder's alone: the rest go on
+            self._failed(error)
         self._flush()
+        self._rest(len(data), now)
 
     def pause_writing(self) -> None:
         """Give up on a peer that reads nothing of what it is told."""
@@ -178,6 +204,23 @@ class PublisherConnection(asyncio.Protocol):
             self._fault(error)
         self._flush()
 
+    def _rest(self, read_bytes: int, now: float) -> None:
+        """Read no more before the beat, while all there is to say is media.
+
+        Not over TLS: the loop reads the socket on there, and what it has read and not deciphered
+        is lost when the encoder resets the connection, as ffmpeg's does at times.
+        """
+        if (
+            self._seat is not None
+            and self._transport is not None
+            and self._scheme == "rtmp"
+            and not self._unsaid
+            and read_bytes < _FULL_READ_BYTES
+            and now - self._spoke >= _ATTENTIVE_SECONDS
+        ):
+            self._rested = now
+            self._house.beat.rest(self._transport)
+
     # -- events -----------------------------------------------------------------------------------
 
     def _take(self, event: Event, now: float) -> None:
@@ -186,11 +229,14 @@ class PublisherConnection(asyncio.Protocol):
                 if self._seat is not None:
                     self._seat.packet(event.packet, now)
             case TrackFound():
+                self._begins(now)
                 if self._seat is not None:
                     self._seat.track(event.track, now)
             case ClockJumped():
+                self._begins(now)
                 if self._seat is not None:
-                    log.warning("clock jumped", extra=self._about())
+                    if self._worth_a_line("clock jumped", "its timestamps"):
+                        log.warning("clock jumped", extra=self._about())
                     self._seat.clock_jumped()
             case PublishAsked():
                 self._house.run(self._admit(event))
@@ -199,6 +245,12 @@ class PublisherConnection(asyncio.Protocol):
                 self._leave()
             case _:
                 log.debug("dialogue", extra={**self._about(), "said": type(event).__name__})
+
+    def _begins(self, now: float) -> None:
+        """Count what makes the source begin anew."""
+        if not self._beginnings.take(1, now):
+            most = self._house.limits.beginnings_per_minute
+            raise LimitExceeded("beginnings of its media a minute", most)
 
     async def _admit(self, asked: PublishAsked) -> None:
         """Answer a wish to publish."""
@@ -214,17 +266,16 @@ class PublisherConnection(asyncio.Protocol):
                 self._refuse("backup slot", "backup addresses are not served yet: use the primary")
                 return
             self._sit_down(await self._house.streams.seat(grant, self), grant)
-        except (TimeoutError, PortError):
-            log.exception("keys not looked up", extra=self._about())
+        except (TimeoutError, PortError) as error:
+            if self._worth_a_line("keys not looked up", type(error).__name__):
+                log.exception("keys not looked up", extra=self._about())
             self._refuse(
                 "look-up failed", "the service cannot look keys up now"
             )  # ours, not theirs
         except Occupied:
             self._refuse("occupied", "another encoder is sending with this key")
-        except Exception:  # ours, and one encoder's alone: the others go on
-            log.exception("connection failed", extra=self._about())
-            self._house.tally.refuse("failure")
-            self._close("failure")
+        except Exception as error:  # noqa: BLE001  # ours, one encoder's alone: the rest go on
+            self._failed(error)
 
     def _sit_down(self, seat: Seat, grant: Grant) -> None:
         if self._closing or self._session is None:
@@ -250,7 +301,8 @@ class PublisherConnection(asyncio.Protocol):
 
     def _refuse(self, cause: str, description: str) -> None:
         self._house.tally.refuse(cause)
-        log.info("refused", extra={**self._about(), "cause": cause})
+        if self._worth_a_line("refused", cause):
+            log.info("refused", extra={**self._about(), "cause": cause})
         if self._session is not None and not self._closing:
             self._session.deny(_BAD_NAME, description)
         self._close(cause)
@@ -258,9 +310,21 @@ class PublisherConnection(asyncio.Protocol):
     # -- ends -------------------------------------------------------------------------------------
 
     def _fault(self, error: RtmpError) -> None:
-        self._house.tally.refuse(type(error).__name__)
-        log.info("closed", extra={**self._about(), "cause": str(error)})
+        cause = type(error).__name__
+        self._house.tally.refuse(cause)
+        if self._worth_a_line("closed", cause):
+            log.info("closed", extra={**self._about(), "cause": str(error)})
         self._close(str(error))
+
+    def _failed(self, error: Exception) -> None:
+        """Close for a fault of ours."""
+        self._house.tally.refuse("failure")
+        if self._worth_a_line("connection failed", "failure"):
+            log.error("connection failed", extra=self._about(), exc_info=error)
+        self._close("failure")
+
+    def _worth_a_line(self, what: str, cause: str) -> bool:
+        return self._house.worth_a_line(what, cause, self.host)
 
     def _close(self, reason: str) -> None:
         """Write what is left and close once the peer had time to read it."""
@@ -284,10 +348,34 @@ class PublisherConnection(asyncio.Protocol):
             seat.leave(goodbye=self._goodbye)
 
     def _flush(self) -> None:
-        if self._session is not None and self._transport is not None:
-            data = self._session.outgoing()
-            if data and not self._transport.is_closing():
-                self._transport.write(data)
+        """Write what there is to say; while there is more to read, and we stay, not yet.
+
+        A peer that closes with unread input resets the connection. What it sent before can still be
+        read, its goodbye too, but not after a write has failed.
+        """
+        if self._session is None or self._transport is None:
+            return
+        data = self._unsaid = self._unsaid + self._session.outgoing()
+        if not data or self._transport.is_closing():
+            return
+        on_air = self._seat is not None and not self._closing
+        if on_air and self._clock() - self._rested < _RESTED_SECONDS:
+            return
+        if not self._closing and self._waits < _WAITS and _unread(self._transport):
+            self._waits += 1
+            return
+        self._unsaid, self._waits = b"", 0
+        self._spoke = self._clock()
+        self._transport.write(data)
 
     def _about(self) -> dict[str, object]:
         return {"stream": self._stream, "peer": self._address, "by": self._scheme}
+
+
+def _unread(transport: asyncio.Transport) -> int:
+    """Return how many bytes the kernel holds for us."""
+    sock = cast("socket.socket", transport.get_extra_info("socket"))  # what the loops have there
+    with contextlib.suppress(OSError):
+        (count,) = struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)))
+        return int(count)
+    return 0

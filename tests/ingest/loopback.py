@@ -74,6 +74,8 @@ class Run:
         self.packets.append(packet)
         self.playable = True
         self._notify()
+        if self._place.meanwhile is not None:
+            self._place.meanwhile()
 
     def finish(self) -> None:
         self.finished += 1
@@ -86,7 +88,7 @@ class Place:
     """The directory, the sinks and the journal in one; what they answer is the test's to set.
 
     `open_to_all` lets every key in, `answering` holds the directory's answers back while it is
-    clear, `failure` is raised in place of an answer.
+    clear, `failure` is raised in place of an answer; `meanwhile` is called while a packet is taken.
     """
 
     def __init__(self, *, window: float = 60.0, goodbye: float = 60.0) -> None:
@@ -98,6 +100,7 @@ class Place:
         self.answering.set()
         self.failure: Exception | None = None
         self.sink_breaks = False
+        self.meanwhile: Callable[[], None] | None = None
         self.runs: list[Run] = []
         self.states: list[LiveState] = []
         self._window = window
