@@ -17,7 +17,8 @@ from media.ticks import VIDEO_SCALE, rescale
 __all__ = ["MAX_TEXT", "M3u8Error", "parse", "render", "utc_text"]
 
 MAX_TEXT: Final = 4 << 20  # characters; a day of 2 s segments is 43 200 entries, below 4 MiB
-# EXT-X-MAP in ordinary media playlists needs 6 (8), fMP4 renditions are usual from 7 on.
+# EXT-X-MAP in ordinary media playlists needs 6, EXT-X-GAP nothing more (8); fMP4 renditions are
+# usual from 7 on.
 _VERSION: Final = 7
 _MICROSECONDS: Final = 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,11 +59,15 @@ def _media_lines(playlist: MediaPlaylist) -> Iterator[str]:
     for segment in playlist.segments:
         if segment.discontinuity:
             yield "#EXT-X-DISCONTINUITY"
-        if segment.map_uri is not None and segment.map_uri != map_uri:
-            map_uri = segment.map_uri
+        # A gap is never decoded: the next segment that is there brings its own init section.
+        needed = None if segment.gap else segment.map_uri
+        if needed is not None and needed != map_uri:
+            map_uri = needed
             yield f'#EXT-X-MAP:URI="{_uri(map_uri)}"'
         if segment.wall_us is not None:
             yield f"#EXT-X-PROGRAM-DATE-TIME:{utc_text(segment.wall_us)}"
+        if segment.gap:
+            yield "#EXT-X-GAP"
         micros = rescale(segment.duration, VIDEO_SCALE, _MICROSECONDS)
         # Six decimals tell every tick of 90 000 apart.
         yield f"#EXTINF:{micros // _MICROSECONDS}.{micros % _MICROSECONDS:06d},"
@@ -153,6 +158,7 @@ class _MediaParser:
         self._duration: int | None = None
         self._discontinuity = False
         self._wall_us: int | None = None
+        self._gap = False
 
     def parse(self, lines: list[str]) -> MediaPlaylist:
         for line in lines:
@@ -181,6 +187,8 @@ class _MediaParser:
                 self._duration = _decimal(value.partition(",")[0], VIDEO_SCALE)
             case "#EXT-X-DISCONTINUITY":
                 self._discontinuity = True
+            case "#EXT-X-GAP":
+                self._gap = True
             case "#EXT-X-PROGRAM-DATE-TIME":
                 self._wall_us = _wall_us(value)
             case "#EXT-X-MAP":
@@ -202,12 +210,14 @@ class _MediaParser:
             Listed(
                 uri=uri,
                 duration=self._duration,
-                map_uri=self._map_uri,
+                map_uri=None if self._gap else self._map_uri,
                 discontinuity=self._discontinuity,
                 wall_us=self._wall_us,
+                gap=self._gap,
             )
         )
-        self._duration, self._discontinuity, self._wall_us = None, False, None
+        self._duration, self._wall_us = None, None
+        self._discontinuity, self._gap = False, False
 
 
 def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:

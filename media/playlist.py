@@ -27,9 +27,9 @@ TARGET_SECONDS: Final = 4
 class Listed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A segment as a playlist names it.
 
-    `map_uri` is its init section, which a gap has none of. `discontinuity` says that it does not continue its predecessor;
+    `map_uri` is its init section. `discontinuity` says that it does not continue its predecessor;
     `wall_us` is the wall-clock time of its first sample, None where it is not told. `gap` says that
-    its media are missing and must not be asked for (EXT-X-GAP, 4.4.4.7).
+    its media are missing and must not be asked for (EXT-X-GAP, 4.4.4.7); it has no init section.
     """
 
     uri: str

@@ -7,8 +7,10 @@ So a playlist never names what cannot be read, all playlists show the same numbe
 that was killed at any point can go on: the notes list at least what viewers were shown.
 
 Disk errors come out of `take` as `ObjectError` and leave the publication in order: the caller may
-go on with the next report. A step of which something could not be stored is not listed; the next
-one begins with a discontinuity.
+go on with the next report. A segment that could not be stored is a gap of its rendition, like one
+that the engine did not make. A step without any rung, or whose notes could not be written, is not
+listed; the next one begins with a discontinuity. What left the playlists is deleted all the same,
+so a full disk gets room again.
 """
 
 import logging
@@ -24,6 +26,7 @@ from media.playlist import MediaPlaylist
 from media.segment import InitSection, Part, Segment
 from storage.edge.base import Edge
 from storage.errors import StorageError
+from storage.expiry import Expiry
 from storage.objects.addresses import (
     live_init,
     live_part,
@@ -36,8 +39,9 @@ from storage.objects.addresses import (
 from storage.objects.base import Objects
 from storage.rates import announce
 from storage.runarchive import RunFound, clear_older, is_whole, new_name, newest
-from storage.runs import RunNotes, Step, Window, names_of, playlists_of, surplus
+from storage.runs import RunNotes, Step, Window, names_of, next_inits_of, playlists_of, surplus
 from storage.steps import PublicationError, StepBuilder
+from storage.telling import tell
 
 __all__ = ["Publication", "PublicationError", "Window"]
 
@@ -72,18 +76,13 @@ class Publication:
         self._clock_began_us = now_us - round(clock() * _MICROSECONDS)
         self._notes = found.notes
         self._playlists: dict[str, MediaPlaylist] = playlists_of(found.notes)
-        self._steps = StepBuilder(found.notes.next_sequence)
+        self._steps = StepBuilder(found.notes.next_sequence, next_inits_of(found.notes))
         if found.notes.listed:
             self._steps.listed(found.notes.listed[-1])
-        self._inits: dict[str, int] = {}
-        for step in (*found.notes.left, *found.notes.listed):
-            for name, cut in step.cuts.items():
-                self._inits[name] = max(self._inits.get(name, 0), cut.init + 1)
-        self._unstored: dict[str, bytes] = {}  # init sections that are still to be stored
+        self._unstored: dict[str, InitSection] = {}  # by rendition: still to be stored
         self._variants_due = False  # whether the multivariant playlist is to be written
         self._at_edge: list[Step] = []
-        # When a step left the playlists, by its number, in seconds of the clock.
-        self._left_at = dict.fromkeys((step.sequence for step in found.notes.left), clock())
+        self._expiry = Expiry(found.notes, kept=window.kept, now=clock())
 
     # -- beginning --------------------------------------------------------------------------------
 
@@ -144,7 +143,10 @@ class Publication:
         publication = cls(objects, edge, found, window=window, now_us=now_us, clock=clock)
         # The notes may be one step ahead of the playlists.
         publication._variants_due = True
-        await publication._tell()
+        try:
+            await publication._tell()
+        except StorageError as error:  # the edge has them, the disk gets them with the next step
+            publication._complain("playlists not stored", error)
         return publication
 
     # -- facts ------------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ class Publication:
     @property
     def next_inits(self) -> dict[str, int]:
         """The number of each rendition's next init section; absent is 0."""
-        return dict(self._inits)
+        return dict(self._steps.next_inits)
 
     @property
     def end(self) -> int:
@@ -200,7 +202,7 @@ class Publication:
 
         Raises:
             PublicationError: the report does not fit what came before it.
-            ObjectError: something could not be stored; its step will not be listed.
+            ObjectError: something could not be stored; the report counts as taken.
         """
         match report:
             case InitSection():
@@ -221,25 +223,30 @@ class Publication:
         self._steps.drop()
 
     async def finish(self) -> None:
-        """End the run for its viewers: ENDLIST in all its playlists; the multivariant one stays."""
+        """End the run for its viewers: ENDLIST in all its playlists; the multivariant one stays.
+
+        Where the disk does not take that, viewers are told at the edge, and the next start ends the
+        run on disk.
+        """
         self._steps.drop()
-        if not self._notes.listed:
-            await self._objects.delete_tree(live_run(self.hash, self.run))
-            return
-        self._notes = msgspec.structs.replace(self._notes, ended=True)
-        self._playlists = {name: one.end() for name, one in self._playlists.items()}
         try:
-            await self._write_notes(self._notes)
-        finally:
-            await self._tell()
+            if not self._notes.listed:
+                await self._objects.delete_tree(live_run(self.hash, self.run))
+                return
+            self._notes = msgspec.structs.replace(self._notes, ended=True)
+            self._playlists = {name: one.end() for name, one in self._playlists.items()}
+            try:
+                await self._write_notes(self._notes)
+            finally:
+                await self._tell()
+        except StorageError as error:
+            self._complain("end of the run not stored", error)
 
     async def _take_init(self, init: InitSection) -> None:
         self._steps.init(init)
-        name, number = init.rendition, init.number
-        self._inits[name] = max(self._inits.get(name, 0), number + 1)
-        address = live_init(self.hash, self.run, name, number)
-        self._unstored[address] = init.data
-        await self._store_init(address)
+        # Segments that need an older one have all come.
+        self._unstored[init.rendition] = init
+        await self._store_init(init.rendition)
 
     async def _take_segment(self, segment: Segment) -> None:
         name, sequence = segment.rendition, segment.sequence
@@ -247,31 +254,38 @@ class Publication:
         if not self._playlists[name].fits(segment.duration):
             log.warning("segment too long", extra=self._facts(sequence))
         failed: StorageError | None = None
+        if not segment.gap:
+            try:
+                await self._store_init(name)
+                await self._objects.put(live_segment(self.hash, self.run, name, sequence), data)
+            except StorageError as error:
+                self._steps.lost(name, sequence)
+                failed = error
         try:
-            await self._store_init(live_init(self.hash, self.run, name, segment.init))
-            await self._objects.put(live_segment(self.hash, self.run, name, sequence), data)
+            await self._close(sequence)
         except StorageError as error:
-            self._steps.lost(sequence)
             failed = error
-        await self._close(sequence)
+        await self._trim(self._clock())
         if failed is not None:
             raise failed
 
-    async def _store_init(self, address: str) -> None:
+    async def _store_init(self, rendition: str) -> None:
         """Store an init section, once: a full disk may have room again by its first segment."""
-        if address in self._unstored:
-            await self._objects.put(address, self._unstored[address])
-            del self._unstored[address]
+        if rendition in self._unstored:
+            init = self._unstored[rendition]
+            address = live_init(self.hash, self.run, rendition, init.number)
+            await self._objects.put(address, init.data)
+            del self._unstored[rendition]
 
     # -- listing ----------------------------------------------------------------------------------
 
     async def _close(self, sequence: int) -> None:
-        """List a step that all renditions have reached, or leave it out where it is not whole."""
-        closed = self._steps.close(sequence)
-        if closed is None:
+        """List a step that all renditions have reached, or leave it out where nothing is there."""
+        step = self._steps.close(sequence)
+        if step is None:
             return
-        step, whole = closed
-        if not whole:
+        self._at_edge.append(step)
+        if not step.playable:
             await self._leave_out(step)
             return
         if not self._notes.listed:
@@ -283,7 +297,9 @@ class Publication:
         }
         notes = self._notes.next(step, playlists[AUDIO_RENDITION])
         codecs = self._steps.codecs(step)
-        announced = announce(self.run, notes.renditions, notes.measures, codecs, notes.announced)
+        announced = announce(
+            self.run, notes.renditions, notes.measures, codecs, notes.announced, step.gaps
+        )
         self._variants_due |= announced is not notes.announced
         notes = msgspec.structs.replace(notes, announced=announced)
         try:
@@ -291,55 +307,45 @@ class Publication:
         except StorageError:
             await self._leave_out(step)
             raise
-        now = self._clock()
-        for old in self._notes.listed[:drop]:
-            self._left_at[old.sequence] = now
         self._notes, self._playlists = notes, playlists
         self._steps.listed(step)
         await self._tell()
-        await self._trim(step, now)
 
     async def _leave_out(self, step: Step) -> None:
-        self._steps.gap()
+        self._steps.left_out()
         log.warning("step not listed", extra=self._facts(step.sequence))
         for name in step.cuts:
             await self._delete(live_segment(self.hash, self.run, name, step.sequence))
 
     async def _write_notes(self, notes: RunNotes) -> None:
         now_us = self._clock_began_us + round(self._clock() * _MICROSECONDS)
-        notes = msgspec.structs.replace(notes, written_us=now_us)
-        await self._objects.put(live_state(self.hash, self.run), msgspec.json.encode(notes))
+        notes = msgspec.structs.replace(notes, written_us=now_us, shown=self._expiry.shown)
+        address = live_state(self.hash, self.run)
+        await self._objects.put(address, msgspec.json.encode(notes), vital=True)
 
     async def _tell(self) -> None:
-        """Write the playlists: to disk, then to the edge, the multivariant one last.
-
-        The edge is told even where the disk fails, for all the media that they name are stored;
-        the disk's copies come with the next step.
-        """
+        """Put the playlists before viewers; what the disk refuses comes with the next step."""
         media = {
             live_playlist(self.hash, self.run, name): render(playlist)
             for name, playlist in self._playlists.items()
         }
-        top: dict[str, str] = {}
+        variants: dict[str, str] = {}
         if self._variants_due and self._notes.announced is not None:
-            top[live_variants(self.hash)] = render(self._notes.announced)
-        failed: StorageError | None = None
-        for address, text in (*media.items(), *top.items()):
-            try:
-                await self._objects.put(address, text.encode())
-            except StorageError as error:
-                failed = error
-        self._variants_due = failed is not None and self._variants_due
-        await self._edge.publish(media)
-        await self._edge.publish(top)
-        if failed is not None:
-            raise failed
+            variants[live_variants(self.hash)] = render(self._notes.announced)
+        told = await tell(self._objects, self._edge, media, variants)
+        if told.media:
+            self._expiry.told(self._notes, self._clock())
+        self._variants_due = self._variants_due and not told.all
+        if told.failed is not None:
+            raise told.failed
 
     # -- trimming ---------------------------------------------------------------------------------
 
-    async def _trim(self, step: Step, now: float) -> None:
-        """Delete what left the playlists long enough ago, and the parts of all but new segments."""
-        self._at_edge.append(step)
+    async def _trim(self, now: float) -> None:
+        """Delete what left the playlists long enough ago, and the parts of all but new segments.
+
+        It goes on where steps fail, since nothing else gives a full disk room.
+        """
         while len(self._at_edge) > _EDGE_STEPS:
             old = self._at_edge.pop(0)
             await self._edge.drop(
@@ -347,23 +353,33 @@ class Publication:
                 for name, cut in old.cuts.items()
                 for index in range(cut.parts)
             )
-        left = self._notes.left
-        while left and now - self._left_at[left[0].sequence] >= self._window.kept:
-            gone, left = left[0], left[1:]
-            oldest = (*left, *self._notes.listed)[0]
-            for name, cut in gone.cuts.items():
-                await self._delete(live_segment(self.hash, self.run, name, gone.sequence))
-                if cut.init < oldest.cuts[name].init:  # they only ever count up
-                    await self._delete(live_init(self.hash, self.run, name, cut.init))
-            del self._left_at[gone.sequence]
-        self._notes = msgspec.structs.replace(self._notes, left=left)
+        due = [step for step in self._notes.left if self._expiry.is_due(step, now)]
+        for step in due:
+            for name in step.cuts:
+                await self._delete(live_segment(self.hash, self.run, name, step.sequence))
+            self._expiry.forget(step)
+            self._notes = msgspec.structs.replace(self._notes, left=self._notes.left[1:])
+        if due:
+            await self._trim_inits()
+
+    async def _trim_inits(self) -> None:
+        unneeded = self._expiry.inits(
+            (*self._notes.left, *self._notes.listed),
+            making=self._steps.oldest_inits(),
+            next_inits=self._steps.next_inits,
+        )
+        for name, number in unneeded:
+            await self._delete(live_init(self.hash, self.run, name, number))
 
     async def _delete(self, address: str) -> None:
         """Delete an object; one that will not go goes with its run."""
         try:
             await self._objects.delete(address)
         except StorageError as error:
-            log.warning("object not deleted", extra={"stream": self.hash, "reason": str(error)})
+            self._complain("object not deleted", error)
+
+    def _complain(self, event: str, error: StorageError) -> None:
+        log.warning(event, extra={"stream": self.hash, "run": self.run, "cause": str(error)})
 
     def _facts(self, sequence: int) -> dict[str, object]:
         return {"stream": self.hash, "run": self.run, "sequence": sequence}

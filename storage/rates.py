@@ -8,7 +8,7 @@ rate changed, when the measured peak is above the announced one, or when the ave
 than 5 %. Bit rates are rounded to three digits, peaks upwards, so that a little more is no news.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -41,7 +41,8 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """What a rendition's media came to so far.
 
     `size` in bytes and `ticks` are of the whole run, `peak` in bit/s; `frames` in `span` ticks are
-    of the source `epoch` alone. `recent` are size and duration of the newest segments.
+    of the source `epoch` alone, `rate` is the frame rate to announce by them, in frames per 1000 s
+    (0 where nothing is known). `recent` are size and duration of the newest segments.
     """
 
     size: int = 0
@@ -51,6 +52,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     frames: int = 0
     span: int = 0
     recent: tuple[tuple[int, int], ...] = ()
+    rate: int = 0
 
     @property
     def average(self) -> int:
@@ -69,7 +71,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
             recent.insert(0, (some, length))
             if ticks >= _SHORTEST:
                 peak = max(peak, _rate(sizes, ticks))
-        return Measure(
+        fresh = Measure(
             size=self.size + size,
             ticks=self.ticks + duration,
             peak=peak,
@@ -78,6 +80,11 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
             span=duration + (self.span if same else 0),
             recent=tuple(recent),
         )
+        return msgspec.structs.replace(fresh, rate=frame_rate(fresh, self.rate))
+
+    def gap(self) -> "Measure":
+        """Return the measure after a gap: nothing counts, and no peak reaches across it."""
+        return msgspec.structs.replace(self, recent=()) if self.recent else self
 
 
 def _rate(size: int, ticks: int) -> int:
@@ -106,15 +113,20 @@ def announce(
     measures: Mapping[str, Measure],
     codecs: Mapping[str, str],
     before: MultivariantPlaylist | None,
+    gaps: Collection[str] = (),
 ) -> MultivariantPlaylist:
     """Return the multivariant playlist of a run; `before` itself where that still holds.
 
     The variant nearest to 2 Mbit/s by its encoder's ceiling comes first, then the others from the
-    largest down. Where there is no picture, the sound is the only variant.
+    largest down. Where there is no picture, the sound is the only variant. Renditions that are
+    `gaps` now are left out, for a player should not begin with one; where all rungs are, players
+    keep what they were told (`before` is then needed).
     """
+    present = tuple(rung for rung in renditions if rung.name not in gaps)
+    if renditions and not present and before is not None:
+        return before
     sound = measures[AUDIO_RENDITION]
     uri = f"{run}/{AUDIO_RENDITION}/index.m3u8"
-    told = {variant.uri: variant for variant in before.variants} if before is not None else {}
     if not renditions:
         alone = Variant(
             uri=uri,
@@ -124,10 +136,10 @@ def announce(
         )
         fresh = MultivariantPlaylist(variants=(alone,))
     else:
-        first = min(renditions, key=lambda rung: abs(rung.rate - _FIRST_RATE))
-        order = (first, *(rung for rung in renditions if rung is not first))
+        first = min(present, key=lambda rung: abs(rung.rate - _FIRST_RATE))
+        order = (first, *(rung for rung in present if rung is not first))
         fresh = MultivariantPlaylist(
-            variants=tuple(_variant(run, rung, measures, codecs, told) for rung in order),
+            variants=tuple(_variant(run, rung, measures, codecs) for rung in order),
             sounds=(Sound(uri=uri, group=_GROUP, name="Audio", channels=2),),
         )
     return before if before is not None and _holds(before, fresh) else fresh
@@ -138,21 +150,18 @@ def _variant(
     rung: Rendition,
     measures: Mapping[str, Measure],
     codecs: Mapping[str, str],
-    told: Mapping[str, Variant],
 ) -> Variant:
     picture, sound = measures[rung.name], measures[AUDIO_RENDITION]
-    uri = f"{run}/{rung.name}/index.m3u8"
     average = picture.average + sound.average
-    before = told[uri].frame_rate if uri in told else 0
     return Variant(
-        uri=uri,
+        uri=f"{run}/{rung.name}/index.m3u8",
         # Peaks need not fall together, but a player may meet them together: the sum is the bound.
         bandwidth=_rounded(max(picture.peak + sound.peak, average), up=True),
         average=_rounded(average),
-        codecs=(codecs[rung.name], codecs[AUDIO_RENDITION]),
+        codecs=tuple(codecs[name] for name in (rung.name, AUDIO_RENDITION) if name in codecs),
         width=rung.width,
         height=rung.height,
-        frame_rate=frame_rate(picture, before),
+        frame_rate=picture.rate,
         audio=_GROUP,
     )
 

@@ -6,7 +6,8 @@ so that they always show the same stretch with the same discontinuities
 microseconds since the Unix epoch.
 
 The Media Sequence Number of a segment counts what was listed and need not be the number in its
-name: a step that could not be stored leaves a hole in the names and none in the playlist.
+name: a step that could not be listed leaves a hole in the names and none in the playlist. A step
+is listed when a rung of it is there; renditions that have nothing then show a gap.
 """
 
 from typing import Final
@@ -18,7 +19,16 @@ from media.playlist import Listed, MediaPlaylist, MultivariantPlaylist
 from media.ticks import VIDEO_SCALE, rescale
 from storage.rates import Measure
 
-__all__ = ["Cut", "RunNotes", "Step", "Window", "names_of", "playlists_of", "surplus"]
+__all__ = [
+    "Cut",
+    "RunNotes",
+    "Step",
+    "Window",
+    "names_of",
+    "next_inits_of",
+    "playlists_of",
+    "surplus",
+]
 
 _MICROSECONDS: Final = 1_000_000
 
@@ -41,7 +51,11 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A segment of one rendition, as `media.segment.Segment` tells it."""
+    """A segment of one rendition, as `media.segment.Segment` tells it.
+
+    `gap` says that there is none: the engine made none, or it could not be stored. `init` is then
+    the number of the rendition's newest init section, `parts` counts what the edge was given.
+    """
 
     start: int
     duration: int
@@ -49,6 +63,7 @@ class Cut(msgspec.Struct, frozen=True, array_like=True, gc=False):
     frames: int
     parts: int
     init: int
+    gap: bool = False  # at the end: notes that were written before there were gaps have no such
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
@@ -68,15 +83,27 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
         """Where its longest rendition ends."""
         return max(cut.start + cut.duration for cut in self.cuts.values())
 
+    @property
+    def gaps(self) -> frozenset[str]:
+        """The renditions that have nothing here."""
+        return frozenset(name for name, cut in self.cuts.items() if cut.gap)
+
+    @property
+    def playable(self) -> bool:
+        """Whether a rung is there; where the run has no picture, its sound."""
+        rungs = self.cuts.keys() - {AUDIO_RENDITION}
+        return bool((rungs or self.cuts.keys()) - self.gaps)
+
     def listed(self, rendition: str) -> Listed:
         """Return the segment of a rendition as its playlist names it."""
         cut = self.cuts[rendition]
         return Listed(
             uri=f"{self.sequence}.m4s",
             duration=cut.duration,
-            map_uri=f"init-{cut.init}.mp4",
+            map_uri=None if cut.gap else f"init-{cut.init}.mp4",
             discontinuity=self.discontinuity,
             wall_us=self.origin_us + rescale(cut.start, VIDEO_SCALE, _MICROSECONDS),
+            gap=cut.gap,
         )
 
 
@@ -86,7 +113,8 @@ class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
     `listed` are the steps that the playlists show, `left` those that left them and are still on
     disk. `first` and `discontinuities` are the playlists' EXT-X-MEDIA-SEQUENCE and
     EXT-X-DISCONTINUITY-SEQUENCE, `next_sequence` the first number that no step was given.
-    `announced` is the multivariant playlist that viewers have.
+    `shown` is the number of the oldest step that the playlists on disk may name, for those may be
+    older than the notes. `announced` is the multivariant playlist that viewers have.
     """
 
     form: int = 1
@@ -97,6 +125,7 @@ class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
     discontinuities: int = 0
     listed: tuple[Step, ...] = ()
     left: tuple[Step, ...] = ()
+    shown: int = 0
     measures: dict[str, Measure] = {}
     announced: MultivariantPlaylist | None = None
     written_us: int = 0
@@ -111,12 +140,7 @@ class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
         """Return the notes with `step` listed; `playlist` is the next one of any rendition."""
         drop = playlist.sequence - self.first
         measures = {
-            name: self.measures.get(name, Measure()).next(
-                cut.size,
-                cut.duration,
-                frames=cut.frames,
-                epoch=step.epoch,
-            )
+            name: _measured(self.measures.get(name, Measure()), cut, step.epoch)
             for name, cut in step.cuts.items()
         }
         return msgspec.structs.replace(
@@ -128,6 +152,21 @@ class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
             left=(*self.left, *self.listed[:drop]),
             measures=measures,
         )
+
+
+def _measured(measure: Measure, cut: Cut, epoch: int) -> Measure:
+    if cut.gap:
+        return measure.gap()
+    return measure.next(cut.size, cut.duration, frames=cut.frames, epoch=epoch)
+
+
+def next_inits_of(notes: RunNotes) -> dict[str, int]:
+    """Return the number of each rendition's next init section, by what is on disk."""
+    following: dict[str, int] = {}
+    for step in (*notes.left, *notes.listed):
+        for name, cut in step.cuts.items():
+            following[name] = max(following.get(name, 0), cut.init + 1)
+    return following
 
 
 def names_of(renditions: tuple[Rendition, ...]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 Pure. What is not whole stays here and can be dropped; what is whole goes to the publication.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -34,21 +35,25 @@ class _Open(msgspec.Struct):
 
     epoch: int
     discontinuity: bool = False
-    lost: bool = False
     cuts: dict[str, Cut] = {}
 
 
 class StepBuilder:
-    """The steps of one run that are being made. `following` is the number of the next one."""
+    """The steps of one run that are being made.
 
-    def __init__(self, following: int) -> None:
+    `following` is the number of the next one, `next_inits` that of each rendition's next init
+    section; absent is 0.
+    """
+
+    def __init__(self, following: int, next_inits: Mapping[str, int]) -> None:
         self.following = following
+        self.next_inits = dict(next_inits)
         self._names: tuple[str, ...] = ()
         self._sources: dict[int, _Source] = {}
         self._codecs: dict[tuple[str, int], str] = {}
         self._parts: dict[str, list[Part]] = {}
         self._open: dict[int, _Open] = {}
-        self._gap = False
+        self._left_out = False
         self._epoch: int | None = None
 
     def prepare(self, epoch: int, renditions: tuple[Rendition, ...], wall_us: int) -> None:
@@ -64,10 +69,22 @@ class StepBuilder:
         """
         self._check(init.rendition)
         self._codecs[init.rendition, init.number] = init.codecs
+        following = max(self.next_inits.get(init.rendition, 0), init.number + 1)
+        self.next_inits[init.rendition] = following
 
     def codecs(self, step: Step) -> dict[str, str]:
-        """Return the coding of each rendition of a step."""
-        return {name: self._codecs[name, cut.init] for name, cut in step.cuts.items()}
+        """Return the coding of each rendition of a step; absent is a gap of one never described."""
+        kinds = {name: (name, cut.init) for name, cut in step.cuts.items()}
+        return {name: self._codecs[kind] for name, kind in kinds.items() if kind in self._codecs}
+
+    def oldest_inits(self) -> dict[str, int]:
+        """Return the lowest number of an init section that open steps need, by rendition."""
+        needed: dict[str, int] = {}
+        for step in self._open.values():
+            for name, cut in step.cuts.items():
+                if not cut.gap:
+                    needed[name] = min(needed.get(name, cut.init), cut.init)
+        return needed
 
     def part(self, part: Part) -> None:
         """Note a part.
@@ -84,7 +101,7 @@ class StepBuilder:
         parts.append(part)
 
     def segment(self, segment: Segment) -> bytes:
-        """Note a segment and return its bytes: its parts, joined.
+        """Note a segment and return its bytes: its parts, joined; nothing for a gap.
 
         Raises:
             PublicationError: it is not its parts, or comes from an unknown source, or too late.
@@ -92,58 +109,65 @@ class StepBuilder:
         name, sequence = segment.rendition, segment.sequence
         self._check(name)
         parts = self._parts.pop(name, [])
-        data = b"".join(part.data for part in parts if part.sequence == sequence)
-        if len(parts) != segment.parts or len(data) != segment.size:
+        made = [part for part in parts if part.sequence == sequence]
+        # Parts of a gap are those of a segment that was given up: they count for nothing.
+        counted = [] if segment.gap else made
+        data = b"".join(part.data for part in counted)
+        if len(made) != len(parts) or (len(counted), len(data)) != (segment.parts, segment.size):
             raise PublicationError(f"segment {sequence} of {name} is not its parts")
-        if segment.epoch not in self._sources or (name, segment.init) not in self._codecs:
+        described = segment.gap or (name, segment.init) in self._codecs
+        if segment.epoch not in self._sources or not described:
             raise PublicationError(f"segment {sequence} of {name} comes from nowhere")
         step = self._open.setdefault(sequence, _Open(segment.epoch))
         if sequence < self.following or step.epoch != segment.epoch or name in step.cuts:
             raise PublicationError(f"segment {sequence} of {name} comes too late")
         step.discontinuity |= segment.discontinuity
+        # A new engine knows nothing of older init sections, and their numbers are used once.
+        newest = max(segment.init, self.next_inits.get(name, 0) - 1)
         step.cuts[name] = Cut(
             start=segment.start,
             duration=segment.duration,
             size=segment.size,
             frames=segment.frames,
-            parts=segment.parts,
-            init=segment.init,
+            parts=len(parts),
+            init=newest if segment.gap else segment.init,
+            gap=segment.gap,
         )
         return data
 
-    def lost(self, sequence: int) -> None:
-        """Note that something of a step could not be stored."""
-        self._open[sequence].lost = True
+    def lost(self, rendition: str, sequence: int) -> None:
+        """Note that a segment could not be stored: its step has a gap there."""
+        cuts = self._open[sequence].cuts
+        cuts[rendition] = msgspec.structs.replace(cuts[rendition], size=0, frames=0, gap=True)
 
-    def gap(self) -> None:
+    def left_out(self) -> None:
         """Note that a step was left out: the next one does not continue what is listed."""
-        self._gap = True
+        self._left_out = True
 
-    def close(self, sequence: int) -> tuple[Step, bool] | None:
-        """Return a step that all renditions have reached, and whether all of it is stored.
+    def close(self, sequence: int) -> Step | None:
+        """Return a step that all renditions have reached, or None where one of them has not.
 
-        None where one of them has not. A step before it that some rendition never made is dropped.
+        A step before it that some rendition never made is dropped.
         """
         if set(self._open[sequence].cuts) != set(self._names):
             return None
         step = self._open.pop(sequence)
         for older in [number for number in self._open if number < sequence]:
             del self._open[older]
-            self._gap = True
+            self._left_out = True
         self.following = sequence + 1
         other = self._epoch is not None and step.epoch != self._epoch
-        done = Step(
+        return Step(
             sequence=sequence,
             epoch=step.epoch,
-            discontinuity=step.discontinuity or self._gap or other,
+            discontinuity=step.discontinuity or self._left_out or other,
             origin_us=self._origin(step),
             cuts=step.cuts,
         )
-        return done, not step.lost
 
     def listed(self, step: Step) -> None:
         """Note that viewers have a step: what follows can continue it."""
-        self._gap = False
+        self._left_out = False
         self._epoch = step.epoch
 
     def drop(self) -> None:

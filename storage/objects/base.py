@@ -53,8 +53,11 @@ class ObjectStat(msgspec.Struct, frozen=True, kw_only=True):
 class Objects(Protocol):
     """An object store. Every call raises `BadAddress` for what is no address, and `ObjectError`."""
 
-    async def put(self, address: str, data: bytes) -> None:
-        """Write an object, in place of one that has the address."""
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
+        """Write an object, in place of one that has the address.
+
+        A `vital` one is small and leads to others: it may take room that is kept for such.
+        """
         ...
 
     async def get(self, address: str) -> bytes:

@@ -2,8 +2,12 @@
 
 A write goes to a temporary of this process and is renamed into place, so a reader never meets half
 an object. Nothing is fsynced: what was put survives the death of the process (the kernel has it)
-but not always a power cut, after which a file may be short or empty. Live media are worth nothing
-by then; who reads back after a start compares sizes.
+but not always a power cut, after which a file may be short or empty. Who reads back after a start
+compares sizes. To sync a run's notes alone would help nobody, since they are worth nothing without
+the segments that they name; to sync all of it would have every step wait for the disk.
+
+A full disk refuses an object and keeps the old one. Vital objects can then borrow the room of a
+small reserve (see `storage.objects.reserve`).
 
 Temporaries stand in a folder of their own per process, under a lock that the kernel drops with the
 process: opening a store removes the folders whose owners are gone, and no other's.
@@ -25,6 +29,7 @@ from typing import Final, TypeVar
 
 from storage.objects.addresses import checked
 from storage.objects.base import ObjectError, ObjectMissing, ObjectStat, StoreFailed, StoreFull
+from storage.objects.reserve import RESERVE_BYTES, Reserve
 
 __all__ = ["DiskObjects"]
 
@@ -40,12 +45,13 @@ T = TypeVar("T")
 class DiskObjects:
     """An object store on one file system (see `storage.objects.base.Objects`)."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, reserve_bytes: int = RESERVE_BYTES) -> None:
         self.root = root
         (root / _TEMPORARIES).mkdir(parents=True, exist_ok=True)
         self._remove_leftovers()
         self._own, self._lock = self._claim()
         self._numbers = count()
+        self._reserve = Reserve(self._own / "reserve", reserve_bytes)
 
     def close(self) -> None:
         """Let go of the temporaries; nothing may be put any more."""
@@ -62,12 +68,13 @@ class DiskObjects:
         """Return where an object stands, for who reads the file itself."""
         return self.root / checked(address)
 
-    async def put(self, address: str, data: bytes) -> None:
-        """Write an object, in place of one that has the address."""
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
+        """Write an object, in place of one that has the address (`vital`: see `Objects`)."""
         # A write that was given up on must not come later and replace a newer one.
         given_up = threading.Event()
         try:
-            await self._run(address, partial(self._put, self.path(address), data, given_up))
+            put = partial(self._put, self.path(address), data, given_up, vital=vital)
+            await self._run(address, put)
         except BaseException:
             given_up.set()
             raise
@@ -110,7 +117,18 @@ class DiskObjects:
         except OSError as error:
             raise _translated(address, error) from error
 
-    def _put(self, path: Path, data: bytes, given_up: threading.Event) -> None:
+    def _put(self, path: Path, data: bytes, given_up: threading.Event, *, vital: bool) -> None:
+        try:
+            self._write(path, data, given_up)
+        except OSError as error:
+            if not vital or error.errno not in _FULL:
+                raise
+            with self._reserve.lent():
+                self._write(path, data, given_up)
+        else:
+            self._reserve.renew()
+
+    def _write(self, path: Path, data: bytes, given_up: threading.Event) -> None:
         temporary = self._own / str(next(self._numbers))
         try:
             temporary.write_bytes(data)

@@ -28,6 +28,34 @@ MEDIA = MediaPlaylist(
     ),
     ended=True,
 )
+SECOND = 90_000
+
+
+def two_seconds(number: int, map_uri: str | None, *, discontinuity: bool = False) -> Listed:
+    """A segment of 2 s, which is a gap where it has no init section."""
+    return Listed(
+        uri=f"{number}.m4s",
+        duration=2 * SECOND,
+        map_uri=map_uri,
+        discontinuity=discontinuity,
+        wall_us=NOON_US + 2_000_000 * (number - 3) if number != 8 else None,
+        gap=map_uri is None,
+    )
+
+
+# A rendition that begins with a gap, returns with the init section it had, and with another one.
+GAPS = MediaPlaylist(
+    sequence=3,
+    segments=(
+        two_seconds(3, None),
+        two_seconds(4, "init-0.mp4"),
+        two_seconds(5, None, discontinuity=True),
+        two_seconds(6, None),
+        two_seconds(7, "init-0.mp4"),
+        two_seconds(8, None),
+        two_seconds(9, "init-1.mp4"),
+    ),
+)
 VARIANTS = MultivariantPlaylist(
     sounds=(Sound(uri="20260131T120000123/audio/index.m3u8", group="audio", name="Audio",
                   channels=2),),
@@ -68,7 +96,12 @@ SOUND_ALONE = MultivariantPlaylist(
 
 @pytest.mark.parametrize(
     ("name", "playlist"),
-    [("media.m3u8", MEDIA), ("variants.m3u8", VARIANTS), ("sound_alone.m3u8", SOUND_ALONE)],
+    [
+        ("media.m3u8", MEDIA),
+        ("gaps.m3u8", GAPS),
+        ("variants.m3u8", VARIANTS),
+        ("sound_alone.m3u8", SOUND_ALONE),
+    ],
 )
 def test_playlists_are_written_as_ever(
     name: str, playlist: MediaPlaylist | MultivariantPlaylist
@@ -86,6 +119,7 @@ segments = st.builds(
     duration=st.integers(0, 90_000 * 999),
     map_uri=st.none(),
     discontinuity=st.booleans(),
+    gap=st.booleans(),
     # Milliseconds are what is written.
     wall_us=st.none() | st.integers(0, 4_000_000_000_000).map(lambda ms: 1000 * ms),
 )
@@ -93,15 +127,16 @@ segments = st.builds(
 
 @st.composite
 def media_playlists(draw: st.DrawFn) -> MediaPlaylist:
-    """Once a playlist has an init section, all that follow have one."""
+    """Once a playlist has an init section, all that follow have one, but for gaps."""
     plain = draw(st.lists(segments, max_size=3))
     mapped = [
         Listed(
             uri=one.uri,
             duration=one.duration,
-            map_uri=draw(uris),
+            map_uri=None if one.gap else draw(uris),
             discontinuity=one.discontinuity,
             wall_us=one.wall_us,
+            gap=one.gap,
         )
         for one in draw(st.lists(segments, max_size=5))
     ]
@@ -156,6 +191,7 @@ def test_what_is_written_is_read_back_equal(
 LINES = (
     "#EXTM3U", "#EXTINF:", "#EXTINF:2.000000,", "#EXT-X-MAP:", '#EXT-X-MAP:URI="a"', "a.m4s",
     "#EXT-X-TARGETDURATION:4", "#EXT-X-STREAM-INF:", "#EXT-X-STREAM-INF:BANDWIDTH=1", "#", "",
+    "#EXT-X-GAP",
     "#EXT-X-PROGRAM-DATE-TIME:2026-01-31T12:00:00Z", "#EXT-X-MEDIA:TYPE=AUDIO,URI=",
     "#EXT-X-MEDIA-SEQUENCE:99999999999999999999", "#EXT-X-PROGRAM-DATE-TIME:0001-01-01T00:00+23:59",
 )  # fmt: skip
@@ -176,6 +212,30 @@ def test_any_text_gives_a_playlist_that_can_be_written_or_an_error(text: str) ->
     except M3u8Error:
         return
     assert parse(render(found)) == parse(render(parse(render(found))))
+
+
+def test_a_gap_brings_no_init_section_even_where_it_is_given_one() -> None:
+    gap = Listed(uri="0.m4s", duration=SECOND, map_uri="init-0.mp4", gap=True)
+    there = Listed(uri="1.m4s", duration=SECOND, map_uri="init-1.mp4")
+    lines = render(MediaPlaylist(segments=(gap, there))).splitlines()
+    assert [line for line in lines if "MAP" in line or "m4s" in line] == [
+        "0.m4s",
+        '#EXT-X-MAP:URI="init-1.mp4"',
+        "1.m4s",
+    ]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "between", "last"])
+def test_a_gap_is_told_from_its_neighbours_wherever_its_tag_stands(place: int) -> None:
+    tags = ["#EXTINF:2.0,", "#EXT-X-DISCONTINUITY"]
+    tags.insert(place, "#EXT-X-GAP")
+    lines = ["#EXTM3U", "#EXT-X-TARGETDURATION:4", *tags, "a.m4s", "#EXTINF:2.0,", "b.m4s", ""]
+    found = parse("\n".join(lines))
+    assert isinstance(found, MediaPlaylist)
+    assert [(one.gap, one.discontinuity) for one in found.segments] == [
+        (True, True),
+        (False, False),
+    ]
 
 
 def test_lines_of_other_servers_are_understood() -> None:

@@ -8,8 +8,9 @@ from media.m3u8 import parse, render
 from media.playlist import MediaPlaylist, MultivariantPlaylist
 from media.segment import InitSection, Part, Segment
 from storage.edge.memory import MemoryEdge
-from storage.objects.base import Objects, ObjectStat, StoreFull
+from storage.objects.base import ObjectError, Objects, ObjectStat, StoreFull
 from storage.objects.disk import DiskObjects
+from storage.objects.reserve import RESERVE_BYTES
 from storage.publication import Publication, Window
 
 HASH = "abcdefABCDEF"
@@ -58,9 +59,9 @@ class Studio:
         studio.epoch = publication.epochs
         return studio
 
-    def begin(self) -> Iterator[InitSection]:
-        """Give every rendition its next init section."""
-        for name in self.names:
+    def begin(self, *names: str) -> Iterator[InitSection]:
+        """Give every rendition, or some, their next init section."""
+        for name in names or self.names:
             number = self.inits[name]
             self.inits[name] += 1
             data = f"init {name} {number} {self.salt}".encode()
@@ -70,13 +71,16 @@ class Studio:
         self,
         duration: int = TWO,
         *,
-        size: int = 1000,
+        size: int | Mapping[str, int] = 1000,
         frames: int = 60,
         discontinuity: bool = False,
+        gaps: Collection[str] = (),
     ) -> list[Report]:
         """Return the reports of the next step, all renditions one after the other."""
         made: list[Report] = []
         for name in self.names:
+            gap = name in gaps
+            half = (size if isinstance(size, int) else size[name]) // 2
             parts = [
                 Part(
                     rendition=name,
@@ -84,9 +88,9 @@ class Studio:
                     index=index,
                     duration=duration // 2,
                     independent=index == 0,
-                    data=f"{name} {self.sequence}.{index} {self.salt}".encode().ljust(size // 2),
+                    data=f"{name} {self.sequence}.{index} {self.salt}".encode().ljust(half),
                 )
-                for index in range(2)
+                for index in range(0 if gap else 2)
             ]
             made += parts
             made.append(
@@ -97,10 +101,11 @@ class Studio:
                     start=self.start,
                     duration=duration,
                     size=sum(len(part.data) for part in parts),
-                    frames=frames,
+                    frames=0 if gap else frames,
                     parts=len(parts),
-                    init=self.inits[name] - 1,
+                    init=max(0, self.inits[name] - 1),
                     discontinuity=discontinuity,
+                    gap=gap,
                 )
             )
         self.sequence += 1
@@ -111,6 +116,17 @@ class Studio:
 async def take(publication: Publication, reports: Iterable[Report]) -> None:
     for report in reports:
         await publication.take(report)
+
+
+async def take_what_fits(publication: Publication, reports: Iterable[Report]) -> int:
+    """Go on as a run does where something cannot be stored; return how often that was."""
+    failures = 0
+    for report in reports:
+        try:
+            await publication.take(report)
+        except ObjectError:
+            failures += 1
+    return failures
 
 
 async def begin(publication: Publication, studio: Studio, wall_us: int = NOON_US) -> None:
@@ -138,13 +154,13 @@ class FrailObjects:
                 raise Killed
             self.left -= 1
 
-    async def put(self, address: str, data: bytes) -> None:
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         self._write()
         if address.endswith(".m3u8"):
             check_named(self.disk, address, data.decode())
         if any(address.endswith(end) for end in self.full):
             raise StoreFull(address, "No space left on device")
-        await self.disk.put(address, data)
+        await self.disk.put(address, data, vital=vital)
 
     async def delete(self, address: str) -> None:
         self._write()
@@ -181,7 +197,7 @@ class WatchedEdge(MemoryEdge):
 
 
 def named(address: str, text: str) -> Iterator[str]:
-    """Yield the addresses that a playlist at `address` names."""
+    """Yield the addresses that a playlist at `address` names and that can be asked for."""
     folder = address.rpartition("/")[0]
     playlist = parse(text)
     if isinstance(playlist, MultivariantPlaylist):
@@ -189,6 +205,8 @@ def named(address: str, text: str) -> Iterator[str]:
             yield f"{folder}/{uri}"
     else:
         for segment in playlist.segments:
+            if segment.gap:
+                continue
             yield f"{folder}/{segment.uri}"
             yield f"{folder}/{segment.map_uri}"
 
@@ -252,14 +270,19 @@ async def resume_run(
 class Stage:
     """A disk, an edge, a clock."""
 
-    def __init__(self, folder: Path) -> None:
-        self.disk = DiskObjects(folder)
+    def __init__(self, folder: Path, *, reserve_bytes: int = RESERVE_BYTES) -> None:
+        self.disk = DiskObjects(folder, reserve_bytes=reserve_bytes)
         self.objects = FrailObjects(self.disk)
         self.edge = WatchedEdge(self.disk)
         self.clock = Clock()
 
     async def open(self, now_us: int = NOON_US) -> Publication:
         return await open_run(self.objects, self.edge, self.clock, now_us=now_us)
+
+    def gaps(self, name: str, run: str = RUN) -> list[int]:
+        """Return the numbers of the gaps that a rendition's playlist shows."""
+        found = on_disk(self.disk, name, run).segments
+        return [int(segment.uri.removesuffix(".m4s")) for segment in found if segment.gap]
 
     def uris(self, name: str, run: str = RUN) -> list[str]:
         return [segment.uri for segment in on_disk(self.disk, name, run).segments]

@@ -147,6 +147,52 @@ def test_another_run_is_said_at_once() -> None:
     assert announce("next", RUNGS, measures, CODECS, before).variants[0].uri.startswith("next/")
 
 
+def test_a_gap_counts_for_nothing_and_no_peak_reaches_across_it() -> None:
+    before = measured((100_000, 1500))
+    gap = before.gap()
+    assert (gap.size, gap.ticks, gap.peak, gap.rate) == (100_000, 135_000, 0, before.rate)
+    # Together they would be 2.5 s long and a peak; with a gap between them they are not together.
+    assert before.next(100_000, SECOND, frames=30, epoch=0).peak > 0
+    assert gap.next(100_000, SECOND, frames=30, epoch=0).peak == 0
+
+
+def rungs_there(*names: str, before: MultivariantPlaylist | None = None) -> MultivariantPlaylist:
+    measures = dict.fromkeys(CODECS, measured((500_000, 2000)))
+    codecs = {name: CODECS[name] for name in (*names, AUDIO_RENDITION)}
+    gaps = {rung.name for rung in RUNGS} - set(names)
+    return announce("run", RUNGS, measures, codecs, before, gaps)
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [
+        pytest.param(("1080p", "720p", "360p"), ("720p", "1080p", "360p"), id="the first is gone"),
+        pytest.param(("1080p", "480p"), ("480p", "1080p"), id="two are gone"),
+        pytest.param(("1080p",), ("1080p",), id="one is left"),
+    ],
+)
+def test_gaps_are_no_variants_and_the_nearest_to_2_megabits_is_first(
+    there: tuple[str, ...], told: tuple[str, ...]
+) -> None:
+    found = rungs_there(*there, before=rungs_there(*(rung.name for rung in RUNGS)))
+    assert [variant.uri for variant in found.variants] == [f"run/{n}/index.m3u8" for n in told]
+    assert [sound.uri for sound in found.sounds] == ["run/audio/index.m3u8"]
+
+
+def test_where_all_rungs_are_gaps_players_keep_what_they_were_told() -> None:
+    before = rungs_there("1080p", "360p")
+    assert rungs_there(before=before) is before
+
+
+def test_a_rung_that_returns_is_what_it_was() -> None:
+    whole = rungs_there(*(rung.name for rung in RUNGS))
+    fewer = rungs_there("1080p", before=whole)
+    assert rungs_there(*(rung.name for rung in RUNGS), before=fewer) == whole
+    # Its frame rate was measured before; one short segment of a new source says too little.
+    long = measured(*[(1, 2000)] * 20, frames=60).gap()
+    assert long.next(1, SECOND, frames=29, epoch=1).rate == 30_000
+
+
 def test_no_average_is_above_its_peak() -> None:
     source = random.Random(7)
     for _ in range(300):

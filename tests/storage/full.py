@@ -1,0 +1,101 @@
+"""A small real disk for a test to fill: a tmpfs of its own size."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+_PLEASE = (
+    "a test needs a small disk: run it as root, or allow user namespaces"
+    " (sysctl -w kernel.unprivileged_userns_clone=1; apt-get install util-linux)"
+)
+
+
+@dataclass(frozen=True)
+class SmallDisk:
+    """A disk that is soon full.
+
+    `folder` is where this process reaches it. A command of its own is begun with `prefix` in front
+    and finds the disk at `inside`; for root both are plain: no prefix, the same folder.
+    """
+
+    folder: Path
+    inside: Path
+    prefix: tuple[str, ...] = ()
+
+    @property
+    def free(self) -> int:
+        """The bytes that can still be written."""
+        return shutil.disk_usage(self.folder).free
+
+    def fill(self, leave: int = 0) -> None:
+        """Have somebody else take all room but `leave` bytes; what it took before is given back."""
+        self.empty()
+        for _ in range(10):  # others write meanwhile, and what was free is not any more
+            with suppress(OSError), self._filler.open("wb") as file:
+                if (room := self.free - leave) > 0:
+                    os.posix_fallocate(file.fileno(), 0, room)
+                return
+
+    def empty(self) -> None:
+        """Give the room back that `fill` took."""
+        self._filler.unlink(missing_ok=True)
+
+    @property
+    def _filler(self) -> Path:
+        return self.folder / ".filler"  # no address of an object store leads there
+
+
+@contextmanager
+def small_disk(folder: Path, size: int) -> Generator[SmallDisk]:
+    """Mount a disk of `size` bytes at `folder` for the length of the block."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        with _mounted(folder, size):
+            yield SmallDisk(folder, folder)
+    else:
+        with _within_namespace(folder, size) as holder:
+            there = Path(f"/proc/{holder}/root{folder.absolute()}")
+            prefix = ("nsenter", "--target", str(holder), "--user", "--mount")
+            yield SmallDisk(there, folder, (*prefix, "--preserve-credentials"))
+
+
+@contextmanager
+def _mounted(folder: Path, size: int) -> Generator[None]:
+    mount = ("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{_PLEASE}: {done.stderr}"
+    try:
+        yield
+    finally:
+        # Lazy: what still has a file open must not keep the mount for ever.
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def _within_namespace(folder: Path, size: int) -> Generator[int]:
+    """Mount in a namespace that lives as long as a process that waits for its input to end."""
+    script = 'mount -t tmpfs -o "size=$1" tmpfs "$2" && echo ready && exec cat'
+    unshare = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", script, "sh")
+    with subprocess.Popen(
+        [*unshare, str(size), str(folder.absolute())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stderr is not None
+        ready = holder.stdout.readline()
+        assert ready == "ready\n", f"{_PLEASE}: {holder.stderr.read()}"
+        try:
+            yield holder.pid
+        finally:
+            assert holder.stdin is not None
+            holder.stdin.close()
