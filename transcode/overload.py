@@ -15,9 +15,11 @@ import msgspec
 
 __all__ = ["Governor", "RunLoad"]
 
-# A run's segments are about 1.5 s behind its encoder when all is well: half a second of part, the
-# encoder's lookahead, a report each second. Players are 12 s behind the newest segment.
+# A run's media are 0.5 to 1.5 s behind its encoder when all is well: part, lookahead, a report each
+# second. Players are 6 s and more behind the newest segment, and what is decided needs time.
 LATE_SECONDS: Final = 3.0
+# So far ahead it is asked where the present pace leads.
+FORESIGHT_SECONDS: Final = 4.0
 # Below it a run does not catch up.
 KEEPING_PACE: Final = 1.02
 # A rung goes at the next cut, behind what the engine has taken in: that long one decision takes
@@ -51,6 +53,11 @@ class RunLoad(msgspec.Struct, frozen=True, kw_only=True):
     off: frozenset[str]
     least: int
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it is too far behind, or soon will be at its present pace."""
+        return self.late + FORESIGHT_SECONDS * max(0.0, 1 - self.pace) > LATE_SECONDS
+
 
 class _Memory(msgspec.Struct):
     """What is kept of a run between two questions."""
@@ -75,7 +82,7 @@ class Governor:
         for gone in set(self._memories) - known:
             del self._memories[gone]
         changes = {run.stream: off for run in runs if (off := self._shed(now, run)) is not None}
-        if changes or any(run.late > LATE_SECONDS for run in runs):
+        if changes or any(run.is_late for run in runs):
             self._room_since = None
             return changes
         back = self._return(now, runs, idle_cores)
@@ -85,7 +92,7 @@ class Governor:
         on = sorted(
             (name for name in run.costs if name not in run.off), key=lambda name: -run.costs[name]
         )
-        if run.late <= LATE_SECONDS or run.pace >= KEEPING_PACE or len(on) <= run.least:
+        if not run.is_late or run.pace >= KEEPING_PACE or len(on) <= run.least:
             return None
         memory = self._memories.get(run.stream)
         if memory is not None:

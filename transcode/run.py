@@ -35,6 +35,7 @@ from transcode.wire import (
     Rungs,
     TakenOver,
     Trouble,
+    WireError,
 )
 
 __all__ = ["Home", "LiveRun"]
@@ -190,7 +191,7 @@ class LiveRun:
             try:
                 async with engine("live", self.stream) as child:
                     await self._work(child)
-            except* (EngineLost, StorageError) as lost:
+            except* (EngineLost, StorageError, WireError) as lost:
                 await self._engine_lost(lost)
         if self._ended and self._publication is not None:
             await self._publication.finish()
@@ -247,8 +248,6 @@ class LiveRun:
         ladder = self._ladder(video) if video is not None else None
         renditions = ladder.renditions if ladder is not None else ()
         epoch = max([publication.epochs - 1, *self._epochs]) + 1
-        # Reports of the source before this one may still be on their way; older ones are not.
-        self._epochs = {key: self._epochs[key] for key in self._epochs if key == epoch - 1}
         self._epochs[epoch] = _Epoch(renditions=renditions, wall_us=source.wall_us)
         return Begin(
             epoch=epoch,
@@ -305,6 +304,8 @@ class LiveRun:
                     pass
 
     async def _prepare(self, publication: Publication, report: Prepared) -> None:
+        # Reports come in the order of the sources, which may begin faster than they are made.
+        self._epochs = {key: self._epochs[key] for key in self._epochs if key >= report.epoch}
         epoch = self._epochs[report.epoch]
         await publication.prepare(report.epoch, epoch.renditions, epoch.wall_us)
         self._encoded = tuple(rung.name for rung in epoch.renditions if rung.name != report.reused)
@@ -333,7 +334,7 @@ class LiveRun:
         try:
             await publication.take(report)
         except ObjectError as error:
-            # The step is not listed and the run goes on: a full disk may have room for the next.
+            # It is a gap, and the run goes on: a full disk may have room for the next.
             log.warning("segment not stored", extra={"stream": self.stream, "cause": str(error)})
         if isinstance(report, Segment) and not report.gap:
             self.figures.segments += 1

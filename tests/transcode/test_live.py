@@ -139,6 +139,24 @@ def test_a_killed_engine_is_replaced_and_the_run_goes_on(tmp_path: Path, source:
         assert len(marks) >= 3
 
 
+def test_sources_that_begin_faster_than_they_are_made_are_all_made(
+    tmp_path: Path, source: Source
+) -> None:
+    async def story() -> int:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects) as run:
+                for start in range(0, 7000, 1000):
+                    run.begin(tracks_of(source))
+                    send(run, source, start=start, end=start + 1000)
+                    run.finish()
+                run.end()
+            return run.figures.deaths
+
+    assert asyncio.run(story()) == 0
+    made = playlist(tmp_path)
+    assert [segment.discontinuity for segment in made.segments] == [False] + [True] * 6
+
+
 def test_engines_that_die_again_and_again_end_the_run(tmp_path: Path, source: Source) -> None:
     async def story() -> None:
         with DiskObjects(tmp_path) as objects:

@@ -36,7 +36,8 @@ def load(
     [
         pytest.param(load(), None, id="all is well"),
         pytest.param(load(5.0, 1.2), None, id="late, but catching up"),
-        pytest.param(load(2.0, 0.5), None, id="slow for a moment"),
+        pytest.param(load(1.5, 0.7), None, id="slow for a moment"),
+        pytest.param(load(2.0, 0.7), {"720p"}, id="soon to be late"),
         pytest.param(load(4.0, 0.9), {"720p"}, id="a little short: the costliest goes"),
         pytest.param(load(4.0, 0.65), {"720p", "480p"}, id="as many as it takes"),
         pytest.param(load(4.0, 0.1), {"720p", "480p", "360p"}, id="the source's packets alone"),

@@ -135,9 +135,7 @@ class Sound:
         """Send all there is, cut by the sound's own times: nothing else is there to cut by."""
         while self._held:
             sample = self._held.popleft()
-            cut = grid.offer(rescale(sample.pts, AUDIO_SCALE, VIDEO_SCALE), idr=True)
-            if cut is not None:
-                self._cuts.append(cut)
+            self._cuts += grid.offer(rescale(sample.pts, AUDIO_SCALE, VIDEO_SCALE), idr=True)
             self._send(sample)
 
     def finish(self, end: int | None, grid: Grid) -> int | None:

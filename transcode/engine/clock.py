@@ -36,3 +36,8 @@ class Clock:
             place = self._newest + _STEP
         self._newest = place
         return jumped
+
+    def follow(self, place: int) -> None:
+        """Note that the output has been filled up to `place` without the leading track."""
+        if self._newest is not None:
+            self._newest = max(self._newest, place)

@@ -6,6 +6,7 @@ track's own scale; reports speak ticks of 90 000 a second.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from media.fmp4 import Sample, fragment
 from media.segment import InitSection, Part, Segment
@@ -16,13 +17,19 @@ from transcode.wire import Report
 __all__ = ["Track"]
 
 
+# A part is sent on when it holds this much, however short it is: 0.5 s of 160 Mbit/s. A source
+# whose times stand still would else make one that grows without end.
+_MOST_BYTES: Final = 10 << 20
+
+
 class _Open:
     """The segment that is being filled."""
 
-    def __init__(self, cut: Cut, start: int, init: int) -> None:
+    def __init__(self, cut: Cut, start: int, init: int, *, gap: bool = False) -> None:
         self.cut = cut
         self.start = start
         self.init = init
+        self.gap = gap
         self.parts = 0
         self.size = 0
         self.frames = 0
@@ -33,7 +40,8 @@ class Track:
 
     One thread at a time uses it. `init` is the number that its next init section gets. Decode times
     never repeat nor fall, whatever the source says and across epochs: they are moved up by the
-    ticks that it takes, presentation times stay.
+    ticks that it takes, presentation times stay. `made` is how far the epoch's samples have been
+    sent, in ticks of 90 000 a second; `cpu_ns` is what encoding has cost, told by who did it.
     """
 
     def __init__(
@@ -43,6 +51,7 @@ class Track:
         self.scale = scale
         self.frames = 0
         self.made = 0
+        self.cpu_ns = 0
         self._send = send
         self._next_init = init
         self._init = b""
@@ -56,7 +65,7 @@ class Track:
     def _reset(self) -> None:
         self._pending: Sample | None = None
         self._samples: list[Sample] = []
-        self._length = 0
+        self._length = self._bytes = 0
         self._step = self.scale // 30
         self._end = 0
 
@@ -96,8 +105,11 @@ class Track:
         if dts is not None:
             self._step = max(1, dts - pending.dts)
         step = self._step
-        if self._samples and self._length + step > self._target:
+        size = len(pending.data)
+        long = self._length + step > self._target or self._bytes + size > _MOST_BYTES
+        if self._samples and long:
             self._flush()
+        self._bytes += size
         self._samples.append(Sample(pending.dts, pending.pts, step, pending.key, pending.data))
         self._length += step
         self._end = max(self._end, pending.pts + step)
@@ -110,13 +122,41 @@ class Track:
         self.settle(dts)
         self._flush()
 
-    def end(self) -> int | None:
-        """Close the epoch's last segment; return where it ends, None where there was none."""
+    @property
+    def missing(self) -> bool:
+        """Whether the rendition has nothing in the segment that is open: it is a gap."""
+        return self._open is not None and self._open.gap
+
+    def gap(self, cut: Cut, start: int) -> None:
+        """Open a segment without media at `start`, which is in ticks of 90 000 a second."""
+        self.settle()
+        self._flush()
+        self._close(start)
+        # The number is of use to nobody, but there must be one: the newest is the likeliest.
+        self._open = _Open(cut, start, max(0, self._next_init - 1), gap=True)
+
+    def give_up(self) -> None:
+        """Turn the segment that is open into a gap: what was sent of it counts for nothing."""
+        self._pending, self._samples = None, []
+        self._length = self._bytes = 0
+        if self._open is not None and not self._open.gap:
+            self.frames -= self._open.frames
+            self._open = _Open(
+                self._open.cut, self._open.start, max(0, self._next_init - 1), gap=True
+            )
+
+    def end(self, at: int = 0) -> int | None:
+        """Close the epoch's last segment; return where it ends, None where there was none.
+
+        Where that is a gap it ends `at` ticks of 90 000 a second, with the other renditions.
+        """
         self.settle()
         self._flush()
         if self._open is None:
             return None
-        end = rescale(self._end, self.scale, VIDEO_SCALE)
+        end = max(at, self._open.start)
+        if not self._open.gap:
+            end = rescale(self._end, self.scale, VIDEO_SCALE)
         self._close(end)
         self._open = None
         return end
@@ -142,12 +182,15 @@ class Track:
                 parts=done.parts,
                 init=done.init,
                 discontinuity=done.cut.discontinuity,
+                gap=done.gap,
             )
         )
+        self.made = max(self.made, end)
 
     def _flush(self) -> None:
         samples, self._samples = self._samples, []
         length, self._length = self._length, 0
+        self._bytes = 0
         if not samples or self._open is None:
             return
         data = fragment(samples, number=self._fragment + 1)

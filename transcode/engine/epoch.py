@@ -10,19 +10,23 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from media.avc import AvcConfig, AvcError, is_idr
+import msgspec
+
+from media.avc import AvcConfig, AvcError
 from media.fmp4 import Sample, video_init
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoCodec, VideoTrack
+from transcode.engine.access import Access, Accesses, alike
 from transcode.engine.audio import Sound
 from transcode.engine.clock import JUMP, Clock
 from transcode.engine.cut import Track
-from transcode.engine.grid import Cut, Grid
+from transcode.engine.grid import HOLE, Cut, Grid
 from transcode.engine.outlet import Outlet
-from transcode.engine.picture import Coded, Decoding
+from transcode.engine.picture import Coded, Decoding, Still
 from transcode.engine.rung import Rung
-from transcode.wire import Begin, Finished, Packet, Prepared
+from transcode.engine.shed import left_out
+from transcode.wire import Begin, Finished, Packet, Prepared, TakenOver
 
 __all__ = ["Epoch"]
 
@@ -34,6 +38,11 @@ _BELIEVED_RATE: Final = 240
 _MOST_REORDER: Final = 5  # seconds
 # Sound that came before the first keyframe may belong to its time: about 1.5 s of it is kept.
 _EARLY_SOUND: Final = 64
+# How far the sound may be ahead before the last picture is shown again; see `audio` for the other
+# way round. Encoders send both in the order of their times, give or take a few frames; for one that
+# does not the wait grows, up to what sound can be held back without a player's noticing.
+_PATIENCE: Final = VIDEO_SCALE
+_MOST_PATIENCE: Final = 4 * VIDEO_SCALE
 
 
 class Epoch:
@@ -59,6 +68,9 @@ class Epoch:
         self._outlet = outlet
         self._track_of = track_of
         self._config = self._parsed(begin.video)
+        self._accesses = Accesses(begin.video, self._config) if begin.video else None
+        self._waits_since: int | None = None
+        self._entry: int | None = None  # its time, until a picture follows that is shown after it
         ladder = begin.ladder.renditions if begin.ladder and begin.video else ()
         self._rungs = ladder
         self._rate = _believed(self._config)
@@ -67,8 +79,12 @@ class Epoch:
         self._clock: Clock | None = None
         self._decoding: Decoding | None = None
         self._encoders: list[Rung] = []
+        self._decoded = False
         self._undecoded: list[Coded] = []
+        self._heard = origin
+        self._patience = _PATIENCE
         self._off = frozenset(begin.off)
+        self._given_up: frozenset[str] = frozenset()  # since the last cut
         self._early: deque[Packet] = deque(maxlen=_EARLY_SOUND)
         self._tracks: list[Track] = []
         self._grid = Grid(
@@ -93,7 +109,7 @@ class Epoch:
     @property
     def made(self) -> int:
         """How far the slowest rendition is, in the source's milliseconds."""
-        slowest = min((track.made for track in self._tracks), default=0)
+        slowest = min((track.made for track in self._tracks if not track.missing), default=0)
         if self._clock is None or not slowest:
             return 0
         return rescale(slowest - self._clock.place(0, 1), VIDEO_SCALE, MILLISECONDS)
@@ -108,8 +124,16 @@ class Epoch:
             self._take_sound(packet, begin.audio.scale)
 
     def shed(self, off: tuple[str, ...]) -> None:
-        """Leave the rungs in `off` out from the next cut on, and make all others."""
+        """Leave the rungs in `off` out, and make all others from the next cut on."""
         self._off = frozenset(off)
+        if self._decoding is None:
+            return
+        gone = self._left_out()[0]
+        if self._copy is not None:
+            # Where nothing is decoded any more, nothing can come back before the next cut.
+            gone |= self._given_up
+        self._given_up = gone
+        self._decoding.give_up(gone, self._grid.sequence)
 
     def finish(self) -> Finished:
         """Make everything out of what came; return the epoch's sums."""
@@ -118,10 +142,11 @@ class Epoch:
             ends.append(end)
         if self._decoding is not None:
             self._decoding.finish()
-            ends += [rung.end for rung in self._encoders if rung.end is not None]
-        elif self._encoders:
-            self._encoders[0].finish()
+        ends += [rung.end for rung in self._encoders if rung.end is not None]
         end = max(ends, default=None)
+        for rung in self._encoders:
+            if rung.track.missing:
+                rung.track.end(end or 0)
         if self._clock is not None:
             sound = self._sound.finish(end if self._rungs else None, self._grid)
             end = max(end or 0, sound or 0)
@@ -135,8 +160,8 @@ class Epoch:
     # -- picture ----------------------------------------------------------------------------------
 
     def _take_picture(self, packet: Packet, track: VideoTrack) -> None:
-        idr = self._is_idr(packet, track)
-        if idr is None or (self._clock is None and not idr):
+        access = self._access(packet, track)
+        if access is None:
             return
         reorder = abs(packet.pts - packet.dts)
         if reorder > _MOST_REORDER * track.scale:
@@ -148,13 +173,17 @@ class Epoch:
         dts, pts = clock.place(packet.dts, track.scale), clock.place(packet.pts, track.scale)
         self.frames += 1
         self.taken = rescale(packet.pts, track.scale, MILLISECONDS)
-        cut = self._grid.offer(pts, idr=idr)
-        if cut is not None:
+        wait = min(self._heard - pts + _PATIENCE, _MOST_PATIENCE)
+        self._patience = max(self._patience, wait)
+        entry = access is Access.ENTRY
+        cuts = self._grid.offer(pts, idr=entry, own=self._is_own(packet, access))
+        for cut in cuts:
             self._turn(cut, dts)
         if self._copy is not None:
-            own = cut if cut is not None and not cut.takeover else None
-            self._copy.add(Sample(dts, pts, 0, idr, packet.data), own)
-        self._decode_later((packet.data, dts, pts), idr=idr)
+            if cuts:
+                self._describe(self._copy, track)
+            self._copy.add(Sample(dts, pts, 0, entry, packet.data), cuts[0] if cuts else None)
+        self._decode((packet.data, dts, pts), entry=entry)
         while self._early and self._begin.audio is not None:
             self._take_sound(self._early.popleft(), self._begin.audio.scale)
         self._sound.reach(dts if self._begin.audio is not None else self._grid.newest)
@@ -164,37 +193,71 @@ class Epoch:
         """Let all renditions know of a cut before the packet that brought it about."""
         if cut.takeover and self._copy is not None:
             # The encoder's thread goes on with the track from here.
-            self._copy.pause(dts)
+            self._copy.pause(dts if dts - cut.at <= HOLE else cut.at)
             self._copy = None
-            if self._decoding is None and self._begin.video is not None:
-                self._decoding = self._decode(self._begin.video, [], self._encoders[0])
+            self._outlet.send(TakenOver(epoch=self.number))
+        off, self._decoded = self._left_out()
+        self._given_up = frozenset()
+        cut = msgspec.structs.replace(cut, off=off, decoded=self._decoded)
+        if self._decoding is not None:
+            if cut.takeover:  # it comes between two entries: what decoding it needs was kept
                 for coded in self._undecoded:
                     self._decoding.put(coded)
-                self._undecoded.clear()
-        if self._decoding is not None:
             self._decoding.put(cut)
+        self._undecoded.clear()
         self._sound.cut(cut)
 
-    def _decode_later(self, coded: Coded, *, idr: bool) -> None:
-        """Have a picture decoded; where no rung needs it, only once the encoder takes over."""
-        if self._decoding is not None:
+    def _left_out(self) -> tuple[frozenset[str], bool]:
+        """Return which encoded rungs are not made, and whether any is."""
+        own = self._copy is not None
+        encoded = tuple(rung.name for rung in self._rungs[1 if own else 0 :])
+        off = left_out(encoded, self._off, own=own)
+        return off, len(off) < len(encoded)
+
+    def _decode(self, coded: Coded, *, entry: bool) -> None:
+        """Have a picture decoded; where no rung needs it, only if the encoder takes over."""
+        if self._decoded and self._decoding is not None:
             self._decoding.put(coded)
             return
-        if idr:
+        if entry:
             self._undecoded.clear()
         self._undecoded.append(coded)
 
-    def _is_idr(self, packet: Packet, track: VideoTrack) -> bool | None:
-        """Say whether decoding can begin with a picture; None where it is none at all."""
-        if not packet.data:
+    def _access(self, packet: Packet, track: VideoTrack) -> Access | None:
+        """Say how a picture can be come to; None where it is none at all or of no use."""
+        if not packet.data or self._accesses is None:
             return None
-        if track.codec is not VideoCodec.AVC or self._config is None:
-            return packet.key
         try:
-            return is_idr(packet.data, self._config.length_size)
+            access = self._accesses.of(packet.data, key=packet.key)
         except AvcError as error:
             self._outlet.trouble("packet not parsed", error)
             return None
+        if self._clock is None:
+            self._waits_since = packet.dts if self._waits_since is None else self._waits_since
+            waited = rescale(packet.dts - self._waits_since, track.scale, VIDEO_SCALE)
+            if access is Access.OTHER or (access is Access.KEY and waited < self._begin.longest):
+                return None
+            self._entry = packet.pts
+        elif self._entry is not None:
+            if packet.pts < self._entry:
+                return None
+            self._entry = None
+        return access
+
+    def _describe(self, copy: Track, track: VideoTrack) -> None:
+        """Send the source's own configuration, once a segment will need it."""
+        if (config := self._config) is not None:
+            size, aspect = (config.width, config.height), config.aspect
+            init = video_init(config=track.config, width=size[0], height=size[1], aspect=aspect)
+            copy.describe(config.codecs, init)
+
+    def _is_own(self, packet: Packet, access: Access) -> bool:
+        """Say whether the source's packets can make the top rung from this one on."""
+        if self._copy is None or self._config is None:
+            return True
+        if access is Access.ENTRY:
+            return alike(packet.data, self._config)
+        return self._entry is None  # who came in at a keyframe that is none gets no copy
 
     # -- sound ------------------------------------------------------------------------------------
 
@@ -215,9 +278,21 @@ class Epoch:
             return
         self._sound.take(packet.data, pts)
         if self._rungs:
+            self._pass_by(pts)
             self._sound.release(self._grid.newest)
         else:
             self._sound.cut_by(self._grid)
+
+    def _pass_by(self, pts: int) -> None:
+        """Let the picture stand still where the sound, which is at `pts`, does not wait for it."""
+        # The lower of two: a single absurd stamp must not stop the picture for seconds.
+        until = min(pts, self._heard) - self._patience
+        self._heard = pts
+        for cut in self._grid.reach(until):
+            self._turn(cut, cut.at)
+        if self._grid.still and self._clock is not None and self._decoding is not None:
+            self._clock.follow(until)
+            self._decoding.put(Still(until))
 
     # -- beginning --------------------------------------------------------------------------------
 
@@ -238,7 +313,11 @@ class Epoch:
             and config.plays_everywhere
             and (self._rate or 0) <= _MOST_RATE + 1
         )
-        return ladder[0] if fits and ladder and ladder[0].source_size else None
+        if not fits or config is None or not ladder or not ladder[0].source_size:
+            return None
+        # A run that keeps its renditions while the source's size changes has another size here.
+        same = (ladder[0].width, ladder[0].height) == (config.width, config.height)
+        return ladder[0] if same else None
 
     def _start(self, first: int, scale: int) -> Clock:
         """Open the pictures' renditions: the source's leading track begins."""
@@ -256,23 +335,13 @@ class Epoch:
         ]
         self._encoders = rungs
         if self._reused is None or config is None:
-            self._decoding = self._decode(track, rungs, None)
+            self._decoding = self._decoding_of(track, rungs, None)
             return
         heir, rungs = rungs[0], rungs[1:]
         self._copy = heir.track
-        self._copy.describe(
-            config.codecs,
-            video_init(
-                config=track.config,
-                width=config.width,
-                height=config.height,
-                aspect=config.aspect,
-            ),
-        )
-        if rungs:
-            self._decoding = self._decode(track, rungs, heir)
+        self._decoding = self._decoding_of(track, rungs, heir)
 
-    def _decode(self, track: VideoTrack, rungs: list[Rung], heir: Rung | None) -> Decoding:
+    def _decoding_of(self, track: VideoTrack, rungs: list[Rung], heir: Rung | None) -> Decoding:
         config = self._config
         return Decoding(
             track,

@@ -3,30 +3,41 @@
 Pure. A cut is a time, not a picture: in every rendition the first frame at or after it opens the
 segment, so a frame that the decoder loses or delivers late cannot put the renditions out of step.
 While the source's own packets are reused the cuts are its IDR pictures; otherwise they form a fixed
-grid. Ticks of 90 000 a second on the output clock.
+grid. A hole in the picture is cut as well, whether the picture comes back or only the sound goes
+on: no segment grows beyond `longest` and a frame. Ticks of 90 000 a second on the output clock.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-__all__ = ["SLACK", "Cut", "Grid"]
+__all__ = ["HOLE", "SLACK", "Cut", "Grid"]
 
 # Stamps are whole milliseconds (FLV) and live grabbers jitter: half a frame at 60 a second is
 # within every frame's own time and never a frame of its own.
 SLACK: Final = 750
+# Pictures further apart than this are no steady picture: the last one is shown again at a cut
+# between them, instead of a segment that begins late.
+HOLE: Final = 45_000
+# A segment must hold a frame of sound, which lasts 1 920 ticks.
+_LEAST: Final = 3_000
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The beginning of the segment `sequence`: its first frame is the first at or after `at`.
 
-    `takeover` says that the encoder makes the top rung from here on, instead of the source.
+    `takeover` says that the encoder makes the top rung from here on, instead of the source. `off`
+    names the rungs that have a gap instead of this segment; `decoded` is False where none of the
+    others needs the decoder.
     """
 
     sequence: int
     at: int
     discontinuity: bool = False
     takeover: bool = False
+    off: frozenset[str] = frozenset()
+    decoded: bool = True
 
 
 class Grid:
@@ -47,10 +58,12 @@ class Grid:
         self._last = 0
         self._next = 0
         self._newest: int | None = None
+        self._picture = 0  # the latest picture's time
+        self._still = False
 
     @property
     def newest(self) -> int:
-        """The latest presentation time so far: every cut to come lies after it."""
+        """The latest time so far: every cut to come lies after it."""
         return self._newest if self._newest is not None else 0
 
     @property
@@ -63,43 +76,84 @@ class Grid:
         """Whether the source's own packets still make the top rung."""
         return self._reuse
 
-    def offer(self, pts: int, *, idr: bool) -> Cut | None:
-        """Take the next picture's time, in decode order; return the cut that it brings about."""
+    @property
+    def still(self) -> bool:
+        """Whether the picture stands still while the sound goes on, from a cut in it on."""
+        return self._still
+
+    def offer(self, pts: int, *, idr: bool, own: bool = True) -> Sequence[Cut]:
+        """Take the next picture's time, in decode order; return the cuts that it brings about.
+
+        `own` is False where the source's packets cannot make the top rung from this one on.
+        """
         if self._newest is None:
-            self._newest, self._last = pts, pts
-            self._next = pts - SLACK + self._cut
-            return self._cut_at(pts, discontinuity=self._discontinuity)
+            return (self._first(pts, own=own),)
+        if pts - self._picture <= HOLE:
+            self._still = False
         before, self._newest = self._newest, max(self._newest, pts)
+        self._picture = max(self._picture, pts)
+        if self._reuse and not own:
+            at = pts if pts - before <= HOLE else min(pts, self._last + self._longest)
+            return self._take_over(max(at, self._last + _LEAST), before, pts)
         if pts <= before:
-            return None
-        return self._by_source(pts, before, idr) if self._reuse else self._by_clock(pts)
+            return ()
+        return self._by_source(pts, before, idr=idr) if self._reuse else self._by_clock(pts)
 
-    def _by_clock(self, pts: int) -> Cut | None:
-        due = self._next
-        if pts < due:
-            return None
-        self._pass_by(pts)
-        return self._cut_at(due)
+    def reach(self, until: int) -> Sequence[Cut]:
+        """Give up waiting for pictures before `until`; return the cuts that this brings about.
 
-    def _pass_by(self, pts: int) -> None:
-        """Move on to the first point after `pts`: one segment spans a hole, none is empty."""
-        if pts >= self._next:
-            self._next += ((pts - self._next) // self._cut + 1) * self._cut
+        While an IDR picture may come in time, it does nothing.
+        """
+        if self._newest is None or until <= self._newest:
+            return ()
+        if not self._reuse:
+            found = self._by_clock(until)
+        elif until - self._last > self._longest + SLACK:
+            found = self._take_over(self._last + self._longest, self._newest, until)
+        else:
+            return ()
+        self._newest = until
+        self._still = self._still or bool(found)
+        return found
 
-    def _by_source(self, pts: int, before: int, idr: bool) -> Cut | None:
+    def _first(self, pts: int, *, own: bool) -> Cut:
+        self._newest = self._last = self._picture = pts
+        self._next = pts - SLACK + self._cut
+        takeover = self._reuse and not own
+        self._reuse = self._reuse and own
+        return self._cut_at(pts, discontinuity=self._discontinuity, takeover=takeover)
+
+    def _by_clock(self, until: int) -> Sequence[Cut]:
+        if until < self._next:
+            return ()
+        found: list[Cut] = []
+        while self._next <= until:
+            found.append(self._cut_at(self._next))
+            self._next += self._cut
+        return found
+
+    def _by_source(self, pts: int, before: int, *, idr: bool) -> Sequence[Cut]:
         length = pts - self._last
-        if idr and length >= self._cut - SLACK:
+        hole = pts - before > HOLE
+        late = length > self._longest + SLACK
+        if idr and length >= self._cut - SLACK and not (hole and late):
             self._last = pts
-            return self._cut_at(pts)
-        if length <= self._longest + SLACK or idr:
-            return None
+            return (self._cut_at(pts),)
+        if not late:
+            return ()
         # No IDR in time. Pictures shown before this one have all been sent, for it is above them;
         # pictures that are coded after it but shown before it belong to the new segment.
+        at = self._last + self._longest if hole else before + 1
+        return self._take_over(at, before, pts)
+
+    def _take_over(self, at: int, before: int, until: int) -> Sequence[Cut]:
+        """Cut at `at`, or right after the newest picture `before`; go on by the clock."""
         self._reuse = False
-        at = before + 1
-        self._next = at + SLACK + self._cut
-        self._pass_by(pts)
-        return self._cut_at(at, discontinuity=True, takeover=True)
+        slack = -SLACK if at > before + 1 else SLACK
+        at = max(at, before + 1)
+        self._next = at + slack + self._cut
+        cut = self._cut_at(at, discontinuity=True, takeover=True)
+        return (cut, *self._by_clock(until))
 
     def _cut_at(self, at: int, *, discontinuity: bool = False, takeover: bool = False) -> Cut:
         self._sequence += 1

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from media.ladder import AUDIO_RENDITION
 from media.ticks import AUDIO_SCALE, VIDEO_SCALE
 from transcode.engine.cut import Track
@@ -65,10 +67,11 @@ class Live:
         self._finish()
 
     def _begin(self, order: Begin) -> None:
+        self._off = order.off or self._off
         if self._sequence is None:
             self._sequence, self._inits = order.sequence, dict(order.inits)
         self._epoch = Epoch(
-            order,
+            msgspec.structs.replace(order, off=self._off),
             origin=max(order.start, self._end),
             sequence=self._sequence,
             discontinuity=order.discontinuity or self._made_any,
@@ -95,6 +98,10 @@ class Live:
             self._tracks[name] = Track(name, scale, self._outlet.send, init=init)
         return self._tracks[name]
 
+    def _rung_cpu_ms(self) -> dict[str, int]:
+        spent = [(name, track.cpu_ns // 1_000_000) for name, track in tuple(self._tracks.items())]
+        return {name: cpu_ms for name, cpu_ms in spent if cpu_ms}
+
     def _report(self) -> None:
         """Say how far it is, once a second, but fall silent where an order leads nowhere."""
         while True:
@@ -116,6 +123,7 @@ class Live:
                     frames=epoch.frames,
                     cpu_ms=round((usage.ru_utime + usage.ru_stime) * 1000),
                     memory_bytes=_resident(),
+                    rung_cpu_ms=self._rung_cpu_ms(),
                 )
             )
 

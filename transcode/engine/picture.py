@@ -4,25 +4,30 @@ Cuts come along in decode order, each before the packet that brought it about. A
 segment when it is the first at or after the cut. Where the decoder gave nothing for a whole
 segment, the last frame (a black one before there is any) stands in for it, so that every rendition
 has every segment.
+
+A rung that a cut leaves out is told so instead of getting pictures. Where a cut leaves all of them
+out, nothing is decoded up to the next one that does not, which begins with an IDR picture. What is
+to be left out is given up before that cut comes by: the machine cannot wait for it.
 """
 
 from collections import deque
 from fractions import Fraction
 from typing import Final
 
+import msgspec
 from av.error import FFmpegError
 from av.video.frame import VideoFrame
 
 from media.ticks import VIDEO_SCALE
 from media.track import VideoTrack
 from transcode.engine.decode import TIME_BASE, PictureDecoder
-from transcode.engine.grid import Cut
+from transcode.engine.grid import HOLE, Cut
 from transcode.engine.outlet import Outlet
-from transcode.engine.rung import Rung
+from transcode.engine.rung import Gap, GiveUp, Rung
 from transcode.engine.scale import Cascade
 from transcode.engine.worker import Worker
 
-__all__ = ["Coded", "Decoding", "Thinner"]
+__all__ = ["Coded", "Decoding", "Still", "Thinner"]
 
 # Coded packets that wait: 4 s at 60 frames a second, some megabytes.
 _DEPTH: Final = 240
@@ -30,12 +35,21 @@ _DEPTH: Final = 240
 # packets will not get a frame any more.
 _PATIENCE: Final = 32
 _BLACK: Final = (b"\x10", b"\x80", b"\x80")  # Y, U, V
+# A picture that stands still is shown again so often: the encoders hold a dozen frames back, which
+# would be a minute of a slide show, and 10 a second are cheap where nothing moves.
+_STILL_STEP: Final = VIDEO_SCALE // 10
 
 _MOST_RATE: Final = 66  # frames a second: 60 with jitter, and never a true 72
 _LEAST_STEP: Final = VIDEO_SCALE * 15 // 1000  # 60 a second in whole milliseconds is 16 and 17
 
 Coded = tuple[bytes, int, int]
 """Data, decode time, presentation time."""
+
+
+class Still(msgspec.Struct, frozen=True, gc=False):
+    """No picture is to be waited for up to `until`: the last one is shown again and again."""
+
+    until: int
 
 
 class Thinner:
@@ -64,7 +78,7 @@ class Thinner:
         return True
 
 
-class Decoding(Worker[Coded | Cut]):
+class Decoding(Worker[Coded | Cut | Still]):
     """Decodes `track` and feeds `rungs`, largest first; owns the rungs and ends them.
 
     `heir` is the top rung that joins them at the cut that says so (`Cut.takeover`).
@@ -81,14 +95,20 @@ class Decoding(Worker[Coded | Cut]):
         heir: Rung | None,
         outlet: Outlet,
     ) -> None:
-        self.rungs = rungs
+        self._rungs = rungs
         self._track = track
         self._order_known = order_known
         self._aspect = aspect
         self._heir = heir
         self._outlet = outlet
-        self._decoder = self._opened()
-        self._cascade = self._cascade_of_rungs()
+        self._decoder: PictureDecoder | None = None
+        self._asleep = True
+        self._made: list[Rung] = []
+        # What is not to be made up to the cut of that number; set by another thread in one step.
+        self._given_up: tuple[frozenset[str], int] = (frozenset(), 0)
+        self._noted = self._arranged = -1  # the newest cut that was put, and that was come by
+        self._skipped: list[Coded] = []  # what nobody wanted, lest decoding is to go on behind it
+        self._cascade: Cascade | None = None
         self._thinner = Thinner(rate)
         self._cuts: deque[tuple[int, Cut]] = deque()
         self._packets = 0
@@ -96,15 +116,59 @@ class Decoding(Worker[Coded | Cut]):
         self._last: int | None = None
         super().__init__("decoding", _DEPTH)
 
-    def take(self, item: Coded | Cut) -> None:
-        """Decode one packet, or note a cut."""
-        if isinstance(item, Cut):
-            self._cuts.append((self._packets, item))
+    def take(self, item: Coded | Cut | Still) -> None:
+        """Decode one packet, note a cut, or let the picture stand still."""
+        match item:
+            case Cut():
+                self._note(item)
+            case Still():
+                self._stand_still(item.until)
+            case data, dts, pts:
+                self._decode(data, dts, pts)
+
+    def give_up(self, names: frozenset[str], until: int) -> None:
+        """Make these rungs no more, at once, until the cut of that number says what is made.
+
+        Another thread than this worker's own calls it, and puts that cut later.
+        """
+        if names or until == self._given_up[1]:
+            self._given_up = (names, until)
+
+    def close(self) -> None:
+        """Take out of the decoder what it still holds, then end the rungs."""
+        self._drain()
+        for rung in self._rungs:
+            rung.finish()
+        if self._heir is not None:
+            self._heir.finish()
+
+    # -- packets and cuts -------------------------------------------------------------------------
+
+    def _note(self, cut: Cut) -> None:
+        self._noted = cut.sequence
+        skipped, self._skipped = self._skipped, []
+        if cut.decoded:
+            if cut.sequence < self._given_up[1]:
+                self._skipped = skipped
+            else:
+                for coded in skipped:
+                    self._decode(*coded)
+            self._cuts.append((self._packets, cut))
             return
+        self._drain()
+        self._arrange(cut, cut.at)
+        self._decoder, self._shown, self._asleep = None, None, True
+
+    def _decode(self, data: bytes, dts: int, pts: int) -> None:
+        if self._gives_all_up():
+            self._skipped.append((data, dts, pts))
+            return
+        if self._asleep:
+            self._decoder, self._asleep = self._opened(), False
         self._packets += 1
         if self._decoder is not None:
             try:
-                frames = self._decoder.decode(*item)
+                frames = self._decoder.decode(data, dts, pts)
             except FFmpegError as error:
                 self._outlet.trouble("picture not decoded", error)
             else:
@@ -112,8 +176,17 @@ class Decoding(Worker[Coded | Cut]):
         while self._cuts and self._packets - self._cuts[0][0] > _PATIENCE:
             self._hold(self._cuts.popleft()[1])
 
-    def close(self) -> None:
-        """Take out of the decoder what it still holds, then end the rungs."""
+    def _stand_still(self, until: int) -> None:
+        """Show the last picture again up to a time; what comes for before it comes too late."""
+        while self._cuts and self._cuts[0][1].at <= until:
+            self._hold(self._cuts.popleft()[1])
+        while self._shown is not None and self._last is not None:
+            if self._last + _STILL_STEP > until:
+                return
+            self._last += _STILL_STEP
+            self._repeat(self._shown, self._last, None)
+
+    def _drain(self) -> None:
         if self._decoder is not None:
             try:
                 self._show_all(self._decoder.drain())
@@ -121,10 +194,6 @@ class Decoding(Worker[Coded | Cut]):
                 self._outlet.trouble("picture not decoded", error)
         while self._cuts:
             self._hold(self._cuts.popleft()[1])
-        for rung in self.rungs:
-            rung.finish()
-        if self._heir is not None:
-            self._heir.finish()
 
     def _opened(self) -> PictureDecoder | None:
         try:
@@ -133,14 +202,13 @@ class Decoding(Worker[Coded | Cut]):
             self._outlet.trouble("picture decoder not opened", error)
             return None
 
-    def _cascade_of_rungs(self) -> Cascade:
-        sizes = tuple((rung.rendition.width, rung.rendition.height) for rung in self.rungs)
-        return Cascade(sizes)
+    # -- frames -----------------------------------------------------------------------------------
 
     def _show_all(self, frames: list[VideoFrame]) -> None:
         for frame in frames:
             if frame.pts is None or (self._last is not None and frame.pts <= self._last):
                 self._outlet.trouble("picture out of order", frame.pts)
+                self._shown = frame  # the newest there is, should it be shown again
             else:
                 self._show(frame, frame.pts)
 
@@ -151,24 +219,27 @@ class Decoding(Worker[Coded | Cut]):
             if due is not None:
                 self._hold(due)
             due = self._cuts.popleft()[1]
+        if due is not None and pts - due.at > HOLE:
+            self._hold(due)
+            due = None
         self._shown, self._last = frame, pts
         if self._thinner.keeps(pts) or due is not None:
-            self._pass(frame, due)
+            self._pass(frame, pts, due)
 
     def _hold(self, cut: Cut) -> None:
         """Open a segment with the last frame again: it has none of its own."""
         self._outlet.trouble("picture missing", f"segment {cut.sequence}")
-        frame = self._shown or self._black()
-        frame.pts, frame.time_base = cut.at, TIME_BASE
         self._last = cut.at
-        self._pass(frame, cut)
+        self._repeat(self._shown or self._black(), cut.at, cut)
 
-    def _pass(self, frame: VideoFrame, cut: Cut | None) -> None:
-        if cut is not None and cut.takeover and self._heir is not None:
-            self.rungs.insert(0, self._heir)
-            self._heir = None
-            self._cascade = self._cascade_of_rungs()
-        if not self.rungs:
+    def _repeat(self, frame: VideoFrame, pts: int, cut: Cut | None) -> None:
+        frame.pts, frame.time_base = pts, TIME_BASE
+        self._pass(frame, pts, cut)
+
+    def _pass(self, frame: VideoFrame, pts: int, cut: Cut | None) -> None:
+        if cut is not None:
+            self._arrange(cut, pts)
+        if self._cascade is None:
             return
         try:
             pictures = self._cascade.scale(frame, self._aspect_of_pixels())
@@ -177,10 +248,46 @@ class Decoding(Worker[Coded | Cut]):
             if cut is None:
                 return
             black = self._black()
-            black.pts, black.time_base = frame.pts, TIME_BASE
+            black.pts, black.time_base = pts, TIME_BASE
             pictures = self._cascade.scale(black, Fraction(1))
-        for rung, picture in zip(self.rungs, pictures, strict=True):
+        for rung, picture in zip(self._made, pictures, strict=True):
             rung.put((picture, cut))
+
+    def _gives_all_up(self) -> bool:
+        """Give up what is not wanted any more; True where nobody is left who wants a picture."""
+        names, until = self._given_up
+        if not names or self._arranged >= until:
+            return False
+        gone = [rung for rung in self._made if rung.rendition.name in names]
+        for rung in gone:
+            rung.put(GiveUp())
+        if gone:
+            self._make([rung for rung in self._made if rung not in gone])
+        if self._noted >= until or any(rung.rendition.name not in names for rung in self._rungs):
+            return False
+        while self._cuts and self._cuts[0][1].sequence < until:
+            cut = self._cuts.popleft()[1]
+            self._arrange(cut, cut.at)
+        return not self._cuts
+
+    def _arrange(self, cut: Cut, start: int) -> None:
+        """Set which rungs are made from a cut on; the others have a gap."""
+        names, until = self._given_up
+        off = cut.off | names if cut.sequence < until else cut.off
+        self._arranged = cut.sequence
+        if cut.takeover and self._heir is not None:
+            self._rungs.insert(0, self._heir)
+            self._heir = None
+        for rung in self._rungs:
+            if rung.rendition.name in off:
+                rung.put(Gap(cut, start))
+        self._make([rung for rung in self._rungs if rung.rendition.name not in off])
+
+    def _make(self, made: list[Rung]) -> None:
+        if made != self._made:
+            self._made = made
+            sizes = tuple((rung.rendition.width, rung.rendition.height) for rung in made)
+            self._cascade = Cascade(sizes) if made else None
 
     def _aspect_of_pixels(self) -> Fraction:
         """What the decoder knows by now goes before what the configuration said."""

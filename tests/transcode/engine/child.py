@@ -56,7 +56,9 @@ class Made:
         return [init for init in self.of(InitSection) if init.rendition == name]
 
     def data(self, segment: Segment) -> bytes:
-        """A segment's bytes: its parts joined."""
+        """A segment's bytes: its parts joined; parts of one that was given up count for nothing."""
+        if segment.gap:
+            return b""
         return b"".join(
             part.data for part in self.parts(segment.rendition) if part.sequence == segment.sequence
         )
@@ -82,14 +84,17 @@ class Made:
             ]
             most = FRAME + AAC_FRAME if name == AUDIO_RENDITION else 0
             for one, other in zip(segments, first, strict=True):
-                assert abs(one.start - other.start) <= most
+                # What was given up begins at its cut, the others with the first picture after it.
+                slack = max(most, FRAME if one.gap or other.gap else 0)
+                assert abs(one.start - other.start) <= slack
         return True
 
     def files(self, name: str) -> list[bytes]:
         """Each stretch under one init section as a file: the init section and its segments."""
         joined: dict[int, bytes] = {init.number: init.data for init in self.inits(name)}
         for segment in self.segments(name):
-            joined[segment.init] += self.data(segment)
+            if not segment.gap:
+                joined[segment.init] += self.data(segment)
         return list(joined.values())
 
 

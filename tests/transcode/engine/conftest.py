@@ -28,3 +28,9 @@ def small(folder: Path) -> Source:
 def pulsing(folder: Path) -> Source:
     """5 s of flashes and beeps."""
     return source_of(pulses(folder / "pulses.flv", seconds=5))
+
+
+@pytest.fixture(scope="session")
+def rare(folder: Path) -> Source:
+    """9 s of 854x480 with a keyframe every 8 s: too far apart for its packets to be reused."""
+    return source_of(scenes(folder / "eight.flv", seconds=9, gop=8, size=(854, 480)))

@@ -11,7 +11,7 @@ from media.avc import AvcConfig
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from transcode.wire import Packet
 
-__all__ = ["TONE", "Source", "ffmpeg", "pulses", "scenes", "source_of"]
+__all__ = ["TONE", "Source", "ffmpeg", "moving", "pulses", "scenes", "source_of"]
 
 TONE = "sine=frequency=440:sample_rate=44100"
 
@@ -78,6 +78,29 @@ def scenes(
     ffmpeg(
         *("-filter_complex", graph, "-map", "[v]", *coded, *extra, *audio),
         *("-t", str(seconds), "-f", "flv", "-y", path),
+    )
+    return path
+
+
+def moving(
+    path: Path,
+    *,
+    seconds: float,
+    gop: int,
+    size: tuple[int, int] = (320, 180),
+    rate: float = 30,
+    form: str = "yuv420p",
+    bframes: int = 2,
+) -> Path:
+    """Make an FLV of one moving test picture, cheaply; `gop` is in frames."""
+    # The source itself makes even sizes alone.
+    shape = f"format={form},scale={size[0]}:{size[1]}"
+    picture = f"testsrc2=s={size[0] + 1}x{size[1] + 1}:r={rate}:d={seconds},{shape}"
+    ffmpeg(
+        *("-f", "lavfi", "-i", picture, "-f", "lavfi", "-i", TONE, "-t", str(seconds)),
+        *("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", form, "-bf", str(bframes)),
+        *("-g", str(gop), "-keyint_min", str(gop), "-sc_threshold", "0", "-threads", "1"),
+        *("-c:a", "aac", "-f", "flv", "-y", path),
     )
     return path
 

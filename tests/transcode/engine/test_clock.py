@@ -34,5 +34,15 @@ def test_a_jump_goes_on_where_the_source_was() -> None:
         assert clock.place(1_040 + jump, 1_000) == ORIGIN + 90_000 + 3_000 + 3_600
 
 
+def test_a_picture_that_comes_back_after_a_long_freeze_did_not_jump() -> None:
+    clock = Clock(first=0, scale=1_000, origin=ORIGIN)
+    assert not clock.lead(1_000, 1_000)
+    clock.follow(ORIGIN + 59 * 90_000)
+    assert not clock.lead(60_000, 1_000)
+    assert clock.place(60_000, 1_000) == ORIGIN + 60 * 90_000
+    clock.follow(ORIGIN)
+    assert clock.lead(85_000, 1_000), "it does not go back"
+
+
 def test_a_jump_is_more_than_any_live_hole() -> None:
     assert JUMP == 20 * 90_000

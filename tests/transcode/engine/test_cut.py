@@ -46,6 +46,36 @@ def test_parts_hold_what_fits_into_the_target() -> None:
     assert [part.independent for part in parts(sent)] == [True, False, False, False]
 
 
+def test_a_part_is_bounded_in_bytes_where_times_stand_still() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    data = bytes(3 << 20)
+    of.add(sample(0, key=True, data=data), Cut(sequence=0, at=0))
+    for _ in range(9):
+        of.add(Sample(0, 0, 0, False, data))
+    of.end()
+    assert len(parts(sent)) == 4
+    assert all(len(part.data) < 10 << 20 for part in parts(sent))
+    assert segments(sent)[0].frames == 10
+
+
+def test_a_segment_that_is_given_up_is_a_gap() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for place in range(20):
+        of.add(sample(place, key=place == 0), Cut(sequence=0, at=0) if place == 0 else None)
+    of.give_up()
+    of.gap(Cut(sequence=1, at=60 * FRAME), 60 * FRAME)
+    of.add(sample(120, key=True), Cut(sequence=2, at=120 * FRAME))
+    of.end()
+    assert [each.gap for each in segments(sent)] == [True, True, False]
+    first, second, third = segments(sent)
+    assert (first.size, first.parts, first.frames) == (0, 0, 0)
+    assert [first.duration, second.duration] == [60 * FRAME, 60 * FRAME]
+    assert third.start == 120 * FRAME
+    assert of.frames == 1
+
+
 def test_a_part_goes_out_with_the_frame_after_its_last() -> None:
     sent: list[Report] = []
     of = track(sent)
@@ -104,6 +134,47 @@ def test_a_paused_segment_is_closed_by_whoever_goes_on() -> None:
     of.end()
     assert [(each.duration, each.init) for each in segments(sent)] == [(6 * FRAME, 0), (FRAME, 1)]
     assert [each.discontinuity for each in segments(sent)] == [False, True]
+
+
+def test_a_gap_is_told_when_it_is_over_and_then_the_track_goes_on() -> None:
+    sent: list[Report] = []
+    of = track(sent, init=3)
+    of.describe("a", b"init")
+    of.add(sample(0, key=True), Cut(sequence=0, at=0))
+    of.gap(Cut(sequence=1, at=FRAME, discontinuity=True), FRAME)
+    assert of.missing
+    assert [segment.sequence for segment in segments(sent)] == [0]
+    of.gap(Cut(sequence=2, at=4 * FRAME), 4 * FRAME)
+    of.describe("a", b"init")
+    of.add(sample(9, key=True), Cut(sequence=3, at=9 * FRAME))
+    assert not of.missing
+    of.end()
+    found = segments(sent)
+    assert [each.gap for each in found] == [False, True, True, False]
+    assert [each.start for each in found] == [0, FRAME, 4 * FRAME, 9 * FRAME]
+    assert [each.duration for each in found] == [FRAME, 3 * FRAME, 5 * FRAME, FRAME]
+    assert [each.discontinuity for each in found] == [False, True, False, False]
+    assert {(each.size, each.frames, each.parts) for each in found if each.gap} == {(0, 0, 0)}
+    assert {each.init for each in found} == {3}
+    assert of.frames == 2
+
+
+def test_a_last_gap_ends_where_it_is_told() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    of.gap(Cut(sequence=0, at=FRAME), FRAME)
+    assert of.end(7 * FRAME) == 7 * FRAME
+    assert of.end(9 * FRAME) is None
+    (gap,) = segments(sent)
+    assert (gap.start, gap.duration, gap.init) == (FRAME, 6 * FRAME, 0)
+
+
+def test_a_rendition_that_comes_back_is_as_far_as_the_others() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    of.gap(Cut(sequence=0, at=FRAME), FRAME)
+    of.add(sample(60, key=True), Cut(sequence=1, at=60 * FRAME))
+    assert of.made == 60 * FRAME
 
 
 @given(st.lists(st.integers(-20_000, 200_000), min_size=1, max_size=80))

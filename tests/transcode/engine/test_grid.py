@@ -1,11 +1,13 @@
 """Where segments begin."""
 
+import itertools
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transcode.engine.grid import SLACK, Cut, Grid
+from transcode.engine.grid import HOLE, SLACK, Cut, Grid
 
 SECOND = 90_000
 FRAME = 3_000  # 30 a second
@@ -23,7 +25,7 @@ def grid(*, reuse: bool = True, discontinuity: bool = False) -> Grid:
 
 
 def cuts(of: Grid, times: Iterable[tuple[int, bool]]) -> list[Cut]:
-    return [cut for pts, idr in times if (cut := of.offer(pts, idr=idr)) is not None]
+    return [cut for pts, idr in times for cut in of.offer(pts, idr=idr)]
 
 
 def steady(seconds: int, gop: int, first: int = START) -> list[tuple[int, bool]]:
@@ -80,7 +82,7 @@ def test_a_takeover_comes_after_all_that_was_shown_and_copied() -> None:
 def test_a_picture_below_one_that_came_makes_no_cut() -> None:
     of = grid()
     cuts(of, steady(3, 240))
-    assert of.offer(START + 2 * SECOND, idr=True) is None
+    assert not of.offer(START + 2 * SECOND, idr=True)
 
 
 def test_without_reuse_the_clock_cuts() -> None:
@@ -97,28 +99,137 @@ def test_stamps_of_whole_milliseconds_move_no_cut_to_another_frame() -> None:
     assert firsts == [0, 60, 120, 180, 240]
 
 
-def test_a_hole_is_spanned_by_one_segment() -> None:
+def test_a_hole_is_cut_as_if_there_were_pictures() -> None:
     times = [(START + n * FRAME, False) for n in (*range(60), *range(400, 500))]
     found = cuts(grid(reuse=False), times)
-    assert [round((cut.at - START) / FRAME) for cut in found] == [0, 60, 420, 480]
+    assert [round((cut.at - START) / FRAME) for cut in found] == [*range(0, 481, 60)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "idr", "expected"),
+    [
+        pytest.param(3.9, True, [0, 3.9], id="a keyframe in time"),
+        pytest.param(3.9, False, [0], id="shorter than a segment may be"),
+        pytest.param(6.5, False, [0, 4, 6], id="no keyframe at all"),
+        pytest.param(6.5, True, [0, 4, 6], id="a keyframe after it"),
+        pytest.param(19.0, True, [0, *range(4, 19, 2)], id="as long as holes get"),
+    ],
+)
+def test_a_hole_in_the_sources_own_pictures_is_taken_over_at_the_longest(
+    seconds: float, idr: bool, expected: list[float]
+) -> None:
+    of = grid()
+    found = cuts(of, [(START, True), (START + round(seconds * SECOND), idr)])
+    at = [(cut.at - START) / SECOND for cut in found]
+    assert at == pytest.approx(expected, abs=0.02)
+    assert [cut.takeover for cut in found] == [n == 1 and seconds > 4 for n in range(len(at))]
+    assert of.reuses is (seconds < 4)
+
+
+def heard(of: Grid, seconds: Iterable[float]) -> list[Cut]:
+    return [cut for second in seconds for cut in of.reach(START + round(second * SECOND))]
+
+
+def test_sound_that_goes_on_takes_the_top_rung_from_a_picture_that_stands_still() -> None:
+    of = grid()
+    cuts(of, steady(1, 60))
+    assert not heard(of, [0.5, 1.5, 2.5, 3.5, 4.0])
+    assert not of.still
+    assert of.newest == START + 29 * FRAME, "an IDR picture may still cut anywhere after it"
+    found = heard(of, [4.1, 5.0, 6.0, 6.1])
+    assert [(cut.at - START) / SECOND for cut in found] == pytest.approx([4, 6], abs=0.02)
+    assert [cut.takeover for cut in found] == [True, False]
+    assert [cut.discontinuity for cut in found] == [True, False]
+    assert of.still
+    assert of.newest == START + round(6.1 * SECOND)
+
+
+def test_sound_cuts_by_the_clock_where_the_source_is_not_reused() -> None:
+    of = grid(reuse=False)
+    cuts(of, steady(1, 60))
+    found = heard(of, [1.5, 1.99, 2.0, 3.0, 4.0])
+    assert [(cut.at - START) / SECOND for cut in found] == pytest.approx([2, 4], abs=0.02)
+    assert of.still
+
+
+def test_the_picture_moves_again_with_the_second_picture_in_a_row() -> None:
+    of = grid(reuse=False)
+    cuts(of, steady(1, 60))
+    heard(of, [2.5])
+    assert not of.offer(START + 2 * SECOND, idr=False), "too late to cut"
+    assert of.still
+    assert not of.offer(START + 3 * SECOND, idr=False)
+    assert of.still, "a slide show"
+    assert not of.offer(START + 3 * SECOND + FRAME, idr=False)
+    assert not of.still
+
+
+def test_before_the_first_picture_there_is_nothing_to_give_up() -> None:
+    of = grid()
+    assert not heard(of, [100.0])
+    assert cuts(of, [(START, True)]) == [Cut(sequence=7, at=START)]
+
+
+def test_a_picture_of_another_form_is_the_encoders() -> None:
+    of = grid()
+    cuts(of, steady(3, 60))
+    (cut,) = of.offer(START + 90 * FRAME, idr=True, own=False)
+    assert (cut.at, cut.takeover, cut.discontinuity) == (START + 90 * FRAME, True, True)
+    assert [round((cut.at - START) / FRAME) for cut in cuts(of, steady(6, 60))] == [150]
+
+
+def test_a_picture_of_another_form_after_a_hole_makes_no_longer_segment() -> None:
+    of = grid()
+    cuts(of, [(START, True)])
+    found = of.offer(START + 5 * SECOND, idr=True, own=False)
+    assert [(cut.at - START) / SECOND for cut in found] == [4]
+
+
+def test_a_first_picture_of_another_form_is_the_encoders_too() -> None:
+    of = grid()
+    (cut,) = of.offer(START, idr=True, own=False)
+    assert (cut.at, cut.takeover, cut.discontinuity) == (START, True, False)
+    assert not of.reuses
+
+
+Offers = list[tuple[str, int]]
+
+
+def played(of: Grid, offers: Offers) -> tuple[list[Cut], list[int]]:
+    """The cuts, and the newest time after each packet less the newest cut's."""
+    place = heard_to = START
+    found: list[Cut] = []
+    open_: list[int] = []
+    for kind, move in offers:
+        if kind == "sound":
+            heard_to += abs(move)
+            found += of.reach(heard_to)
+        else:
+            place += move
+            found += of.offer(place, idr=kind != "picture", own=kind != "another")
+        if found:
+            open_.append(of.newest - found[-1].at)
+    return found, open_
 
 
 @given(
-    st.lists(st.tuples(st.integers(-300_000, 900_000), st.booleans()), min_size=1, max_size=200),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["picture", "picture", "picture", "idr", "another", "sound"]),
+            st.integers(-300_000, 900_000) | st.integers(1_000, 9_000),
+        ),
+        max_size=200,
+    ),
     st.booleans(),
 )
-def test_cuts_rise_and_each_has_a_picture_of_its_own(
-    moves: list[tuple[int, bool]], reuse: bool
+def test_cuts_rise_and_no_segment_grows_beyond_the_longest_and_a_frame(
+    offers: Offers, reuse: bool
 ) -> None:
-    times: list[tuple[int, bool]] = []
-    place = START
-    for move, idr in moves:
-        place += move
-        times.append((place, idr))
-    found = cuts(grid(reuse=reuse), times)
+    found, open_ = played(grid(reuse=reuse), offers)
     assert [cut.sequence for cut in found] == list(range(7, 7 + len(found)))
+    assert sum(cut.takeover for cut in found) <= reuse
     edges = [cut.at for cut in found]
-    assert edges == sorted(set(edges))
-    for low, high in zip(edges, [*edges[1:], max(edges) + 10**9], strict=True):
-        assert any(low <= pts < high for pts, _ in times)
-    assert sum(cut.takeover for cut in found) <= 1
+    longest = 4 * SECOND + SLACK + HOLE
+    for one, other in itertools.pairwise(edges):
+        assert one < other <= one + longest
+    assert all(length <= longest for length in open_)

@@ -23,7 +23,8 @@ def warnings(made: Made) -> dict[str, str]:
     said: dict[str, str] = {}
     for name in made.names:
         for file in made.files(name):
-            text = ffmpeg("-i", "pipe:0", "-f", "null", "-", stdin=file)
+            # Its own clock would be one over the frame rate, too coarse for a rate that varies.
+            text = ffmpeg(*("-i", "pipe:0", "-enc_time_base", "-1", "-f", "null", "-"), stdin=file)
             if text:
                 said[name] = text
     return said
