@@ -11,7 +11,7 @@ from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
-from api import streams
+from api import events, streams
 from api.addresses import Addresses
 from api.auth import needs_token
 from api.bodies import MAX_BODY
@@ -32,7 +32,7 @@ def _clock_us() -> int:
 def _api(catalog: Catalog, presenter: Presenter, clock_us: Callable[[], int]) -> Router:
     return Router(
         "/api",
-        route_handlers=[*streams.HANDLERS],
+        route_handlers=[*streams.HANDLERS, *events.HANDLERS],
         guards=[needs_token(catalog)],
         dependencies={
             "catalog": Provide(lambda: catalog, sync_to_thread=False),

@@ -10,10 +10,11 @@ from typing import Final
 import msgspec
 
 from api.addresses import Addresses
-from api.schemas import Backup, Embed, Resolution, Stream, StreamItem
+from api.schemas import Backup, Embed, Event, Resolution, Stream, StreamItem
+from api.times import written
 from media.keys import PRIMARY_APPLICATION, Slot
 from media.ladder import BOXES
-from storage.catalog.records import BackupRecord, ResolutionChoice, StreamRecord
+from storage.catalog.records import BackupRecord, EventRecord, ResolutionChoice, StreamRecord
 
 __all__ = ["Presenter"]
 
@@ -91,6 +92,16 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             image_urls=None,
             embed=self._embed(record),
             player=None,
+        )
+
+    def event(self, record: EventRecord) -> Event:
+        """Return an event."""
+        return Event(
+            id=record.id,
+            type=record.kind,
+            stream=record.stream,
+            facts=record.facts,
+            created_at=written(record.created_us),
         )
 
     def _backup(self, record: BackupRecord) -> Backup:

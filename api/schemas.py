@@ -1,6 +1,6 @@
 """The bodies of the API, key by key as the interface documents them."""
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -11,6 +11,7 @@ __all__ = [
     "Category",
     "Country",
     "Embed",
+    "Event",
     "Links",
     "Listing",
     "Meta",
@@ -156,6 +157,16 @@ class StreamAdded(msgspec.Struct, frozen=True, kw_only=True):
 
     message: str
     stream: Stream
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to the stream with the hash `stream`."""
+
+    id: int
+    type: str
+    stream: str
+    facts: dict[str, Any]  # Any: JSON, by the event's type
+    created_at: str
 
 
 class Links(msgspec.Struct, frozen=True, kw_only=True):

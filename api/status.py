@@ -2,10 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
-from litestar import Response, get
+from litestar import Litestar, Response, get
 from litestar.handlers import HTTPRouteHandler
 
-__all__ = ["status_handlers"]
+from api.errors import HANDLERS
+
+__all__ = ["status_app", "status_handlers"]
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -39,3 +41,15 @@ def status_handlers(
         return Response(figures(), media_type=_PROMETHEUS)
 
     return [alive, ready, metrics]
+
+
+def status_app(
+    *, problems: Callable[[], Awaitable[list[str]]], figures: Callable[[], bytes]
+) -> Litestar:
+    """Return an application that has nothing else, for a process that shows nothing."""
+    return Litestar(
+        route_handlers=[*status_handlers(problems=problems, figures=figures)],
+        exception_handlers=HANDLERS,
+        openapi_config=None,
+        logging_config=None,
+    )

@@ -6,16 +6,17 @@ from urllib.parse import quote
 
 from litestar import Request, get, post
 from litestar.di import NamedDependency
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import QueryParameter
 
 from api.auth import needs_write
 from api.bodies import described, read_body
-from api.errors import ApiError, documented
+from api.errors import documented
 from api.paging import envelope, read_query
 from api.present import Presenter
+from api.projects import ProjectId, project_of
 from api.schemas import Listing, StreamAdded, StreamAddition, StreamItem
 from storage.catalog import Catalog
-from storage.catalog.records import Principal, ProjectRecord
+from storage.catalog.records import Principal
 
 __all__ = ["HANDLERS"]
 
@@ -25,7 +26,6 @@ _STRING: Final = {"type": "string", "one_of": None}
 _WHOLE: Final = {"type": "integer", "one_of": None}
 
 Call = Request[Any, Principal, Any]
-ProjectId = Annotated[str, PathParameter(description="The project's number or its short string.")]
 
 # `read_query` checks these, in words of ours; here they are only described.
 Search = Annotated[
@@ -34,18 +34,6 @@ Search = Annotated[
 SortColumn = Annotated[str | None, QueryParameter(schema_extra={**_STRING, "enum": _COLUMNS})]
 SortOrder = Annotated[str | None, QueryParameter(schema_extra={**_STRING, "enum": ("asc", "desc")})]
 PageNumber = Annotated[str | None, QueryParameter(schema_extra={**_WHOLE, "minimum": 1})]
-
-
-async def _project(catalog: Catalog, caller: Principal, name: str) -> ProjectRecord:
-    """Return the project of a path.
-
-    Raises:
-        ApiError: 404 where there is none, or none that the caller may know of.
-    """
-    project = await catalog.find_project(name)
-    if project is None or not caller.reaches(project.id):
-        raise ApiError(HTTPStatus.NOT_FOUND, "There is no such project.")
-    return project
 
 
 @post(
@@ -72,7 +60,7 @@ async def add_stream(
     now_us: NamedDependency[int],
 ) -> StreamAdded:
     """Make a stream with a key and one backup; it goes on air when an encoder sends."""
-    project = await _project(catalog, request.auth, project_id)
+    project = await project_of(catalog, request.auth, project_id)
     body = await read_body(request, StreamAddition)
     record = await catalog.add_stream(project.id, str(body.title), now_us)
     return StreamAdded(message="Stream added.", stream=presenter.stream(record))
@@ -100,7 +88,7 @@ async def list_streams(
     page: PageNumber = None,
 ) -> Listing[StreamItem]:
     """List a project's streams in pages of ten, newest first unless a column is named."""
-    project = await _project(catalog, request.auth, project_id)
+    project = await project_of(catalog, request.auth, project_id)
     query = read_query(
         search=search,
         sort_column=sort_column,

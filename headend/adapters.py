@@ -9,7 +9,7 @@ from storage.catalog import Catalog
 from storage.errors import StorageError
 from transcode.live import LiveTranscoding
 
-__all__ = ["CatalogDirectory", "CatalogJournal", "EngineSinks"]
+__all__ = ["CatalogChronicle", "CatalogDirectory", "CatalogJournal", "EngineSinks"]
 
 
 class CatalogDirectory:
@@ -60,6 +60,22 @@ class CatalogJournal:
             )
         except StorageError as error:
             raise PortError(str(error)) from error
+
+
+class CatalogChronicle:
+    """The catalog as the place where events are written."""
+
+    def __init__(self, catalog: Catalog, now_us: Callable[[], int]) -> None:
+        self._catalog = catalog
+        self._now_us = now_us
+
+    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+        """Write an event of the stream with this hash.
+
+        Raises:
+            StorageError: it could not be written.
+        """
+        await self._catalog.add_event(stream, kind, facts, self._now_us())
 
 
 class EngineSinks:

@@ -13,11 +13,12 @@ from typing import Any, Final
 import click
 
 from headend import logs
-from headend.run import StartError
-from headend.run import serve as run_service
+from headend.installation import DATABASE, OWNER_TOKEN, install, make_folder
+from headend.locks import FolderError
+from headend.run import StartError, run
 from headend.settings import Settings, SettingsError, explain
 from headend.settings import load as load_settings
-from headend.wiring import DATABASE
+from headend.wiring import API, INGEST, SERVE, Role
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
 
@@ -41,6 +42,8 @@ def _settings_options(command: Command) -> Command:
         click.option("--http", "http_listen", help="HOST:PORT of HTTP (setting http.listen)."),
         click.option("--rtmp", "rtmp_listen", help="HOST:PORT of RTMP (setting rtmp.listen)."),
         click.option("--rtmps", "rtmps_listen", help="HOST:PORT of RTMPS (setting rtmps.listen)."),
+        click.option("--status", "ingest_status",
+                     help="HOST:PORT of the ingest's own state (setting ingest.status)."),
     )  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -53,6 +56,7 @@ def _read(config: Path | None, **given: str | None) -> tuple[Settings, dict[str,
         "http_listen": "http.listen",
         "rtmp_listen": "rtmp.listen",
         "rtmps_listen": "rtmps.listen",
+        "ingest_status": "ingest.status",
     }
     options = {names[key]: value for key, value in given.items() if value is not None}
     try:
@@ -71,20 +75,34 @@ def main() -> None:
 @_settings_options
 def serve(config: Path | None, **given: str | None) -> None:
     """Run the whole service in this process."""
-    _serve(_read(config, **given)[0], demo=False)
+    _run(SERVE, _read(config, **given)[0])
+
+
+@main.command()
+@_settings_options
+def ingest(config: Path | None, **given: str | None) -> None:
+    """Run only what takes encoders in; `headend api` shows it."""
+    _run(INGEST, _read(config, **given)[0])
+
+
+@main.command()
+@_settings_options
+def api(config: Path | None, **given: str | None) -> None:
+    """Run only the API, the pages and the playlists, beside `headend ingest`."""
+    _run(API, _read(config, **given)[0])
 
 
 @main.command()
 @_settings_options
 def demo(config: Path | None, **given: str | None) -> None:
     """Run the service and publish a test picture to its first stream."""
-    _serve(_read(config, **given)[0], demo=True)
+    _run(SERVE, _read(config, **given)[0], demo=True)
 
 
-def _serve(settings: Settings, *, demo: bool) -> None:
+def _run(role: Role, settings: Settings, *, demo: bool = False) -> None:
     logs.set_up(form=settings.log.format, level=settings.log.level)
     try:
-        run_service(settings, demo=demo)
+        run(role, settings, demo=demo)
     except StartError as error:
         raise click.ClickException(str(error)) from error
 
@@ -110,14 +128,15 @@ def show_settings(config: Path | None, *, as_json: bool, **given: str | None) ->
 @main.command()
 @_settings_options
 def migrate(config: Path | None, **given: str | None) -> None:
-    """Make the database, or bring its schema up to this version."""
-    settings = _read(config, **given)[0]
-
-    async def work(catalog: Catalog) -> None:  # noqa: ARG001 # opening it is the work
-        return
-
-    _with_catalog(settings, work, migrate=True)
+    """Make the data folder and its database, or bring the database up to this version."""
+    folder = Path(_read(config, **given)[0].data)
+    try:
+        make_folder(folder)
+        asyncio.run(install(folder))
+    except (FolderError, StorageError) as error:
+        raise click.ClickException(str(error)) from error
     click.echo("the database is up to date")
+    click.echo(f"the owner's token is in {folder / OWNER_TOKEN}")
 
 
 @main.command()
@@ -210,16 +229,14 @@ def pattern(url: str, seconds: float | None, size: str, fps: int) -> None:
         sys.exit(child.wait())
 
 
-def _with_catalog(
-    settings: Settings, work: Callable[[Catalog], Any], *, migrate: bool = False
-) -> None:
+def _with_catalog(settings: Settings, work: Callable[[Catalog], Any]) -> None:
     """Do something with the catalog of a data folder."""
 
-    async def run() -> None:
-        async with open_catalog(Path(settings.data) / DATABASE, migrate=migrate) as catalog:
+    async def ask() -> None:
+        async with open_catalog(Path(settings.data) / DATABASE, migrate=False) as catalog:
             await work(catalog)
 
     try:
-        asyncio.run(run())
+        asyncio.run(ask())
     except StorageError as error:
         raise click.ClickException(str(error)) from error

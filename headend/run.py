@@ -2,29 +2,30 @@
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
-from importlib.metadata import version
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final, cast
 
 import uvloop
 
 from headend.certificates import CertificateError
+from headend.installation import DATABASE, install, make_folder
+from headend.locks import FolderError, relying_on_form, writing
 from headend.settings import Settings
 from headend.sockets import AddressError
 from headend.systemd import keep_watchdog, notify
-from headend.wiring import Service, service
+from headend.welcome import welcome
+from headend.wiring import Role, Service
 from media.keys import Slot
-from storage.errors import StorageError
+from storage.errors import CatalogUnavailable, StorageError
 
-__all__ = ["StartError", "serve"]
+__all__ = ["StartError", "run"]
 
 log = logging.getLogger(__name__)
 
@@ -35,28 +36,46 @@ class StartError(Exception):
     """The service cannot start; the text is the sentence for its operator."""
 
 
-def serve(settings: Settings, *, demo: bool = False) -> None:
-    """Run the service until SIGTERM or SIGINT; the second such signal ends it at once.
+def run(role: Role, settings: Settings, *, demo: bool = False) -> None:
+    """Run a role until SIGTERM or SIGINT; the second such signal ends it at once.
 
     Raises:
         StartError: it could not start.
     """
     folder = Path(settings.data)
-    with _alone(folder), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        try:
-            runner.run(_serve(settings, demo=demo))
-        except* (AddressError, CertificateError, StorageError, OSError) as error:
-            raise StartError(_first(error)) from error
+    try:
+        _look_at(folder, role)
+        with ExitStack() as locks:
+            if role.writes:
+                locks.enter_context(writing(folder, role.name))
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                if role.installs:
+                    runner.run(install(folder))
+                locks.enter_context(relying_on_form(folder))
+                runner.run(_run(role, settings, demo=demo))
+    except* (AddressError, CertificateError, FolderError, StorageError, OSError) as error:
+        raise StartError(_first(error)) from error
 
 
-async def _serve(settings: Settings, *, demo: bool) -> None:
+def _look_at(folder: Path, role: Role) -> None:
+    """See that the data folder is there, or make it where the role may."""
+    if role.installs:
+        make_folder(folder)
+    elif not (folder / DATABASE).is_file():
+        raise CatalogUnavailable(
+            f"there is no catalog at {folder / DATABASE}; run `headend migrate` first"
+        )
+
+
+async def _run(role: Role, settings: Settings, *, demo: bool) -> None:
     stop = asyncio.Event()
     _catch_signals(stop)
-    async with service(settings) as running, asyncio.TaskGroup() as tasks:
+    async with role.service(settings) as running, asyncio.TaskGroup() as tasks:
         chores = [tasks.create_task(_renew(running)), tasks.create_task(keep_watchdog())]
-        print(_welcome(running), flush=True)  # noqa: T201 # the newcomer's instructions
-        notify(f"READY=1\nSTATUS=serving at {running.addresses.http}")
-        log.info("ready", extra={"http": running.addresses.http})
+        print(welcome(running, os.environ), flush=True)  # noqa: T201 # the newcomer's instructions
+        where = running.status or running.addresses.http
+        notify(f"READY=1\nSTATUS={role.name} at {where}")
+        log.info("ready", extra={"role": role.name, "http": where})
         async with _demo(running) if demo else contextlib.nullcontext():
             await stop.wait()
         notify("STOPPING=1")
@@ -95,22 +114,6 @@ async def _renew(running: Service) -> None:
             log.error("certificate not loaded", extra={"cause": str(error)})  # noqa: TRY400 # one line
 
 
-@contextmanager
-def _alone(folder: Path) -> Generator[None, None, None]:
-    """Hold the data folder: two services on one folder would write over each other's runs."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = (folder / "serve.lock").open("w")
-    except OSError as error:
-        raise StartError(f"cannot use {folder} for data: {error.strerror}") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StartError(f"another Headend is running on {folder}") from error
-        yield
-
-
 @asynccontextmanager
 async def _demo(running: Service) -> AsyncGenerator[None, None]:
     """Publish the test pattern to the first stream for the length of the block."""
@@ -135,30 +138,6 @@ async def _demo(running: Service) -> AsyncGenerator[None, None]:
         if child.returncode is None:
             child.terminate()
         await child.wait()
-
-
-def _welcome(running: Service) -> str:
-    """Return what a newcomer needs, in plain lines."""
-    addresses = running.addresses
-    lines = [f"Headend {version('headend')} is ready."]
-    stream = running.first.stream
-    if stream is not None:
-        # Under systemd the output is the journal, and a key is nothing for a log.
-        journal = "JOURNAL_STREAM" in os.environ
-        key = "`headend streams` prints it" if journal else stream.key.text
-        lines += [
-            f"  Watch        {addresses.watch(stream.hash)}",
-            '  In OBS       Settings > Stream > Service "Custom..."',
-            f"    Server     {addresses.rtmp_ingest(Slot(0))}",
-            f"    Stream Key {key}",
-        ]
-    if running.tls is not None:
-        lines.append(f"  Over TLS     {addresses.rtmps_ingest(Slot(0))}")
-        if running.tls.authority is not None:
-            lines.append(f"    trust      {running.tls.authority}")
-    lines.append(f"  API          {addresses.http}/schema")
-    lines.append(f"  Owner token  {running.token_file}")
-    return "\n".join(lines)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> str:

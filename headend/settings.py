@@ -16,6 +16,7 @@ from media.playlist import TARGET_SECONDS
 
 __all__ = [
     "Http",
+    "Ingest",
     "Live",
     "Log",
     "Rtmp",
@@ -77,6 +78,14 @@ class Rtmps(_Section, frozen=True, kw_only=True):
     key: Annotated[str, _about("PEM file with the certificate's private key")] = ""
 
 
+class Ingest(_Section, frozen=True, kw_only=True):
+    """The ingest role, where it runs apart from the API."""
+
+    status: Annotated[
+        str, _about("where `headend ingest` tells of itself over HTTP; empty: nowhere", "HOST:PORT")
+    ] = "127.0.0.1:8081"
+
+
 class Live(_Section, frozen=True, kw_only=True):
     """Runs and their playlists."""
 
@@ -122,6 +131,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     http: Http = Http()
     rtmp: Rtmp = Rtmp()
     rtmps: Rtmps = Rtmps()
+    ingest: Ingest = Ingest()
     live: Live = Live()
     storage: Storage = Storage()
     limits: Limits = Limits()

@@ -1,13 +1,16 @@
-"""Which concrete thing stands behind each port: the only place that names them together."""
+"""Which concrete thing stands behind each port: the only place that names them together.
+
+A role is what one process does: take encoders in (`ingest`), show what they make (`api`), or both
+(`serve`). All stand on the same ground: the catalog and the objects of one data folder.
+"""
 
 import asyncio
-import datetime
 import shutil
 import socket
 import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -18,14 +21,23 @@ from api.addresses import Addresses
 from api.app import create_app
 from api.auth import is_owner
 from api.embed import pages
-from api.playback import playback_handler
-from api.status import status_handlers
-from headend.adapters import CatalogDirectory, CatalogJournal, EngineSinks
-from headend.certificates import Certificates, ensure_local, load, tls_context
+from api.playback import Origin, OriginFirst
+from api.status import status_app, status_handlers
+from headend.adapters import (
+    CatalogChronicle,
+    CatalogDirectory,
+    CatalogJournal,
+    EngineSinks,
+)
+from headend.doors import Doors, port_of
+from headend.installation import DATABASE, OWNER_TOKEN, found_in
 from headend.settings import Settings
-from headend.sockets import bind, host_of, parse, public_base
+from headend.sockets import bind, public_base
+from headend.states import keep_states_true
 from headend.telemetry import Telemetry
-from headend.web import serving
+from headend.tls import Tls
+from headend.web import Application, serving
+from headend.webfigures import CountedApplication, WebFigures
 from ingest.listener import listening
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records import FirstStart
@@ -35,10 +47,7 @@ from storage.objects.disk import DiskObjects
 from storage.publication import Window
 from transcode.live import LiveTranscoding
 
-__all__ = ["DATABASE", "OWNER_TOKEN", "Doors", "Service", "Tls", "service"]
-
-DATABASE: Final = "catalog.sqlite"
-OWNER_TOKEN: Final = "owner.token"  # noqa: S105 # a file's name
+__all__ = ["API", "INGEST", "SERVE", "Role", "Service"]
 
 
 def wall_us() -> int:
@@ -46,165 +55,205 @@ def wall_us() -> int:
     return time.time_ns() // 1000
 
 
-class Doors(msgspec.Struct, frozen=True, kw_only=True):
-    """The bound sockets; None where a door stays shut."""
-
-    http: socket.socket
-    rtmp: socket.socket | None
-    rtmps: socket.socket | None
-
-    def addresses(self, settings: Settings) -> Addresses:
-        """Return the addresses that follow from settings and bound ports."""
-        host = host_of(settings.http.public_url)
-        http = public_base(
-            settings.http.public_url, "http", settings.http.listen, _port(self.http), ""
-        )
-        rtmp = public_base(
-            settings.rtmp.public_url, "rtmp", settings.rtmp.listen, _port(self.rtmp), host
-        )
-        rtmps = public_base(
-            settings.rtmps.public_url, "rtmps", settings.rtmps.listen, _port(self.rtmps), host
-        )
-        return Addresses(
-            http=http,
-            playback=settings.http.playback_url.rstrip("/") or http,
-            rtmp=rtmp,
-            rtmps=rtmps,
-            rtmp_backup=settings.rtmp.backup_public_url.rstrip("/") or rtmp,
-            rtmps_backup=settings.rtmps.backup_public_url.rstrip("/") or rtmps,
-        )
-
-
-def _port(sock: socket.socket | None) -> int:
-    return int(sock.getsockname()[1]) if sock is not None else 0
-
-
-def _bind_all(settings: Settings, stack: AsyncExitStack) -> Doors:
-    def door(listen: str) -> socket.socket | None:
-        return stack.enter_context(bind(listen)) if listen else None
-
-    return Doors(
-        http=stack.enter_context(bind(settings.http.listen)),
-        rtmp=door(settings.rtmp.listen),
-        rtmps=door(settings.rtmps.listen),
-    )
-
-
-class Tls:
-    """The certificate of RTMPS and its renewal."""
-
-    def __init__(self, settings: Settings, folder: Path, names: frozenset[str]) -> None:
-        self._own = settings.rtmps.certificate
-        self._key = settings.rtmps.key or settings.rtmps.certificate
-        self._folder = folder
-        self._names = names
-        certificate, key = self._files()
-        self.context: ssl.SSLContext = tls_context(certificate, key)
-
-    @property
-    def authority(self) -> Path | None:
-        """The certificate that encoders must trust, where it is one of ours."""
-        return None if self._own else Certificates(self._folder).authority
-
-    def reload(self) -> None:
-        """Take the files as they are now; new connections get them.
-
-        Raises:
-            CertificateError: they cannot be used; the old ones stay.
-        """
-        certificate, key = self._files()
-        load(self.context, certificate, key)
-
-    def _files(self) -> tuple[Path, Path]:
-        if self._own:
-            return Path(self._own), Path(self._key)
-        files = ensure_local(self._folder, self._names, datetime.datetime.now(datetime.UTC))
-        return files.leaf, files.leaf_key
-
-
-def _names(settings: Settings, addresses: Addresses) -> frozenset[str]:
-    """Return every name that an encoder may know the RTMPS door by."""
-    found = {"localhost", "127.0.0.1", "::1", socket.gethostname()}
-    for url in (addresses.http, addresses.rtmp, addresses.rtmps, addresses.rtmps_backup):
-        found.add(host_of(url))
-    host = parse(settings.rtmps.listen)[0] if settings.rtmps.listen else ""
-    return frozenset(found | {host}) - {"", "::", "0.0.0.0"}  # noqa: S104 # left out, not bound
-
-
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """A running service, as its caller sees it."""
+    """A running role, as its caller sees it; None is what the role does not have."""
 
     addresses: Addresses
     first: FirstStart
-    token_file: Path
-    rtmp_port: int
+    token_file: Path | None = None
+    status: str | None = None
+    rtmp_port: int | None = None
+    tls: Tls | None = None
+
+
+class Role(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process does; `service` runs it for the length of a block, and leaving that drains."""
+
+    name: str
+    service: Callable[[Settings], AbstractAsyncContextManager[Service]]
+    writes: bool  # runs, and the states of streams
+    installs: bool  # makes or migrates the database where that is due
+
+
+class _Ground(msgspec.Struct, frozen=True, kw_only=True):
+    """What all roles stand on."""
+
+    settings: Settings
+    folder: Path
+    doors: Doors
+    addresses: Addresses
+    catalog: Catalog
+    first: FirstStart
+    objects: DiskObjects
+    edge: MemoryEdge
+
+
+class _Encoders(msgspec.Struct, frozen=True, kw_only=True):
+    """The side of a service that takes encoders in."""
+
+    figures: Callable[[], bytes]
     tls: Tls | None
 
 
 @asynccontextmanager
-async def service(settings: Settings) -> AsyncGenerator[Service, None]:
-    """Run all roles in this process for the length of the block; leaving it drains."""
+async def _serve(settings: Settings) -> AsyncGenerator[Service, None]:
+    """Take encoders in and show what they make."""
+    async with (
+        _grounded(settings, viewers=True, encoders=True) as ground,
+        _taking_encoders(ground) as encoders,
+        _answering(_application(ground, encoders.figures), ground.doors.http),
+    ):
+        yield Service(
+            addresses=ground.addresses,
+            first=ground.first,
+            token_file=ground.folder / OWNER_TOKEN,
+            rtmp_port=port_of(ground.doors.rtmp),
+            tls=encoders.tls,
+        )
+
+
+@asynccontextmanager
+async def _ingest(settings: Settings) -> AsyncGenerator[Service, None]:
+    """Take encoders in; others show what they make."""
+    async with AsyncExitStack() as stack:
+        listen = settings.ingest.status
+        door = stack.enter_context(bind(listen)) if listen else None
+        ground = await stack.enter_async_context(_grounded(settings, viewers=False, encoders=True))
+        encoders = await stack.enter_async_context(_taking_encoders(ground))
+        app = status_app(problems=_problems(ground), figures=encoders.figures)
+        await stack.enter_async_context(_answering(app, door))
+        yield Service(
+            addresses=ground.addresses,
+            first=ground.first,
+            status=public_base("", "http", listen, port_of(door), "") if door else None,
+            rtmp_port=port_of(ground.doors.rtmp),
+            tls=encoders.tls,
+        )
+
+
+@asynccontextmanager
+async def _api(settings: Settings) -> AsyncGenerator[Service, None]:
+    """Show what encoders make, from disk, and answer callers."""
+    figures = WebFigures()
+    async with (
+        _grounded(settings, viewers=True, encoders=False) as ground,
+        _while_running(keep_states_true(ground.catalog, ground.folder)),
+        _answering(
+            CountedApplication(_application(ground, figures.text), figures), ground.doors.http
+        ),
+    ):
+        yield Service(
+            addresses=ground.addresses,
+            first=ground.first,
+            token_file=ground.folder / OWNER_TOKEN,
+        )
+
+
+SERVE: Final = Role(name="serve", service=_serve, writes=True, installs=True)
+INGEST: Final = Role(name="ingest", service=_ingest, writes=True, installs=False)
+API: Final = Role(name="api", service=_api, writes=False, installs=False)
+
+
+@asynccontextmanager
+async def _grounded(
+    settings: Settings, *, viewers: bool, encoders: bool
+) -> AsyncGenerator[_Ground, None]:
     folder = Path(settings.data)
     async with AsyncExitStack() as stack:
-        doors = _bind_all(settings, stack)
+        doors = Doors.bound(settings, stack, viewers=viewers, encoders=encoders)
         addresses = doors.addresses(settings)
-        catalog = await stack.enter_async_context(open_catalog(folder / DATABASE, migrate=True))
-        first = await catalog.first_start(wall_us())
-        token_file = folder / OWNER_TOKEN
-        if first.owner_token is not None:
-            _keep_token(token_file, first.owner_token)
-        await catalog.reset_live_states()
-        tls = Tls(settings, folder / "tls", _names(settings, addresses)) if doors.rtmps else None
-        objects = stack.enter_context(DiskObjects(folder / "objects"))
-        edge = MemoryEdge()
-        window = Window(listed=settings.live.listed_seconds, kept=settings.live.kept_seconds)
-        transcoding = LiveTranscoding(objects=objects, edge=edge, window=window, wall_us=wall_us)
-        chores = await stack.enter_async_context(asyncio.TaskGroup())
-        left = [record.hash for record in await catalog.all_streams()]
-        ending = chores.create_task(
-            transcoding.end_abandoned(left, settings.live.reconnect_seconds)
-        )
-        stack.callback(ending.cancel)
-        listener = await stack.enter_async_context(
-            listening(
-                limits=settings.limits,
-                directory=CatalogDirectory(
-                    catalog,
-                    window=settings.live.reconnect_seconds,
-                    goodbye=settings.live.goodbye_seconds,
-                ),
-                sinks=EngineSinks(transcoding),
-                journal=CatalogJournal(catalog, wall_us),
-                doors=_ingest_doors(doors, tls),
-                drain_seconds=settings.drain_seconds,
-            )
-        )
-
-        async def owner(authorization: str | None, hash_: str, /) -> bool:
-            return await is_owner(catalog, authorization, hash_)
-
-        app = create_app(
+        catalog = await stack.enter_async_context(open_catalog(folder / DATABASE, migrate=False))
+        yield _Ground(
+            settings=settings,
+            folder=folder,
+            doors=doors,
+            addresses=addresses,
             catalog=catalog,
-            addresses=addresses,
-            broadcaster_key=first.broadcaster_key,
-            version=version("headend"),
-            handlers=[
-                *pages(showcase=catalog, addresses=addresses, is_owner=owner),
-                playback_handler(objects=objects, edge=edge, showcase=catalog, is_owner=owner),
-                *status_handlers(
-                    problems=_problems(catalog, folder, settings.storage.min_free_bytes),
-                    figures=Telemetry(listener, transcoding).text,
-                ),
-            ],
+            first=await found_in(catalog),
+            objects=stack.enter_context(DiskObjects(folder / "objects")),
+            edge=MemoryEdge(),
         )
-        await stack.enter_async_context(serving(app, doors.http))
-        yield Service(
-            addresses=addresses,
-            first=first,
-            token_file=token_file,
-            rtmp_port=_port(doors.rtmp),
-            tls=tls,
-        )
+
+
+@asynccontextmanager
+async def _taking_encoders(ground: _Ground) -> AsyncGenerator[_Encoders, None]:
+    settings, catalog, doors = ground.settings, ground.catalog, ground.doors
+    await catalog.reset_live_states()
+    tls = Tls(settings, ground.folder / "tls", ground.addresses) if doors.rtmps else None
+    window = Window(listed=settings.live.listed_seconds, kept=settings.live.kept_seconds)
+    transcoding = LiveTranscoding(
+        objects=ground.objects,
+        edge=ground.edge,
+        window=window,
+        wall_us=wall_us,
+        chronicle=CatalogChronicle(catalog, wall_us).happened,
+    )
+    left = [record.hash for record in await catalog.all_streams()]
+    async with (
+        _while_running(
+            transcoding.end_abandoned(left, settings.live.reconnect_seconds), transcoding.govern()
+        ),
+        listening(
+            limits=settings.limits,
+            directory=CatalogDirectory(
+                catalog,
+                window=settings.live.reconnect_seconds,
+                goodbye=settings.live.goodbye_seconds,
+            ),
+            sinks=EngineSinks(transcoding),
+            journal=CatalogJournal(catalog, wall_us),
+            doors=_ingest_doors(doors, tls),
+            drain_seconds=settings.drain_seconds,
+        ) as listener,
+    ):
+        yield _Encoders(figures=Telemetry(listener, transcoding).text, tls=tls)
+
+
+def _application(ground: _Ground, figures: Callable[[], bytes]) -> Application:
+    """Return the API, the pages, the origin and the status, over what stands on the ground."""
+    catalog, addresses = ground.catalog, ground.addresses
+
+    async def owner(authorization: str | None, hash_: str, /) -> bool:
+        return await is_owner(catalog, authorization, hash_)
+
+    origin = Origin(objects=ground.objects, edge=ground.edge, showcase=catalog, is_owner=owner)
+    app = create_app(
+        catalog=catalog,
+        addresses=addresses,
+        broadcaster_key=ground.first.broadcaster_key,
+        version=version("headend"),
+        handlers=[
+            *pages(showcase=catalog, addresses=addresses, is_owner=owner),
+            *status_handlers(problems=_problems(ground), figures=figures),
+        ],
+    )
+    return OriginFirst(origin, app)
+
+
+@asynccontextmanager
+async def _while_running(*chores: Awaitable[None]) -> AsyncGenerator[None, None]:
+    """Do chores beside the block, and stop them with it."""
+
+    async def do(chore: Awaitable[None]) -> None:
+        await chore
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(do(chore)) for chore in chores]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+@asynccontextmanager
+async def _answering(app: Application, door: socket.socket | None) -> AsyncGenerator[None, None]:
+    """Serve an application for the length of the block, where there is a door for it."""
+    if door is None:
+        yield
+        return
+    async with serving(app, door):
+        yield
 
 
 def _ingest_doors(
@@ -218,26 +267,18 @@ def _ingest_doors(
     return found
 
 
-def _keep_token(path: Path, token: str) -> None:
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    path.write_text(f"{token}\n")
+def _problems(ground: _Ground) -> Callable[[], Awaitable[list[str]]]:
+    least = ground.settings.storage.min_free_bytes
 
-
-def _problems(catalog: Catalog, folder: Path, least: int) -> Callable[[], Awaitable[list[str]]]:
     async def problems() -> list[str]:
         found: list[str] = []
         try:
-            await catalog.ping()
+            await ground.catalog.ping()
         except StorageError as error:
             found.append(str(error))
-        free = _free_bytes(folder)
+        free = shutil.disk_usage(ground.folder).free
         if free < least:
             found.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
         return found
 
     return problems
-
-
-def _free_bytes(folder: Path) -> int:
-    return shutil.disk_usage(folder).free

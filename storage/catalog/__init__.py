@@ -1,18 +1,19 @@
 """The catalog: what Headend knows of projects, tokens and streams, in one database.
 
 `open_catalog` is the way in. A `Catalog` answers one question a call, each in a transaction of its
-own; the functions that it calls (`streams`, `airing`, `projects`, `tokens`) take a transaction, so
-that what must happen together can.
+own; the functions that it calls (`streams`, `airing`, `events`, `projects`, `tokens`) take a
+transaction, so that what must happen together can.
 """
 
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from media.keys import PublicHash, StreamKey
-from storage.catalog import airing, installation, migrations, projects, streams, tokens
+from storage.catalog import airing, events, installation, migrations, projects, streams, tokens
 from storage.catalog.database import Database, database_url, open_database
 from storage.catalog.records import (
+    EventRecord,
     FirstStart,
     IngestRecord,
     Page,
@@ -45,6 +46,11 @@ class Catalog:
         """Fill an empty catalog: a project, an owner's token, a stream; else say what it holds."""
         async with self._database.writing() as connection:
             return await installation.first_start(connection, now_us)
+
+    async def installation(self) -> FirstStart | None:
+        """Return what the first start left, without its token; None where there was none."""
+        async with self._database.reading() as connection:
+            return await installation.find(connection)
 
     async def add_project(self, name: str, now_us: int) -> ProjectRecord:
         """Make a project."""
@@ -143,6 +149,20 @@ class Catalog:
         """Take every stream off the air on paper, before ingest begins."""
         async with self._database.writing() as connection:
             await airing.reset_live_states(connection)
+
+    async def add_event(
+        self, stream: PublicHash, kind: str, facts: Mapping[str, object], now_us: int
+    ) -> None:
+        """Write down what happened to a stream; `facts` must be fit for JSON."""
+        async with self._database.writing() as connection:
+            await events.add(connection, stream, kind, facts, now_us)
+
+    async def list_events(
+        self, project: int, *, since_us: int = 0, page: int = 1
+    ) -> Page[EventRecord]:
+        """Return a page of what happened to a project's streams, newest first."""
+        async with self._database.reading() as connection:
+            return await events.find_page(connection, project, since_us=since_us, page=page)
 
     async def shown(self, hash_: PublicHash) -> Shown | None:
         """Return what viewers may come to know of a stream; None where there is none."""

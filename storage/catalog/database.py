@@ -195,7 +195,7 @@ async def open_database(
         if create:
             await asyncio.to_thread(_touch, path)
         elif not await asyncio.to_thread(path.is_file):
-            raise CatalogUnavailable(f"there is no catalog at {path}")
+            raise CatalogUnavailable(f"there is no catalog at {path}; run `headend migrate` first")
     except OSError as error:
         raise CatalogUnavailable(f"cannot make a catalog at {path}: {error.strerror}") from error
     database = Database(url, busy_ms=busy_ms)

@@ -14,7 +14,7 @@ from storage.catalog.records import FirstStart
 from storage.catalog.tables import installation
 from storage.errors import CatalogError
 
-__all__ = ["first_start"]
+__all__ = ["find", "first_start"]
 
 _PROJECT: Final = "default"
 _TOKEN: Final = "owner"  # noqa: S105  # its name, not itself
@@ -31,9 +31,18 @@ async def first_start(connection: AsyncConnection, now_us: int) -> FirstStart:
     Raises:
         CatalogError: the project that the first start made is gone.
     """
+    return await find(connection) or await _fill(connection, now_us)
+
+
+async def find(connection: AsyncConnection) -> FirstStart | None:
+    """Return what the first start left; None where there was none.
+
+    Raises:
+        CatalogError: the project that the first start made is gone.
+    """
     key = (await connection.execute(select(installation.c.broadcaster_key))).scalar_one_or_none()
     if key is None:
-        return await _fill(connection, now_us)
+        return None
     project = await projects.find(connection, _FIRST)
     if project is None:
         raise CatalogError("the catalog has lost its first project")

@@ -11,6 +11,7 @@ from media.keys import PublicHash, StreamKey
 
 __all__ = [
     "BackupRecord",
+    "EventRecord",
     "FirstStart",
     "IngestRecord",
     "Page",
@@ -151,6 +152,16 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"FirstStart(project={self.project.key!r}, new={self.owner_token is not None})"
+
+
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to the stream with the hash `stream`; `kind` is a fixed phrase."""
+
+    id: int
+    stream: PublicHash
+    kind: str
+    facts: dict[str, object]
+    created_us: int
 
 
 class Sort(msgspec.Struct, frozen=True):

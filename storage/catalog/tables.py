@@ -23,6 +23,7 @@ from sqlalchemy import (
 
 __all__ = [
     "METADATA",
+    "events",
     "installation",
     "projects",
     "stream_backups",
@@ -125,3 +126,20 @@ stream_resolutions = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("active", Boolean, nullable=False),
 )
+
+# What happened to a project's streams, for their owner; `facts` is a JSON object. A stream's events
+# go with it.
+events = Table(
+    "events",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("stream_id", Integer, ForeignKey("streams.id", ondelete="CASCADE"), nullable=False),
+    Column("kind", String(40), nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index("ix_events_project_id_id", events.c.project_id, events.c.id)
+Index("ix_events_project_id_created_us", events.c.project_id, events.c.created_us)
+Index("ix_events_stream_id", events.c.stream_id)

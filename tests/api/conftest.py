@@ -1,6 +1,7 @@
-"""The application, in a folder of its own."""
+"""The application, in a folder of its own; the origin, with a run on air."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from litestar.testing import AsyncTestClient
 from api.app import create_app
 from storage.catalog import open_catalog
 from tests.api.house import ADDRESSES, NOW_US, House
+from tests.api.site import OnSite, Site
 
 
 @pytest.fixture
@@ -36,3 +38,19 @@ async def house(tmp_path: Path) -> AsyncGenerator[House]:
                 broadcaster_key=first.broadcaster_key,
                 owner={"Authorization": f"Bearer {first.owner_token}"},
             )
+
+
+@pytest.fixture
+def on_site(tmp_path: Path) -> OnSite:
+    """Run a scene on a site with a run that is on air."""
+
+    def play(scene: Callable[[Site], Awaitable[None]]) -> None:
+        async def go() -> None:
+            site = Site(tmp_path)
+            await site.publish()
+            async with site.client:
+                await scene(site)
+
+        asyncio.run(go())
+
+    return play

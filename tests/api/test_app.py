@@ -92,4 +92,7 @@ async def test_other_rooms_handlers_stand_beside_the_api_and_out_of_its_descript
         assert (await client.get(STREAMS)).status_code == 401
         assert (await client.get(STREAMS, headers=house.owner)).status_code == 200
         document = (await client.get("/schema/openapi.json")).json()
-        assert set(document["paths"]) == {"/api/projects/{project_id}/streams"}
+        assert set(document["paths"]) == {
+            "/api/projects/{project_id}/events",
+            "/api/projects/{project_id}/streams",
+        }

@@ -18,6 +18,8 @@ from pathlib import Path
 # Slow machines scale every deadline at once.
 SCALE = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
 START_SECONDS = 20 * SCALE
+# The last line that a role prints when it is ready.
+LAST_LINE = {"ingest": rb"Status .*\n"}
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,10 @@ class Running:
         return self._printed(r"Stream Key\s+(\S+)")
 
     @property
+    def status(self) -> str:
+        return self._printed(r"Status\s+(\S+)/readyz")
+
+    @property
     def token(self) -> str:
         return (self.data / "owner.token").read_text().strip()
 
@@ -141,7 +147,7 @@ def service(
     arguments: tuple[str, ...] = (),
 ) -> Generator[Running]:
     """Run `headend serve` (or another role) on a data folder for the length of the block."""
-    log = data.parent / f"{data.name}.log"
+    log = data.parent / f"{data.name}{'' if role == 'serve' else f'-{role}'}.log"
     command = [
         str(Path(sys.executable).with_name("headend")),
         role,
@@ -153,6 +159,8 @@ def service(
         "[::]:0",
         "--rtmps",
         "[::]:0",
+        "--status",
+        "127.0.0.1:0",
         *arguments,
     ]
     clean = {name: value for name, value in os.environ.items() if name != "JOURNAL_STREAM"}
@@ -166,7 +174,7 @@ def service(
             env={**clean, **(environment or {})},
         )
     try:
-        printed = _read_welcome(process, log)
+        printed = _read_welcome(process, log, LAST_LINE.get(role, rb"Owner token.*\n"))
         yield Running(process, data, log, printed, time.monotonic() - began)
     finally:
         if process.poll() is None:
@@ -179,7 +187,7 @@ def service(
             process.stdout.close()
 
 
-def _read_welcome(process: subprocess.Popen[str], log: Path) -> str:
+def _read_welcome(process: subprocess.Popen[str], log: Path, last: bytes) -> str:
     """Read what the service prints, up to the line that it ends with."""
     assert process.stdout is not None
     deadline = time.monotonic() + START_SECONDS
@@ -189,8 +197,8 @@ def _read_welcome(process: subprocess.Popen[str], log: Path) -> str:
             continue
         data = os.read(process.stdout.fileno(), 65536)
         printed += data
-        if not data or re.search(rb"Owner token.*\n", printed):
+        if not data or re.search(last, printed):
             break
-    if b"Owner token" in printed:
+    if re.search(last, printed):
         return printed.decode()
     raise AssertionError(f"no welcome: {printed.decode()}\n{log.read_text()}")

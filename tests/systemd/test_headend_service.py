@@ -1,4 +1,4 @@
-"""The unit is one that systemd takes without a word, is hardened, and what it runs bears that.
+"""The units are such as systemd takes without a word, are hardened, and what they run bears that.
 
 There is no systemd as process 1 where tests run. So the restrictions that the kernel itself can be
 asked for are put on by `confine.py`, read from the unit file; docs/deploy.md names those that are
@@ -14,26 +14,41 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.systemd.confine import directives
+
 ROOT: Final = Path(__file__).parents[2]
+UNITS: Final = sorted((ROOT / "systemd").iterdir())
+SERVICES: Final = [unit for unit in UNITS if unit.suffix == ".service"]
 UNIT: Final = ROOT / "systemd" / "headend.service"
+INGEST, API, MIGRATE = (
+    ROOT / "systemd" / f"headend-{role}.service" for role in ("ingest", "api", "migrate")
+)
 CONFINE: Final = Path(__file__).with_name("confine.py")
+# Slow machines scale every deadline at once.
+SCALE: Final = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
 EXPOSURE: Final = 2.5  # systemd's scale: 0 is closed, 10 is open
 
 
 @pytest.fixture
-def unit(tmp_path: Path) -> Path:
-    """The unit with a command that is there, under its own name."""
-    text = UNIT.read_text()
-    changed = re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE)
-    assert changed != text
-    copy = tmp_path / UNIT.name
-    copy.write_text(changed)
-    return copy
+def folder(tmp_path: Path) -> Path:
+    """All units, for they name each other, with a command that is there."""
+    for unit in UNITS:
+        text = unit.read_text()
+        changed = re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE)
+        assert (changed != text) == (unit in SERVICES)
+        (tmp_path / unit.name).write_text(changed)
+    return tmp_path
+
+
+def name(path: Path) -> str:
+    return path.name
 
 
 def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -42,9 +57,9 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def confined(*command: str | Path) -> subprocess.CompletedProcess[str]:
+def confined(*command: str | Path, unit: Path = UNIT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, CONFINE, UNIT, *command],
+        [sys.executable, CONFINE, unit, *command],
         capture_output=True,
         text=True,
         check=False,
@@ -52,28 +67,43 @@ def confined(*command: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_systemd_has_nothing_to_say_about_the_unit(unit: Path) -> None:
+@pytest.mark.parametrize("unit", UNITS, ids=name)
+def test_systemd_has_nothing_to_say_about_the_unit(folder: Path, unit: Path) -> None:
     # Its exit code is 0 even for a directive that does not exist.
-    told = analyze("verify", "--man=no", unit)
+    told = analyze("verify", "--man=no", folder / unit.name)
     assert (told.stdout, told.stderr, told.returncode) == ("", "", 0)
 
 
-def test_systemd_does_speak_up_about_a_misspelt_directive(unit: Path) -> None:
+def test_systemd_does_speak_up_about_a_misspelt_directive(folder: Path) -> None:
+    unit = folder / UNIT.name
     unit.write_text(unit.read_text().replace("NoNewPrivileges=", "NoNewPriviliges="))
     assert "NoNewPriviliges" in analyze("verify", "--man=no", unit).stderr
 
 
-def test_the_exposure_that_systemd_reckons_stays_low(unit: Path) -> None:
-    told = analyze("security", "--offline=yes", "--no-pager", unit).stdout
-    level = re.search(r"Overall exposure level for headend\.service: ([\d.]+)", told)
+@pytest.mark.parametrize("unit", SERVICES, ids=name)
+def test_the_exposure_that_systemd_reckons_stays_low(folder: Path, unit: Path) -> None:
+    told = analyze("security", "--offline=yes", "--no-pager", folder / unit.name).stdout
+    level = re.search(r"Overall exposure level for \S+: ([\d.]+)", told)
     assert level is not None, told
     assert float(level[1]) <= EXPOSURE
 
 
-def test_a_drain_fits_into_the_time_to_stop() -> None:
-    stop = re.search(r"^TimeoutStopSec=(\d+)$", UNIT.read_text(), re.MULTILINE)
+@pytest.mark.parametrize(
+    ("unit", "drain"),
+    [(UNIT, 20), (INGEST, 20), (API, 5)],  # seconds
+    ids=["headend", "ingest", "api"],
+)
+def test_a_drain_fits_into_the_time_to_stop(unit: Path, drain: int) -> None:
+    stop = re.search(r"^TimeoutStopSec=(\d+)$", unit.read_text(), re.MULTILINE)
     assert stop is not None
-    assert int(stop[1]) >= 20 + 5  # seconds: the drain, and what a loaded machine adds
+    assert int(stop[1]) >= drain + 5  # what a loaded machine adds
+
+
+def test_the_two_ways_of_running_exclude_each_other() -> None:
+    whole = directives(UNIT)["Conflicts"]
+    assert whole == [f"{INGEST.name} {API.name}"]
+    for half in (INGEST, API, MIGRATE):
+        assert directives(half)["Conflicts"] == [UNIT.name]
 
 
 CODEC_ROUND: Final = """
@@ -190,42 +220,80 @@ def published(playlist: str, deadline: float) -> bool:
     return False
 
 
-@pytest.mark.e2e
-def test_the_whole_service_bears_the_restrictions(tmp_path: Path) -> None:
-    """It tells systemd that it is ready, encodes a ladder, and drains: all within the box."""
+HEADEND: Final = Path(sys.executable).with_name("headend")
+NOWHERE: Final = ("--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0", "--rtmps", "127.0.0.1:0")
+
+
+@contextmanager
+def boxed(unit: Path, role: str, data: Path, *ports: str) -> Generator[str]:
+    """Run a role in its unit's box: told to systemd when ready, drained at the block's end.
+
+    Yields what it printed.
+    """
+    place = data.with_name(role)
+    place.mkdir()
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    manager.bind(str(tmp_path / "notify"))
-    manager.settimeout(30)
-    headend = Path(sys.executable).with_name("headend")
-    ports = ["--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0", "--rtmps", "127.0.0.1:0"]
-    command = [sys.executable, CONFINE, UNIT, headend, "serve", "--data", tmp_path / "data", *ports]
-    environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+    manager.bind(str(place / "notify"))
+    manager.settimeout(30 * SCALE)
+    command = [sys.executable, CONFINE, unit, HEADEND, role, "--data", data, *NOWHERE, *ports]
+    environment = {**os.environ, "NOTIFY_SOCKET": str(place / "notify")}
     environment.pop("JOURNAL_STREAM", None)  # under which no key is printed
     with (
         manager,
-        (tmp_path / "printed").open("w") as printed,
-        (tmp_path / "log").open("w") as log,
+        (place / "printed").open("w") as printed,
+        (place / "log").open("w") as log,
         subprocess.Popen(command, stdout=printed, stderr=log, env=environment) as service,
     ):
         try:
             assert b"READY=1" in manager.recv(4096)
-            said = (tmp_path / "printed").read_text()
-            target = f"{said_by('Server', said)}/{said_by('Stream Key', said)}"
-            watch = said_by("Watch", said)
-            publish = [
-                *("ffmpeg", "-nostdin", "-loglevel", "error", "-re"),
-                *("-f", "lavfi", "-i", "testsrc2=size=854x480:rate=25"),
-                *("-f", "lavfi", "-i", "sine", "-c:v", "libx264", "-preset", "ultrafast"),
-                *("-g", "50", "-c:a", "aac", "-t", "60", "-f", "flv", target),
-            ]
-            with subprocess.Popen(publish, stderr=subprocess.DEVNULL) as encoder:
-                try:
-                    playlist = watch.replace("/watch/", "/live/") + "/index.m3u8"
-                    playing = published(playlist, time.monotonic() + 30)
-                finally:
-                    encoder.kill()
-            assert playing, (tmp_path / "log").read_text()
+            yield (place / "printed").read_text()
         finally:
             service.terminate()
-            code = service.wait(30)
-    assert code == 0, (tmp_path / "log").read_text()
+            code = service.wait(30 * SCALE)
+    assert code == 0, (place / "log").read_text()
+
+
+def playing(target: str, watch: str) -> bool:
+    """Whether a ladder comes out where a picture goes in."""
+    publish = [
+        *("ffmpeg", "-nostdin", "-loglevel", "error", "-re"),
+        *("-f", "lavfi", "-i", "testsrc2=size=854x480:rate=25"),
+        *("-f", "lavfi", "-i", "sine", "-c:v", "libx264", "-preset", "ultrafast"),
+        *("-g", "50", "-c:a", "aac", "-t", "60", "-f", "flv", target),
+    ]
+    with subprocess.Popen(publish, stderr=subprocess.DEVNULL) as encoder:
+        try:
+            playlist = watch.replace("/watch/", "/live/") + "/index.m3u8"
+            return published(playlist, time.monotonic() + 30 * SCALE)
+        finally:
+            encoder.kill()
+
+
+@pytest.mark.e2e
+def test_the_whole_service_bears_the_restrictions(tmp_path: Path) -> None:
+    """It tells systemd that it is ready, encodes a ladder, and drains: all within the box."""
+    with boxed(UNIT, "serve", tmp_path / "data") as said:
+        target = f"{said_by('Server', said)}/{said_by('Stream Key', said)}"
+        assert playing(target, said_by("Watch", said))
+
+
+@pytest.mark.e2e
+def test_each_of_the_two_services_bears_its_own(tmp_path: Path) -> None:
+    """The same with the database made, encoders taken in and viewers served in boxes apart."""
+    data = tmp_path / "data"
+    made = confined(HEADEND, "migrate", "--data", data, unit=MIGRATE)
+    assert made.returncode == 0, made.stderr
+    with boxed(INGEST, "ingest", data, "--status", "127.0.0.1:0") as said:
+        server = said_by("Server", said)
+        target = f"{server}/{said_by('Stream Key', said)}"
+        ports = [server.split("/")[2], said_by("Over TLS", said).split("/")[2]]
+        with boxed(API, "api", data, "--rtmp", ports[0], "--rtmps", ports[1]) as said:
+            assert playing(target, said_by("Watch", said))
+
+
+@pytest.mark.parametrize("unit", [API, MIGRATE], ids=name)
+def test_what_makes_no_engine_may_not_change_its_priority(unit: Path) -> None:
+    done = confined(
+        sys.executable, "-I", "-c", "import os; os.setpriority(os.PRIO_PROCESS, 0, 5)", unit=unit
+    )
+    assert "PermissionError" in done.stderr

@@ -1,0 +1,29 @@
+"""Moments as the API writes and reads them: RFC 3339 in UTC, to the microsecond."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+__all__ = ["read_moment", "written"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def written(moment_us: int) -> str:
+    """Return a moment (microseconds since the Unix epoch) as `2026-01-31T12:00:00.123456Z`."""
+    moment = _EPOCH + timedelta(microseconds=moment_us)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06}Z"
+
+
+def read_moment(text: str) -> int | None:
+    """Return the microseconds of a moment or a day; without an offset it is UTC's. None: neither.
+
+    A moment before 1970 counts as 1970.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0, (moment - _EPOCH) // _MICROSECOND)

@@ -1,0 +1,320 @@
+"""`headend ingest` and `headend api` as two processes on one folder, each restarted alone."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import cast
+
+import av
+import pytest
+
+from tests.browser import Chromium
+from tests.conftest import Proof
+from tests.e2e.publishers import ffmpeg, publishing, tool
+from tests.e2e.service import SCALE, Running, fetch, service
+from tests.e2e.viewing import (
+    Collected,
+    addresses,
+    collect,
+    complaints,
+    frames,
+    media,
+    multivariant,
+    until,
+)
+
+pytestmark = pytest.mark.e2e
+
+HEADEND = str(Path(sys.executable).with_name("headend"))
+WINDOWS = {
+    "HEADEND_LIVE__GOODBYE_SECONDS": "4",
+    "HEADEND_LIVE__RECONNECT_SECONDS": "30",
+    "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+}
+
+
+@pytest.fixture(scope="module")
+def long_source(tmp_path_factory: pytest.TempPathFactory, small_source: Path) -> Path:
+    """A 360p source of 40 s: long enough for two restarts while it is sent once."""
+    path = tmp_path_factory.mktemp("source") / "long.flv"
+    subprocess.run(
+        [tool("ffmpeg"), "-v", "error", "-stream_loop", "4", "-i", str(small_source), "-c", "copy",
+         str(path)],
+        check=True,
+    )  # fmt: skip
+    return path
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run `headend` to its end."""
+    return subprocess.run(
+        [HEADEND, *command], capture_output=True, text=True, timeout=60 * SCALE, check=False
+    )
+
+
+@contextmanager
+def ingest_role(data: Path, *arguments: str) -> Generator[Running]:
+    with service(data, role="ingest", environment=WINDOWS, arguments=arguments) as running:
+        yield running
+
+
+@contextmanager
+def api_role(ingest: Running, *arguments: str) -> Generator[Running]:
+    """Run the API beside an ingest, told of its ports as by a common settings file."""
+    ports = (
+        *("--rtmp", f"[::]:{ingest.port_of(ingest.server)}"),
+        *("--rtmps", f"[::]:{ingest.port_of(ingest.secure_server)}"),
+    )
+    arguments = (*ports, *arguments)
+    with service(ingest.data, role="api", environment=WINDOWS, arguments=arguments) as running:
+        yield running
+
+
+@pytest.fixture
+def ingest(tmp_path: Path) -> Iterator[Running]:
+    """An ingest on a folder that `headend migrate` made."""
+    data = tmp_path / "data"
+    made = run("migrate", "--data", str(data))
+    assert made.returncode == 0, made.stderr
+    assert str(data / "owner.token") in made.stdout
+    with ingest_role(data) as running:
+        yield running
+
+
+def port_of(running: Running) -> str:
+    return f"127.0.0.1:{running.port_of(running.http)}"
+
+
+def flags(api: Running) -> dict[str, object]:
+    """Return how the first stream stands, as the API tells it."""
+    answer = fetch(f"{api.http}/api/projects/1/streams", token=api.token)
+    assert answer.status == 200, answer.text
+    record = cast("list[dict[str, object]]", answer.json["data"])[-1]  # JSON
+    return {name: record[name] for name in ("live", "published")}
+
+
+def last_sequence(url: str) -> int:
+    playlist = media(addresses(url)["audio"])
+    return playlist.sequence + len(playlist.segments) - 1
+
+
+def run_of(url: str) -> str:
+    return addresses(url)["audio"].split("/")[-3]
+
+
+def follow(url: str, held: dict[str, Collected], seconds: float) -> None:
+    """Follow the playlists for that long: each segment that they name must be there."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        collect(url, held)
+        time.sleep(0.2)  # a player asks less often
+
+
+def pictures(path: Path) -> int:
+    with av.open(str(path)) as container:
+        return sum(1 for packet in container.demux(video=0) if packet.size)
+
+
+def test_a_restart_of_the_api_costs_the_stream_nothing(
+    ingest: Running, long_source: Path, tmp_path: Path, proof: Proof
+) -> None:
+    """Drained, then killed, while an encoder publishes: every picture comes out, in step."""
+    held: dict[str, Collected] = {}
+    with ExitStack() as stack:
+        first = stack.enter_context(api_role(ingest))
+        at = port_of(first)
+        stack.enter_context(publishing(ffmpeg(long_source, f"{ingest.server}/{ingest.key}")))
+        playlist = first.playlist
+        until(lambda: multivariant(playlist), within=20, what="a playlist")
+        follow(playlist, held, 2)
+        assert first.stop(signal.SIGTERM) == 0
+        second = stack.enter_context(api_role(ingest, "--http", at))
+        assert flags(second) == {"live": True, "published": True}
+        follow(playlist, held, 1)
+        assert second.stop(signal.SIGKILL) == -signal.SIGKILL
+        third = stack.enter_context(api_role(ingest, "--http", at))
+        assert flags(third) == {"live": True, "published": True}
+
+        def ended() -> bool:
+            collect(playlist, held)
+            return all(media(address).ended for address in addresses(playlist).values())
+
+        until(ended, within=60, what="the run's end")
+        until(lambda: not flags(third)["live"], within=10, what="off air")
+    sent = pictures(long_source)
+    assert set(held) == {"360p", "audio"}
+    for name, what in held.items():
+        numbers = sorted(what.segments)
+        assert numbers == list(range(len(numbers))), name
+        assert not any(segment.discontinuity for segment in what.segments.values()), name
+        file = what.file(tmp_path / f"{name}.mp4")
+        assert complaints(file) == "", name
+        if name != "audio":
+            lost = sent - len(list(frames(file)))
+            assert lost == 0
+            proof(
+                "pictures lost while the API was drained, killed and started anew, of all sent",
+                f"{lost} of {sent}",
+                "0",
+            )
+
+
+def test_a_restart_of_the_ingest_goes_on_with_the_run_and_the_api_serves_on(
+    ingest: Running, small_source: Path, tmp_path: Path
+) -> None:
+    held: dict[str, Collected] = {}
+    doors = (
+        *("--rtmp", f"[::]:{ingest.port_of(ingest.server)}"),
+        *("--rtmps", f"[::]:{ingest.port_of(ingest.secure_server)}"),
+    )
+    command = ffmpeg(small_source, f"{ingest.server}/{ingest.key}", "-stream_loop", "-1")
+    with api_role(ingest) as api:
+        url = api.playlist
+        with publishing(command):
+            until(lambda: multivariant(url), within=20, what="a playlist")
+            until(lambda: last_sequence(url) >= 1, within=15, what="two segments")
+            run_name = run_of(url)
+            collect(url, held)
+            with ThreadOf(lambda: follow(url, held, 4)):
+                assert ingest.stop(signal.SIGTERM) == 0
+        assert flags(api)["live"] is False
+        drained = last_sequence(url)
+        assert not media(addresses(url)["audio"]).ended
+        with ingest_role(ingest.data, *doors), publishing(command):
+            until(lambda: last_sequence(url) > drained + 1, within=25, what="going on")
+            assert flags(api) == {"live": True, "published": True}
+            collect(url, held)
+            assert run_of(url) == run_name
+    for name, what in held.items():
+        numbers = sorted(what.segments)
+        assert numbers == list(range(len(numbers))), name
+        marks = [number for number in numbers if what.segments[number].discontinuity]
+        assert marks == [drained + 1], name
+        # Each source has its own init section, and a file takes one.
+        for init in what.inits:
+            some = {n: one for n, one in what.segments.items() if one.init == init}
+            file = Collected(what.inits, some).file(tmp_path / f"{name}.mp4")
+            assert complaints(file) == "", name
+
+
+class ThreadOf:
+    """Does something beside the block; what it raises is raised at the block's end."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._failed: list[BaseException] = []
+
+        def do() -> None:
+            try:
+                act()
+            except (AssertionError, OSError) as error:
+                self._failed.append(error)
+
+        self._thread = threading.Thread(target=do)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join()
+        if self._failed:
+            raise self._failed[0]
+
+
+def test_a_stream_that_the_api_adds_can_be_published_at_once_and_plays(
+    ingest: Running, small_source: Path, browser: Chromium
+) -> None:
+    with api_role(ingest) as api:
+        record = api.add_stream("Another")
+        assert str(record["rtmp_url"]) == ingest.server
+        url = f"{record['rtmp_url']}/{record['stream']}"
+        with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
+            hash_ = str(record["stream_url"]).split("/")[-2]
+            viewer = browser.open(f"{api.http}/watch/{hash_}")
+            viewer.wait_until_playing(30 * SCALE)
+            assert viewer.breaches() == []
+            assert fetch(f"{api.http}/embed/{hash_}").status == 200
+
+
+def test_streams_of_a_killed_ingest_go_off_the_air_on_paper(
+    ingest: Running, small_source: Path
+) -> None:
+    command = ffmpeg(small_source, f"{ingest.server}/{ingest.key}", "-stream_loop", "-1")
+    with api_role(ingest) as api:
+        with publishing(command):
+            until(lambda: flags(api)["live"], within=20, what="live")
+            ingest.stop(signal.SIGKILL)
+        until(lambda: not flags(api)["live"], within=20, what="off air")
+        # What was listed can still be fetched.
+        collect(api.playlist, {})
+        with ingest_role(ingest.data):
+            assert fetch(f"{api.http}/readyz").status == 200
+
+
+def test_each_role_tells_of_itself(ingest: Running) -> None:
+    assert fetch(f"{ingest.status}/healthz").json == {"status": "alive"}
+    assert fetch(f"{ingest.status}/readyz").json == {"status": "ready", "problems": []}
+    assert "headend_ingest_connections 0.0" in fetch(f"{ingest.status}/metrics").text
+    assert fetch(f"{ingest.status}/api/projects/1/streams").status == 404
+    with api_role(ingest) as api:
+        assert fetch(f"{api.http}/readyz").json == {"status": "ready", "problems": []}
+        assert fetch(f"{api.http}/live/{api.hash}/index.m3u8").status == 404
+        figures = fetch(f"{api.http}/metrics").text
+        assert 'headend_http_answers_total{room="live",status="4xx"} 1.0' in figures
+        assert "process_resident_memory_bytes" in figures
+        assert "headend_ingest" not in figures
+    assert ingest.process.poll() is None
+    ingest.process.send_signal(signal.SIGHUP)
+    until(lambda: "certificate loaded" in ingest.log.read_text(), within=5, what="a reload")
+
+
+def refusal(role: str, data: Path, *arguments: str) -> str:
+    """Return the sentence with which a start is refused."""
+    doors = ("--http", "127.0.0.1:0", "--status", "127.0.0.1:0")
+    refused = run(role, "--data", str(data), *doors, *arguments)
+    assert refused.returncode == 1, refused.stdout
+    assert "Traceback" not in refused.stderr
+    assert refused.stderr.count("\n") == 1, refused.stderr
+    return refused.stderr
+
+
+FREE = ("--rtmp", "[::]:0", "--rtmps", "[::]:0")
+
+
+def test_one_process_alone_writes_and_any_number_may_show(ingest: Running) -> None:
+    for role in ("serve", "ingest"):
+        words = refusal(role, ingest.data, *FREE)
+        assert f"(headend ingest, process {ingest.process.pid})" in words
+        assert "only `headend api` may run beside it" in words
+    with api_role(ingest) as one, api_role(ingest) as two:
+        assert fetch(f"{one.http}/readyz").status == fetch(f"{two.http}/readyz").status == 200
+        # What is as it should be may be asked for while others use it.
+        assert run("migrate", "--data", str(ingest.data)).returncode == 0
+
+
+def test_the_api_may_run_beside_the_whole_service(tmp_path: Path, small_source: Path) -> None:
+    with service(tmp_path / "data", environment=WINDOWS) as whole:
+        words = refusal("ingest", whole.data, *FREE)
+        assert f"(headend serve, process {whole.process.pid})" in words
+        with (
+            api_role(whole) as api,
+            publishing(ffmpeg(small_source, f"{whole.server}/{whole.key}", "-stream_loop", "-1")),
+        ):
+            until(lambda: multivariant(api.playlist), within=20, what="a playlist")
+            follow(api.playlist, {}, 2)
+
+
+@pytest.mark.parametrize("role", ["ingest", "api"])
+def test_a_role_without_a_database_says_what_to_run(tmp_path: Path, role: str) -> None:
+    assert "run `headend migrate` first" in refusal(role, tmp_path / "none", *FREE)
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_api_refuses_to_guess_a_port_that_only_the_ingest_knows(ingest: Running) -> None:
+    words = refusal("api", ingest.data, *FREE)
+    assert "rtmp.listen is [::]:0, a free port" in words
+    assert "rtmp.public_url" in words

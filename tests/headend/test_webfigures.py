@@ -1,0 +1,56 @@
+"""Answers are counted, on the long way and on the short one."""
+
+import asyncio
+from typing import Any
+
+from api.answers import Answer
+from headend.webfigures import CountedApplication, WebFigures
+
+
+class Application:
+    """Answers 200 to all, and what is below `/live` at once."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def at_once(self, method: str, path: str, headers: Any) -> Answer | None:
+        return Answer(404, ()) if path.startswith("/live/") else None
+
+
+async def ask(app: Any, path: str) -> None:
+    async def send(message: Any) -> None: ...
+
+    await app({"type": "http", "path": path}, None, send)
+
+
+def test_answers_are_counted_by_room_and_status() -> None:
+    figures = WebFigures()
+    app = CountedApplication(Application(), figures)
+    for path in ("/api/projects", "/api/x", "/watch/abc", "/a-strangers-choice", ""):
+        asyncio.run(ask(app, path))
+    assert app.at_once("GET", "/live/x", ()) is not None
+    assert app.at_once("GET", "/api/x", ()) is None
+    lines = [line for line in figures.text().decode().splitlines() if "answers_total{" in line]
+    assert lines == [
+        'headend_http_answers_total{room="api",status="2xx"} 2.0',
+        'headend_http_answers_total{room="live",status="4xx"} 1.0',
+        'headend_http_answers_total{room="other",status="2xx"} 2.0',
+        'headend_http_answers_total{room="watch",status="2xx"} 1.0',
+    ]
+
+
+def test_an_application_without_a_shortcut_gets_none() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None: ...
+
+    assert not hasattr(CountedApplication(app, WebFigures()), "at_once")
+
+
+def test_the_cost_of_the_process_is_told() -> None:
+    text = WebFigures().text().decode()
+    for figure in (
+        "process_cpu_seconds_total",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+    ):
+        assert f"\n{figure} " in text

@@ -1,0 +1,66 @@
+import pytest
+
+from storage.catalog import Catalog, events
+from storage.catalog.records import EventRecord
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> None:
+    first = await catalog.first_start(1)
+    assert first.stream is not None
+    other = await catalog.add_project("other", 1)
+    foreign = await catalog.add_stream(other.id, "foreign", 1)
+    await catalog.add_event(first.stream.hash, "engine lost", {"cause": "é"}, 10)
+    await catalog.add_event(foreign.hash, "rung shed", {}, 11)
+    await catalog.add_event(first.stream.hash, "rung shed", {"renditions": ["720p"]}, 12)
+    page = await catalog.list_events(first.project.id)
+    assert page.items == (
+        EventRecord(
+            id=3,
+            stream=first.stream.hash,
+            kind="rung shed",
+            facts={"renditions": ["720p"]},
+            created_us=12,
+        ),
+        EventRecord(
+            id=1,
+            stream=first.stream.hash,
+            kind="engine lost",
+            facts={"cause": "é"},
+            created_us=10,
+        ),
+    )
+    assert [event.id for event in (await catalog.list_events(other.id)).items] == [2]
+    newer = await catalog.list_events(first.project.id, since_us=11)
+    assert [event.id for event in newer.items] == [3]
+
+
+async def test_an_event_of_no_stream_is_nothing(catalog: Catalog) -> None:
+    await catalog.first_start(1)
+    await catalog.add_event("AAAAAAAAAAAA", "rung shed", {}, 1)
+    assert (await catalog.list_events(1)).total == 0
+
+
+async def test_pages_hold_ten(catalog: Catalog) -> None:
+    first = await catalog.first_start(1)
+    assert first.stream is not None
+    for number in range(23):
+        await catalog.add_event(first.stream.hash, "rung shed", {"n": number}, number)
+    last = await catalog.list_events(1, page=3)
+    assert [event.facts["n"] for event in last.items] == [2, 1, 0]
+    assert (last.total, last.last) == (23, 3)
+    assert (await catalog.list_events(1, page=4)).items == ()
+
+
+async def test_the_oldest_go_when_there_are_too_many(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "KEPT", 50)
+    first = await catalog.first_start(1)
+    assert first.stream is not None
+    for number in range(200):
+        await catalog.add_event(first.stream.hash, "rung shed", {}, number)
+    page = await catalog.list_events(1)
+    assert page.total == 50
+    assert page.items[0].created_us == 199
