@@ -3,6 +3,7 @@
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +76,27 @@ def gstreamer(source: Path, sink: str) -> list[str]:
         "flvmux", "name=mux", "streamable=true", "!", "identity", "sync=true", "!",
         *sink.split(),
     ]  # fmt: skip
+
+
+@contextmanager
+def persisting(command: list[str]) -> Generator[None]:
+    """Run an encoder again and again for the length of the block, as OBS comes back by itself."""
+    over = threading.Event()
+
+    def insist() -> None:
+        while not over.is_set():
+            with publishing(command) as encoder:
+                while encoder.poll() is None and not over.wait(0.1):
+                    pass
+            over.wait(0.3)
+
+    thread = threading.Thread(target=insist, name="encoder")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextmanager

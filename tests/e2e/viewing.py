@@ -77,6 +77,21 @@ class Collected:
                 file.write(held.data)
         return path
 
+    def stretches(self, path: Path) -> list[Path]:
+        """Write what lies between two discontinuities as a file each, as players decode it."""
+        files: list[Path] = []
+        init, number = "", 0
+        for place in sorted(self.segments):
+            held = self.segments[place]
+            if not files or held.discontinuity or held.init != init or place != number + 1:
+                init = held.init
+                files.append(path.with_name(f"{path.stem}-{len(files)}{path.suffix}"))
+                files[-1].write_bytes(self.inits[init])
+            number = place
+            with files[-1].open("ab") as file:
+                file.write(held.data)
+        return files
+
 
 @dataclass(frozen=True)
 class Held:
@@ -95,7 +110,7 @@ def collect(url: str, into: dict[str, Collected]) -> None:
         held = into.setdefault(rendition, Collected())
         playlist = media(address)
         for number, segment in enumerate(playlist.segments, playlist.sequence):
-            if number in held.segments:
+            if number in held.segments or segment.gap:
                 continue
             assert segment.map_uri is not None
             init = urljoin(address, segment.map_uri)

@@ -1,0 +1,60 @@
+"""A machine that is too slow, for one process: it is stopped for a share of each tenth second."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+_PERIOD = 0.1  # seconds
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process started and that still run."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+class Brake:
+    """How much of the time a process may run: set `share` at any time, 1.0 is all of it."""
+
+    def __init__(self, pid: int) -> None:
+        self.share = 1.0
+        self._pid = pid
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Hold the process up until `release` is called."""
+        while not self._over.is_set():
+            if self.share >= 1.0:
+                self._over.wait(_PERIOD)
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGSTOP)
+                self._over.wait(_PERIOD * (1 - self.share))
+                os.kill(self._pid, signal.SIGCONT)
+            self._over.wait(_PERIOD * self.share)
+
+    def release(self) -> None:
+        """Let go of the process."""
+        self._over.set()
+
+
+@contextmanager
+def braked(pid: int) -> Generator[Brake]:
+    """Be able to slow a process down for the length of the block."""
+    brake = Brake(pid)
+    thread = threading.Thread(target=brake.run, name="brake")
+    thread.start()
+    try:
+        yield brake
+    finally:
+        brake.release()
+        thread.join()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)

@@ -1,0 +1,271 @@
+"""A service under attack: who is on air loses no frame, and whoever comes next is let in.
+
+One encoder is on air from the first attack to the last. After each attack another one may publish,
+and the service has not grown. Slow attacks run beside the others.
+"""
+
+import hashlib
+import itertools
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import av
+import pytest
+
+from ingest.complaints import EACH_SITE
+from tests.conftest import Proof
+from tests.e2e.attacks import LIMITS, QUICK, SLOW, TICK, Attack
+from tests.e2e.hostile import AT_ONCE, Target
+from tests.e2e.publishers import ffmpeg, publishing
+from tests.e2e.service import SCALE, Running, service
+from tests.e2e.viewing import (
+    Collected,
+    addresses,
+    collect,
+    complaints,
+    media,
+    multivariant,
+    until,
+)
+from tests.ingest.rtmp import peer
+
+pytestmark = pytest.mark.e2e
+
+GROWTH_BYTES = 20 << 20
+SOAK_SECONDS = 180.0
+ENVIRONMENT = {
+    "HEADEND_LIVE__GOODBYE_SECONDS": "3",
+    "HEADEND_LIVE__RECONNECT_SECONDS": "5",
+    "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+}
+
+
+class Siege:
+    """A service, the encoder that is on air in it, a viewer of that, and the slow attackers."""
+
+    def __init__(self, headend: Running, folder: Path) -> None:
+        self.headend = headend
+        self.held: dict[str, Collected] = {}
+        self.slow: dict[str, Future[None]] = {}
+        self.progress = folder / "progress.txt"
+        self.encoder: subprocess.Popen[bytes] | None = None
+        self.left = threading.Event()
+        self.keys: list[str] = []
+        self.grown = 0
+        self._homes = itertools.count()
+        self.other = self.add("Other")
+        self.other_key = str(self.other["stream"])
+
+    def add(self, title: str) -> dict[str, object]:
+        record = self.headend.add_stream(title)
+        self.keys.append(str(record["stream"]))
+        return record
+
+    def target(self, *, key: str = "") -> Target:
+        """Return the service as an attacker finds it who comes from an address of its own."""
+        number = next(self._homes)
+        return Target(
+            port=self.headend.port_of(self.headend.server),
+            secure_port=self.headend.port_of(self.headend.secure_server),
+            home=f"127.{2 + number // 62_500}.{number // 250 % 250}.{2 + number % 250}",
+            key=key,
+        )
+
+    def target_of(self, attack: Attack) -> Target:
+        key = str(self.add(attack.name)["stream"]) if attack.key else ""
+        return self.target(key=key)
+
+    def memory(self) -> int:
+        """Return the resident bytes of the service, without its engines."""
+        status = Path(f"/proc/{self.headend.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found[1]) << 10
+
+    def publish(self) -> None:
+        """See that an encoder gets leave, and take it off again."""
+        target = self.target(key=self.other_key)
+        with target.publishing() as line:
+            line.say(peer.GOODBYE)
+
+    def told(self, home: str) -> list[str]:
+        """Return the causes that the log gives for what befell an address."""
+        log = self.headend.log.read_text()
+        return re.findall(rf'peer={re.escape(home)}:\d+ .*?cause=("[^"]*"|\S+)', log)
+
+    def watch(self) -> None:
+        """Fetch all that is listed, as a viewer does, until the attacks are over."""
+        while not self.left.wait(0.7):
+            with suppress(AssertionError):  # not listed yet
+                collect(self.headend.playlist, self.held)
+
+
+def stop_an_encoder(siege: Siege, key: str, source: Path) -> None:
+    """Stop ffmpeg in mid-stream: its kernel keeps the connection, and nobody reads or writes."""
+    with publishing(ffmpeg(source, f"{siege.headend.server}/{key}")) as encoder:
+        hash_ = key.split("_")[0]
+
+        def line(words: str) -> bool:
+            return f"{words} stream={hash_}" in siege.headend.log.read_text().replace('"', "")
+
+        until(lambda: line("event=publisher on"), within=10, what="it publishes")
+        encoder.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        try:
+            seconds = LIMITS.idle_media_seconds
+            until(lambda: line("event=publisher off"), within=seconds + TICK, what="it is off")
+            assert time.monotonic() - stopped >= seconds - 1
+        finally:
+            encoder.kill()
+
+
+@pytest.fixture(scope="module")
+def siege(tmp_path_factory: pytest.TempPathFactory, small_source: Path) -> Iterator[Siege]:
+    folder = tmp_path_factory.mktemp("siege")
+    with ExitStack() as stack:
+        headend = stack.enter_context(service(folder / "data", environment=ENVIRONMENT))
+        found = Siege(headend, folder)
+        options = ("-stream_loop", "-1", "-progress", str(found.progress))
+        command = ffmpeg(small_source, f"{headend.server}/{headend.key}", *options)
+        found.encoder = stack.enter_context(publishing(command))
+        until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+        threads = stack.enter_context(ThreadPoolExecutor(len(SLOW) + 2))
+        stack.callback(found.left.set)
+        threads.submit(found.watch)
+        for attack in SLOW:
+            found.slow[attack.name] = threads.submit(attack.run, found.target_of(attack))
+        key = str(found.add("stopped")["stream"])
+        found.slow["stopped"] = threads.submit(stop_an_encoder, found, key, small_source)
+        yield found
+
+
+@pytest.mark.parametrize("attack", QUICK, ids=lambda attack: attack.name)
+def test_an_attack_costs_the_attacker_alone(siege: Siege, attack: Attack) -> None:
+    target = siege.target_of(attack)
+    before = siege.memory()
+    attack.run(target)
+    siege.publish()
+    if attack.cause:
+        until(
+            lambda: any(attack.cause in told for told in siege.told(target.home)),
+            within=AT_ONCE,
+            what=f"{attack.cause!r} in the log: {siege.told(target.home)}",
+        )
+    until(lambda: siege.memory() - before < GROWTH_BYTES, within=20, what="the memory is back")
+    siege.grown = max(siege.grown, siege.memory() - before)
+    assert siege.encoder is not None
+    assert siege.encoder.poll() is None
+
+
+def test_a_second_encoder_with_the_key_is_refused(siege: Siege) -> None:
+    with siege.target(key=siege.headend.key).dial() as line:
+        line.say(peer.opening(name=siege.headend.key))
+        line.wait_for(b"another encoder is sending with this key", 2.5 + TICK)
+        line.must_close(2.5 + 2 * TICK)
+    siege.publish()
+
+
+def test_a_stopped_encoder_is_closed_in_time(siege: Siege) -> None:
+    siege.slow["stopped"].result(timeout=40 * SCALE)
+    siege.publish()
+
+
+@pytest.mark.parametrize("attack", SLOW, ids=lambda attack: attack.name)
+def test_who_is_slow_is_closed_in_time(siege: Siege, attack: Attack) -> None:
+    siege.slow[attack.name].result(timeout=40 * SCALE)
+    told = siege.headend.log.read_text()
+    assert attack.cause in told
+    siege.publish()
+
+
+def test_the_log_is_short_and_holds_no_key(siege: Siege) -> None:
+    with siege.target().dial():  # at least one line is there
+        pass
+    log = siege.headend.log.read_text()
+    for key in (siege.headend.key, *siege.keys):
+        assert key.split("_")[1] not in log
+    # 280 of 300 connections, a flood of wrong keys, a clock that jumps thirty times a second.
+    for flood in ("too many new connections", 'cause="wrong key"', "clock jumped"):
+        assert log.count(flood) <= EACH_SITE
+    assert len(log) < 200_000
+
+
+@pytest.mark.prove
+def test_minutes_of_attacks_leave_nothing_behind(siege: Siege, proof: Proof) -> None:
+    """All attacks of strangers again and again, each from an address that was never seen."""
+    strangers = [attack for attack in QUICK if not attack.key]
+    for attack in strangers:  # what is made once is made now
+        attack.run(siege.target())
+    before, deadline, turns = siege.memory(), time.monotonic() + SOAK_SECONDS, 0
+    while time.monotonic() < deadline:
+        for attack in strangers:
+            attack.run(siege.target())
+            siege.publish()
+            turns += 1
+    until(lambda: siege.memory() - before < GROWTH_BYTES, within=10, what="the memory is back")
+    grown = siege.memory() - before
+    proof(f"memory of the service after {turns} attacks", f"{grown >> 20} MiB", "below 20 MiB")
+
+
+def test_another_stream_plays_as_ever(siege: Siege, small_source: Path, tmp_path: Path) -> None:
+    url = str(siege.other["stream_url"])
+    held: dict[str, Collected] = {}
+    with publishing(ffmpeg(small_source, f"{siege.headend.server}/{siege.other_key}")):
+        until(lambda: multivariant(url), within=15, what="a playlist")
+        until(
+            lambda: len(media(addresses(url)["360p"]).segments) >= 3, within=15, what="3 segments"
+        )
+        collect(url, held)
+    for name, what in held.items():
+        assert complaints(what.file(tmp_path / f"{name}.mp4")) == "", name
+
+
+def digests(path: Path) -> list[str]:
+    with av.open(str(path)) as container:
+        return [
+            hashlib.sha256(bytes(packet)).hexdigest()
+            for packet in container.demux(video=0)
+            if packet.size
+        ]
+
+
+def test_who_was_on_air_all_the_time_lost_no_frame(
+    siege: Siege, small_source: Path, tmp_path: Path, proof: Proof
+) -> None:
+    encoder = siege.encoder
+    assert encoder is not None
+    assert encoder.poll() is None
+    encoder.send_signal(signal.SIGINT)
+    encoder.wait(timeout=10 * SCALE)
+    playlist = siege.headend.playlist
+    until(
+        lambda: all(media(address).ended for address in addresses(playlist).values()),
+        within=20,
+        what="the run's end",
+    )
+    siege.left.set()
+    collect(playlist, siege.held)
+    sent = int(re.findall(r"^frame=\s*(\d+)", siege.progress.read_text(), re.MULTILINE)[-1])
+    assert sent > 0
+    top = siege.held["360p"]
+    numbers = sorted(top.segments)
+    assert numbers == list(range(len(numbers)))
+    assert not any(segment.discontinuity for segment in top.segments.values())
+    arrived = digests(top.file(tmp_path / "top.mp4"))
+    turn = digests(small_source)
+    assert arrived == list(itertools.islice(itertools.cycle(turn), sent))
+    for name, what in siege.held.items():
+        assert complaints(what.file(tmp_path / f"{name}.mp4")) == "", name
+    proof(
+        f"frames of an encoder on air during {len(QUICK) + len(SLOW) + 2} attacks",
+        f"{len(arrived)} of {sent}",
+        "all",
+    )
+    proof("most memory that an attack left behind", f"{siege.grown >> 20} MiB", "below 20 MiB")

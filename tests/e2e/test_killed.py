@@ -1,0 +1,135 @@
+"""Engines and services killed from outside at any moment: what players follow stays true."""
+
+import os
+import random
+import re
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Proof
+from tests.e2e.following import following
+from tests.e2e.publishers import ffmpeg, make_source, persisting, publishing
+from tests.e2e.service import Running, service
+from tests.e2e.slowing import children_of
+from tests.e2e.viewing import multivariant, until
+
+pytestmark = pytest.mark.e2e
+
+_SEED = 20_11
+_FEW = pytest.param(4, id="a few")
+_ALL = pytest.param(50, id="fifty", marks=pytest.mark.prove)
+# Five deaths within a minute end a run by design.
+_STREAMS = {4: 2, 50: 5}
+_PAUSE = {4: (0.0, 4.0), 50: (12.2, 16.0)}  # seconds between the deaths of a stream's engines
+
+
+@pytest.fixture(scope="module")
+def two_rungs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source whose own packets are the upper rung, with one encoded below it."""
+    folder = tmp_path_factory.mktemp("killed")
+    return make_source(folder / "source.flv", seconds=8, size="854x480")
+
+
+def engine_of(headend: Running, stream: str) -> int | None:
+    """Return the process that makes a stream, as the log names it last."""
+    named = re.findall(rf'event="engine on" stream={stream} engine=(\d+)', headend.log.read_text())
+    found = int(named[-1]) if named else None
+    return found if found in children_of(headend.process.pid) else None
+
+
+def kill_engines(
+    headend: Running,
+    record: dict[str, object],
+    source: Path,
+    *,
+    deaths: int,
+    pause: tuple[float, float],
+    seed: int,
+) -> tuple[float, int]:
+    """Publish a stream and kill its engines; return the slowest new one and what was followed."""
+    moments = random.Random(seed)
+    hash_, key = str(record["hash"]), str(record["stream"])
+    playlist = f"{headend.http}/live/{hash_}/index.m3u8"
+    slowest = 0.0
+    with publishing(ffmpeg(source, f"{headend.server}/{key}", "-stream_loop", "-1")) as encoder:
+        until(lambda: multivariant(playlist), within=30, what="a playlist")
+        with following(playlist) as follower:
+            for death in range(deaths):
+                time.sleep(moments.uniform(*pause))
+                victim = until(lambda: engine_of(headend, hash_), within=5, what="an engine")
+                os.kill(victim, signal.SIGKILL)
+                killed = time.monotonic()
+                until(
+                    lambda dead=victim: engine_of(headend, hash_) not in {None, dead},
+                    within=10,
+                    what=f"an engine after death {death + 1}",
+                )
+                slowest = max(slowest, time.monotonic() - killed)
+                reached = follower.newest
+                until(lambda at=reached: follower.newest > at, within=20, what="going on")
+        assert encoder.poll() is None, "the publisher stayed connected"
+    renditions = 3
+    assert follower.marks == renditions * deaths, "one discontinuity a death, in every rendition"
+    return slowest, follower.segments
+
+
+@pytest.mark.parametrize("deaths", [_FEW, _ALL])
+def test_an_engine_killed_at_any_moment_leaves_playlists_true(
+    headend: Running, two_rungs: Path, deaths: int, proof: Proof
+) -> None:
+    streams = _STREAMS[deaths]
+    records = [headend.add_stream(f"Stream {number}") for number in range(streams)]
+    with ThreadPoolExecutor(streams) as threads:
+        killing = [
+            threads.submit(
+                kill_engines,
+                headend,
+                record,
+                two_rungs,
+                deaths=deaths // streams,
+                pause=_PAUSE[deaths],
+                seed=_SEED + number,
+            )
+            for number, record in enumerate(records)
+        ]
+        found = [one.result() for one in killing]
+    proof(
+        f"{deaths} engines killed at any moment: slowest new one",
+        f"{max(slowest for slowest, _ in found):.2f} s",
+        "1 s",
+    )
+    proof(
+        f"{deaths} engines killed at any moment: segments that a player followed",
+        f"{sum(segments for _, segments in found)}, none missing, no hole unmarked",
+        "no 404, no number back, no hole unmarked",
+    )
+
+
+@pytest.mark.parametrize("deaths", [_FEW, _ALL])
+def test_a_service_killed_at_any_moment_goes_on_with_its_run(
+    tmp_path: Path, two_rungs: Path, deaths: int, proof: Proof
+) -> None:
+    moments = random.Random(_SEED + 1)
+    folder = tmp_path / "data"
+    with service(folder) as first:
+        key = first.key
+        rtmp, http = first.port_of(first.server), first.port_of(first.http + "/")
+        url, playlist = f"{first.server}/{key}", first.playlist
+    ports = ("--http", f"127.0.0.1:{http}", "--rtmp", f"[::]:{rtmp}", "--rtmps", "")
+    with following(playlist) as follower, persisting(ffmpeg(two_rungs, url, "-stream_loop", "-1")):
+        for death in range(deaths + 1):
+            with service(folder, arguments=ports) as running:
+                reached = follower.newest
+                until(lambda at=reached: follower.newest > at, within=40, what="going on")
+                time.sleep(moments.uniform(0.0, 4.0))
+                if death < deaths:
+                    running.stop(signal.SIGKILL)
+    proof(
+        f"{deaths} services killed at any moment: segments of one run that a player followed",
+        f"{follower.segments}, none missing, no hole unmarked",
+        "no 404, no number back, no hole unmarked",
+    )

@@ -1,0 +1,88 @@
+"""A machine that cannot make all rungs: the costliest goes, players go over, it comes back."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from media.playlist import MediaPlaylist
+from tests.browser import Chromium
+from tests.conftest import Proof
+from tests.e2e.publishers import ffmpeg, publishing
+from tests.e2e.service import SCALE, Running, fetch
+from tests.e2e.slowing import braked, children_of
+from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
+
+pytestmark = pytest.mark.e2e
+
+# The engine gets less and less until something gives: how fast a machine is nobody knows.
+_SHARES = (0.5, 0.35, 0.25, 0.18, 0.13, 0.1, 0.07, 0.05)
+
+
+def made(headend: Running) -> dict[str, float]:
+    """Return which rungs are made now, as the metrics say."""
+    text = fetch(f"{headend.http}/metrics").text
+    found = re.findall(r'headend_rung_made\{rendition="(\w+)",stream="\w+"\} ([\d.]+)', text)
+    return {name: float(value) for name, value in found}
+
+
+def offered(headend: Running) -> set[str]:
+    """Return the rungs that the multivariant playlist offers."""
+    playlist = multivariant(headend.playlist)
+    assert playlist is not None
+    return {variant.uri.split("/")[-2] for variant in playlist.variants}
+
+
+def test_a_rung_is_shed_players_go_over_and_it_returns(
+    headend: Running, source: Path, browser: Chromium, tmp_path: Path, proof: Proof
+) -> None:
+    options = ("-stream_loop", "-1")
+    with publishing(ffmpeg(source, f"{headend.server}/{headend.key}", *options)):
+        viewer = browser.open(headend.watch)
+        viewer.wait_until_playing(20 * SCALE)
+        viewer.force(480, 20 * SCALE)
+        rungs = addresses(headend.playlist)
+        collected: dict[str, Collected] = {}
+        (engine,) = children_of(headend.process.pid)
+        with braked(engine) as brake:
+            for share in _SHARES:
+                brake.share = share
+                deadline = time.monotonic() + 12
+                while made(headend).get("480p") == 1 and time.monotonic() < deadline:
+                    time.sleep(0.2)
+                if made(headend).get("480p") == 0:
+                    break
+            assert made(headend) == {"720p": 1, "480p": 0, "360p": made(headend)["360p"]}
+            until(lambda: "480p" not in offered(headend), within=15, what="a playlist without it")
+            # Its own playlist goes on in step, with gaps where the others have media.
+            gone, other = media(rungs["480p"]), media(rungs["720p"])
+            assert gone.segments[-1].gap
+            assert not any(segment.gap for segment in other.segments)
+            collect(headend.playlist, collected)
+            # The page watched that rung, chosen by hand; it goes over by itself.
+            after = viewer.wait(lambda sample: sample.height != 480, 30 * SCALE, "another rung")
+            moved = viewer.wait(
+                lambda sample: sample.position > after.position + 6, 30 * SCALE, "moving on"
+            )
+            assert moved.stalls == 0, moved
+        back = until(
+            lambda: made(headend)["480p"] == 1 and "480p" in offered(headend),
+            within=90,
+            what="the rung's return",
+        )
+        assert back
+        last = viewer.wait_until_playing(20 * SCALE)
+        assert viewer.force(480, 30 * SCALE).height == 480
+        playlists: dict[str, MediaPlaylist] = {name: media(url) for name, url in rungs.items()}
+    assert not any(segment.discontinuity for segment in playlists["480p"].segments)
+    assert "fatal" not in " ".join(last.faults)
+    proof(
+        "a rung shed while a viewer watches it: stalls in hls.js",
+        str(moved.stalls),
+        "0",
+    )
+    for name, what in collected.items():
+        assert complaints(what.file(tmp_path / f"{name}.mp4")) == "", name
+    assert "rung shed" in headend.log.read_text()
+    assert "rung returns" in headend.log.read_text()
