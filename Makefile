@@ -71,6 +71,6 @@ requirements: ## compile requirements/ from pyproject.toml anew (needs uv; ARGS=
 	@scripts/pins.sh $(ARGS)
 
 clean: ## remove what was built or fetched, never ./data
-	rm -rf .venv bench/pyrtmp/.venv web/node_modules dist
+	rm -rf .venv bench/pyrtmp/.venv bench/nms/node_modules web/node_modules dist
 	rm -rf .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,6 +24,15 @@ if [ "${1:-}" = all ]; then # the real OBS, for the proofs
     command_of obs obs-studio
     command_of xvfb-run xvfb
 fi
+if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`
+    [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
+    command_of node nodejs
+    command_of npm npm
+    if command -v dpkg-query >/dev/null; then
+        package libnginx-mod-rtmp
+        package libnginx-mod-stream
+    fi
+fi
 if command -v dpkg-query >/dev/null; then
     for set in base good bad ugly; do
         package "gstreamer1.0-plugins-$set" # rtmp2sink and rtmpsink: bad; x264enc: ugly

@@ -72,9 +72,11 @@ def declared() -> set[str]:
     groups = [line for group in PROJECT["dependency-groups"].values() for line in group]
     lines = [*PROJECT["project"]["dependencies"], *(each for each in groups if str(each) == each)]
     lines += pins(ROOT / "bench" / "pyrtmp" / "requirements.in")
-    web = json.loads((ROOT / "web" / "package.json").read_text())
-    browser = {*web.get("dependencies", ()), *web.get("devDependencies", ())}
-    return {Requirement(line).name for line in lines} | browser
+    javascript: set[str] = set()
+    for folder in ("web", "bench/nms"):
+        package = json.loads((ROOT / folder / "package.json").read_text())
+        javascript |= {*package.get("dependencies", ()), *package.get("devDependencies", ())}
+    return {Requirement(line).name for line in lines} | javascript
 
 
 def pins(path: Path) -> list[str]:
@@ -216,8 +218,9 @@ def test_the_pins_satisfy_what_the_project_declares(file: str, groups: list[str]
         assert all(wanted.specifier.contains(version) for version in found), wanted.name
 
 
-def test_the_lock_of_the_web_sources_names_no_registry() -> None:
-    lock = json.loads((ROOT / "web" / "package-lock.json").read_text())
+@pytest.mark.parametrize("folder", ["web", "bench/nms"])
+def test_a_lock_of_javascript_names_no_registry(folder: str) -> None:
+    lock = json.loads((ROOT / folder / "package-lock.json").read_text())
     packages = lock["packages"]
     assert [path for path, each in packages.items() if "resolved" in each] == []
     assert [path for path, each in packages.items() if path and "integrity" not in each] == []

@@ -6,12 +6,13 @@ connection `connect`, `publish`, `frame` (the first coded picture) and, when it 
 with what was counted. pyrtmp's own behaviour is left as it is; this only watches.
 See docs/decisions/0001-own-rtmp-core.md.
 
-Usage: server.py HOST
+Usage: server.py HOST [CERTIFICATE KEY]   (with a certificate: RTMPS)
 """
 
 import asyncio
 import json
 import logging
+import ssl
 import sys
 import time
 
@@ -44,6 +45,7 @@ class Watched(SimpleRTMPController):
         self.errors = errors
         self.frames = 0
         self.audio = 0
+        self.bytes = 0  # of the bodies of both
         self.started = time.process_time()
 
     async def client_callback(self, reader, writer) -> None:
@@ -58,6 +60,7 @@ class Watched(SimpleRTMPController):
                 "closed",
                 frames=self.frames,
                 audio=self.audio,
+                bytes=self.bytes,
                 error=self.errors.text,
                 cpu_ms=round(1000 * (time.process_time() - self.started)),
             )
@@ -74,18 +77,20 @@ class Watched(SimpleRTMPController):
         if self.frames == 0:
             say("frame")
         self.frames += 1
+        self.bytes += message.msg_length
 
     async def on_audio_message(self, session, message) -> None:  # noqa: ARG002 (pyrtmp calls it)
         self.audio += 1
+        self.bytes += message.msg_length
 
 
-async def serve(host: str) -> None:
+async def serve(host: str, tls: ssl.SSLContext | None) -> None:
     """Serve on a free port of `host` until the process is ended."""
     errors = LastError()
     logging.getLogger("pyrtmp.rtmp").addHandler(errors)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: RTMPProtocol(controller=Watched(errors)), host=host, port=0
+        lambda: RTMPProtocol(controller=Watched(errors)), host=host, port=0, ssl=tls
     )
     say("listening", port=server.sockets[0].getsockname()[1])
     async with server:
@@ -93,8 +98,13 @@ async def serve(host: str) -> None:
 
 
 def main() -> None:
-    """Take the host from the command line."""
-    asyncio.run(serve(sys.argv[1]))
+    """Take the host and a certificate's files from the command line."""
+    host, *files = sys.argv[1:]
+    tls = None
+    if files:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*files)
+    asyncio.run(serve(host, tls))
 
 
 if __name__ == "__main__":

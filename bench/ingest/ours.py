@@ -1,0 +1,124 @@
+"""Headend's own listener as a peer: the doors and connections of `headend serve`, and no ladder.
+
+Event loop, limits, sockets and TLS context are those of `headend serve`. The directory takes any
+key for a stream of its own, the sink counts. Standard output carries JSON lines: `listening` with
+the port, then for each source that is over `closed` with its packets and their bytes.
+
+Usage: python -m bench.ingest.ours [--loop asyncio] [--limits JSON] [--tls CERTIFICATE KEY]
+"""
+
+import argparse
+import asyncio
+import itertools
+import json
+import signal
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from headend.certificates import tls_context
+from headend.sockets import bind
+from ingest.listener import listening
+from ingest.ports import Grant, LiveState
+from ingest.rtmp.limits import Limits
+from media.keys import Slot, StreamKey
+from media.packet import MediaPacket
+from media.track import Track
+
+__all__ = ["Anyone", "CountingRun", "main"]
+
+LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+DRAIN_SECONDS = 2.0
+
+
+class CountingRun:
+    """A run that keeps nothing of what it is offered."""
+
+    playable = True
+
+    def __init__(self) -> None:
+        self.packets = 0
+        self.bytes = 0
+
+    def begin(self, tracks: tuple[Track, ...]) -> None: ...
+
+    def offer(self, packet: MediaPacket) -> None:
+        self.packets += 1
+        self.bytes += len(packet.data)
+
+    def finish(self) -> None:
+        print(
+            json.dumps({"event": "closed", "packets": self.packets, "bytes": self.bytes}),
+            flush=True,
+        )
+        self.packets = self.bytes = 0
+
+    def end(self) -> None: ...
+
+
+class Anyone:
+    """Directory, sinks and journal in one: every key opens a stream of its own."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    async def grant(self, application: str, key: StreamKey) -> Grant | None:  # noqa: ARG002
+        return Grant(
+            stream=next(self._numbers),
+            hash=key.hash,
+            slot=Slot(0),
+            active=frozenset(),
+            window=0.0,
+            goodbye=0.0,
+        )
+
+    @asynccontextmanager
+    async def run(
+        self,
+        grant: Grant,  # noqa: ARG002 # every run is the same
+        notify: Callable[[], None],  # noqa: ARG002 # no state hangs on it
+    ) -> AsyncGenerator[CountingRun, None]:
+        yield CountingRun()
+
+    async def changed(self, state: LiveState) -> None: ...
+
+
+async def serve(limits: Limits, tls: list[str] | None) -> None:
+    """Serve on a free port until SIGTERM."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    sock = bind("127.0.0.1:0")
+    port = int(sock.getsockname()[1])
+    context = tls_context(Path(tls[0]), Path(tls[1])) if tls else None
+    anyone = Anyone()
+    async with listening(
+        limits=limits,
+        directory=anyone,
+        sinks=anyone,
+        journal=anyone,
+        doors=[(sock, context)],
+        drain_seconds=DRAIN_SECONDS,
+    ):
+        print(json.dumps({"event": "listening", "port": port}), flush=True)
+        await stop.wait()
+
+
+def main() -> None:
+    """Take the options from the command line."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--loop", choices=LOOPS, default="uvloop")
+    options.add_argument("--limits", default="{}")
+    options.add_argument("--tls", nargs=2)
+    chosen = options.parse_args()
+    # Publishers of a bench come all at once, from one address.
+    doors = {"connections_per_address": 1_000, "new_per_address_per_second": 1_000}
+    limits = msgspec.convert({**doors, **json.loads(chosen.limits)}, Limits)
+    with asyncio.Runner(loop_factory=LOOPS[chosen.loop]) as runner:
+        runner.run(serve(limits, chosen.tls))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Live encoders: ffmpeg sends the recording at its own pace to one address each.
+
+How far each has come is read from its own progress report, in seconds of media.
+"""
+
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Publisher", "publishing"]
+
+_REPORT_SECONDS: Final = "0.2"
+END_SECONDS: Final = 5.0
+
+
+class Publisher:
+    """One ffmpeg."""
+
+    def __init__(self, clip: Path, url: str) -> None:
+        self._process = subprocess.Popen(
+            [
+                *("ffmpeg", "-hide_banner", "-nostdin", "-loglevel", "error", "-nostats"),
+                *("-progress", "pipe:1", "-stats_period", _REPORT_SECONDS),
+                *("-re", "-i", str(clip), "-c", "copy", "-flvflags", "no_duration_filesize"),
+                *("-f", "flv", url),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._sent = 0.0
+        self._said = ""
+        self._readers = [
+            threading.Thread(target=each, daemon=True) for each in (self._follow, self._listen)
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def sent(self) -> float:
+        """Seconds of media that it has sent."""
+        return self._sent
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def said(self) -> str:
+        """What it complained of."""
+        return self._said.strip()
+
+    def _follow(self) -> None:
+        for line in self._process.stdout or ():
+            if found := re.match(r"out_time_us=(\d+)", line):
+                self._sent = int(found[1]) / 1e6
+
+    def _listen(self) -> None:
+        self._said = self._process.stderr.read() if self._process.stderr else ""
+
+    def wait(self, seconds: float) -> int | None:
+        """Return how it ended, None where it did not within the time."""
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        for reader in self._readers:
+            reader.join(END_SECONDS)
+        return code
+
+    def end(self) -> None:
+        """End it now, whatever it does."""
+        self._process.kill()
+        self.wait(END_SECONDS)
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+@contextmanager
+def publishing(clip: Path, urls: Sequence[str]) -> Generator[list[Publisher], None, None]:
+    """Publish to each address for the length of the block at most.
+
+    They begin a little apart: encoders in the world do not send their pictures in step.
+    """
+    with ExitStack() as stack:
+        found: list[Publisher] = []
+        for url in urls:
+            publisher = Publisher(clip, url)
+            stack.callback(publisher.end)
+            found.append(publisher)
+            time.sleep(1 / 30 / len(urls) + 0.05)
+        yield found

@@ -1,0 +1,272 @@
+"""The servers that are compared: how each is got, started and asked what it took in.
+
+What a server counts differs: Headend the packets and their bytes, pyrtmp the bodies of messages,
+nginx and node-media-server the bytes of the connection. `Server.lost` knows which is whose.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bench.ingest.clip import Clip
+from bench.ingest.processes import Child, Unheard, child
+
+__all__ = ["PYRTMP", "SERVERS", "Missing", "Server", "Serving", "Tls", "ours"]
+
+ROOT: Final = Path(__file__).parents[2]
+START_SECONDS: Final = 60.0  # a deadline; each starts within 2 s on an idle machine
+END_SECONDS: Final = 20.0  # from the end of a publisher to the server's word about it
+NGINX_MODULES: Final = Path("/usr/lib/nginx/modules")
+# Chunks as each server announces them; ffmpeg sends with what it is told. nginx-rtmp's own 4096
+# costs it a fifth more: it is measured at its best.
+NGINX_CHUNK, NMS_CHUNK = 60_000, 65_535
+_HANDSHAKE_BYTES: Final = 3073
+
+
+class Missing(Exception):
+    """A tool is not installed; the text says how to get it."""
+
+
+@dataclass(frozen=True)
+class Tls:
+    """The files of a certificate."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass
+class Serving:
+    """A server that runs: where, its first process, and how to hear of a publisher that is gone."""
+
+    port: int
+    pid: int
+    closed: Callable[[], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Server:
+    """One of those that are compared.
+
+    `serve` runs it for the length of a block, given a folder of its own and, for RTMPS, a
+    certificate; `prepare` fetches what it needs; `lost` says what is wrong with what it counted
+    of one publisher, "" where all arrived.
+    """
+
+    name: str
+    about: str
+    prepare: Callable[[bool], None]
+    serve: Callable[[Path, Tls | None], Any]
+    lost: Callable[[dict[str, Any], Clip], str]
+
+
+# -- ours ---------------------------------------------------------------------------------------
+
+
+def _nothing(_tls: bool) -> None: ...
+
+
+def ours(name: str, about: str, *options: str) -> Server:
+    """Return Headend's listener with these options of `bench.ingest.ours`."""
+
+    @contextmanager
+    def serve(folder: Path, tls: Tls | None) -> Generator[Serving, None, None]:
+        door = ["--tls", tls.certificate, tls.key] if tls else []
+        command = [sys.executable, "-m", "bench.ingest.ours", *options, *door]
+        with child(command, folder / "log", cwd=ROOT) as running:
+            yield _of_lines(running)
+
+    return Server(name, about, _nothing, serve, _lost_packets)
+
+
+def _of_lines(running: Child) -> Serving:
+    port = int(running.wait("listening", START_SECONDS)["port"])
+    return Serving(port, running.process.pid, lambda: running.wait("closed", END_SECONDS))
+
+
+def _lost_packets(counted: dict[str, Any], clip: Clip) -> str:
+    found = (counted["packets"], counted["bytes"])
+    return "" if found in clip.packets() else f"{found} packets and bytes"
+
+
+# -- nginx --------------------------------------------------------------------------------------
+
+
+def _prepare_nginx(tls: bool) -> None:
+    needed = {"nginx-light": "nginx", "libnginx-mod-rtmp": "ngx_rtmp_module.so"}
+    if tls:
+        needed["libnginx-mod-stream"] = "ngx_stream_module.so"
+    path = os.environ.get("PATH", "") + ":/usr/sbin"
+    for package, file in needed.items():
+        if not (NGINX_MODULES / file).exists() and shutil.which(file, path=path) is None:
+            raise Missing(f"nginx-rtmp needs {package}: apt-get install {' '.join(needed)}")
+
+
+@contextmanager
+def _nginx(folder: Path, tls: Tls | None) -> Generator[Serving, None, None]:
+    """Run nginx-rtmp; for RTMPS its `stream` module takes TLS off in the same worker."""
+    plain, secure = free_port(), free_port()
+    access = folder / "access.log"
+    access.touch()
+    (folder / "nginx.conf").write_text(_nginx_conf(folder, plain, secure if tls else None, tls))
+    command = ["nginx", "-e", folder / "error.log", "-p", folder, "-c", folder / "nginx.conf"]
+    path = os.environ.get("PATH", "") + ":/usr/sbin"
+    with child(command, folder / "log", env={"PATH": path}) as running:
+        port = secure if tls else plain
+        _await_port(port, running)
+        with access.open() as lines:
+            yield Serving(port, running.process.pid, lambda: _next_line(lines.readline))
+
+
+def _nginx_conf(folder: Path, plain: int, secure: int | None, tls: Tls | None) -> str:
+    stream = ""
+    if tls is not None:
+        stream = f"""
+load_module {NGINX_MODULES}/ngx_stream_module.so;
+stream {{ server {{
+    listen 127.0.0.1:{secure} ssl;
+    ssl_certificate {tls.certificate};
+    ssl_certificate_key {tls.key};
+    ssl_protocols TLSv1.2 TLSv1.3;
+    proxy_pass 127.0.0.1:{plain};
+}} }}"""
+    modules, _, rest = stream.partition(";")
+    user = "user root;" if os.geteuid() == 0 else ""
+    return f"""
+load_module {NGINX_MODULES}/ngx_rtmp_module.so;
+{modules};
+{user}
+daemon off;
+worker_processes 1;
+pid {folder}/pid;
+events {{ worker_connections 512; }}
+{rest}
+rtmp {{
+    log_format bench '{{"event": "closed", "bytes": $bytes_received}}';
+    access_log {folder}/access.log bench;
+    server {{
+        listen 127.0.0.1:{plain};
+        chunk_size {NGINX_CHUNK};
+        application live {{ live on; }}
+    }}
+}}
+""".replace("\n;\n", "\n")
+
+
+def _next_line(read: Callable[[], str]) -> dict[str, Any]:
+    until = time.monotonic() + END_SECONDS
+    while time.monotonic() < until:
+        line = read()
+        facts = json.loads(line) if line else None
+        if facts and facts["bytes"] > _HANDSHAKE_BYTES:  # less is our own look at the port
+            return facts
+        time.sleep(0 if line else 0.05)
+    raise Unheard("nginx did not log the end of a publisher")
+
+
+# -- node-media-server --------------------------------------------------------------------------
+
+NMS: Final = ROOT / "bench" / "nms"
+
+
+def _prepare_nms(_tls: bool) -> None:
+    for tool, package in (("node", "nodejs"), ("npm", "npm")):
+        if shutil.which(tool) is None:
+            raise Missing(f"node-media-server needs {tool}: apt-get install {package}")
+    lock = (NMS / "package-lock.json").read_text()
+    stamp = NMS / "node_modules" / ".filled"
+    if not stamp.exists() or stamp.read_text() != lock:
+        subprocess.run(["npm", "ci", "--silent"], cwd=NMS, check=True, timeout=300)
+        stamp.write_text(lock)
+
+
+@contextmanager
+def _nms(folder: Path, tls: Tls | None) -> Generator[Serving, None, None]:
+    door = [tls.certificate, tls.key] if tls else []
+    command = ["node", NMS / "server.js", str(free_port()), folder / "store", *door]
+    with child(command, folder / "log") as running:
+        yield _of_lines(running)
+
+
+# -- pyrtmp -------------------------------------------------------------------------------------
+
+PYRTMP: Final = ROOT / "bench" / "pyrtmp"
+
+
+def _prepare_pyrtmp(_tls: bool) -> None:
+    make = [ROOT / "scripts" / "environment.sh", PYRTMP / ".venv", PYRTMP / "requirements.txt"]
+    subprocess.run(make, cwd=ROOT, check=True, timeout=300, stdout=subprocess.DEVNULL)
+
+
+@contextmanager
+def _pyrtmp(_folder: Path, tls: Tls | None) -> Generator[Serving, None, None]:
+    door = [tls.certificate, tls.key] if tls else []
+    command = [PYRTMP / ".venv" / "bin" / "python", PYRTMP / "server.py", "127.0.0.1", *door]
+    # It logs each message; where its log ends is not what is measured.
+    with child(command, Path(os.devnull)) as running:
+        yield _of_lines(running)
+
+
+def _lost_bodies(counted: dict[str, Any], clip: Clip) -> str:
+    found = int(counted["bytes"])
+    return "" if found in clip.body_bytes() else f"{found} bytes of bodies"
+
+
+def lost_wire(chunk_bytes: int) -> Callable[[dict[str, Any], Clip], str]:
+    """Return a check of a connection's bytes, at the chunk size that the server announces."""
+
+    def lost(counted: dict[str, Any], clip: Clip) -> str:
+        found = int(counted["bytes"])
+        least, most = clip.wire_bytes(chunk_bytes)
+        return "" if least <= found <= most else f"{found} bytes, not {least} to {most}"
+
+    return lost
+
+
+# -- all ----------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def _await_port(port: int, running: Child) -> None:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until and running.process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise Unheard("nginx does not listen")
+
+
+SERVERS: Final = {
+    server.name: server
+    for server in (
+        ours("ours", "Headend: uvloop, a beat of 50 ms"),
+        ours("ours-now", "Headend: uvloop, reads at once", "--limits", '{"read_seconds": 0}'),
+        ours("ours-asyncio", "Headend: asyncio's loop, a beat of 50 ms", "--loop", "asyncio"),
+        Server(
+            "nginx",
+            "nginx-rtmp (Debian's), one worker",
+            _prepare_nginx,
+            _nginx,
+            lost_wire(NGINX_CHUNK),
+        ),
+        Server("nms", "node-media-server 4.4.3", _prepare_nms, _nms, lost_wire(NMS_CHUNK)),
+        Server("pyrtmp", "pyrtmp 0.3.1, asyncio", _prepare_pyrtmp, _pyrtmp, _lost_bodies),
+    )
+}
