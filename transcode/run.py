@@ -318,10 +318,11 @@ class LiveRun:
             self._least = 1
             self._encoded = tuple(rung.name for rung in self._epochs[report.epoch].renditions)
             source = self._source
-            if source is not None and source.video is not None:
+            if source is not None and source.video is not None and not report.for_good:
                 self._keyframes.lost(source.video)
-        log.warning("keyframes too far apart: top rung encoded", extra={"stream": self.stream})
-        await self._home.happened(self.stream, "top rung encoded", {})
+        cause = "another picture than announced" if report.for_good else "keyframes too far apart"
+        log.warning("top rung encoded", extra={"stream": self.stream, "cause": cause})
+        await self._home.happened(self.stream, "top rung encoded", {"cause": cause})
 
     def _progress(self, report: Progress) -> None:
         current = report.epoch == max(self._epochs, default=-1)

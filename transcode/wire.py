@@ -115,9 +115,14 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
 
 
 class TakenOver(msgspec.Struct, frozen=True, kw_only=True, tag="taken over"):
-    """The source's keyframes stayed away: from here on the encoder makes the epoch's top rung."""
+    """From here on the encoder makes the epoch's top rung: the source's keyframes stayed away.
+
+    `for_good` says that its packets are of no use whenever keyframes come: they show another
+    picture than their configuration says, or one that players would have to turn.
+    """
 
     epoch: int
+    for_good: bool = False
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):

@@ -166,7 +166,9 @@ def _no_keyframe_first(made: list[tags.Tag]) -> list[tags.Tag]:
     return [tag for tag in made if tag.is_configuration or tag.time >= 700]
 
 
-_ROTATED: Final = " -bsf:v h264_metadata=display_orientation=insert:rotate=90"
+_ROTATED: Final = (
+    " -x264-params sliced-threads=0 -bsf:v h264_metadata=display_orientation=insert:rotate=90"
+)
 _WITH_B: Final = _X264.replace("-tune zerolatency ", "")
 _OPEN: Final = "-g 60 -bf 2 -x264-params open-gop=1:scenecut=0"
 _ENDLESS: Final = "-g 100000 -x264-params keyint=infinite:scenecut=0"

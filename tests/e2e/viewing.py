@@ -131,7 +131,11 @@ def _bytes(url: str) -> bytes:
 def complaints(path: Path) -> str:
     """Return what ffmpeg says while it decodes a file: nothing, if all is well."""
     result = subprocess.run(
-        [tool("ffmpeg"), "-v", "warning", "-i", str(path), "-f", "null", "-"],
+        # Its own clock would be one over the frame rate, too coarse for a rate that varies.
+        [
+            *(tool("ffmpeg"), "-v", "warning", "-i", str(path)),
+            *("-enc_time_base", "-1", "-f", "null", "-"),
+        ],
         capture_output=True,
         text=True,
         check=False,

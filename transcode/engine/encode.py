@@ -1,7 +1,7 @@
 """Encoders: H.264 for pictures, AAC-LC for sound, each on the thread that calls it.
 
-The pictures' profile was measured against Debian's ffmpeg at its defaults (1080p30 copied; 720p,
-480p and 360p made): 0.58 to 0.67 of its CPU, as the clip goes, 0.75 of its memory, equal VMAF.
+The pictures' profile is measured against Debian's ffmpeg with `-preset veryfast` by
+`python -m bench.ladder`; the figures are in docs/benches.md.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -20,7 +20,7 @@ from media.ladder import Rendition
 from media.ticks import AUDIO_SCALE
 from transcode.engine.decode import TIME_BASE
 
-__all__ = ["AAC_FRAME", "SOUND_TIME_BASE", "PictureEncoder", "SoundEncoder"]
+__all__ = ["AAC_FRAME", "PARAMETERS", "SOUND_TIME_BASE", "PictureEncoder", "SoundEncoder"]
 
 AAC_FRAME: Final = 1024  # samples of an AAC-LC frame
 SOUND_TIME_BASE: Final = Fraction(1, AUDIO_SCALE)
@@ -28,8 +28,12 @@ SOUND_TIME_BASE: Final = Fraction(1, AUDIO_SCALE)
 _SOUND_RATE: Final = 128_000  # bit/s
 # Where the source does not tell its frame rate: it sets the level, which must not be too low.
 _UNKNOWN_RATE: Final = Fraction(60)
-# annexb=0 makes an avcC record and length-prefixed samples, as fMP4 wants them.
-_PARAMETERS: Final = "annexb=0:mbtree=1:rc-lookahead=10:bframes=2:b-adapt=0:scenecut=0"
+# annexb=0 makes an avcC record and length-prefixed samples, as fMP4 wants them. B-frames come in
+# pairs to which nothing refers: deciding their number, or a reference among them, was measured to
+# cost more CPU than it brings in VMAF. Weighted P-frames brought nothing.
+PARAMETERS: Final = (
+    "annexb=0:mbtree=1:rc-lookahead=10:bframes=2:b-adapt=0:b-pyramid=none:weightp=0:scenecut=0"
+)
 _BUFFER_SECONDS: Final = 2
 # IDR pictures come where they are asked for; this is far beyond the longest segment.
 _GOP_SECONDS: Final = 10
@@ -61,7 +65,7 @@ class PictureEncoder:
             "forced-idr": "1",
             "maxrate": str(rendition.rate),
             "bufsize": str(rendition.rate * _BUFFER_SECONDS),
-            "x264-params": _PARAMETERS,
+            "x264-params": PARAMETERS,
         }
         context.open()
         self._context = context

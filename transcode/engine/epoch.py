@@ -15,6 +15,7 @@ import msgspec
 from media.avc import AvcConfig, AvcError
 from media.fmp4 import Sample, video_init
 from media.ladder import AUDIO_RENDITION, Rendition
+from media.sei import is_turned
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoCodec, VideoTrack
 from transcode.engine.access import Access, Accesses, alike
@@ -81,6 +82,7 @@ class Epoch:
         self._encoders: list[Rung] = []
         self._decoded = False
         self._undecoded: list[Coded] = []
+        self._own = True
         self._heard = origin
         self._patience = _PATIENCE
         self._off = frozenset(begin.off)
@@ -176,7 +178,8 @@ class Epoch:
         wait = min(self._heard - pts + _PATIENCE, _MOST_PATIENCE)
         self._patience = max(self._patience, wait)
         entry = access is Access.ENTRY
-        cuts = self._grid.offer(pts, idr=entry, own=self._is_own(packet, access))
+        self._own = self._is_own(packet, access)
+        cuts = self._grid.offer(pts, idr=entry, own=self._own)
         for cut in cuts:
             self._turn(cut, dts)
         if self._copy is not None:
@@ -195,7 +198,7 @@ class Epoch:
             # The encoder's thread goes on with the track from here.
             self._copy.pause(dts if dts - cut.at <= HOLE else cut.at)
             self._copy = None
-            self._outlet.send(TakenOver(epoch=self.number))
+            self._outlet.send(TakenOver(epoch=self.number, for_good=not self._own))
         off, self._decoded = self._left_out()
         self._given_up = frozenset()
         cut = msgspec.structs.replace(cut, off=off, decoded=self._decoded)
@@ -256,7 +259,8 @@ class Epoch:
         if self._copy is None or self._config is None:
             return True
         if access is Access.ENTRY:
-            return alike(packet.data, self._config)
+            config = self._config
+            return alike(packet.data, config) and not is_turned(packet.data, config.length_size)
         return self._entry is None  # who came in at a keyframe that is none gets no copy
 
     # -- sound ------------------------------------------------------------------------------------

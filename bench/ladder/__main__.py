@@ -1,0 +1,111 @@
+"""The command `python -m bench.ladder`: all clips, all contenders in turn, two tables, the targets.
+
+Ends with status 0 when all targets are met, 1 when one is missed, 2 when a tool is missing.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import av
+import imageio_ffmpeg
+
+from bench.ladder.clips import CLIPS, Clip, make
+from bench.ladder.quality import vmaf
+from bench.ladder.runs import CONTENDERS, RUNGS, Run, file_of, run
+from bench.ladder.verdict import Result, missed, table
+
+__all__ = ["main"]
+
+_QUICK_SECONDS: Final = 8
+
+
+def main() -> int:
+    """Run what the command line asks for and return the exit status."""
+    options = _options()
+    if shutil.which("ffmpeg") is None:
+        print("ffmpeg is missing: apt-get install ffmpeg", file=sys.stderr)
+        return 2
+    print(_versions())
+    folder: Path = options.folder
+    clips = [(each, make(each, options.seconds, folder)) for each in _chosen(options.clips)]
+    results = [_result(clip, path, options.rounds, folder) for clip, path in clips]
+    print(f"\n{options.seconds} s of 1080p30 each, least of {options.rounds} rounds in turn\n")
+    print(table(results))
+    wrong = missed(results)
+    print("\n" + ("\n".join(wrong) if wrong else "Every target is met."))
+    return 1 if wrong else 0
+
+
+def _result(clip: Clip, path: Path, rounds: int, folder: Path) -> Result:
+    runs: dict[str, list[Run]] = {name: [] for name in CONTENDERS}
+    places = {name: folder / f"{clip.name}-{name}" for name in CONTENDERS}
+    for number in range(rounds):
+        # Each round begins with another one, so that none always follows the same.
+        first = number % len(CONTENDERS)
+        for name in (*CONTENDERS[first:], *CONTENDERS[:first]):
+            done = run(name, path, places[name])
+            runs[name].append(done)
+            print(f"{clip.name}, round {number + 1}: {name} {done.cpu:.2f} s", flush=True)
+    seconds = float(path.name.split("-")[1].removesuffix("s"))
+    files = {
+        name: {rung: file_of(name, rung, places[name]) for rung, *_ in RUNGS}
+        for name in ("ours", "ffmpeg")
+    }
+    looks = {name: vmaf(path, files[name], places[name]) for name in files}
+    rates = {
+        name: {rung: file.stat().st_size * 8 / 1000 / seconds for rung, file in files[name].items()}
+        for name in files
+    }
+    for place in places.values():
+        shutil.rmtree(place)
+    return Result(
+        clip=clip.name,
+        ours=runs["ours"],
+        ffmpeg=runs["ffmpeg"],
+        equal=runs["equal"],
+        vmaf=(looks["ours"], looks["ffmpeg"]),
+        rates=(rates["ours"], rates["ffmpeg"]),
+    )
+
+
+def _versions() -> str:
+    said = subprocess.run(["ffmpeg", "-version"], capture_output=True, text=True, check=True)
+    theirs = said.stdout.split()[2]
+    ours = ".".join(str(number) for number in av.library_versions["libavcodec"])
+    judge = imageio_ffmpeg.__version__
+    return (
+        f"ours: PyAV {av.__version__} (libavcodec {ours}); ffmpeg {theirs}; "
+        f"VMAF by the ffmpeg of imageio-ffmpeg {judge}"
+    )
+
+
+def _chosen(names: Sequence[str] | None) -> list[Clip]:
+    return [clip for clip in CLIPS if names is None or clip.name in names]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.ladder", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=20, help="how long each clip is")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clips", nargs="+", choices=[clip.name for clip in CLIPS])
+    parser.add_argument("--quick", action="store_true", help=f"1 round of {_QUICK_SECONDS} s")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "headend-bench-ladder",
+        help="where the clips are kept and the runs write",
+    )
+    options = parser.parse_args()
+    if options.quick:
+        options.seconds, options.rounds = _QUICK_SECONDS, 1
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

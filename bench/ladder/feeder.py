@@ -1,0 +1,110 @@
+"""The parent of an engine, in a process of its own: a clip in, segments on disk out.
+
+    python -m bench.ladder.feeder CLIP FOLDER
+
+It reads the FLV with the ingest's own reader and speaks to the engine through `transcode.process`,
+as the service does, but as fast as the engine takes it. The rungs are written as CMAF segments, one
+folder each. One line of JSON on standard output tells what the engine alone has used.
+"""
+
+import asyncio
+import json
+import resource
+import sys
+from pathlib import Path
+from typing import Final
+
+from ingest.rtmp.events import Event, PacketIn, TrackFound
+from ingest.rtmp.flv import FlvReader, tags
+from media.ladder import ladder_for
+from media.packet import MediaPacket
+from media.segment import InitSection, Part, Segment
+from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
+from media.track import AudioTrack, VideoTrack
+from transcode.process import Engine, engine
+from transcode.wire import Begin, Finish, Order, Packet, Trouble
+
+__all__ = ["orders"]
+
+_FLV_HEADER: Final = 9 + 4  # the header and the length of the tag before the first
+_AUDIO, _VIDEO = 8, 9  # tag types
+_ACTIVE: Final = frozenset({"1080p", "720p", "480p", "360p"})
+
+
+def orders(clip: Path) -> list[Order]:
+    """Return a clip as the orders of one epoch.
+
+    Raises:
+        ValueError: it lacks picture or sound.
+    """
+    reader = FlvReader()
+    found: list[Event] = []
+    for kind, stamp, body in tags(0, memoryview(clip.read_bytes())[_FLV_HEADER:]):
+        if kind == _VIDEO:
+            reader.video(stamp, body, found)
+        elif kind == _AUDIO:
+            reader.audio(stamp, body, found)
+    tracks = [event.track for event in found if isinstance(event, TrackFound)]
+    video = next((track for track in tracks if isinstance(track, VideoTrack)), None)
+    audio = next((track for track in tracks if isinstance(track, AudioTrack)), None)
+    if video is None or audio is None:
+        raise ValueError(f"{clip} lacks picture or sound")
+    begin = Begin(
+        epoch=0,
+        video=video,
+        audio=audio,
+        ladder=ladder_for(video.width, video.height, _ACTIVE),
+        start=ORIGIN_SECONDS * VIDEO_SCALE,
+        sequence=0,
+        inits={},
+        discontinuity=False,
+    )
+    packets = [_order(event.packet) for event in found if isinstance(event, PacketIn)]
+    return [begin, *packets, Finish()]
+
+
+def _order(packet: MediaPacket) -> Packet:
+    return Packet(
+        video=isinstance(packet.track, VideoTrack),
+        dts=packet.dts,
+        pts=packet.pts,
+        key=packet.key,
+        data=packet.data,
+    )
+
+
+async def _feed(child: Engine, said: list[Order]) -> None:
+    for order in said:
+        await child.send(order)
+    child.close_input()
+
+
+async def _make(clip: Path, folder: Path) -> None:
+    async with engine("live", "bench") as child, asyncio.TaskGroup() as tasks:
+        tasks.create_task(_feed(child, orders(clip)))
+        parts: dict[str, list[bytes]] = {}
+        async for report in child.reports():
+            match report:
+                case InitSection():
+                    (folder / report.rendition).mkdir(parents=True)
+                    (folder / report.rendition / "init.mp4").write_bytes(report.data)
+                case Part():
+                    parts.setdefault(report.rendition, []).append(report.data)
+                case Segment():
+                    path = folder / report.rendition / f"{report.sequence}.m4s"
+                    path.write_bytes(b"".join(parts.pop(report.rendition)))
+                case Trouble():
+                    raise RuntimeError(f"{report.what}: {report.detail}")
+                case _:
+                    pass
+
+
+def main() -> None:
+    """Feed the clip, then tell what the engine has used."""
+    asyncio.run(_make(Path(sys.argv[1]), Path(sys.argv[2])))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(json.dumps({"cpu": used.ru_utime + used.ru_stime, "peak_kib": used.ru_maxrss}))
+
+
+if __name__ == "__main__":
+    main()

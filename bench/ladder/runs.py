@@ -1,0 +1,103 @@
+"""One run of one contender: its segments on disk, the CPU it took and the memory at its peak.
+
+CPU is user and system time of the whole process tree, from `wait4`; the peak is the largest
+resident set of the process that encodes. All write 1080p (the source's packets), 720p, 480p, 360p
+and sound as fMP4 HLS.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from transcode.engine.encode import PARAMETERS
+from transcode.engine.scale import SCALER
+
+__all__ = ["CONTENDERS", "RUNGS", "Run", "file_of", "run"]
+
+# name, width, height, kbit/s: what the ladder of a 1080p source is below its top
+RUNGS: Final = (
+    ("720p", 1280, 720, 2800),
+    ("480p", 854, 480, 1400),
+    ("360p", 640, 360, 800),
+)
+CONTENDERS: Final = ("ours", "ffmpeg", "equal")
+# The engine's own settings, for the command that has to do the same work; Annex B is what
+# ffmpeg's muxers expect.
+_EQUAL_PARAMETERS: Final = PARAMETERS.replace("annexb=0:", "")
+_EQUAL_SCALER: Final = "".join(f":{name}={value}" for name, value in SCALER.items())
+_ROOT: Final = Path(__file__).parents[2]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run took: seconds of CPU, of which `feeding` in the engine's parent; MiB."""
+
+    cpu: float
+    feeding: float
+    peak: float
+
+
+def run(contender: str, clip: Path, folder: Path) -> Run:
+    """Have one contender make the ladder of a clip in `folder`, which is emptied before.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; it says why on standard error.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if contender == "ours":
+        command = [sys.executable, "-m", "bench.ladder.feeder", str(clip), str(folder)]
+    else:
+        command = _ffmpeg(clip, folder, equal=contender == "equal")
+    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as child:
+        said = child.stdout.read() if child.stdout else b""
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
+    cpu, peak, engine = used.ru_utime + used.ru_stime, used.ru_maxrss, None
+    if contender == "ours":
+        engine = json.loads(said)
+        peak = engine["peak_kib"]
+    return Run(cpu=cpu, feeding=cpu - engine["cpu"] if engine else 0.0, peak=peak / 1024)
+
+
+def file_of(contender: str, rung: str, folder: Path) -> Path:
+    """Return a run's rung as one file: its init section and its segments, joined."""
+    names = [name for name, *_ in RUNGS]
+    place = folder / (rung if contender == "ours" else str(names.index(rung) + 1))
+    (init,) = place.glob("init*.mp4")
+    segments = sorted(place.glob("*.m4s"), key=lambda path: int(path.stem))
+    whole = folder / f"{rung}.mp4"
+    whole.write_bytes(b"".join(path.read_bytes() for path in (init, *segments)))
+    return whole
+
+
+def _ffmpeg(clip: Path, folder: Path, *, equal: bool) -> Sequence[str]:
+    """Return the one command: decode once, scale each rung from the source, encode, write HLS."""
+    command = ["ffmpeg", "-nostdin", "-hide_banner", "-v", "error", "-y", "-i", str(clip)]
+    command += ["-map", "0:v", "-c:v:0", "copy"]
+    flags = _EQUAL_SCALER if equal else ""
+    for place, (_, width, height, rate) in enumerate(RUNGS, 1):
+        command += ["-map", "0:v", f"-c:v:{place}", "libx264"]
+        command += [f"-filter:v:{place}", f"scale={width}:{height}{flags}"]
+        command += [f"-b:v:{place}", f"{rate}k", f"-maxrate:v:{place}", f"{rate}k"]
+        command += [f"-bufsize:v:{place}", f"{2 * rate}k"]
+    command += ["-preset", "superfast" if equal else "veryfast"]
+    if equal:
+        command += ["-x264-params", _EQUAL_PARAMETERS]
+    # A duplicate of the first frame, which ffmpeg makes by default, would shift the comparison.
+    command += ["-vsync", "passthrough", "-sc_threshold", "0", "-g", "300"]
+    command += ["-force_key_frames", "expr:gte(t,n_forced*2)"]
+    command += ["-map", "0:a", "-c:a", "aac", "-b:a", "128k", "-ar", "48000", "-ac", "2"]
+    command += ["-f", "hls", "-hls_time", "2", "-hls_playlist_type", "event"]
+    command += ["-hls_segment_type", "fmp4", "-hls_fmp4_init_filename", "init.mp4"]
+    command += ["-hls_segment_filename", f"{folder}/%v/%d.m4s", "-master_pl_name", "main.m3u8"]
+    streams = " ".join(f"v:{place},agroup:a" for place in range(len(RUNGS) + 1))
+    return [*command, "-var_stream_map", f"{streams} a:0,agroup:a", f"{folder}/%v/list.m3u8"]

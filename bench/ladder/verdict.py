@@ -1,0 +1,105 @@
+"""From runs to a table and a verdict.
+
+Of several rounds the least CPU counts: what else the machine does can only add to it. Peaks are the
+largest of all rounds.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from bench.ladder.runs import RUNGS, Run
+
+__all__ = ["Result", "missed", "table"]
+
+MOST_CPU: Final = 0.65  # of the ffmpeg command's
+MOST_PEAK: Final = 0.80
+MOST_EQUAL: Final = 0.92  # of ffmpeg's CPU at the engine's own settings
+WORST_VMAF: Final = -0.5  # points against the ffmpeg command, on any rung
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One clip: the runs of each contender, and VMAF and kbit/s by rung of ours and ffmpeg's."""
+
+    clip: str
+    ours: Sequence[Run]
+    ffmpeg: Sequence[Run]
+    equal: Sequence[Run]
+    vmaf: tuple[dict[str, float], dict[str, float]]
+    rates: tuple[dict[str, float], dict[str, float]]
+
+    @property
+    def cpu(self) -> float:
+        """Our CPU by ffmpeg's."""
+        return _cpu(self.ours) / _cpu(self.ffmpeg)
+
+    @property
+    def cpu_equal(self) -> float:
+        """Our CPU by ffmpeg's with the same settings of scaler and encoder."""
+        return _cpu(self.ours) / _cpu(self.equal)
+
+    @property
+    def peak(self) -> float:
+        """Our engine's memory at its peak by ffmpeg's."""
+        return _peak(self.ours) / _peak(self.ffmpeg)
+
+    @property
+    def gains(self) -> dict[str, float]:
+        """How much higher our VMAF is, by rung."""
+        ours, theirs = self.vmaf
+        return {name: ours[name] - theirs[name] for name in ours}
+
+
+def _cpu(runs: Sequence[Run]) -> float:
+    return min(each.cpu for each in runs)
+
+
+def _peak(runs: Sequence[Run]) -> float:
+    return max(each.peak for each in runs)
+
+
+def table(results: Sequence[Result]) -> str:
+    """Return two tables in Markdown: what it costs and how it looks."""
+    lines = [
+        "| clip | CPU s: ours (of it the parent) / ffmpeg | ratio | ffmpeg, our settings | ratio "
+        "| peak MiB: ours / ffmpeg | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in results:
+        feeding = min(run.feeding for run in each.ours)
+        lines.append(
+            f"| {each.clip} | {_cpu(each.ours):.2f} ({feeding:.2f}) / {_cpu(each.ffmpeg):.2f} "
+            f"| {each.cpu:.2f} | {_cpu(each.equal):.2f} | {each.cpu_equal:.2f} "
+            f"| {_peak(each.ours):.0f} / {_peak(each.ffmpeg):.0f} | {each.peak:.2f} |"
+        )
+    lines += [
+        "",
+        "| clip | rung | VMAF: ours / ffmpeg | difference | kbit/s: ours / ffmpeg |",
+        "|---|---|---|---|---|",
+    ]
+    for each in results:
+        for name, *_ in RUNGS:
+            vmaf, rates = [[by[name] for by in pair] for pair in (each.vmaf, each.rates)]
+            lines.append(
+                f"| {each.clip} | {name} | {vmaf[0]:.2f} / {vmaf[1]:.2f} "
+                f"| {vmaf[0] - vmaf[1]:+.2f} | {rates[0]:.0f} / {rates[1]:.0f} |"
+            )
+    return "\n".join(lines)
+
+
+def missed(results: Sequence[Result]) -> list[str]:
+    """Return the targets that were missed, as sentences."""
+    found: list[str] = []
+    for each in results:
+        for what, ratio, most in (
+            ("CPU", each.cpu, MOST_CPU),
+            ("CPU at equal settings", each.cpu_equal, MOST_EQUAL),
+            ("memory at its peak", each.peak, MOST_PEAK),
+        ):
+            if ratio > most:
+                found.append(f"{each.clip}: {what} is {ratio:.3f} of ffmpeg's, above {most:.2f}")
+        for name, gain in each.gains.items():
+            if gain < WORST_VMAF:
+                found.append(f"{each.clip}: {name} is {-gain:.2f} VMAF below ffmpeg's")
+    return found

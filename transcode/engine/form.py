@@ -1,0 +1,148 @@
+"""What form a decoded frame has, and the filters that bring it to the common one.
+
+The common form is upright, with 8 bits, 4:2:0, limited range, and BT.709's colours where the source
+has wider or brighter ones. BT.601 stays BT.601, tagged as such. What nobody tagged is BT.709 above
+576 lines, as players take it; it is tagged so, because they would take its smaller rungs for
+BT.601. PQ, HLG and BT.2020 go through a table (`scripts/cubes.py` makes them): the scale filter
+could convert them too, but takes 1.6 s of CPU to begin and twice the time for each frame.
+"""
+
+import struct
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from av.video.frame import VideoFrame
+
+__all__ = ["Filter", "Form", "form_of", "turn_of"]
+
+Filter = tuple[str, dict[str, str]]
+"""A filter's name and its options."""
+
+# Numbers of ISO/IEC 23091-2, which FFmpeg's are.
+_BT709, _UNKNOWN, _BT2020, _BT2020_CONSTANT = 1, 2, 9, 10
+_PQ, _HLG = 16, 18
+_FULL_RANGE: Final = 2  # AVCOL_RANGE_JPEG
+_MOST_LINES_OF_601: Final = 576
+_CUBES: Final = Path(__file__).parent
+_MATRIX: Final = struct.Struct("=9i")
+_MATRIX_ONE: Final = 1 << 16
+# From (a, b, c, d) of a display matrix, which takes x to ax + cy and y to bx + dy, downwards.
+_TURNS: Final[dict[tuple[int, int, int, int], tuple[str, ...]]] = {
+    (-1, 0, 0, 1): ("hflip",),
+    (1, 0, 0, -1): ("vflip",),
+    (-1, 0, 0, -1): ("hflip", "vflip"),
+    (0, 1, 1, 0): ("transpose=cclock_flip",),
+    (0, 1, -1, 0): ("transpose=clock",),
+    (0, -1, 1, 0): ("transpose=cclock",),
+    (0, -1, -1, 0): ("transpose=clock_flip",),
+}
+_ALL_709: Final = {"colorspace": "bt709", "color_primaries": "bt709", "color_trc": "bt709"}
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """What the filters depend on; `aspect` is a pixel's width by its height.
+
+    `matrix`, `primaries`, `transfer` and `range` are ISO/IEC 23091-2's numbers and FFmpeg's for the
+    range; `turn` names the filters that turn the picture upright, in order.
+    """
+
+    width: int
+    height: int
+    pixels: str
+    aspect: Fraction
+    matrix: int
+    primaries: int
+    transfer: int
+    range: int
+    turn: tuple[str, ...]
+
+    @property
+    def shown(self) -> tuple[int, int, Fraction]:
+        """Width, height and aspect of the upright picture."""
+        if any(name.startswith("transpose") for name in self.turn):
+            return self.height, self.width, 1 / self.aspect
+        return self.width, self.height, self.aspect
+
+    @property
+    def turning(self) -> list[Filter]:
+        """The filters that turn the picture upright."""
+        pairs = [name.partition("=") for name in self.turn]
+        return [(name, {"dir": value} if value else {}) for name, _, value in pairs]
+
+    def scaling(self, size: tuple[int, int], flags: dict[str, str]) -> list[Filter]:
+        """Return the filters that bring the upright picture to `size` and the common form."""
+        scale = {"w": str(size[0]), "h": str(size[1]), **flags}
+        cube = self._cube()
+        if cube is not None:
+            if self.matrix not in (_BT2020, _BT2020_CONSTANT):
+                scale["in_color_matrix"] = "bt2020"
+            # lut3d has vector code for 16 bits and none for 8 and 10: twice as fast.
+            return [
+                ("scale", scale),
+                ("format", {"pix_fmts": "gbrp16le"}),
+                ("lut3d", {"file": str(_CUBES / f"{cube}.cube"), "interp": "tetrahedral"}),
+                ("scale", {"out_color_matrix": "bt709", "out_range": "tv"}),
+                ("format", {"pix_fmts": "yuv420p"}),
+                ("setparams", {**_ALL_709, "range": "tv"}),
+            ]
+        if self._is_rgb():
+            scale |= {"out_color_matrix": "bt709", "out_range": "tv"}
+            tags = {**_ALL_709, "range": "tv"}
+        else:
+            if self.range == _FULL_RANGE or self.pixels.startswith("yuvj"):
+                scale["out_range"] = "tv"
+            tags = self._tags()
+        chain = [("scale", scale), ("format", {"pix_fmts": "yuv420p"})]
+        return [*chain, ("setparams", tags)] if tags else chain
+
+    def _cube(self) -> str | None:
+        """Return the table that the colours go through."""
+        if self.transfer in (_PQ, _HLG):
+            return "pq" if self.transfer == _PQ else "hlg"
+        untold = self.primaries == _UNKNOWN and self.matrix in (_BT2020, _BT2020_CONSTANT)
+        return "wide" if self.primaries == _BT2020 or untold else None
+
+    def _is_rgb(self) -> bool:
+        return self.pixels.startswith(("gbr", "rgb", "bgr", "pal8", "argb", "abgr", "0rgb", "0bgr"))
+
+    def _tags(self) -> dict[str, str]:
+        lines = min(self.width, self.height)
+        if lines <= _MOST_LINES_OF_601 or self.matrix not in (_BT709, _UNKNOWN):
+            return {}
+        values = (self.matrix, self.primaries, self.transfer)
+        named = zip(_ALL_709.items(), values, strict=True)
+        return {name: tag for (name, tag), value in named if value == _UNKNOWN}
+
+
+def form_of(frame: VideoFrame, aspect: Fraction, turn: tuple[str, ...]) -> Form:
+    """Return a frame's form; `aspect` is that of its pixels, `turn` what `turn_of` said."""
+    return Form(
+        width=frame.width,
+        height=frame.height,
+        pixels=frame.format.name,
+        aspect=aspect,
+        matrix=int(frame.colorspace),
+        primaries=int(frame.color_primaries),
+        transfer=int(frame.color_trc),
+        range=int(frame.color_range),
+        turn=turn,
+    )
+
+
+def turn_of(frame: VideoFrame) -> tuple[str, ...]:
+    """Return the filters that turn a keyframe upright, where right angles and flips do.
+
+    Only keyframes say it (H.264 and HEVC: the display orientation SEI); it holds until the next.
+    """
+    if not frame.rotation:  # costs nothing, and a mirror counts as half a turn
+        return ()
+    try:
+        # PyAV's stub knows one kind of side data only.
+        found = bytes(frame.side_data["DISPLAYMATRIX"])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownArgumentType]
+    except (KeyError, ValueError):  # the library does not know all kinds of side data
+        return ()
+    a, b, _, c, d, *_ = _MATRIX.unpack(found[: _MATRIX.size])
+    rounded = (round(a / _MATRIX_ONE), round(b / _MATRIX_ONE))
+    return _TURNS.get((*rounded, round(c / _MATRIX_ONE), round(d / _MATRIX_ONE)), ())
