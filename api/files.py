@@ -15,6 +15,7 @@ from typing import Final
 __all__ = ["OpenFile", "open_file"]
 
 _PIECE: Final = 256 * 1024
+_BYTE: Final = bytearray(1)  # what is looked at and not used
 _NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)  # Linux 4.14 and later
 
 
@@ -22,7 +23,7 @@ class OpenFile:
     """A file as it was when it was opened: objects are replaced by renaming, never rewritten."""
 
     def __init__(self, handle: int) -> None:
-        self._handle = handle
+        self.handle = handle
         stat = os.fstat(handle)
         self.size = stat.st_size
         self.changed_ns = stat.st_mtime_ns
@@ -32,6 +33,10 @@ class OpenFile:
         """The entity tag, with quotes."""
         return f'"{self.changed_ns:x}-{self.size:x}"'
 
+    def is_in_memory(self, start: int, stop: int) -> bool:
+        """Say whether the first and the last byte of a stretch can be read without the disk."""
+        return _is_cached(self.handle, start) and _is_cached(self.handle, stop - 1)
+
     async def read(self, start: int, stop: int) -> AsyncGenerator[bytes, None]:
         """Yield the bytes from `start` to before `stop`, in pieces.
 
@@ -39,27 +44,44 @@ class OpenFile:
             OSError: the disk failed, or the file is shorter than it was.
         """
         while start < stop:
-            length = min(_PIECE, stop - start)
-            piece = _read_cached(self._handle, length, start)
-            if piece is None:
-                piece = await asyncio.to_thread(os.pread, self._handle, length, start)
-            if not piece:
-                raise OSError("a file became shorter while it was read")
+            piece = await self.take(start, min(_PIECE, stop - start))
             start += len(piece)
             yield piece
 
+    async def take(self, start: int, length: int) -> bytes:
+        """Return up to `length` bytes from `start` on, at least one.
+
+        Raises:
+            OSError: the disk failed, or the file is shorter than it was.
+        """
+        piece = _read_cached(self.handle, length, start)
+        if piece is None:
+            piece = await asyncio.to_thread(os.pread, self.handle, length, start)
+        if not piece:
+            raise OSError("a file became shorter while it was read")
+        return piece
+
     def close(self) -> None:
         """Let go of the file."""
-        os.close(self._handle)
+        os.close(self.handle)
 
 
-def open_file(path: Path) -> OpenFile:
+def open_file(path: str | Path) -> OpenFile:
     """Open a file; close it after use.
 
     Raises:
         OSError: it is not there, or cannot be read.
     """
     return OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
+
+
+def _is_cached(handle: int, at: int) -> bool:
+    if _NOWAIT is None:
+        return False
+    try:
+        return os.preadv(handle, [_BYTE], at, _NOWAIT) == 1
+    except OSError:
+        return False
 
 
 def _read_cached(handle: int, length: int, start: int) -> bytes | None:

@@ -7,21 +7,26 @@ shown is remembered for a second, so that a segment costs no query.
 
 Media names are used once, so caches may keep them for ever; playlists change every 2 s and are
 fresh for one. What only its owner may see is kept by nobody.
+
+Nearly all requests are for what is at hand: somebody asked for the stream within the second, the
+playlist is in memory, the segment in the page cache. `Origin.shortcut` answers these without a task
+and without messages, for a server that can use it.
 """
 
+import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from functools import cache
+from typing import Any, Final
 
-import msgspec
-from litestar.handlers import ASGIRouteHandler, asgi
-from litestar.types import Receive, Scope, Send
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from api.access import Access, decide
-from api.conditional import Unsatisfiable, byte_range, matches, takes_gzip
-from api.files import OpenFile, open_file
+from api.answers import METHODS, Answer, Asked, Headers, Held, answer, described, plain
+from api.conditional import takes_gzip
+from api.files import open_file
 from api.ports import OwnerCheck, Showcase
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records import Shown
@@ -30,14 +35,14 @@ from storage.errors import StorageError
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
 
-__all__ = ["Origin", "playback_handler"]
+__all__ = ["Origin", "OriginFirst"]
 
 log = logging.getLogger(__name__)
 
-MOUNT: Final = "/live"
+ROOM: Final = "/live"
 _RENDITION: Final = r"[0-9A-Za-z_]{1,20}"
 _ADDRESS: Final = re.compile(
-    r"/(?P<hash>[0-9A-Za-z]{12})/(?:"
+    r"/live/(?P<hash>[0-9A-Za-z]{12})/(?:"
     r"(?P<variants>index\.m3u8)|"
     rf"[0-9]{{8}}T[0-9]{{9}}/(?P<rendition>{_RENDITION})/(?:"
     r"(?P<playlist>index\.m3u8)|(?P<part>[0-9]{1,12}\.[0-9]{1,6}\.m4s)|"
@@ -47,6 +52,8 @@ _PLAYLIST: Final = "application/vnd.apple.mpegurl"
 _REMEMBERED: Final = 1.0  # seconds that a verdict may be old
 _MOST_REMEMBERED: Final = 10_000
 _MOST_TEXTS: Final = 512  # playlists read from disk, 12 kB each
+# Two playlists written within one tick of the file system's clock may look the same.
+_TRUSTED: Final = 1.0  # seconds that a playlist read from disk is taken to be the one there
 
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _BRIEF: Final = "public, max-age=1"  # below half of the shortest segment
@@ -55,47 +62,20 @@ _PART: Final = "public, max-age=10"
 _NEVER: Final = "no-store"
 _OWNER: Final = "private, no-store"
 
-_METHODS: Final = "GET, HEAD, OPTIONS"
-_CROSS_ORIGIN: Final = {
-    "access-control-allow-origin": "*",
-    "access-control-expose-headers": "Content-Length, Content-Range, Content-Encoding, ETag, Date",
-    "cross-origin-resource-policy": "cross-origin",
-    "timing-allow-origin": "*",
-    "x-content-type-options": "nosniff",
-}
 _PREFLIGHT: Final = {
-    "allow": _METHODS,
-    "access-control-allow-methods": _METHODS,
+    "allow": METHODS,
+    "access-control-allow-methods": METHODS,
     "access-control-allow-headers": "Authorization, If-None-Match, If-Range, Range",
     "access-control-max-age": "86400",
 }
-
-
-class _Asked(msgspec.Struct, frozen=True):
-    """A request; header names in lower case."""
-
-    method: str
-    headers: dict[str, str]
-    send: Send
-
-
-class _Held(msgspec.Struct, frozen=True, kw_only=True):
-    """An object as it can be sent: bytes or a file, and the headers that describe it."""
-
-    body: bytes | OpenFile
-    kind: str
-    cache: str
-    tag: str | None = None
-    more: dict[str, str] = {}
-
-    @property
-    def size(self) -> int:
-        """Its length in bytes."""
-        return len(self.body) if isinstance(self.body, bytes) else self.body.size
+# What an answer depends on; all other headers are passed over.
+_HEEDED: Final = frozenset(
+    {b"accept-encoding", b"authorization", b"if-none-match", b"if-range", b"range"}
+)
 
 
 class Origin:
-    """Answers requests for what `Publication` publishes; an ASGI application below its mount."""
+    """Answers requests for what `Publication` publishes; an ASGI application."""
 
     def __init__(
         self,
@@ -107,181 +87,240 @@ class Origin:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._objects = objects
+        # Nothing gets through the pattern that is no address; pathlib costs as much as opening.
+        self._root = str(objects.root)
         self._edge = edge
         self._showcase = showcase
         self._is_owner = is_owner
         self._clock = clock
         self._shown: dict[str, tuple[float, Shown | None]] = {}
-        self._texts: dict[str, tuple[str, Text]] = {}
+        self._asking: dict[str, asyncio.Future[Shown | None]] = {}
+        self._texts: dict[str, tuple[float, tuple[int, int], Text]] = {}
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        """Answer one request; `scope["path"]` is what follows the mount."""
+        """Answer one request."""
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000, "reason": None})
             return
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        asked = _Asked(scope["method"], headers, send)
+        asked = _asked(scope["method"], scope["headers"])
         if asked.method == "OPTIONS":
-            await _reply(asked, 204, _PREFLIGHT)
+            found = plain(204, _PREFLIGHT)
         elif asked.method not in {"GET", "HEAD"}:
-            await _reply(asked, 405, {"allow": _METHODS, "cache-control": _NEVER})
+            found = plain(405, {"allow": METHODS, "cache-control": _NEVER})
         else:
-            # The router puts a slash behind a mounted path.
-            await self._answer(asked, scope["path"].removesuffix("/"))
+            found = await self._answer(asked, scope["path"])
+        try:
+            await _send(found, asked.method, send)
+        finally:
+            found.close()
 
-    async def _answer(self, asked: _Asked, path: str) -> None:
+    def shortcut(
+        self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]]
+    ) -> Answer | Coroutine[Any, Any, Answer] | None:
+        """Answer from what is at hand, or say how to wait for it; None: the application is asked.
+
+        `path` is as it came over the wire: one with a query or an escape takes the long way. Who
+        calls sends the answer and closes it. Nothing blocks but the opening of a file.
+        """
+        if method not in {"GET", "HEAD"}:
+            return None
         match = _ADDRESS.fullmatch(path)
         if match is None:
-            await _not_found(asked)
-            return
+            return None
+        asked = _asked(method, headers)
+        known = self._remembered(match["hash"])
+        if known is not None and decide(known[1], owner=False) is Access.OPEN:
+            try:
+                held = self._at_hand(match, asked, Access.OPEN)
+            except OSError:
+                held = None  # is met again on the way below, and told
+            if held is not None:
+                return answer(asked, held)
+        return self._answer(asked, path) if method == "GET" else None
+
+    async def _answer(self, asked: Asked, path: str) -> Answer:
+        match = _ADDRESS.fullmatch(path)
+        if match is None:
+            return _not_found()
         try:
             access = await self._access(match["hash"], asked.headers.get("authorization"))
-            held = None if access is Access.NONE else await self._held(match, asked)
+            held = None if access is Access.NONE else await self._held(match, asked, access)
         except (StorageError, OSError) as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
-            await _reply(asked, 503, {"retry-after": "1", "cache-control": _NEVER})
-            return
-        if held is None:
-            await _not_found(asked)
-            return
-        try:
-            await _send(asked, held, private=access is Access.OWNER)
-        finally:
-            if isinstance(held.body, OpenFile):
-                held.body.close()
+            return plain(503, {"retry-after": "1", "cache-control": _NEVER})
+        return _not_found() if held is None else answer(asked, held)
 
     # -- who --------------------------------------------------------------------------------------
 
-    async def _access(self, hash_: str, authorization: str | None) -> Access:
-        now = self._clock()
+    def _remembered(self, hash_: str) -> tuple[float, Shown | None] | None:
         known = self._shown.get(hash_)
-        if known is None or now - known[0] >= _REMEMBERED:
-            if len(self._shown) >= _MOST_REMEMBERED:
-                self._shown.clear()  # strangers' guesses; the true ones are asked for again
-            known = self._shown[hash_] = (now, await self._showcase.shown(hash_))
-        access = decide(known[1], owner=False)
-        if access is Access.NONE and known[1] is not None and authorization is not None:
+        return known if known is not None and self._clock() - known[0] < _REMEMBERED else None
+
+    async def _access(self, hash_: str, authorization: str | None) -> Access:
+        known = self._remembered(hash_)
+        shown = await self._ask(hash_) if known is None else known[1]
+        access = decide(shown, owner=False)
+        if access is Access.NONE and shown is not None and authorization is not None:
             owner = await self._is_owner(authorization, hash_)
-            access = decide(known[1], owner=owner)
+            access = decide(shown, owner=owner)
         return access
+
+    async def _ask(self, hash_: str) -> Shown | None:
+        """Ask the showcase, once for all requests that want to know at this moment.
+
+        Each second the whole audience of a stream wants to; a query for each of them would hold
+        them all up.
+        """
+        asking = self._asking.get(hash_)
+        if asking is not None:
+            return await asyncio.shield(asking)
+        asking = self._asking[hash_] = asyncio.get_running_loop().create_future()
+        asked_at = self._clock()
+        try:
+            shown = await self._showcase.shown(hash_)
+        except BaseException as error:
+            # A request that is cancelled takes no other with it.
+            mine = isinstance(error, Exception)
+            asking.set_exception(error if mine else StorageError("nobody asks any more"))
+            asking.exception()  # perhaps nobody else waits for it
+            raise
+        finally:
+            del self._asking[hash_]
+        if len(self._shown) >= _MOST_REMEMBERED:
+            self._shown.clear()  # strangers' guesses; the true ones are asked for again
+        self._shown[hash_] = (asked_at, shown)
+        asking.set_result(shown)
+        return shown
 
     # -- what -------------------------------------------------------------------------------------
 
-    async def _held(self, match: re.Match[str], asked: _Asked) -> _Held | None:
-        address = "live" + match[0]
-        if match["variants"] or match["playlist"]:
-            text = await self._text(address)
-            return None if text is None else _playlist(text, asked)
-        kind = "audio/mp4" if match["rendition"] == AUDIO_RENDITION else "video/mp4"
+    def _at_hand(self, match: re.Match[str], asked: Asked, access: Access) -> Held | None:
+        """Return an object that is in memory or can be opened; None: it may be elsewhere."""
+        address = match[0][1:]
+        if match["media"]:
+            try:
+                file = open_file(self._root + match[0])
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return Held(body=file, headers=_headers(_kind(match), _FOREVER, access), tag=file.tag)
         if match["part"]:
-            part = await self._edge.part(address)
-            return None if part is None else _Held(body=part, kind=kind, cache=_PART)
+            return _part(self._edge.part_here(address), match, access)
+        text = self._edge.text_here(address) or self._read_before(address)
+        return _text(text, asked, access)
+
+    async def _held(self, match: re.Match[str], asked: Asked, access: Access) -> Held | None:
+        held = self._at_hand(match, asked, access)
+        if held is not None or match["media"]:
+            return held
+        address = match[0][1:]
+        if match["part"]:
+            return _part(await self._edge.part(address), match, access)
+        return _text(await self._read(address), asked, access)
+
+    def _read_before(self, address: str) -> Text | None:
+        """Return a playlist that was read from disk, if it is still the same there."""
+        known = self._texts.get(address)
+        if known is None or self._clock() - known[0] >= _TRUSTED:
+            return None
         try:
-            body = open_file(self._objects.path(address))
+            stat = self._objects.path(address).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return _Held(body=body, kind=kind, cache=_FOREVER, tag=body.tag)
+        return known[2] if known[1] == (stat.st_mtime_ns // 1000, stat.st_size) else None
 
-    async def _text(self, address: str) -> Text | None:
+    async def _read(self, address: str) -> Text | None:
         """Return a playlist: the edge's, or the one on disk, read once per change."""
         text = await self._edge.text(address)
         if text is not None:
             return text
+        now = self._clock()
         stat = await self._objects.stat(address)
         if stat is None:
             return None
-        mark = f"{stat.modified_us}-{stat.size}"
-        known = self._texts.get(address)
-        if known is not None and known[0] == mark:
-            return known[1]
         try:
             text = Text.of((await self._objects.get(address)).decode())
         except ObjectMissing:
             return None
+        self._texts.pop(address, None)
         if len(self._texts) >= _MOST_TEXTS:
             del self._texts[next(iter(self._texts))]
-        self._texts[address] = (mark, text)
+        # The mark is older than what was read: a change in between is read again.
+        self._texts[address] = (now, (stat.modified_us, stat.size), text)
         return text
 
 
-def playback_handler(
-    *, objects: DiskObjects, edge: Edge, showcase: Showcase, is_owner: OwnerCheck
-) -> ASGIRouteHandler:
-    """Return the origin as a route of the application."""
-    origin = Origin(objects=objects, edge=edge, showcase=showcase, is_owner=is_owner)
+class OriginFirst:
+    """An application whose requests below `/live` go to the origin, all others to another.
 
-    async def playback(scope: Scope, receive: Receive, send: Send) -> None:
-        await origin(scope, receive, send)
+    The origin comes before the other's routing: finding one of a few dozen routes, and seeing to
+    exceptions, costs more there than a whole playlist does here.
+    """
 
-    return asgi(MOUNT, is_mount=True, copy_scope=True)(playback)
+    def __init__(self, origin: Origin, other: ASGIApp) -> None:
+        self._origin = origin
+        self._other = other
+        self.shortcut = origin.shortcut
 
-
-def _playlist(text: Text, asked: _Asked) -> _Held:
-    more = {"vary": "Accept-Encoding"}
-    if takes_gzip(asked.headers.get("accept-encoding")):
-        # Other bytes, so another strong tag.
-        more["content-encoding"] = "gzip"
-        return _Held(
-            body=text.compressed, kind=_PLAYLIST, cache=_BRIEF, tag=f'"{text.tag}-gz"', more=more
-        )
-    return _Held(body=text.body, kind=_PLAYLIST, cache=_BRIEF, tag=f'"{text.tag}"', more=more)
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # ASGI's own maps
+        """Hand a request on."""
+        if scope["type"] != "lifespan" and scope["path"].startswith(ROOM):
+            await self._origin(scope, receive, send)
+        else:
+            await self._other(scope, receive, send)
 
 
-async def _send(asked: _Asked, held: _Held, *, private: bool) -> None:
-    """Send an object, a range of it, or word that the asker has it already."""
-    headers = {
-        **held.more,
-        "content-type": held.kind,
-        "cache-control": _OWNER if private else held.cache,
-        "accept-ranges": "bytes",
-    }
-    if held.tag is not None:
-        headers["etag"] = held.tag
-        if matches(asked.headers.get("if-none-match"), held.tag):
-            await _reply(asked, 304, headers)
-            return
-    start, stop, status = 0, held.size, 200
-    # If-Range: the rest of an older object must not be put behind its beginning (RFC 9110, 13.1.5).
-    if asked.headers.get("if-range", held.tag) == held.tag:
-        try:
-            found = byte_range(asked.headers.get("range"), held.size)
-        except Unsatisfiable:
-            headers = {"content-range": f"bytes */{held.size}", "cache-control": _NEVER}
-            await _reply(asked, 416, headers)
-            return
-        if found is not None:
-            start, stop = found
-            status = 206
-            headers["content-range"] = f"bytes {start}-{stop - 1}/{held.size}"
-    headers["content-length"] = str(stop - start)
-    await _begin(asked, status, headers)
-    if asked.method == "GET" and isinstance(held.body, OpenFile):
-        async for piece in held.body.read(start, stop):
-            await asked.send({"type": "http.response.body", "body": piece, "more_body": True})
-    body = held.body[start:stop] if asked.method == "GET" and isinstance(held.body, bytes) else b""
-    await asked.send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-async def _not_found(asked: _Asked) -> None:
-    # Nothing may remember it: the next moment the stream may begin.
-    await _reply(
-        asked, 404, {"content-type": "text/plain", "cache-control": _NEVER}, b"not found\n"
+def _asked(method: str, headers: Sequence[tuple[bytes, bytes]]) -> Asked:
+    return Asked(
+        method,
+        {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in headers
+            if name in _HEEDED
+        },
     )
 
 
-async def _reply(asked: _Asked, status: int, headers: dict[str, str], body: bytes = b"") -> None:
-    if status not in {204, 304}:
-        headers = {**headers, "content-length": str(len(body))}
-    await _begin(asked, status, headers)
-    if asked.method == "HEAD":
-        body = b""
-    await asked.send({"type": "http.response.body", "body": body, "more_body": False})
+def _kind(match: re.Match[str]) -> str:
+    return "audio/mp4" if match["rendition"] == AUDIO_RENDITION else "video/mp4"
 
 
-async def _begin(asked: _Asked, status: int, headers: dict[str, str]) -> None:
-    pairs = [
-        (name.encode(), value.encode()) for name, value in {**_CROSS_ORIGIN, **headers}.items()
-    ]
-    await asked.send({"type": "http.response.start", "status": status, "headers": pairs})
+@cache
+def _headers(kind: str, kept: str, access: Access, coding: str = "") -> Headers:
+    """Return the headers of a kind of object; there are a dozen sets."""
+    more = {"vary": "Accept-Encoding"} if kind == _PLAYLIST else {}
+    if coding:
+        more["content-encoding"] = coding
+    return described(kind, _OWNER if access is Access.OWNER else kept, more)
+
+
+def _part(part: bytes | None, match: re.Match[str], access: Access) -> Held | None:
+    if part is None:
+        return None
+    return Held(body=part, headers=_headers(_kind(match), _PART, access))
+
+
+def _text(text: Text | None, asked: Asked, access: Access) -> Held | None:
+    if text is None:
+        return None
+    if takes_gzip(asked.headers.get("accept-encoding")):
+        # Other bytes, so another strong tag.
+        headers = _headers(_PLAYLIST, _BRIEF, access, "gzip")
+        return Held(body=text.compressed, headers=headers, tag=f'"{text.tag}-gz"')
+    return Held(body=text.body, headers=_headers(_PLAYLIST, _BRIEF, access), tag=f'"{text.tag}"')
+
+
+def _not_found() -> Answer:
+    # Nothing may remember it: the next moment the stream may begin.
+    headers = {"content-type": "text/plain", "cache-control": _NEVER}
+    return plain(404, headers, b"not found\n")
+
+
+async def _send(answer: Answer, method: str, send: Send) -> None:
+    await send(
+        {"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)}
+    )
+    if answer.file is not None:
+        async for piece in answer.file.read(answer.start, answer.stop):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    body = b"" if method == "HEAD" else answer.body
+    await send({"type": "http.response.body", "body": body, "more_body": False})

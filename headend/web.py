@@ -9,8 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["serving"]
+from headend.shortcut import Shortcut, ShortcutProtocol
+
+__all__ = ["Application", "serving"]
 
 # An ASGI application, whatever made it.
 Application = Callable[..., Awaitable[None]]
@@ -31,13 +34,25 @@ class _Server(uvicorn.Server):
         yield
 
 
+def _protocol(app: Application) -> type[asyncio.Protocol]:
+    """Return the protocol for an application: with a shortcut where it has one."""
+    way: Shortcut | None = getattr(app, "shortcut", None)
+    if way is None:
+        return HttpToolsProtocol
+
+    class Protocol(ShortcutProtocol):
+        shortcut = staticmethod(way)
+
+    return Protocol
+
+
 @asynccontextmanager
 async def serving(app: Application, sock: socket.socket) -> AsyncGenerator[None, None]:
     """Serve the app for the length of the block."""
     server = _Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=_protocol(app),
             ws="none",
             lifespan="on",
             log_config=None,

@@ -20,11 +20,12 @@ command_of chromium chromium
 command_of redis-server redis-server
 command_of systemd-analyze systemd
 command_of ps procps
+command_of wrk wrk # asks the origin for `python -m bench.origin`
 if [ "${1:-}" = all ]; then # the real OBS, for the proofs
     command_of obs obs-studio
     command_of xvfb-run xvfb
 fi
-if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`
+if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest` and `bench.origin`
     [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
     command_of node nodejs
     command_of npm npm

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily
 from headend.adapters import EngineSinks
 from headend.settings import Settings
 from headend.telemetry import Telemetry
+from headend.webfigures import WebFigures
 from ingest.listener import listening
 from ingest.live import ALIVE_SECONDS, ANSWER_SECONDS
 from ingest.ports import Grant, LiveState
@@ -70,7 +71,8 @@ def test_a_section_without_a_table_is_noticed() -> None:
 def test_settings_that_pages_name_exist(name: str) -> None:
     sections = "|".join(Settings.__struct_fields__)
     named = set(re.findall(rf"`((?:{sections})\.[a-z_]+)`", page(name)))
-    rooms = {each for each in named if (ROOT / each.replace(".", "/")).is_dir()}
+    places = {each: ROOT / each.replace(".", "/") for each in named}
+    rooms = {each for each, at in places.items() if at.is_dir() or at.with_suffix(".py").exists()}
     assert named - rooms - {setting.name for setting in defaults()} == set()
 
 
@@ -87,7 +89,7 @@ class Nobody:
 
 
 async def families(folder: Path) -> dict[str, str]:
-    """What a service without encoders yields: kinds by name, as they stand in the text."""
+    """What both roles yield without encoders: kinds by name, as they stand in the text."""
     with DiskObjects(folder) as objects:
         transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=Window())
         async with listening(
@@ -102,7 +104,7 @@ async def families(folder: Path) -> dict[str, str]:
                 f"{each.name}_total" if isinstance(each, CounterMetricFamily) else each.name: (
                     each.type
                 )
-                for each in Telemetry(listener, transcoding).collect()
+                for each in (*Telemetry(listener, transcoding).collect(), *WebFigures().collect())
             }
 
 
@@ -145,7 +147,7 @@ def test_words_of_refusals_are_those_that_encoders_get() -> None:
 
 
 def test_codecs_are_refused_in_the_words_of_the_page() -> None:
-    for kind, codec in (("video", "HEVC"), ("audio", "MP3")):
+    for kind, codec in (("video", "VP8"), ("audio", "Speex")):
         assert f"`{errors.UnsupportedMedia(kind, codec)}`" in page("publish")
 
 

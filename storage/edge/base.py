@@ -55,3 +55,11 @@ class Edge(Protocol):
     async def forget(self, prefix: str) -> None:
         """Drop all that stands below `prefix`."""
         ...
+
+    def part_here(self, address: str) -> bytes | None:
+        """Return a part that is in this process's memory; `part` may still find it elsewhere."""
+        ...
+
+    def text_here(self, address: str) -> Text | None:
+        """Return a playlist that is in this process's memory; `text` may still find it."""
+        ...

@@ -70,3 +70,11 @@ class MemoryEdge:
         await self.drop([name for name in self._parts if name.startswith(below)])
         for address in [name for name in self._texts if name.startswith(below)]:
             del self._texts[address]
+
+    def part_here(self, address: str) -> bytes | None:
+        """Return a part, or None; there is no other place."""
+        return self._parts.get(address)
+
+    def text_here(self, address: str) -> Text | None:
+        """Return a playlist, or None; there is no other place."""
+        return self._texts.get(address)

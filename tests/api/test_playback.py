@@ -1,101 +1,28 @@
-"""The origin, asked as a mounted route of an application."""
+"""The origin, asked as a part of an application."""
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
-from litestar import Litestar
 
-from api.playback import Origin, playback_handler
-from storage.catalog.records import Shown
+from api.playback import Origin
 from storage.edge.memory import MemoryEdge
-from storage.errors import StorageError
 from storage.objects.disk import DiskObjects
-from tests.storage.runmaker import HASH, LOW, RUN, TOP, Clock, Studio, begin, open_run, take
+from tests.api.site import (
+    PLAYLIST,
+    SEGMENT,
+    TOKEN,
+    VARIANTS,
+    OnSite,
+    Shelf,
+    Site,
+    is_owner,
+    origin_of,
+)
+from tests.storage.runmaker import HASH, RUN, Clock
 
 OTHER = "zzzzzzZZZZZZ"
-TOKEN = "Bearer the-owners"
-PLAYLIST = f"/live/{HASH}/{RUN}/720p/index.m3u8"
-VARIANTS = f"/live/{HASH}/index.m3u8"
-SEGMENT = f"/live/{HASH}/{RUN}/720p/1.m4s"
-
-
-class Shelf:
-    """A showcase of streams; counts how often it is asked."""
-
-    def __init__(self) -> None:
-        self.streams: dict[str, Shown] = {}
-        self.asked = 0
-        self.broken = False
-
-    def put(self, *, published: bool = True, hidden: bool = False) -> None:
-        self.streams[HASH] = Shown(
-            hash=HASH, project=1, title="", description="",
-            published=published, hidden=hidden, live=True,
-        )  # fmt: skip
-
-    async def shown(self, hash_: str, /) -> Shown | None:
-        self.asked += 1
-        if self.broken:
-            raise StorageError("the catalog is away")
-        return self.streams.get(hash_)
-
-
-async def is_owner(authorization: str | None, hash_: str, /) -> bool:
-    return authorization == TOKEN and hash_ == HASH
-
-
-class Site:
-    """An origin with a run of three steps, and a client before it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.objects = DiskObjects(folder)
-        self.edge = MemoryEdge()
-        self.shelf = Shelf()
-        self.shelf.put()
-        handler = playback_handler(
-            objects=self.objects, edge=self.edge, showcase=self.shelf, is_owner=is_owner
-        )
-        app: Any = Litestar([handler], logging_config=None)  # Any: httpx has its own ASGI types
-        self.client = httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app),
-            base_url="http://origin",
-            headers={"Accept-Encoding": "identity"},
-        )
-
-    async def publish(self) -> None:
-        publication = await open_run(self.objects, self.edge, Clock())
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
-        for _ in range(3):
-            await take(publication, studio.step(size=300_000))
-
-    async def get(self, path: str, **headers: str) -> httpx.Response:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.client.get(path, headers=named)
-
-
-@pytest.fixture
-def on_site(tmp_path: Path) -> Callable[[Callable[[Site], Awaitable[None]]], None]:
-    """Run a scene on a site with a run that is on air."""
-
-    def play(scene: Callable[[Site], Awaitable[None]]) -> None:
-        async def go() -> None:
-            site = Site(tmp_path)
-            await site.publish()
-            async with site.client:
-                await scene(site)
-
-        asyncio.run(go())
-
-    return play
-
-
-OnSite = Callable[[Callable[[Site], Awaitable[None]]], None]
 
 
 def test_everything_that_is_published_can_be_fetched(on_site: OnSite) -> None:
@@ -323,22 +250,14 @@ def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> 
             objects=DiskObjects(tmp_path), edge=MemoryEdge(), showcase=shelf, is_owner=is_owner,
             clock=clock,
         )  # fmt: skip
-        await origin_of(origin, f"/{HASH}/index.m3u8")
-        await origin_of(origin, f"/{HASH}/{RUN}/720p/1.m4s")
+        await origin_of(origin, f"/live/{HASH}/index.m3u8")
+        await origin_of(origin, f"/live/{HASH}/{RUN}/720p/1.m4s")
         assert shelf.asked == 1
         clock.now += 0.99
-        await origin_of(origin, f"/{HASH}/index.m3u8")
+        await origin_of(origin, f"/live/{HASH}/index.m3u8")
         assert shelf.asked == 1
         clock.now += 0.01
-        await origin_of(origin, f"/{HASH}/index.m3u8")
+        await origin_of(origin, f"/live/{HASH}/index.m3u8")
         assert shelf.asked == 2
 
     asyncio.run(go())
-
-
-async def origin_of(origin: Origin, path: str) -> None:
-    """Ask an origin that is not mounted."""
-    app: Any = origin  # Any: httpx has its own ASGI types
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://origin") as client:
-        await client.get(path)

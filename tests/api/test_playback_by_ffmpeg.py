@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from litestar import Litestar
 
-from api.playback import playback_handler
+from api.playback import Origin, OriginFirst
 from media.ladder import Rendition
 from media.m3u8 import parse
 from media.playlist import MediaPlaylist
@@ -113,8 +113,8 @@ async def publish(
 
 @asynccontextmanager
 async def served(objects: DiskObjects, edge: MemoryEdge) -> AsyncGenerator[str, None]:
-    handler = playback_handler(objects=objects, edge=edge, showcase=OneStream(), is_owner=nobody)
-    app = Litestar([handler], logging_config=None)
+    origin = Origin(objects=objects, edge=edge, showcase=OneStream(), is_owner=nobody)
+    app = OriginFirst(origin, Litestar([], logging_config=None))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]

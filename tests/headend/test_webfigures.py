@@ -8,14 +8,19 @@ from headend.webfigures import CountedApplication, WebFigures
 
 
 class Application:
-    """Answers 200 to all, and what is below `/live` at once."""
+    """Answers 200 to all, and has a shortcut for what is below `/live`."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    def at_once(self, method: str, path: str, headers: Any) -> Answer | None:
+    def shortcut(self, method: str, path: str, headers: Any) -> Any:
+        if path == "/live/later":
+            return self.wait()
         return Answer(404, ()) if path.startswith("/live/") else None
+
+    async def wait(self) -> Answer:
+        return Answer(200, ())
 
 
 async def ask(app: Any, path: str) -> None:
@@ -29,11 +34,14 @@ def test_answers_are_counted_by_room_and_status() -> None:
     app = CountedApplication(Application(), figures)
     for path in ("/api/projects", "/api/x", "/watch/abc", "/a-strangers-choice", ""):
         asyncio.run(ask(app, path))
-    assert app.at_once("GET", "/live/x", ()) is not None
-    assert app.at_once("GET", "/api/x", ()) is None
+    assert app.shortcut("GET", "/live/x", ()) == Answer(404, ())
+    later: Any = app.shortcut("GET", "/live/later", ())
+    assert asyncio.run(later) == Answer(200, ())
+    assert app.shortcut("GET", "/api/x", ()) is None
     lines = [line for line in figures.text().decode().splitlines() if "answers_total{" in line]
     assert lines == [
         'headend_http_answers_total{room="api",status="2xx"} 2.0',
+        'headend_http_answers_total{room="live",status="2xx"} 1.0',
         'headend_http_answers_total{room="live",status="4xx"} 1.0',
         'headend_http_answers_total{room="other",status="2xx"} 2.0',
         'headend_http_answers_total{room="watch",status="2xx"} 1.0',
@@ -43,7 +51,7 @@ def test_answers_are_counted_by_room_and_status() -> None:
 def test_an_application_without_a_shortcut_gets_none() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None: ...
 
-    assert not hasattr(CountedApplication(app, WebFigures()), "at_once")
+    assert not hasattr(CountedApplication(app, WebFigures()), "shortcut")
 
 
 def test_the_cost_of_the_process_is_told() -> None:

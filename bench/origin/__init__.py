@@ -1,0 +1,1 @@
+"""What serving segments and playlists costs: Headend's origin beside nginx, on the same files."""

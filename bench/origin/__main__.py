@@ -1,0 +1,82 @@
+"""The command `python -m bench.origin`: rounds of both servers in turn, one table, the targets.
+
+Ends with status 0 when all targets are kept, 1 when one is missed or an answer is wrong, 2 when a
+tool is missing.
+"""
+
+import argparse
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.origin.load import KINDS, Kind, check, kinds, requests_per_cpu_second
+from bench.origin.report import missed, table
+from bench.origin.servers import Broken, Missing, nginx, ours, tool
+
+__all__ = ["main"]
+
+Figures = dict[str, dict[str, list[float]]]
+
+
+def main() -> int:
+    """Run what the command line asks for and return the exit status."""
+    options = _options()
+    try:
+        figures, asked = _measure(options)
+    except Missing as error:
+        print(error, file=sys.stderr)
+        return 2
+    except Broken as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"\n32 connections, {options.seconds} s each, {options.rounds} rounds in turn\n")
+    print(table(figures, asked))
+    wrong = missed(figures, asked)
+    print("\n" + ("\n".join(wrong) if wrong else "Every target that was measured is kept."))
+    return 1 if wrong else 0
+
+
+def _measure(options: argparse.Namespace) -> tuple[Figures, list[Kind]]:
+    tool("wrk", "wrk")
+    with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
+        folder = Path(name)
+        serving, published = stack.enter_context(ours(folder))
+        servers = {"ours": serving}
+        if not options.only_ours:
+            servers["nginx"] = stack.enter_context(nginx(folder / "nginx", published))
+        asked = [kind for kind in kinds(published) if kind.name in (options.kinds or KINDS)]
+        headers = {
+            (server, kind.name): check(serving, kind, published)
+            for server, serving in servers.items()
+            for kind in asked
+        }
+        figures: Figures = {server: {kind.name: [] for kind in asked} for server in servers}
+        for number in range(options.rounds):
+            # Each round begins with the other server, so that none always follows the other.
+            turn = list(servers.items())[:: -1 if number % 2 else 1]
+            for kind in asked:
+                for server, serving in turn:
+                    found = requests_per_cpu_second(
+                        serving, kind, headers[server, kind.name], options.seconds
+                    )
+                    figures[server][kind.name].append(found)
+                    print(f"round {number + 1}: {kind.name}, {server}: {found:.0f}", flush=True)
+        return figures, asked
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.origin", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=4, help="of each kind in each round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="3 rounds of 1 s each")
+    parser.add_argument("--only-ours", action="store_true", help="without nginx")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, help="only these")
+    options = parser.parse_args()
+    if options.quick:
+        options.seconds, options.rounds = 1, 3
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""What is asked of a server: five kinds of requests, first checked one by one, then in masses.
+
+The masses come from `wrk`: 32 connections that stay open, each asks again as soon as it was
+answered. What a request costs is CPU time of the server's processes, not time that passes: on a
+machine that both share the client would decide that.
+"""
+
+import gzip
+import http.client
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from bench.ingest.processes import cpu_ns
+from bench.origin.servers import Broken, Published, Serving, tool
+
+__all__ = ["KINDS", "Kind", "check", "kinds", "requests_per_cpu_second"]
+
+CONNECTIONS: Final = 32
+_RANGE_START, _RANGE_STOP = 500_000, 650_000
+_DEADLINE_SECONDS: Final = 30.0
+_DONE: Final = re.compile(r"^\s*([0-9]+) requests in ", re.MULTILINE)
+_WRONG: Final = re.compile(r"^\s*(?:Socket errors|Non-2xx).*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of request; `least` is what Headend is to reach, as a multiple of nginx."""
+
+    name: str
+    address: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    status: int = 200
+    least: float | None = None
+    conditional: bool = False  # sent with the tag that the server gave
+
+
+KINDS: Final = ("segment", "playlist", "long playlist", "not modified", "range")
+
+
+def kinds(published: Published) -> list[Kind]:
+    """Return what is asked for, in the order of `KINDS`."""
+    packed = {"Accept-Encoding": "gzip"}
+    part = {"Range": f"bytes={_RANGE_START}-{_RANGE_STOP - 1}"}
+    return [
+        Kind("segment", published.segment, least=1.0),
+        Kind("playlist", published.playlist, packed, least=0.5),
+        Kind("long playlist", published.long, packed, least=0.5),
+        Kind("not modified", published.segment, status=304, conditional=True),
+        Kind("range", published.segment, part, status=206),
+    ]
+
+
+def check(serving: Serving, kind: Kind, published: Published) -> dict[str, str]:
+    """Ask once and compare the answer with the file; return the headers to ask with.
+
+    Raises:
+        Broken: the answer is not what it should be.
+    """
+    headers = dict(kind.headers)
+    if kind.conditional:
+        headers["If-None-Match"] = _ask(serving, kind.address, headers)[1]["etag"]
+    status, told, body = _ask(serving, kind.address, headers)
+    if told.get("content-encoding") == "gzip":
+        body = gzip.decompress(body)
+    elif "Accept-Encoding" in headers:
+        raise Broken(f"{kind.name}: not compressed")
+    whole = (published.objects / kind.address).read_bytes()
+    wanted = {200: whole, 206: whole[_RANGE_START:_RANGE_STOP], 304: b""}[kind.status]
+    if (status, body) != (kind.status, wanted):
+        raise Broken(f"{kind.name}: {status} with {len(body)} bytes is a wrong answer")
+    return headers
+
+
+def _ask(
+    serving: Serving, address: str, headers: Mapping[str, str]
+) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", serving.port, timeout=_DEADLINE_SECONDS)
+    try:
+        connection.request("GET", f"/{address}", headers=dict(headers))
+        answer = connection.getresponse()
+        told = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, told, answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise Broken(f"no answer for {address}: {error}") from error
+    finally:
+        connection.close()
+
+
+def requests_per_cpu_second(
+    serving: Serving, kind: Kind, headers: Mapping[str, str], seconds: int
+) -> float:
+    """Ask for so many seconds and return the requests per second of the server's CPU time.
+
+    Raises:
+        Broken: a request was answered with an error, or none was answered.
+        Missing: `wrk` is not installed.
+    """
+    command = [tool("wrk", "wrk"), "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "20s"]
+    for name, value in headers.items():
+        command += ["-H", f"{name}: {value}"]
+    command.append(f"http://127.0.0.1:{serving.port}/{kind.address}")
+    before = cpu_ns(serving.pid)
+    said = subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds + _DEADLINE_SECONDS, check=False
+    )
+    spent = cpu_ns(serving.pid) - before
+    wrong, done = _WRONG.search(said.stdout), _DONE.search(said.stdout)
+    if said.returncode or wrong or done is None or not int(done[1]) or not spent:
+        raise Broken(f"{kind.name}: {wrong[0].strip() if wrong else said.stdout + said.stderr}")
+    return int(done[1]) / (spent / 1e9)

@@ -1,0 +1,93 @@
+"""What is served in the bench: a run on air and a long playlist, published as the service does.
+
+The run has one picture and a sound; a segment of the picture is 2 MB, which is 8 Mbit/s. The long
+playlist stands at an address of a second stream; its segments are not there, nobody asks for them.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from media.keys import PublicHash
+from media.ladder import AUDIO_RENDITION, Rendition
+from media.m3u8 import render
+from media.playlist import Listed, MediaPlaylist
+from media.segment import InitSection, Part, Segment
+from storage.edge.memory import MemoryEdge
+from storage.objects.addresses import live_playlist, live_segment
+from storage.objects.disk import DiskObjects
+from storage.publication import Publication, Window
+
+__all__ = ["SEGMENT_BYTES", "publish", "publish_long"]
+
+SEGMENT_BYTES: Final = 2_000_000
+_NOON_US: Final = 1_769_860_800_000_000  # 2026-01-31T12:00:00Z
+_TICKS: Final = 180_000  # 2 s
+_SECONDS: Final = 2
+_LISTED: Final = 15  # 30 s
+_LONG: Final = 360  # 12 minutes, a playlist of 26 kB
+
+_TOP: Final = Rendition(name="1080p", width=1920, height=1080, rate=8_000_000, source_size=True)
+_SIZES: Final = {_TOP.name: SEGMENT_BYTES, AUDIO_RENDITION: 40_000}
+_CODECS: Final = {_TOP.name: "avc1.640028", AUDIO_RENDITION: "mp4a.40.2"}
+
+
+async def publish(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash) -> tuple[str, str]:
+    """Put a run of 30 s on air; return the addresses of its playlist and its newest segment."""
+    window = Window(listed=float(_LISTED * _SECONDS), kept=60.0)
+    run = await Publication.open(objects, edge, hash=hash_, now_us=_NOON_US, window=window)
+    await run.prepare(0, (_TOP,), _NOON_US)
+    for name in _SIZES:
+        await run.take(InitSection(rendition=name, number=0, codecs=_CODECS[name], data=bytes(700)))
+    for sequence in range(_LISTED + 1):
+        for report in _step(sequence):
+            await run.take(report)
+    return (
+        live_playlist(hash_, run.run, _TOP.name),
+        live_segment(hash_, run.run, _TOP.name, _LISTED),
+    )
+
+
+def _step(sequence: int) -> Iterator[Part | Segment]:
+    for name, size in _SIZES.items():
+        yield Part(
+            rendition=name,
+            sequence=sequence,
+            index=0,
+            duration=_TICKS,
+            independent=True,
+            data=os.urandom(size),
+        )
+        yield Segment(
+            rendition=name,
+            sequence=sequence,
+            epoch=0,
+            start=sequence * _TICKS,
+            duration=_TICKS,
+            size=size,
+            frames=60,
+            parts=1,
+            init=0,
+            discontinuity=False,
+        )
+
+
+async def publish_long(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash) -> str:
+    """Publish a playlist of 12 minutes; return its address."""
+    playlist = MediaPlaylist(
+        sequence=100_000,
+        segments=tuple(
+            Listed(
+                uri=f"{100_000 + number}.m4s",
+                duration=_TICKS,
+                map_uri="init-0.mp4",
+                wall_us=_NOON_US + number * _SECONDS * 1_000_000,
+            )
+            for number in range(_LONG)
+        ),
+    )
+    address = live_playlist(hash_, "20260131T120000000", _TOP.name)
+    text = render(playlist)
+    await objects.put(address, text.encode())
+    await edge.publish({address: text})
+    return address

@@ -1,0 +1,95 @@
+"""Headend's origin as a peer: catalog, objects, edge and application as `headend serve` has them.
+
+Standard output carries one JSON line, `listening`, with the port, the folder of the objects and the
+addresses of what was published. It serves until SIGTERM.
+
+Usage: python -m bench.origin.ours FOLDER
+"""
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import uvloop
+
+from api.addresses import Addresses
+from api.app import create_app
+from api.auth import is_owner
+from api.playback import Origin, OriginFirst
+from bench.origin.media import publish, publish_long
+from headend.sockets import bind
+from headend.web import serving
+from media.keys import PublicHash
+from storage.catalog import Catalog, open_catalog
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
+
+__all__ = ["main"]
+
+
+async def serve(folder: Path) -> None:
+    """Publish, and serve on a free port until SIGTERM."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with AsyncExitStack() as stack:
+        catalog = await stack.enter_async_context(
+            open_catalog(folder / "catalog.sqlite", migrate=True)
+        )
+        objects = stack.enter_context(DiskObjects(folder / "objects"))
+        edge = MemoryEdge()
+        broadcaster = (await catalog.first_start(_now_us())).broadcaster_key
+        playlist, segment = await publish(objects, edge, await _on_air(catalog))
+        long = await publish_long(objects, edge, await _on_air(catalog))
+        sock = stack.enter_context(bind("127.0.0.1:0"))
+        port = int(sock.getsockname()[1])
+        base = f"http://127.0.0.1:{port}"
+
+        async def owner(authorization: str | None, hash_: str, /) -> bool:
+            return await is_owner(catalog, authorization, hash_)
+
+        app = create_app(
+            catalog=catalog,
+            addresses=_addresses(base),
+            broadcaster_key=broadcaster,
+        )
+        origin = Origin(objects=objects, edge=edge, showcase=catalog, is_owner=owner)
+        await stack.enter_async_context(serving(OriginFirst(origin, app), sock))
+        facts = {
+            "event": "listening", "port": port, "objects": str(objects.root),
+            "playlist": playlist, "long": long, "segment": segment,
+        }  # fmt: skip
+        print(json.dumps(facts), flush=True)
+        await stop.wait()
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+async def _on_air(catalog: Catalog) -> PublicHash:
+    """Make a stream, publish it as its first source would, and return its public name."""
+    found = await catalog.first_start(_now_us())
+    stream = await catalog.add_stream(found.project.id, "", _now_us())
+    await catalog.set_live_state(
+        stream.id, live=True, processing=False, on_air=0, sending={0}, no_audio=False,
+        now_us=_now_us(),
+    )  # fmt: skip
+    return stream.hash
+
+
+def _addresses(base: str) -> Addresses:
+    return Addresses(http=base, playback=base, rtmp="", rtmps="", rtmp_backup="", rtmps_backup="")
+
+
+def main() -> None:
+    """Take the folder from the command line."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(Path(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

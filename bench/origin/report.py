@@ -1,0 +1,49 @@
+"""The table of a run of the bench: medians, ratios, and which targets were missed."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from bench.origin.load import Kind
+
+__all__ = ["missed", "table"]
+
+# Requests per CPU-second of each round, by server and kind.
+Figures = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+def _ratio(figures: Figures, kind: str) -> float | None:
+    """Return Headend's median as a multiple of nginx's, where both were measured."""
+    if len(figures) < len(("ours", "nginx")):
+        return None
+    mine, its = (statistics.median(figures[name][kind]) for name in ("ours", "nginx"))
+    return mine / its
+
+
+def table(figures: Figures, kinds: Sequence[Kind]) -> str:
+    """Return the figures as a table in Markdown."""
+    lines = [
+        "| requests per CPU-second | "
+        + " | ".join(f"{name}: median (least to most)" for name in figures)
+        + " | ours / nginx | target |",
+        "|---|" + "---|" * (len(figures) + 2),
+    ]
+    for kind in kinds:
+        cells = [
+            f"{statistics.median(rounds):.0f} ({min(rounds):.0f} to {max(rounds):.0f})"
+            for rounds in (figures[name][kind.name] for name in figures)
+        ]
+        ratio = _ratio(figures, kind.name)
+        cells.append("" if ratio is None else f"{ratio:.2f}")
+        cells.append("" if kind.least is None else f">= {kind.least:.2f}")
+        lines.append(f"| {kind.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def missed(figures: Figures, kinds: Sequence[Kind]) -> list[str]:
+    """Return the targets that were missed, as sentences."""
+    found: list[str] = []
+    for kind in kinds:
+        ratio = _ratio(figures, kind.name)
+        if ratio is not None and kind.least is not None and ratio < kind.least:
+            found.append(f"{kind.name}: {ratio:.2f} of nginx, less than {kind.least:.2f}")
+    return found
