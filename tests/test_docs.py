@@ -26,6 +26,7 @@ from scripts.settings_page import PAGE, defaults, filled
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from storage.publication import Window
+from tests.e2e.inputs import INPUTS
 from transcode.live import LiveTranscoding
 
 ROOT: Final = Path(__file__).parents[1]
@@ -188,7 +189,18 @@ def test_every_module_stands_in_its_room_and_every_name_is_a_module() -> None:
         assert named == modules, room
 
 
-@pytest.mark.parametrize("name", ["architecture", "publish", "playback", "settings", "metrics"])
+def test_the_page_of_sources_has_a_row_for_each_that_is_tried() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (\d+) \|$", page("inputs"), re.MULTILINE)
+    assert [(name, int(marks)) for name, _, marks in rows] == [
+        (entry.name, entry.marks) for entry in INPUTS
+    ]
+    senders = {entry.by.removeprefix("modern ").split()[0] for entry in INPUTS}
+    assert {by.split()[0] for _, by, _ in rows} == senders
+
+
+@pytest.mark.parametrize(
+    "name", ["architecture", "publish", "playback", "settings", "metrics", "inputs", "rtmp"]
+)
 def test_files_that_pages_name_exist(name: str) -> None:
     named = re.findall(r"`((?:docs|tests|ingest|transcode|api|scripts)/[\w/.]+)`", page(name))
     assert [path for path in named if not (ROOT / path).exists()] == []

@@ -87,17 +87,20 @@ class Engine:
 
 
 @asynccontextmanager
-async def engine(kind: str, stream: str) -> AsyncGenerator[Engine, None]:
+async def engine(
+    kind: str, stream: str, *, module: str = "transcode.engine"
+) -> AsyncGenerator[Engine, None]:
     """Run an engine for the length of the block; it is gone when the block ends.
 
-    `kind` is what it does ("live"); `stream` names it in the log. On leaving, its input is closed;
-    past `STOP_SECONDS`, or where the block is cancelled, it is killed.
+    `kind` is what it does ("live"); `stream` names it in the log; `module` is what is run. On
+    leaving, its input is closed; past `STOP_SECONDS`, or where the block is cancelled, it is
+    killed.
     """
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
         "-m",
-        "transcode.engine",
+        module,
         kind,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

@@ -1,6 +1,6 @@
 """The parent of an engine, in a process of its own: a clip in, segments on disk out.
 
-    python -m bench.ladder.feeder CLIP FOLDER
+    python -m bench.ladder.feeder CLIP FOLDER MODULE
 
 It reads the FLV with the ingest's own reader and speaks to the engine through `transcode.process`,
 as the service does, but as fast as the engine takes it. The rungs are written as CMAF segments, one
@@ -79,8 +79,8 @@ async def _feed(child: Engine, said: list[Order]) -> None:
     child.close_input()
 
 
-async def _make(clip: Path, folder: Path) -> None:
-    async with engine("live", "bench") as child, asyncio.TaskGroup() as tasks:
+async def _make(clip: Path, folder: Path, module: str) -> None:
+    async with engine("live", "bench", module=module) as child, asyncio.TaskGroup() as tasks:
         tasks.create_task(_feed(child, orders(clip)))
         parts: dict[str, list[bytes]] = {}
         async for report in child.reports():
@@ -101,7 +101,8 @@ async def _make(clip: Path, folder: Path) -> None:
 
 def main() -> None:
     """Feed the clip, then tell what the engine has used."""
-    asyncio.run(_make(Path(sys.argv[1]), Path(sys.argv[2])))
+    clip, folder, module = sys.argv[1:]
+    asyncio.run(_make(Path(clip), Path(folder), module))
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(json.dumps({"cpu": used.ru_utime + used.ru_stime, "peak_kib": used.ru_maxrss}))
 

@@ -16,9 +16,6 @@ from typing import Final
 
 import msgspec
 
-from transcode.engine.encode import PARAMETERS
-from transcode.engine.scale import SCALER
-
 __all__ = ["CONTENDERS", "RUNGS", "Run", "file_of", "run"]
 
 # name, width, height, kbit/s: what the ladder of a 1080p source is below its top
@@ -28,10 +25,8 @@ RUNGS: Final = (
     ("360p", 640, 360, 800),
 )
 CONTENDERS: Final = ("ours", "ffmpeg", "equal")
-# The engine's own settings, for the command that has to do the same work; Annex B is what
-# ffmpeg's muxers expect.
-_EQUAL_PARAMETERS: Final = PARAMETERS.replace("annexb=0:", "")
-_EQUAL_SCALER: Final = "".join(f":{name}={value}" for name, value in SCALER.items())
+# What is run as the engine: itself, and with the settings of ffmpeg's command.
+_ENGINES: Final = {"ours": "transcode.engine", "equal": "bench.ladder.plain"}
 _ROOT: Final = Path(__file__).parents[2]
 
 
@@ -51,10 +46,10 @@ def run(contender: str, clip: Path, folder: Path) -> Run:
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    if contender == "ours":
-        command = [sys.executable, "-m", "bench.ladder.feeder", str(clip), str(folder)]
+    if module := _ENGINES.get(contender):
+        command = [sys.executable, "-m", "bench.ladder.feeder", str(clip), str(folder), module]
     else:
-        command = _ffmpeg(clip, folder, equal=contender == "equal")
+        command = _ffmpeg(clip, folder)
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as child:
         said = child.stdout.read() if child.stdout else b""
         _, status, used = os.wait4(child.pid, 0)
@@ -62,7 +57,7 @@ def run(contender: str, clip: Path, folder: Path) -> Run:
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, command)
     cpu, peak, engine = used.ru_utime + used.ru_stime, used.ru_maxrss, None
-    if contender == "ours":
+    if contender in _ENGINES:
         engine = json.loads(said)
         peak = engine["peak_kib"]
     return Run(cpu=cpu, feeding=cpu - engine["cpu"] if engine else 0.0, peak=peak / 1024)
@@ -79,19 +74,16 @@ def file_of(contender: str, rung: str, folder: Path) -> Path:
     return whole
 
 
-def _ffmpeg(clip: Path, folder: Path, *, equal: bool) -> Sequence[str]:
+def _ffmpeg(clip: Path, folder: Path) -> Sequence[str]:
     """Return the one command: decode once, scale each rung from the source, encode, write HLS."""
     command = ["ffmpeg", "-nostdin", "-hide_banner", "-v", "error", "-y", "-i", str(clip)]
     command += ["-map", "0:v", "-c:v:0", "copy"]
-    flags = _EQUAL_SCALER if equal else ""
     for place, (_, width, height, rate) in enumerate(RUNGS, 1):
         command += ["-map", "0:v", f"-c:v:{place}", "libx264"]
-        command += [f"-filter:v:{place}", f"scale={width}:{height}{flags}"]
+        command += [f"-filter:v:{place}", f"scale={width}:{height}"]
         command += [f"-b:v:{place}", f"{rate}k", f"-maxrate:v:{place}", f"{rate}k"]
         command += [f"-bufsize:v:{place}", f"{2 * rate}k"]
-    command += ["-preset", "superfast" if equal else "veryfast"]
-    if equal:
-        command += ["-x264-params", _EQUAL_PARAMETERS]
+    command += ["-preset", "veryfast"]
     # A duplicate of the first frame, which ffmpeg makes by default, would shift the comparison.
     command += ["-vsync", "passthrough", "-sc_threshold", "0", "-g", "300"]
     command += ["-force_key_frames", "expr:gte(t,n_forced*2)"]

@@ -20,7 +20,14 @@ from media.ladder import Rendition
 from media.ticks import AUDIO_SCALE
 from transcode.engine.decode import TIME_BASE
 
-__all__ = ["AAC_FRAME", "PARAMETERS", "SOUND_TIME_BASE", "PictureEncoder", "SoundEncoder"]
+__all__ = [
+    "AAC_FRAME",
+    "PARAMETERS",
+    "PRESET",
+    "SOUND_TIME_BASE",
+    "PictureEncoder",
+    "SoundEncoder",
+]
 
 AAC_FRAME: Final = 1024  # samples of an AAC-LC frame
 SOUND_TIME_BASE: Final = Fraction(1, AUDIO_SCALE)
@@ -31,6 +38,7 @@ _UNKNOWN_RATE: Final = Fraction(60)
 # annexb=0 makes an avcC record and length-prefixed samples, as fMP4 wants them. B-frames come in
 # pairs to which nothing refers: deciding their number, or a reference among them, was measured to
 # cost more CPU than it brings in VMAF. Weighted P-frames brought nothing.
+PRESET: Final = "superfast"
 PARAMETERS: Final = (
     "annexb=0:mbtree=1:rc-lookahead=10:bframes=2:b-adapt=0:b-pyramid=none:weightp=0:scenecut=0"
 )
@@ -60,7 +68,7 @@ class PictureEncoder:
         context.bit_rate = rendition.rate
         context.flags |= Flags.global_header
         context.options = {
-            "preset": "superfast",
+            "preset": PRESET,
             "profile": "high",
             "forced-idr": "1",
             "maxrate": str(rendition.rate),

@@ -29,7 +29,7 @@ GOOD = Result(
 
 def test_the_least_cpu_and_the_largest_peak_of_all_rounds_count() -> None:
     assert GOOD.cpu == pytest.approx(0.6)
-    assert GOOD.cpu_equal == pytest.approx(0.75)
+    assert GOOD.cpu_equal == pytest.approx(0.8)
     assert GOOD.peak == pytest.approx(0.7)
     assert missed([GOOD]) == []
 
@@ -38,7 +38,7 @@ def test_the_least_cpu_and_the_largest_peak_of_all_rounds_count() -> None:
     ("change", "words"),
     [
         ({"ours": [run(6.6, 200)]}, "CPU is 0.660"),
-        ({"equal": [run(6.5)]}, "CPU at equal settings is 0.923"),
+        ({"equal": [run(9.5)]}, "CPU at equal preset is 0.950"),
         ({"ours": [run(6.0, 241)]}, "memory at its peak is 0.803"),
         ({"vmaf": ({**looks(80.0), "360p": 79.4}, looks(80.0))}, "360p is 0.60 VMAF below"),
     ],

@@ -1,0 +1,19 @@
+"""The engine with the settings of the ffmpeg command that it is compared to: what is left is how.
+
+    python -m bench.ladder.plain live
+
+Same preset, no tuning of ours, ffmpeg's own scaler; else the engine as it is.
+"""
+
+import sys
+
+from transcode.engine import encode, scale
+from transcode.engine.main import main
+
+# Constants of the engine, which nobody but this comparison changes.
+setattr(encode, "PRESET", "veryfast")  # noqa: B010
+setattr(encode, "PARAMETERS", "annexb=0:scenecut=0")  # noqa: B010
+setattr(scale, "SCALER", {"flags": "bicubic"})  # noqa: B010
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
