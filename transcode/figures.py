@@ -33,7 +33,7 @@ class RunFigures:
         self.bytes_out = 0
         self.sheds = 0
         self.late = 0.0  # seconds that the newest media are behind the encoder
-        self.pace = 1.0  # seconds of media made in a second
+        self.pace = 0.0  # seconds of media made in a second; 0 before it is known
         self.cores = 0.0  # CPU that the engine gets
         self.frame_rate = 0.0  # pictures that the engine takes in a second
         self.bit_rate = 0.0  # of what the source sends
@@ -65,7 +65,7 @@ class RunFigures:
     def engine_begun(self) -> None:
         """A new engine counts from 0."""
         self._before = None
-        self.pace, self.cores = 1.0, 0.0
+        self.pace = self.cores = 0.0
 
     def report(self, progress: Progress, now: float, *, current: bool) -> None:
         """Take an engine's report; `current` says that it is of the source that sends now."""

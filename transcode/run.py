@@ -160,8 +160,8 @@ class LiveRun:
         return {rung.name: rung.name not in shed for rung in self._renditions}
 
     def load(self) -> RunLoad | None:
-        """Return how the run stands; None where no source is being made."""
-        if self._source is None or not self._encoded:
+        """Return how the run stands; None where no source is being made, or nobody knows yet."""
+        if self._source is None or not self._encoded or not self.figures.pace:
             return None
         return self.figures.load(self.stream, self._encoded, least=self._least)
 

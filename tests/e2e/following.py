@@ -133,7 +133,7 @@ class Follower:
             if known != segment.uri:
                 self.faults.append(f"{address}: {number} was {known}, is {segment.uri}")
             if segment.gap:
-                self._gap(seen, number)
+                self._gap(seen, number, marked=segment.discontinuity)
                 continue
             fresh = seen.last is None or number > seen.last[0]
             if fresh:
@@ -142,9 +142,10 @@ class Follower:
             elif self._was_away:  # after a restart all that is listed must still be there
                 self._there(urljoin(address, segment.uri))
 
-    def _gap(self, seen: Rendition, number: int) -> None:
+    def _gap(self, seen: Rendition, number: int, *, marked: bool) -> None:
         if seen.last is None or number > seen.last[0]:
             self.gaps += 1
+            self.marks += marked
             seen.last = None if seen.last is None else (number, -1)
 
     def _there(self, url: str) -> bytes:

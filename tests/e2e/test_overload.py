@@ -39,10 +39,14 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
 ) -> None:
     options = ("-stream_loop", "-1")
     with publishing(ffmpeg(source, f"{headend.server}/{headend.key}", *options)):
+        until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+        rungs = addresses(headend.playlist)
+        # Who comes to a stream that is on air has 6 s in store; at its very start there are 2.
+        until(lambda: len(media(rungs["audio"]).segments) >= 5, within=25, what="five segments")
         viewer = browser.open(headend.watch)
         viewer.wait_until_playing(20 * SCALE)
         viewer.force(480, 20 * SCALE)
-        rungs = addresses(headend.playlist)
+        before = viewer.wait_until_playing(10 * SCALE, span=4)
         collected: dict[str, Collected] = {}
         (engine,) = children_of(headend.process.pid)
         with braked(engine) as brake:
@@ -65,7 +69,7 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
             moved = viewer.wait(
                 lambda sample: sample.position > after.position + 6, 30 * SCALE, "moving on"
             )
-            assert moved.stalls == 0, moved
+            assert moved.stalls == before.stalls, moved
         back = until(
             lambda: made(headend)["480p"] == 1 and "480p" in offered(headend),
             within=90,
@@ -79,7 +83,7 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
     assert "fatal" not in " ".join(last.faults)
     proof(
         "a rung shed while a viewer watches it: stalls in hls.js",
-        str(moved.stalls),
+        str(moved.stalls - before.stalls),
         "0",
     )
     for name, what in collected.items():

@@ -82,7 +82,7 @@ class Epoch:
         self._encoders: list[Rung] = []
         self._decoded = False
         self._undecoded: list[Coded] = []
-        self._own = True
+        self._foreign = False  # whether the source shows what its configuration does not say
         self._heard = origin
         self._patience = _PATIENCE
         self._off = frozenset(begin.off)
@@ -178,8 +178,7 @@ class Epoch:
         wait = min(self._heard - pts + _PATIENCE, _MOST_PATIENCE)
         self._patience = max(self._patience, wait)
         entry = access is Access.ENTRY
-        self._own = self._is_own(packet, access)
-        cuts = self._grid.offer(pts, idr=entry, own=self._own)
+        cuts = self._grid.offer(pts, idr=entry, own=self._is_own(packet, access))
         for cut in cuts:
             self._turn(cut, dts)
         if self._copy is not None:
@@ -198,7 +197,7 @@ class Epoch:
             # The encoder's thread goes on with the track from here.
             self._copy.pause(dts if dts - cut.at <= HOLE else cut.at)
             self._copy = None
-            self._outlet.send(TakenOver(epoch=self.number, for_good=not self._own))
+            self._outlet.send(TakenOver(epoch=self.number, for_good=self._foreign))
         off, self._decoded = self._left_out()
         self._given_up = frozenset()
         cut = msgspec.structs.replace(cut, off=off, decoded=self._decoded)
@@ -260,7 +259,9 @@ class Epoch:
             return True
         if access is Access.ENTRY:
             config = self._config
-            return alike(packet.data, config) and not is_turned(packet.data, config.length_size)
+            turned = is_turned(packet.data, config.length_size)
+            self._foreign = turned or not alike(packet.data, config)
+            return not self._foreign
         return self._entry is None  # who came in at a keyframe that is none gets no copy
 
     # -- sound ------------------------------------------------------------------------------------

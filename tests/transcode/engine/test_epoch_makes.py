@@ -224,7 +224,7 @@ def test_a_size_that_changes_within_a_source_is_taken_over(
     ladder = Ladder(ladder.renditions[:1]) if alone else ladder
     made = run(orders(source, begin(source, ladder=ladder)))
     assert exact(made, source)
-    assert made.of(TakenOver) == [TakenOver(epoch=0)]
+    assert made.of(TakenOver) == [TakenOver(epoch=0, for_good=True)]
     top = made.segments("top")
     assert [segment.discontinuity for segment in top] == [False, False, True, False]
     assert [segment.init for segment in top] == [0, 0, 1, 1]
@@ -250,7 +250,7 @@ def test_a_first_picture_that_belies_its_configuration_is_not_passed_on(
     late = msgspec.structs.replace(source, packets=source.packets[-len(wider.packets) :])
     made = run(orders(late, begin(late, ladder=two_rungs(small))))
     assert exact(made, late)
-    assert made.of(TakenOver) == [TakenOver(epoch=0)]
+    assert made.of(TakenOver) == [TakenOver(epoch=0, for_good=True)]
     assert {frame[1:] for frame in frames(made.files("top")[-1])} == {(640, 360)}
 
 
