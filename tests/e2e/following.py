@@ -78,7 +78,7 @@ class Follower:
         self.url = url
         self.faults: list[str] = []
         self.segments = 0
-        self.marks = 0  # discontinuities that were met
+        self.marks: dict[str, int] = {}  # discontinuities that were met, by rendition
         self.gaps = 0
         self.looks = 0
         self.newest = -1
@@ -133,7 +133,7 @@ class Follower:
             if known != segment.uri:
                 self.faults.append(f"{address}: {number} was {known}, is {segment.uri}")
             if segment.gap:
-                self._gap(seen, number, marked=segment.discontinuity)
+                self._gap(address, seen, number, marked=segment.discontinuity)
                 continue
             fresh = seen.last is None or number > seen.last[0]
             if fresh:
@@ -142,10 +142,14 @@ class Follower:
             elif self._was_away:  # after a restart all that is listed must still be there
                 self._there(urljoin(address, segment.uri))
 
-    def _gap(self, seen: Rendition, number: int, *, marked: bool) -> None:
+    def _mark(self, address: str, *, marked: bool) -> None:
+        name = address.split("/")[-2]
+        self.marks[name] = self.marks.get(name, 0) + marked
+
+    def _gap(self, address: str, seen: Rendition, number: int, *, marked: bool) -> None:
         if seen.last is None or number > seen.last[0]:
             self.gaps += 1
-            self.marks += marked
+            self._mark(address, marked=marked)
             seen.last = None if seen.last is None else (number, -1)
 
     def _there(self, url: str) -> bytes:
@@ -175,7 +179,7 @@ class Follower:
         seen.last = (number, end)
         self.newest = max(self.newest, number)
         self.segments += 1
-        self.marks += marked
+        self._mark(address, marked=marked)
 
 
 @contextmanager

