@@ -15,7 +15,7 @@ from tests.e2e.service import SCALE, Running, fetch
 from tests.e2e.slowing import braked, children_of
 from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
 # The engine gets less and less until something gives: how fast a machine is nobody knows.
 _SHARES = (0.5, 0.35, 0.25, 0.18, 0.13, 0.1, 0.07, 0.05)

@@ -240,6 +240,7 @@ def test_a_stream_that_the_api_adds_can_be_published_at_once_and_plays(
             assert fetch(f"{api.http}/embed/{hash_}").status == 200
 
 
+@pytest.mark.prove
 def test_streams_of_a_killed_ingest_go_off_the_air_on_paper(
     ingest: Running, small_source: Path
 ) -> None:
@@ -285,6 +286,7 @@ def refusal(role: str, data: Path, *arguments: str) -> str:
 FREE = ("--rtmp", "[::]:0", "--rtmps", "[::]:0")
 
 
+@pytest.mark.prove
 def test_one_process_alone_writes_and_any_number_may_show(ingest: Running) -> None:
     for role in ("serve", "ingest"):
         words = refusal(role, ingest.data, *FREE)
@@ -296,6 +298,7 @@ def test_one_process_alone_writes_and_any_number_may_show(ingest: Running) -> No
         assert run("migrate", "--data", str(ingest.data)).returncode == 0
 
 
+@pytest.mark.prove
 def test_the_api_may_run_beside_the_whole_service(tmp_path: Path, small_source: Path) -> None:
     with service(tmp_path / "data", environment=WINDOWS) as whole:
         words = refusal("ingest", whole.data, *FREE)
