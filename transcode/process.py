@@ -52,12 +52,13 @@ class Engine:
             EngineLost: nobody reads any more.
         """
         pipe = self._child.stdin
-        if pipe is None:
+        if pipe is None or pipe.transport.is_closing():
             raise EngineLost(self._child.returncode)
         try:
             pipe.write(pack(order))
             await pipe.drain()
-        except (BrokenPipeError, ConnectionResetError) as error:
+        # uvloop says RuntimeError of a pipe that broke since the last turn of the loop.
+        except (BrokenPipeError, ConnectionResetError, RuntimeError) as error:
             raise EngineLost(self._child.returncode) from error
 
     def close_input(self) -> None:

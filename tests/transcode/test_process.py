@@ -1,8 +1,10 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from media.track import AudioCodec, AudioTrack
 from transcode.process import EngineLost, engine
@@ -40,6 +42,27 @@ def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
     reports, status = asyncio.run(story())
     assert status == 0
     assert any(isinstance(report, Finished) for report in reports)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_orders_to_an_engine_that_died_say_that_it_is_lost(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """Whatever the pipe's state is at that moment: loops have different words for it."""
+
+    async def story(pause: float) -> None:
+        async with engine("live", "test") as child:
+            await child.send(BEGIN)
+            child.kill()
+            await asyncio.sleep(pause)
+            with pytest.raises(EngineLost):
+                for _ in range(1000):
+                    await child.send(Packet(video=False, dts=0, pts=0, key=True, data=bytes(999)))
+                    await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        for pause in (0.0, 0.02, 0.3):
+            runner.run(story(pause))
 
 
 def test_an_engine_that_is_killed_is_told_apart_from_one_that_ended() -> None:
