@@ -99,8 +99,9 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
         return Event(
             id=record.id,
             type=record.kind,
-            stream=record.stream,
+            subject=record.subject,
             facts=record.facts,
+            token=record.token,
             created_at=written(record.created_us),
         )
 

@@ -160,12 +160,16 @@ class StreamAdded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to the stream with the hash `stream`."""
+    """Something that happened; `subject` is the hash of the stream or video, "" for neither.
+
+    `token` is the number of the token whose bearer did it, null where nobody asked for it.
+    """
 
     id: int
     type: str
-    stream: str
+    subject: str
     facts: dict[str, Any]  # Any: JSON, by the event's type
+    token: int | None
     created_at: str
 
 

@@ -1,6 +1,7 @@
-"""What happened to streams, for their owners: written once, read newest first, not kept for ever.
+"""What happened in a project, for its owner: written once, read newest first, not kept for ever.
 
-Each function runs within the caller's transaction.
+Things that happened to streams and videos, and what callers changed, with the token's number. Each
+function runs within the caller's transaction.
 """
 
 import json
@@ -12,9 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.keys import PublicHash
 from storage.catalog.records import EventRecord, Page
-from storage.catalog.tables import events, streams
+from storage.catalog.tables import events, streams, videos
 
-__all__ = ["KEPT", "PAGE_SIZE", "add", "find_page"]
+__all__ = ["KEPT", "PAGE_SIZE", "add", "find_page", "record"]
 
 PAGE_SIZE: Final = 10
 # Of each project. An event is about 200 bytes; a stream in trouble writes one every few seconds.
@@ -24,25 +25,41 @@ _TRIM_EVERY: Final = 100
 
 async def add(
     connection: AsyncConnection,
-    stream: PublicHash,
+    subject: PublicHash,
     kind: str,
     facts: Mapping[str, object],
     now_us: int,
 ) -> None:
-    """Write an event of the stream down; of a stream that is gone there is nothing to tell."""
-    found = (
-        await connection.execute(
-            select(streams.c.id, streams.c.project_id).where(streams.c.hash == stream)
-        )
-    ).one_or_none()
-    if found is None:
-        return
-    number, project = found
+    """Write an event of a stream or video down; of one that is gone there is nothing to tell."""
+    for table in (streams, videos):
+        asked = select(table.c.project_id).where(table.c.hash == subject)
+        project = (await connection.execute(asked)).scalar_one_or_none()
+        if project is not None:
+            await record(connection, project, kind, facts, now_us, subject=subject)
+            return
+
+
+async def record(
+    connection: AsyncConnection,
+    project: int,
+    kind: str,
+    facts: Mapping[str, object],
+    now_us: int,
+    *,
+    subject: PublicHash = "",
+    by: int | None = None,
+) -> None:
+    """Write an event down.
+
+    `kind` is a fixed phrase, `facts` must be fit for JSON and hold no secret, `subject` is the hash
+    of the stream or video that it is about, `by` the number of the token whose bearer did it.
+    """
     values = {
         "project_id": project,
-        "stream_id": number,
+        "subject": subject,
         "kind": kind,
         "facts": json.dumps(facts, ensure_ascii=False),
+        "token_id": by,
         "created_us": now_us,
     }
     (made,) = (await connection.execute(insert(events).values(values).returning(events.c.id))).one()
@@ -62,9 +79,11 @@ async def find_page(
     connection: AsyncConnection, project: int, *, since_us: int, page: int
 ) -> Page[EventRecord]:
     """Return a page of a project's events at or after a moment, newest first."""
-    wanted = [events.c.project_id == project]
+    table = events.c
+    wanted = [table.project_id == project]
     if since_us:
-        wanted.append(events.c.created_us >= since_us)
+        wanted.append(table.created_us >= since_us)
+    # At most `KEPT` and a few: no total need be kept for them.
     total = (
         await connection.execute(select(func.count()).select_from(events).where(*wanted))
     ).scalar_one()
@@ -72,16 +91,22 @@ async def find_page(
     records: tuple[EventRecord, ...] = ()
     if offset < total:
         chosen = (
-            select(events.c.id, streams.c.hash, events.c.kind, events.c.facts, events.c.created_us)
-            .join(streams, streams.c.id == events.c.stream_id)
+            select(
+                table.id, table.subject, table.kind, table.facts, table.token_id, table.created_us
+            )
             .where(*wanted)
-            .order_by(events.c.id.desc())
+            .order_by(table.id.desc())
         )
         rows = (await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))).all()
         records = tuple(
             EventRecord(
-                id=number, stream=hash_, kind=kind, facts=json.loads(facts), created_us=created
+                id=number,
+                subject=subject,
+                kind=kind,
+                facts=json.loads(facts),
+                token=token,
+                created_us=created,
             )
-            for number, hash_, kind, facts, created in rows
+            for number, subject, kind, facts, token, created in rows
         )
     return Page(items=records, total=total, number=page, size=PAGE_SIZE)

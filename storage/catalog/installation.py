@@ -20,6 +20,7 @@ _PROJECT: Final = "default"
 _TOKEN: Final = "owner"  # noqa: S105  # its name, not itself
 _STREAM: Final = "My first stream"
 _KEY_BYTES: Final = 10  # 20 hexadecimal digits, as clients of this protocol are used to
+_SECRET_BYTES: Final = 20
 _FIRST: Final = "1"
 
 
@@ -40,9 +41,11 @@ async def find(connection: AsyncConnection) -> FirstStart | None:
     Raises:
         CatalogError: the project that the first start made is gone.
     """
-    key = (await connection.execute(select(installation.c.broadcaster_key))).scalar_one_or_none()
-    if key is None:
+    asked = select(installation.c.broadcaster_key, installation.c.broadcaster_secret)
+    row = (await connection.execute(asked)).one_or_none()
+    if row is None:
         return None
+    key, secret = row
     project = await projects.find(connection, _FIRST)
     if project is None:
         raise CatalogError("the catalog has lost its first project")
@@ -51,15 +54,27 @@ async def find(connection: AsyncConnection) -> FirstStart | None:
         stream=await streams.find_oldest(connection, project.id),
         owner_token=None,
         broadcaster_key=key,
+        broadcaster_secret=secret,
     )
 
 
 async def _fill(connection: AsyncConnection, now_us: int) -> FirstStart:
-    key = secrets.token_hex(_KEY_BYTES)
+    key, secret = secrets.token_hex(_KEY_BYTES), secrets.token_hex(_SECRET_BYTES)
     await connection.execute(
-        insert(installation).values(id=1, broadcaster_key=key, created_us=now_us)
+        insert(installation).values(
+            id=1,
+            broadcaster_key=key,
+            broadcaster_secret=secret,
+            created_us=now_us,
+        )
     )
     project = await projects.add(connection, _PROJECT, now_us)
     _, token = await tokens.add(connection, _TOKEN, None, True, now_us)
     stream = await streams.add(connection, project.id, _STREAM, now_us)
-    return FirstStart(project=project, stream=stream, owner_token=token, broadcaster_key=key)
+    return FirstStart(
+        project=project,
+        stream=stream,
+        owner_token=token,
+        broadcaster_key=key,
+        broadcaster_secret=secret,
+    )

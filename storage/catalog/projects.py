@@ -7,6 +7,7 @@ from sqlalchemy import Row, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.keys import new_hash
+from storage.catalog import totals
 from storage.catalog.records import ProjectRecord
 from storage.catalog.tables import projects
 from storage.errors import NoSuchProject
@@ -32,8 +33,12 @@ def _new_key() -> str:
 
 async def add(connection: AsyncConnection, name: str, now_us: int) -> ProjectRecord:
     """Make a project."""
-    statement = insert(projects).values(key=_new_key(), name=name, created_us=now_us)
-    return _record((await connection.execute(statement.returning(*_COLUMNS))).one())
+    statement = insert(projects).values(
+        key=_new_key(), name=name, created_us=now_us, updated_us=now_us
+    )
+    record = _record((await connection.execute(statement.returning(*_COLUMNS))).one())
+    await totals.begin(connection, record.id)
+    return record
 
 
 async def find(connection: AsyncConnection, name: str) -> ProjectRecord | None:

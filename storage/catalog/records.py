@@ -142,25 +142,31 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
 
     `owner_token` is the token itself, at the first start only. `stream` is None once its owner
     deleted the stream that the first start made. `broadcaster_key` is the public key of the
-    web-socket broadcaster.
+    web-socket broadcaster, `broadcaster_secret` what signs its private channels.
     """
 
     project: ProjectRecord
     stream: StreamRecord | None
     owner_token: str | None
     broadcaster_key: str
+    broadcaster_secret: str
 
     def __repr__(self) -> str:
         return f"FirstStart(project={self.project.key!r}, new={self.owner_token is not None})"
 
 
 class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to the stream with the hash `stream`; `kind` is a fixed phrase."""
+    """Something that happened; `kind` is a fixed phrase.
+
+    `subject` is the hash of the stream or video that it happened to, "" for neither; `token` the
+    number of the token whose bearer did it, None where nobody asked for it.
+    """
 
     id: int
-    stream: PublicHash
+    subject: PublicHash
     kind: str
     facts: dict[str, object]
+    token: int | None
     created_us: int
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.keys import StreamKey, new_hash
 from media.ladder import BOXES
-from storage.catalog import projects
+from storage.catalog import projects, totals
 from storage.catalog.folding import fold
 from storage.catalog.records import BackupRecord, Page, ResolutionChoice, Sort, StreamRecord
 from storage.catalog.secret import digest
@@ -60,6 +60,7 @@ async def add(connection: AsyncConnection, project: int, title: str, now_us: int
         insert(stream_resolutions),
         [{"stream_id": stream, "number": number, "active": on} for number, on in _CHOICES],
     )
+    await totals.add(connection, project, "streams", 1)
     (record,) = await _records(connection, rows)
     return record
 

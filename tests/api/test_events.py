@@ -20,15 +20,17 @@ async def test_events_are_listed_newest_first(house: House) -> None:
         {
             "id": 2,
             "type": "rung shed",
-            "stream": stream["hash"],
+            "subject": stream["hash"],
             "facts": {"renditions": ["720p"], "late": 3.1},
+            "token": None,
             "created_at": "2023-11-14T22:13:21.123456Z",
         },
         {
             "id": 1,
             "type": "engine lost",
-            "stream": stream["hash"],
+            "subject": stream["hash"],
             "facts": {"cause": "x"},
+            "token": None,
             "created_at": "2023-11-14T22:13:20.123456Z",
         },
     ]

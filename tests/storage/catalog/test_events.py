@@ -18,16 +18,18 @@ async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> 
     assert page.items == (
         EventRecord(
             id=3,
-            stream=first.stream.hash,
+            subject=first.stream.hash,
             kind="rung shed",
             facts={"renditions": ["720p"]},
+            token=None,
             created_us=12,
         ),
         EventRecord(
             id=1,
-            stream=first.stream.hash,
+            subject=first.stream.hash,
             kind="engine lost",
             facts={"cause": "é"},
+            token=None,
             created_us=10,
         ),
     )

@@ -1,0 +1,179 @@
+"""What the web-socket broadcaster is to tell: numbered rows, written where a state changes.
+
+A row is written in the transaction that changes the state, so nobody can see the one without the
+other; each process that has sockets reads the rows on from the last it delivered. Numbers rise in
+the order in which transactions end: on PostgreSQL writers of notices take turns, as SQLite's
+writers always do. Rows are kept for some minutes; who was away for longer must ask anew.
+
+Each function runs within the caller's transaction.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.tables import notices, stream_backups, streams, videos
+
+__all__ = [
+    "KEPT_US",
+    "LIVE",
+    "NoticeRecord",
+    "newest",
+    "since",
+    "tell",
+    "tell_stream",
+    "tell_video",
+]
+
+KEPT_US: Final = 600_000_000
+LIVE: Final = "live"  # the one event of a stream's channel
+_TRIM_EVERY: Final = 64
+_LOCK: Final = 0x48454144  # of this table, among PostgreSQL's advisory locks
+
+
+class NoticeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A notice; `body` is the event's data (JSON), `besides` a socket that does not get it."""
+
+    id: int
+    channel: str
+    event: str
+    body: str
+    besides: str | None
+
+
+async def tell(
+    connection: AsyncConnection,
+    channel: str,
+    event: str,
+    body: str,
+    now_us: int,
+    *,
+    besides: str | None = None,
+) -> int:
+    """Write a notice; returns its number."""
+    if connection.dialect.name == "postgresql":
+        await connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    statement = insert(notices).values(
+        channel=channel, event=event, body=body, besides=besides, created_us=now_us
+    )
+    number = (await connection.execute(statement.returning(notices.c.id))).scalar_one()
+    if number % _TRIM_EVERY == 0:
+        await connection.execute(delete(notices).where(notices.c.created_us < now_us - KEPT_US))
+    return number
+
+
+async def tell_stream(connection: AsyncConnection, stream: int, now_us: int) -> None:
+    """Tell how a stream stands now, after its row was changed; of one that is gone, nothing."""
+    table = streams.c
+    row = (
+        await connection.execute(
+            select(
+                table.id,
+                table.hash,
+                table.live,
+                table.processing,
+                table.paused,
+                table.published,
+                table.receiving_count,
+                table.on_air,
+                table.version,
+            ).where(table.id == stream)
+        )
+    ).one_or_none()
+    if row is None:
+        return
+    backups = await connection.execute(
+        select(stream_backups.c.id, stream_backups.c.number, stream_backups.c.live)
+        .where(stream_backups.c.stream_id == stream)
+        .order_by(stream_backups.c.number)
+    )
+    body = {
+        "id": row.id,
+        "hash": row.hash,
+        "live": row.live,
+        "processing": row.processing,
+        "paused": row.paused,
+        "published": row.published,
+        "receiving_count": row.receiving_count,
+        "backups": [
+            {"id": number, "live": live, "publish": slot == row.on_air}
+            for number, slot, live in backups
+        ],
+        "version": row.version,
+    }
+    await tell(connection, f"stream.{row.hash}", LIVE, _text(body), now_us)
+
+
+async def tell_video(connection: AsyncConnection, video: int, event: str, now_us: int) -> None:
+    """Tell how a video stands now, after its row was changed.
+
+    `event` is one of progress, completed, failed.
+    """
+    table = videos.c
+    row = (
+        await connection.execute(
+            select(
+                table.id,
+                table.hash,
+                table.state,
+                table.progress,
+                table.eta,
+                table.published,
+                table.version,
+            ).where(table.id == video)
+        )
+    ).one_or_none()
+    if row is None:
+        return
+    body = {
+        "id": row.id,
+        "hash": row.hash,
+        "uploading": row.state == "uploading",
+        "transcoding_progress": row.progress,
+        "transcoding_eta": row.eta,
+        "completed": row.state == "completed",
+        "published": row.published,
+        "failed": row.state == "failed",
+        "version": row.version,
+    }
+    await tell(connection, f"video.{row.hash}", event, _text(body), now_us)
+
+
+def _text(body: Mapping[str, object]) -> str:
+    return json.dumps(body, separators=(",", ":"))
+
+
+async def newest(connection: AsyncConnection) -> int:
+    """Return the number of the newest notice; 0 where there is none."""
+    return (await connection.execute(select(func.coalesce(func.max(notices.c.id), 0)))).scalar_one()
+
+
+async def since(
+    connection: AsyncConnection, last: int, most: int
+) -> tuple[tuple[NoticeRecord, ...], bool]:
+    """Return up to `most` notices after number `last`, and whether some before them are gone.
+
+    They are gone where the oldest that is kept is not the next one: so `last` must be a notice's
+    number, or that of a moment at which there was none.
+    """
+    table = notices.c
+    rows = await connection.execute(
+        select(table.id, table.channel, table.event, table.body, table.besides)
+        .where(table.id > last)
+        .order_by(table.id)
+        .limit(most)
+    )
+    found = tuple(
+        NoticeRecord(id=number, channel=channel, event=event, body=body, besides=besides)
+        for number, channel, event, body, besides in rows
+    )
+    if not found or found[0].id == last + 1 or last == 0:
+        return found, False
+    # A transaction that was undone leaves a hole in the numbers too; what was trimmed takes the
+    # oldest rows, so there is no row left at or before `last`.
+    older = select(table.id).where(table.id <= last).limit(1)
+    return found, (await connection.execute(older)).one_or_none() is None
