@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import click
 
+from api.pusher.signed import APP
 from headend import logs
-from headend.installation import DATABASE, OWNER_TOKEN, install, make_folder
+from headend.installation import OWNER_TOKEN, catalog_place, install, make_folder
 from headend.locks import FolderError
 from headend.run import StartError, run
 from headend.settings import Settings, SettingsError, explain
 from headend.settings import load as load_settings
-from headend.wiring import API, INGEST, SERVE, Role
+from headend.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
 
@@ -94,6 +95,13 @@ def api(config: Path | None, **given: str | None) -> None:
 
 @main.command()
 @_settings_options
+def transcode(config: Path | None, **given: str | None) -> None:
+    """Run only what makes uploaded files playable; any number of them may run."""
+    _run(TRANSCODE, _read(config, **given)[0])
+
+
+@main.command()
+@_settings_options
 def demo(config: Path | None, **given: str | None) -> None:
     """Run the service and publish a test picture to its first stream."""
     _run(SERVE, _read(config, **given)[0], demo=True)
@@ -129,14 +137,16 @@ def show_settings(config: Path | None, *, as_json: bool, **given: str | None) ->
 @_settings_options
 def migrate(config: Path | None, **given: str | None) -> None:
     """Make the data folder and its database, or bring the database up to this version."""
-    folder = Path(_read(config, **given)[0].data)
+    settings = _read(config, **given)[0]
+    folder = Path(settings.data)
     try:
         make_folder(folder)
-        asyncio.run(install(folder))
+        asyncio.run(install(folder, catalog_place(settings)))
     except (FolderError, StorageError) as error:
         raise click.ClickException(str(error)) from error
     click.echo("the database is up to date")
-    click.echo(f"the owner's token is in {folder / OWNER_TOKEN}")
+    if (folder / OWNER_TOKEN).exists():  # else it is where the database was made
+        click.echo(f"the owner's token is in {folder / OWNER_TOKEN}")
 
 
 @main.command()
@@ -148,6 +158,26 @@ def streams(config: Path | None, **given: str | None) -> None:
     async def work(catalog: Catalog) -> None:
         for record in await catalog.all_streams():
             click.echo(f"{record.id}\t{record.hash}\t{record.key.text}\t{record.title}")
+
+    _with_catalog(settings, work)
+
+
+@main.command()
+@_settings_options
+def broadcaster(config: Path | None, **given: str | None) -> None:
+    """Print what events that are published over HTTP are signed with: app, key, secret."""
+    settings = _read(config, **given)[0]
+
+    async def work(catalog: Catalog) -> None:
+        first = await catalog.installation()
+        if first is None:
+            raise click.ClickException("this catalog is empty: run `headend migrate` first")
+        for name, text in (
+            ("app", APP),
+            ("key", first.broadcaster_key),
+            ("secret", first.broadcaster_secret),
+        ):
+            click.echo(f"{name}\t{text}")
 
     _with_catalog(settings, work)
 
@@ -233,7 +263,7 @@ def _with_catalog(settings: Settings, work: Callable[[Catalog], Any]) -> None:
     """Do something with the catalog of a data folder."""
 
     async def ask() -> None:
-        async with open_catalog(Path(settings.data) / DATABASE, migrate=False) as catalog:
+        async with open_catalog(catalog_place(settings), migrate=False) as catalog:
             await work(catalog)
 
     try:

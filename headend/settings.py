@@ -11,27 +11,35 @@ from typing import Annotated, Any, Final, Literal, cast, get_type_hints
 
 import msgspec
 
+from api.pusher.limits import Limits as Broadcaster
 from ingest.rtmp.limits import Limits
 from media.playlist import TARGET_SECONDS
 
 __all__ = [
+    "Api",
+    "Database",
+    "Geo",
     "Http",
     "Ingest",
     "Live",
     "Log",
+    "Redis",
     "Rtmp",
     "Rtmps",
     "Setting",
     "Settings",
     "SettingsError",
     "Storage",
+    "Transcode",
     "explain",
     "load",
 ]
 
 PREFIX: Final = "HEADEND_"
 # Variables of that prefix that name no setting.
-_NOT_SETTINGS: Final = frozenset({"HEADEND_CONFIG"})
+# The second stretches the deadlines of the tests, which run this command.
+_NOT_SETTINGS: Final = frozenset({"HEADEND_CONFIG", "HEADEND_TEST_SCALE"})
+_NOT_TOLD: Final = "(set)"  # instead of a secret
 
 
 class SettingsError(Exception):
@@ -39,13 +47,23 @@ class SettingsError(Exception):
 
 
 def _about(
-    description: str, unit: str = "", ge: float | None = None, le: float | None = None
+    description: str,
+    unit: str = "",
+    ge: float | None = None,
+    le: float | None = None,
+    *,
+    secret: bool = False,
 ) -> msgspec.Meta:
-    return msgspec.Meta(description=description, extra={"unit": unit}, ge=ge, le=le)
+    """Describe a setting; one that is `secret` is told to nobody: it may hold a password."""
+    extra = {"unit": unit, "secret": "yes" if secret else ""}
+    return msgspec.Meta(description=description, extra=extra, ge=ge, le=le)
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
+    def __repr__(self) -> str:
+        # As `headend settings` has it: without what is secret.
+        told = ", ".join(f"{line.name}={line.value!r}" for line in _explain(self, "", {}))
+        return f"{type(self).__name__}({told})"
 
 
 class Http(_Section, frozen=True, kw_only=True):
@@ -54,6 +72,34 @@ class Http(_Section, frozen=True, kw_only=True):
     listen: Annotated[str, _about("where HTTP is served", "HOST:PORT")] = "127.0.0.1:8080"
     public_url: Annotated[str, _about("its address as viewers see it; empty: from listen")] = ""
     playback_url: Annotated[str, _about("a CDN's address for playlists; empty: public_url")] = ""
+    trusted_proxies: Annotated[
+        str, _about("proxies that tell a client's address; commas between", "networks")
+    ] = ""
+
+
+class Api(_Section, frozen=True, kw_only=True):
+    """Callers of the API."""
+
+    requests_per_minute: Annotated[
+        int,
+        _about("requests of one token to one process, as a burst or evenly; 0: no limit", ge=0),
+    ] = 1200
+    attempts_per_minute: Annotated[
+        int,
+        _about("requests without a valid token from one address; 0: no limit", ge=0),
+    ] = 60
+
+
+class Geo(_Section, frozen=True, kw_only=True):
+    """Where viewers are."""
+
+    database: Annotated[str, _about("country database, a file in MaxMind's format")] = ""
+    trusted_header: Annotated[
+        str, _about("header in which trusted proxies tell the viewer's country")
+    ] = ""
+    private_country: Annotated[
+        str, _about("country of private and loopback addresses; empty: unknown", "two letters")
+    ] = ""
 
 
 class Rtmp(_Section, frozen=True, kw_only=True):
@@ -101,6 +147,26 @@ class Live(_Section, frozen=True, kw_only=True):
     ] = 60.0
 
 
+class Database(_Section, frozen=True, kw_only=True):
+    """The catalog's database."""
+
+    url: Annotated[
+        str,
+        _about(
+            "postgresql://USER:PASSWORD@HOST/NAME; empty: a SQLite file in the data folder",
+            secret=True,
+        ),
+    ] = ""
+
+
+class Transcode(_Section, frozen=True, kw_only=True):
+    """Uploaded files on their way to playlists."""
+
+    jobs: Annotated[
+        int, _about("files that one process transcodes at once", "files", ge=1, le=64)
+    ] = 1
+
+
 class Storage(_Section, frozen=True, kw_only=True):
     """Where things are kept."""
 
@@ -113,9 +179,24 @@ class Log(_Section, frozen=True, kw_only=True):
     """The log on standard error."""
 
     format: Annotated[Literal["text", "json"], _about("key=value lines, or JSON lines")] = "text"
+    access: Annotated[
+        Literal["api", "all", "none"], _about("requests with a line: of callers, all")
+    ] = "api"
     level: Annotated[
         Literal["debug", "info", "warning", "error"], _about("least level that is written")
     ] = "info"
+
+
+class Redis(_Section, frozen=True, kw_only=True):
+    """The bus between processes."""
+
+    url: Annotated[
+        str,
+        _about(
+            "redis://:PASSWORD@HOST:6379/0 tells other processes at once; empty: they look",
+            secret=True,
+        ),
+    ] = ""
 
 
 class Settings(_Section, frozen=True, kw_only=True):
@@ -129,12 +210,18 @@ class Settings(_Section, frozen=True, kw_only=True):
         _about("from the first SIGTERM to the end of what is still running", "s", ge=1, le=300),
     ] = 20.0
     http: Http = Http()
+    api: Api = Api()
+    geo: Geo = Geo()
     rtmp: Rtmp = Rtmp()
     rtmps: Rtmps = Rtmps()
     ingest: Ingest = Ingest()
     live: Live = Live()
+    database: Database = Database()
+    transcode: Transcode = Transcode()
     storage: Storage = Storage()
     limits: Limits = Limits()
+    broadcaster: Broadcaster = Broadcaster()
+    redis: Redis = Redis()
     log: Log = Log()
 
 
@@ -208,7 +295,7 @@ def _explain(section: msgspec.Struct, prefix: str, sources: Mapping[str, str]) -
         found.append(
             Setting(
                 name=name,
-                value=value,
+                value=_NOT_TOLD if extra.get("secret") and value else value,
                 unit=extra.get("unit", ""),
                 source=sources.get(name, "default"),
                 description=meta.description or "",

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Sees to it that the foreign software the tests talk to is there: encoders, a browser, Redis,
-# systemd's unit checker. Only what is missing is installed; nothing is asked when all is there.
+# PostgreSQL, systemd's unit checker. Only what is missing is installed; nothing is asked when all
+# is there.
 set -eu
 
 missing=
@@ -18,6 +19,8 @@ command_of ffmpeg ffmpeg
 command_of gst-launch-1.0 gstreamer1.0-tools
 command_of chromium chromium
 command_of redis-server redis-server
+# Debian has it beside the path, in a folder for each version.
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command_of initdb postgresql
 command_of systemd-analyze systemd
 command_of ps procps
 command_of wrk wrk # asks the origin for `python -m bench.origin`

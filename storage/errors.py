@@ -2,9 +2,16 @@
 
     StorageError
     └── CatalogError
+        ├── BackupSends         the caller's: a backup whose encoder is sending cannot be removed
         ├── CatalogBusy         the world's: another process writes for too long; try again
         ├── CatalogUnavailable  the world's: the database cannot be read or written
+        ├── HashTaken           nobody's: a public name came up twice; try again
+        ├── NameTaken           the caller's: what must have a name of its own was given another's
+        ├── NoSuchLabel         the caller's: a tag, category or player to link is not there
+        ├── NotFailed           the caller's: only a failed video is queued again
         ├── NoSuchProject       the caller's: the project to make something in is not there
+        ├── ProjectKept         the caller's: the project cannot be deleted, or not now
+        ├── TooManyBackups      the caller's: the stream has as many backups as it may have
         └── SchemaMismatch      the operator's: the catalog's form is not the one this code knows
             ├── SchemaMissing   there is no catalog at that place
             ├── SchemaOlder     `headend migrate` brings it up
@@ -14,15 +21,22 @@ Texts name places and revisions, never a statement, a parameter or a secret.
 """
 
 __all__ = [
+    "BackupSends",
     "CatalogBusy",
     "CatalogError",
     "CatalogUnavailable",
+    "HashTaken",
+    "NameTaken",
+    "NoSuchLabel",
     "NoSuchProject",
+    "NotFailed",
+    "ProjectKept",
     "SchemaMismatch",
     "SchemaMissing",
     "SchemaNewer",
     "SchemaOlder",
     "StorageError",
+    "TooManyBackups",
 ]
 
 
@@ -48,6 +62,61 @@ class NoSuchProject(CatalogError):
     def __init__(self, project: int) -> None:
         super().__init__(f"there is no project {project}")
         self.project = project
+
+
+class NoSuchLabel(CatalogError):
+    """A record was to be linked with a tag, category or player that its project does not have."""
+
+    def __init__(self, kind: str, number: int) -> None:
+        super().__init__(f"there is no {kind} {number}")
+        self.kind = kind
+        self.number = number
+
+
+class NameTaken(CatalogError):
+    """Another tag or category (`kind`) of the project has this name, whatever its case."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"another {kind} has this name")
+        self.kind = kind
+        self.name = name
+
+
+class HashTaken(CatalogError):
+    """A video or a stream has this public name already."""
+
+    def __init__(self, hash_: str) -> None:
+        super().__init__(f"the name {hash_} is taken")
+        self.hash = hash_
+
+
+class NotFailed(CatalogError):
+    """A video that has not failed, or whose file is gone, was to be queued again."""
+
+    def __init__(self, video: int, state: str) -> None:
+        super().__init__(f"video {video} is {state}: there is nothing to try again")
+        self.video = video
+        self.state = state
+
+
+class ProjectKept(CatalogError):
+    """A project cannot be deleted, or not now; the text is the reason."""
+
+
+class BackupSends(CatalogError):
+    """A backup was to be removed while its encoder is sending; `number` names its slot."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"backup {number} is being sent to")
+        self.number = number
+
+
+class TooManyBackups(CatalogError):
+    """A stream was to have more than `most` backups."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"a stream may have at most {most} backups")
+        self.most = most
 
 
 class SchemaMismatch(CatalogError):

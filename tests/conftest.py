@@ -1,10 +1,12 @@
-"""What all tests share: the table of proofs that `make prove` prints and keeps."""
+"""What all tests share: the table of proofs that `make prove` prints and keeps; a PostgreSQL."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+
+from tests.postgres import PostgresServer, running_postgres
 
 # Rows of the table: what was shown, what was measured, what was asked for.
 _rows = pytest.StashKey[list[tuple[str, str, str]]]()
@@ -24,6 +26,24 @@ def proof(pytestconfig: pytest.Config) -> Proof:
         pytestconfig.stash[_rows].append((what, measured, asked))
 
     return row
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Generator[PostgresServer]:
+    """A real server; each test takes a database of its own from it (`fresh_database`)."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def both_places(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str | Path]:
+    """Where a catalog can be opened with `migrate=True`, on either database in turn."""
+    if request.param == "sqlite":
+        yield tmp_path / "catalog.db"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    with server.fresh_database() as url:
+        yield url
 
 
 def pytest_terminal_summary(

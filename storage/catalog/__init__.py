@@ -10,8 +10,22 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from media.keys import PublicHash, StreamKey
-from storage.catalog import airing, events, installation, migrations, projects, streams, tokens
+from storage.catalog import (
+    airing,
+    events,
+    installation,
+    migrations,
+    projects,
+    showing,
+    streams,
+    tokens,
+)
+from storage.catalog.commands import Commands
 from storage.catalog.database import Database, database_url, open_database
+from storage.catalog.jobs import Jobs
+from storage.catalog.labels import Labels
+from storage.catalog.notices import Notices
+from storage.catalog.players import Players
 from storage.catalog.records import (
     EventRecord,
     FirstStart,
@@ -24,6 +38,9 @@ from storage.catalog.records import (
     StreamRecord,
     TokenRecord,
 )
+from storage.catalog.streamfacet import Streams
+from storage.catalog.transcoding import Transcoding
+from storage.catalog.videofacet import Videos
 
 __all__ = ["Catalog", "open_catalog"]
 
@@ -37,6 +54,14 @@ class Catalog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.notices = Notices(database)
+        self.labels = Labels(database)
+        self.players = Players(database)
+        self.commands = Commands(database)
+        self.streams = Streams(database)
+        self.jobs = Jobs(database)
+        self.transcoding = Transcoding(database)
+        self.videos = Videos(database)
 
     async def ping(self) -> None:
         """See that the database answers."""
@@ -52,18 +77,66 @@ class Catalog:
         async with self._database.reading() as connection:
             return await installation.find(connection)
 
-    async def add_project(self, name: str, now_us: int) -> ProjectRecord:
-        """Make a project."""
+    async def add_project(self, name: str, now_us: int, *, by: int | None = None) -> ProjectRecord:
+        """Make a project; `by` is the number of the token whose bearer asked."""
         async with self._database.writing() as connection:
-            return await projects.add(connection, name, now_us)
+            record = await projects.add(connection, name, now_us)
+            facts = {"project": record.id, "name": name}
+            await events.record(connection, record.id, "project added", facts, now_us, by=by)
+            return record
+
+    async def list_projects(
+        self, *, reach: int | None = None, page: int = 1
+    ) -> Page[ProjectRecord]:
+        """Return a page of projects, newest first; `reach` is the only one to be shown."""
+        async with self._database.reading() as connection:
+            return await projects.find_page(connection, reach=reach, page=page)
+
+    async def edit_project(
+        self, project: int, *, name: str, by: int | None, now_us: int
+    ) -> ProjectRecord | None:
+        """Give a project another name; None where there is no such project."""
+        async with self._database.writing() as connection:
+            record = await projects.edit(connection, project, name, now_us)
+            if record is not None:
+                facts = {"project": project, "keys": ["name"]}
+                await events.record(connection, project, "project edited", facts, now_us, by=by)
+            return record
+
+    async def delete_project(
+        self, project: int, *, by: int | None, now_us: int
+    ) -> tuple[PublicHash, ...] | None:
+        """Delete a project with all it holds; None where there is none.
+
+        Returns the hashes of the streams and videos whose media must go too.
+
+        Raises:
+            ProjectKept: it is the first one, or one of its streams is on air.
+        """
+        async with self._database.writing() as connection:
+            removed = await projects.remove(connection, project, now_us)
+            if removed is None:
+                return None
+            record, hashes = removed
+            # Its own events went with it: this one stands with the installation's project.
+            first = await projects.find_first(connection)
+            if first is not None:
+                facts = {"project": project, "key": record.key, "name": record.name}
+                await events.record(connection, first, "project deleted", facts, now_us, by=by)
+            return hashes
 
     async def find_project(self, name: str) -> ProjectRecord | None:
         """Return the project whose number or key `name` is."""
-        async with self._database.reading() as connection:
-            return await projects.find(connection, name)
+        return projects.found(await self._database.row(*projects.named_so(name)))
 
     async def add_token(
-        self, name: str, project: int | None, *, write: bool, now_us: int
+        self,
+        name: str,
+        project: int | None,
+        *,
+        write: bool,
+        now_us: int,
+        by: int | None = None,
     ) -> tuple[TokenRecord, str]:
         """Make a token for one project or for all; its text is in the answer and nowhere else.
 
@@ -71,31 +144,49 @@ class Catalog:
             NoSuchProject: there is no such project.
         """
         async with self._database.writing() as connection:
-            return await tokens.add(connection, name, project, write, now_us)
+            record, text = await tokens.add(connection, name, project, write, now_us)
+            await tokens.tell(connection, record, "token added", now_us, by=by)
+            return record, text
+
+    async def find_token(self, token: int) -> TokenRecord | None:
+        """Return the token with that number, a revoked one too."""
+        async with self._database.reading() as connection:
+            return await tokens.find(connection, token)
+
+    async def list_token_page(
+        self, *, reach: int | None = None, page: int = 1
+    ) -> Page[TokenRecord]:
+        """Return a page of tokens, newest first; `reach` is the only project whose to show."""
+        async with self._database.reading() as connection:
+            return await tokens.find_page(connection, reach=reach, page=page)
 
     async def list_tokens(self) -> tuple[TokenRecord, ...]:
         """Return every token, oldest first, revoked ones too."""
         async with self._database.reading() as connection:
             return await tokens.find_all(connection)
 
-    async def revoke_token(self, token: int, now_us: int) -> bool:
+    async def revoke_token(self, token: int, now_us: int, *, by: int | None = None) -> bool:
         """End a token's use at once; False where there is none that could be revoked."""
         async with self._database.writing() as connection:
-            return await tokens.revoke(connection, token, now_us)
+            record = await tokens.revoke(connection, token, now_us)
+            if record is not None:
+                await tokens.tell(connection, record, "token revoked", now_us, by=by)
+            return record is not None
 
     async def authorise(self, token: str) -> Principal | None:
         """Return whom a token makes of its bearer; None for an unknown or revoked one."""
-        async with self._database.reading() as connection:
-            return await tokens.authorise(connection, token)
+        return tokens.principal(await self._database.row(*tokens.bearer(token)))
 
-    async def add_stream(self, project: int, title: str, now_us: int) -> StreamRecord:
+    async def add_stream(
+        self, project: int, title: str, now_us: int, *, by: int | None = None
+    ) -> StreamRecord:
         """Make a stream with a fresh key, one backup and the standard resolutions.
 
         Raises:
             NoSuchProject: there is no such project.
         """
         async with self._database.writing() as connection:
-            return await streams.add(connection, project, title, now_us)
+            return await streams.add(connection, project, title, now_us, by)
 
     async def list_streams(
         self, project: int, *, search: str = "", sort: Sort | None = None, page: int = 1
@@ -145,10 +236,20 @@ class Catalog:
                 now_us=now_us,
             )
 
-    async def reset_live_states(self) -> None:
+    async def reset_live_states(self, now_us: int) -> None:
         """Take every stream off the air on paper, before ingest begins."""
         async with self._database.writing() as connection:
-            await airing.reset_live_states(connection)
+            await airing.reset_live_states(connection, now_us)
+
+    async def ingest_proof(self, stream: int) -> str | None:
+        """Return the proof of a stream's present key (see `IngestRecord`); None: no such stream."""
+        async with self._database.reading() as connection:
+            return await airing.find_proof(connection, stream)
+
+    async def reconnect_windows(self) -> dict[PublicHash, float | None]:
+        """Return how long each stream waits for its encoder, in seconds; None: nobody said."""
+        async with self._database.reading() as connection:
+            return await airing.find_windows(connection)
 
     async def add_event(
         self, stream: PublicHash, kind: str, facts: Mapping[str, object], now_us: int
@@ -165,9 +266,9 @@ class Catalog:
             return await events.find_page(connection, project, since_us=since_us, page=page)
 
     async def shown(self, hash_: PublicHash) -> Shown | None:
-        """Return what viewers may come to know of a stream; None where there is none."""
+        """Return what viewers may come to know of a stream or a video; None: there is neither."""
         async with self._database.reading() as connection:
-            return await airing.find_shown(connection, hash_)
+            return await showing.find_shown(connection, hash_)
 
 
 @asynccontextmanager

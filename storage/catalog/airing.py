@@ -11,15 +11,23 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.keys import PublicHash, StreamKey
 from media.ladder import BOXES
-from storage.catalog.records import IngestRecord, Shown
+from storage.catalog import events, notices
+from storage.catalog.records import IngestRecord
 from storage.catalog.secret import digest
-from storage.catalog.tables import stream_backups, stream_resolutions, streams
+from storage.catalog.streamsettings import in_force
+from storage.catalog.tables import projects, stream_backups, stream_resolutions, streams
 
-__all__ = ["find_ingest", "find_shown", "reset_live_states", "set_live_state"]
+__all__ = [
+    "find_ingest",
+    "find_proof",
+    "find_windows",
+    "reset_live_states",
+    "set_live_state",
+]
 
 _LABELS: Final = {box.number: box.label for box in BOXES}
 # Stands for no stream at all: a key that is wrong asks about it what a right one asks.
-_NOBODY: Final = (0, 0, "", "00000000-0000-0000-0000-000000000000")
+_NOBODY: Final = (0, 0, "", "00000000-0000-0000-0000-000000000000", "", "{}", "{}")
 
 
 async def find_ingest(connection: AsyncConnection, key: StreamKey) -> IngestRecord | None:
@@ -32,10 +40,20 @@ async def find_ingest(connection: AsyncConnection, key: StreamKey) -> IngestReco
     same = table.hash == key.hash if key.hash else table.secret_digest == digest(key.secret)
     row = (
         await connection.execute(
-            select(table.id, table.project_id, table.hash, table.secret).where(same)
+            select(
+                table.id,
+                table.project_id,
+                table.hash,
+                table.secret,
+                table.secret_digest,
+                table.settings,
+                projects.c.settings.label("defaults"),
+            )
+            .join_from(streams, projects, projects.c.id == table.project_id)
+            .where(same)
         )
     ).one_or_none()
-    number, project, hash_, secret = _NOBODY if row is None else row
+    number, project, hash_, secret, proof, settings, defaults = _NOBODY if row is None else row
     right = key.matches(secret) and row is not None
     stream = number if right else _NOBODY[0]
     backups = await connection.execute(
@@ -48,35 +66,36 @@ async def find_ingest(connection: AsyncConnection, key: StreamKey) -> IngestReco
     )
     slots = frozenset({0, *backups.scalars()})
     labels = frozenset(_LABELS[number] for number in active.scalars() if number in _LABELS)
+    failover = in_force(settings, defaults)
     if not right:
         return None
-    return IngestRecord(id=stream, project=project, hash=hash_, slots=slots, active=labels)
-
-
-async def find_shown(connection: AsyncConnection, hash_: PublicHash) -> Shown | None:
-    """Return what viewers may come to know of a stream."""
-    table = streams.c
-    statement = select(
-        table.project_id,
-        table.title,
-        table.description,
-        table.published,
-        table.hidden,
-        table.live,
-    ).where(table.hash == hash_)
-    row = (await connection.execute(statement)).one_or_none()
-    if row is None:
-        return None
-    project, title, description, published, hidden, live = row
-    return Shown(
-        hash=hash_,
+    return IngestRecord(
+        id=stream,
         project=project,
-        title=title,
-        description=description,
-        published=published,
-        hidden=hidden,
-        live=live,
+        hash=hash_,
+        slots=slots,
+        active=labels,
+        proof=proof,
+        reconnect_seconds=failover.reconnect_seconds,
+        goodbye_seconds=failover.goodbye_seconds,
     )
+
+
+async def find_proof(connection: AsyncConnection, stream: int) -> str | None:
+    """Return what a right key's `IngestRecord.proof` is; None where there is no such stream."""
+    asked = select(streams.c.secret_digest).where(streams.c.id == stream)
+    return (await connection.execute(asked)).scalar_one_or_none()
+
+
+async def find_windows(connection: AsyncConnection) -> dict[PublicHash, float | None]:
+    """Return how long each stream waits for its encoder, in seconds; None: nobody said."""
+    asked = select(streams.c.hash, streams.c.settings, projects.c.settings.label("defaults"))
+    rows = await connection.execute(
+        asked.join_from(streams, projects, projects.c.id == streams.c.project_id)
+    )
+    return {
+        hash_: in_force(settings, defaults).reconnect_seconds for hash_, settings, defaults in rows
+    }
 
 
 async def set_live_state(
@@ -93,9 +112,23 @@ async def set_live_state(
     """Write down how a stream stands; slots are named by their numbers.
 
     The first time it is live it counts as published, unless its owner unpublished it before. A
-    state that says nothing new changes nothing, its version least of all.
+    state that says nothing new changes nothing, its version least of all; one that does is told.
     """
     table, backups = streams.c, stream_backups.c
+    asked = select(
+        table.project_id,
+        table.hash,
+        table.published,
+        table.hidden,
+        table.live,
+        table.processing,
+        table.on_air,
+        table.receiving_count,
+        table.no_audio,
+    ).where(table.id == stream)
+    stood = (await connection.execute(asked.with_for_update())).one_or_none()
+    if stood is None:  # deleted while it was on air
+        return
     changed_backups = (
         await connection.execute(
             update(stream_backups)
@@ -104,25 +137,9 @@ async def set_live_state(
             .returning(backups.id)
         )
     ).all()
-    row = (
-        await connection.execute(
-            select(
-                table.published,
-                table.hidden,
-                table.live,
-                table.processing,
-                table.on_air,
-                table.receiving_count,
-                table.no_audio,
-            ).where(table.id == stream)
-        )
-    ).one_or_none()
-    if row is None:  # deleted while it was on air
-        return
-    published, hidden, *stood = row
-    first = live and not published and not hidden
-    stands = [live, processing, on_air, len(sending), no_audio]
-    if stands == stood and not changed_backups and not first:
+    first = live and not stood.published and not stood.hidden
+    stands = (live, processing, on_air, len(sending), no_audio)
+    if stands == tuple(stood)[4:] and not changed_backups and not first:
         return
     change = update(streams).where(table.id == stream)
     if first:
@@ -137,12 +154,22 @@ async def set_live_state(
             version=table.version + 1,
         )
     )
+    happened: dict[str, dict[str, object]] = {}
+    if len(sending) != stood.receiving_count:
+        kind = "encoder on" if len(sending) > stood.receiving_count else "encoder off"
+        happened[kind] = {"receiving_count": len(sending)}
+    if live != stood.live:
+        happened["live" if live else "off air"] = {}
+    if first:
+        happened["published"] = {"cause": "live for the first time"}
+    for kind, facts in happened.items():
+        await events.record(connection, stood.project_id, kind, facts, now_us, subject=stood.hash)
+    await notices.tell_stream(connection, stream, now_us)
 
 
-async def reset_live_states(connection: AsyncConnection) -> None:
+async def reset_live_states(connection: AsyncConnection, now_us: int) -> None:
     """Take every stream off the air on paper: what a killed process left behind is not so now."""
     table = streams.c
-    await connection.execute(update(stream_backups).where(stream_backups.c.live).values(live=False))
     stale = or_(
         table.live,
         table.processing,
@@ -150,15 +177,23 @@ async def reset_live_states(connection: AsyncConnection) -> None:
         table.receiving_count != 0,
         table.no_audio,
     )
-    await connection.execute(
-        update(streams)
-        .where(stale)
-        .values(
-            live=False,
-            processing=False,
-            on_air=None,
-            receiving_count=0,
-            no_audio=False,
-            version=table.version + 1,
+    asked = select(table.id, table.project_id, table.hash, table.live).where(stale)
+    left = (await connection.execute(asked.order_by(table.id).with_for_update())).all()
+    await connection.execute(update(stream_backups).where(stream_backups.c.live).values(live=False))
+    for stream, project, hash_, live in left:
+        await connection.execute(
+            update(streams)
+            .where(table.id == stream)
+            .values(
+                live=False,
+                processing=False,
+                on_air=None,
+                receiving_count=0,
+                no_audio=False,
+                version=table.version + 1,
+            )
         )
-    )
+        if live:
+            facts = {"cause": "nobody takes encoders in"}
+            await events.record(connection, project, "off air", facts, now_us, subject=hash_)
+        await notices.tell_stream(connection, stream, now_us)

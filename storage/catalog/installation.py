@@ -10,6 +10,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import projects, streams, tokens
+from storage.catalog.postgres import take_turn
 from storage.catalog.records import FirstStart
 from storage.catalog.tables import installation
 from storage.errors import CatalogError
@@ -32,6 +33,7 @@ async def first_start(connection: AsyncConnection, now_us: int) -> FirstStart:
     Raises:
         CatalogError: the project that the first start made is gone.
     """
+    await take_turn(connection)
     return await find(connection) or await _fill(connection, now_us)
 
 

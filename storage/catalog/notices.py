@@ -5,23 +5,32 @@ other; each process that has sockets reads the rows on from the last it delivere
 the order in which transactions end: on PostgreSQL writers of notices take turns, as SQLite's
 writers always do. Rows are kept for some minutes; who was away for longer must ask anew.
 
-Each function runs within the caller's transaction.
+What is told in a transaction is written as the last that it does: the turn is taken with nothing
+more to wait for, so two writers cannot wait for each other. A state goes out under four names: its
+own channel, the private one, and those of the project by number and by key.
+
+Each function runs within the caller's transaction; `Notices` opens them.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.tables import notices, stream_backups, streams, videos
+from storage.catalog import projects as projects_of_catalog
+from storage.catalog.database import LAST, Database
+from storage.catalog.tables import notices, projects, stream_backups, streams, videos
 
 __all__ = [
     "KEPT_US",
     "LIVE",
     "NoticeRecord",
+    "Notices",
+    "Told",
     "newest",
     "since",
     "tell",
@@ -36,13 +45,25 @@ _LOCK: Final = 0x48454144  # of this table, among PostgreSQL's advisory locks
 
 
 class NoticeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A notice; `body` is the event's data (JSON), `besides` a socket that does not get it."""
+    """A notice; `body` is the event's data, `besides` the name of a socket that does not get it.
+
+    `channel` holds the names of one channel or more, with a space between.
+    """
 
     id: int
     channel: str
     event: str
     body: str
     besides: str | None
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that is no state of ours, for each of some channels; `besides` as in a notice."""
+
+    channels: tuple[str, ...]
+    event: str
+    body: str
+    besides: str | None = None
 
 
 async def tell(
@@ -53,17 +74,31 @@ async def tell(
     now_us: int,
     *,
     besides: str | None = None,
-) -> int:
-    """Write a notice; returns its number."""
+) -> None:
+    """Have a notice written when the transaction ends."""
+    values = {
+        "channel": channel,
+        "event": event,
+        "body": body,
+        "besides": besides,
+        "created_us": now_us,
+    }
+    connection.info[LAST].append(partial(_write, values=values))
+
+
+async def _write(connection: AsyncConnection, *, values: Mapping[str, object]) -> None:
     if connection.dialect.name == "postgresql":
+        # Held until after the commit is visible: no higher number can be read before this one.
         await connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-    statement = insert(notices).values(
-        channel=channel, event=event, body=body, besides=besides, created_us=now_us
-    )
-    number = (await connection.execute(statement.returning(notices.c.id))).scalar_one()
+    statement = insert(notices).values(values).returning(notices.c.id, notices.c.created_us)
+    number, now_us = (await connection.execute(statement)).one()
     if number % _TRIM_EVERY == 0:
         await connection.execute(delete(notices).where(notices.c.created_us < now_us - KEPT_US))
-    return number
+
+
+def _names(kind: str, hash_: str, project: int, key: str) -> str:
+    own = f"{kind}.{hash_}"
+    return f"{own} private-{own} private-project.{project} private-project.{key}"
 
 
 async def tell_stream(connection: AsyncConnection, stream: int, now_us: int) -> None:
@@ -81,7 +116,11 @@ async def tell_stream(connection: AsyncConnection, stream: int, now_us: int) -> 
                 table.receiving_count,
                 table.on_air,
                 table.version,
-            ).where(table.id == stream)
+                table.project_id,
+                projects.c.key,
+            )
+            .join(projects, projects.c.id == table.project_id)
+            .where(table.id == stream)
         )
     ).one_or_none()
     if row is None:
@@ -105,7 +144,8 @@ async def tell_stream(connection: AsyncConnection, stream: int, now_us: int) -> 
         ],
         "version": row.version,
     }
-    await tell(connection, f"stream.{row.hash}", LIVE, _text(body), now_us)
+    names = _names("stream", row.hash, row.project_id, row.key)
+    await tell(connection, names, LIVE, _text(body), now_us)
 
 
 async def tell_video(connection: AsyncConnection, video: int, event: str, now_us: int) -> None:
@@ -124,7 +164,11 @@ async def tell_video(connection: AsyncConnection, video: int, event: str, now_us
                 table.eta,
                 table.published,
                 table.version,
-            ).where(table.id == video)
+                table.project_id,
+                projects.c.key,
+            )
+            .join(projects, projects.c.id == table.project_id)
+            .where(table.id == video)
         )
     ).one_or_none()
     if row is None:
@@ -140,7 +184,8 @@ async def tell_video(connection: AsyncConnection, video: int, event: str, now_us
         "failed": row.state == "failed",
         "version": row.version,
     }
-    await tell(connection, f"video.{row.hash}", event, _text(body), now_us)
+    names = _names("video", row.hash, row.project_id, row.key)
+    await tell(connection, names, event, _text(body), now_us)
 
 
 def _text(body: Mapping[str, object]) -> str:
@@ -177,3 +222,50 @@ async def since(
     # oldest rows, so there is no row left at or before `last`.
     older = select(table.id).where(table.id <= last).limit(1)
     return found, (await connection.execute(older)).one_or_none() is None
+
+
+async def _project_of(connection: AsyncConnection, kind: str, hash_: str) -> int | None:
+    table = videos if kind == "video" else streams
+    asked = select(table.c.project_id).where(table.c.hash == hash_)
+    return (await connection.execute(asked)).scalar_one_or_none()
+
+
+class Notices:
+    """The notices of a catalog, in transactions of their own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def on_told(self, callback: Callable[[], None]) -> None:
+        """Have a function called after each transaction that wrote a notice; one at most."""
+        self._database.on_last = callback
+
+    async def newest(self) -> int:
+        """Return the number of the newest notice; 0 where there is none."""
+        async with self._database.reading() as connection:
+            return await newest(connection)
+
+    async def since(self, last: int, most: int) -> tuple[tuple[NoticeRecord, ...], bool]:
+        """Return up to `most` notices after number `last`, and whether some before are gone."""
+        async with self._database.reading() as connection:
+            return await since(connection, last, most)
+
+    async def publish(self, events: Sequence[Told], now_us: int) -> None:
+        """Tell events, all or none."""
+        async with self._database.writing() as connection:
+            for told in events:
+                for channel in told.channels:
+                    await tell(
+                        connection, channel, told.event, told.body, now_us, besides=told.besides
+                    )
+
+    async def project_of(self, kind: str, name: str) -> int | None:
+        """Return the project whose a channel is; None where there is no such thing.
+
+        `kind` is stream or video, whose `name` is its hash, or project, by its number or key.
+        """
+        async with self._database.reading() as connection:
+            if kind != "project":
+                return await _project_of(connection, kind, name)
+            project = await projects_of_catalog.find(connection, name)
+            return None if project is None else project.id

@@ -1,27 +1,45 @@
 """Questions about projects. Each function runs within the caller's transaction."""
 
 import re
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Row, insert, select
+from sqlalchemy import Row, Select, bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.keys import new_hash
-from storage.catalog import totals
-from storage.catalog.records import ProjectRecord
-from storage.catalog.tables import projects
-from storage.errors import NoSuchProject
+from media.keys import PublicHash, new_hash
+from storage.catalog import commands, named, totals
+from storage.catalog.commands import Command, CommandKind
+from storage.catalog.records import Page, ProjectRecord
+from storage.catalog.tables import projects, streams, videos
+from storage.errors import NoSuchProject, ProjectKept
 
-__all__ = ["add", "find", "require"]
+__all__ = [
+    "add",
+    "edit",
+    "find",
+    "find_first",
+    "find_page",
+    "found",
+    "named_so",
+    "remove",
+    "require",
+]
 
 # Canonical numbers of 32-bit ids; anything else can only be a key.
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
-_COLUMNS: Final = (projects.c.id, projects.c.key, projects.c.name, projects.c.created_us)
+# Asked at nearly each call: made once, as making them costs more than the answer.
+_NUMBERED: Final = select(projects).where(projects.c.id == bindparam("of"))
+_KEYED: Final = select(projects).where(projects.c.key == bindparam("of"))
 
 
-def _record(row: Row[int, str, str, int]) -> ProjectRecord:
-    number, key, name, created_us = row
-    return ProjectRecord(id=number, key=key, name=name, created_us=created_us)
+def _record(row: Row[Any]) -> ProjectRecord:  # Any: the row of a whole table has no static type
+    return ProjectRecord(
+        id=row.id,
+        key=row.key,
+        name=row.name,
+        created_us=row.created_us,
+        updated_us=row.updated_us,
+    )
 
 
 def _new_key() -> str:
@@ -36,25 +54,96 @@ async def add(connection: AsyncConnection, name: str, now_us: int) -> ProjectRec
     statement = insert(projects).values(
         key=_new_key(), name=name, created_us=now_us, updated_us=now_us
     )
-    record = _record((await connection.execute(statement.returning(*_COLUMNS))).one())
+    record = _record((await connection.execute(statement.returning(projects))).one())
     await totals.begin(connection, record.id)
     return record
 
 
 async def find(connection: AsyncConnection, name: str) -> ProjectRecord | None:
     """Return the project whose number or key `name` is, as paths take either."""
+    return found((await connection.execute(*named_so(name))).one_or_none())
+
+
+def named_so(name: str) -> tuple[Select[Any], dict[str, object]]:
+    """Return the question which project has this number or key; `found` reads the answer."""
     is_number = _NUMBER.fullmatch(name) is not None
-    same = projects.c.id == int(name) if is_number else projects.c.key == name
-    row = (await connection.execute(select(*_COLUMNS).where(same))).one_or_none()
+    return (_NUMBERED, {"of": int(name)}) if is_number else (_KEYED, {"of": name})
+
+
+def found(row: Row[Any] | None) -> ProjectRecord | None:  # Any: as in `_record`
+    """Return the project of a row, where there is one."""
     return None if row is None else _record(row)
 
 
+async def find_first(connection: AsyncConnection) -> int | None:
+    """Return the number of the oldest project: the installation's own, which cannot be deleted.
+
+    None where there is no project at all, as before the first start.
+    """
+    return (await connection.execute(select(func.min(projects.c.id)))).scalar_one()
+
+
+async def find_page(
+    connection: AsyncConnection, *, reach: int | None, page: int
+) -> Page[ProjectRecord]:
+    """Return a page of projects, newest first; `reach` is the only one to be shown, None all."""
+    wanted = [] if reach is None else [projects.c.id == reach]
+    order = (projects.c.id.desc(),)
+    return await named.page_of(connection, projects, wanted, order, _record, total=None, page=page)
+
+
 async def require(connection: AsyncConnection, project: int) -> None:
-    """See that there is a project with that number.
+    """See that there is a project with that number, and that nobody deletes it meanwhile.
 
     Raises:
         NoSuchProject: there is none.
     """
     asked = select(projects.c.id).where(projects.c.id == project)
-    if (await connection.execute(asked)).one_or_none() is None:
+    held = asked.with_for_update(read=True, key_share=True)
+    if (await connection.execute(held)).one_or_none() is None:
         raise NoSuchProject(project)
+
+
+async def edit(
+    connection: AsyncConnection, project: int, name: str, now_us: int
+) -> ProjectRecord | None:
+    """Give a project another name; None where there is no such project (any more)."""
+    statement = (
+        update(projects)
+        .where(projects.c.id == project)
+        .values(name=name, version=projects.c.version + 1, updated_us=now_us)
+    )
+    row = (await connection.execute(statement.returning(projects))).one_or_none()
+    return None if row is None else _record(row)
+
+
+async def remove(
+    connection: AsyncConnection, project: int, now_us: int
+) -> tuple[ProjectRecord, tuple[PublicHash, ...]] | None:
+    """Delete a project with all that it holds; None where there is none.
+
+    Returns what it was, and the hashes of the streams and videos whose media must go too.
+
+    Raises:
+        ProjectKept: it is the first one, or one of its streams is on air.
+    """
+    held = select(projects).where(projects.c.id == project).with_for_update()
+    row = (await connection.execute(held)).one_or_none()
+    if row is None:
+        return None
+    if project == await find_first(connection):
+        raise ProjectKept("The first project cannot be deleted.")
+    mine = select(streams).where(streams.c.project_id == project).order_by(streams.c.id)
+    # Held, so that none of them goes on air while they are deleted.
+    hashes: list[PublicHash] = []
+    for stream in await connection.execute(mine.with_for_update()):
+        if stream.live or stream.processing or stream.receiving_count:
+            raise ProjectKept("A stream of this project is on air: end it first.")
+        hashes.append(stream.hash)
+        # An encoder may have leave to publish already, and not be seen yet.
+        forget = Command(stream=stream.id, hash=stream.hash, kind=CommandKind.FORGET)
+        await commands.ask(connection, forget, now_us)
+    theirs = select(videos.c.hash).where(videos.c.project_id == project).order_by(videos.c.id)
+    hashes += (await connection.execute(theirs.with_for_update())).scalars()
+    await connection.execute(delete(projects).where(projects.c.id == project))
+    return _record(row), tuple(hashes)

@@ -3,24 +3,31 @@
 Times are microseconds since the Unix epoch (`_us`). Keys hide themselves in `repr`.
 """
 
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
+from media.countries import Country
 from media.keys import PublicHash, StreamKey
 
 __all__ = [
     "BackupRecord",
+    "CategoryRecord",
     "EventRecord",
     "FirstStart",
     "IngestRecord",
+    "LabelRecord",
+    "Named",
     "Page",
+    "PlayerOptions",
+    "PlayerRecord",
     "Principal",
     "ProjectRecord",
     "ResolutionChoice",
     "Shown",
     "Sort",
     "StreamRecord",
+    "TagRecord",
     "TokenRecord",
 ]
 
@@ -34,6 +41,42 @@ class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     name: str
     created_us: int
+    updated_us: int
+
+
+class LabelRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A tag or a category: a name that is there once in its project, whatever its case."""
+
+    id: int
+    project: int
+    name: str
+    active: bool
+
+
+# Of one form, in tables of their own.
+TagRecord = LabelRecord
+CategoryRecord = LabelRecord
+
+
+class PlayerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a player behaves and looks; `color` is `#rrggbb`, None for the player's own."""
+
+    autoplay: bool = False
+    muted: bool = False
+    loop: bool = False
+    controls: bool = True
+    color: str | None = None
+
+
+class PlayerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A player as its owner set it up."""
+
+    id: int
+    project: int
+    name: str
+    options: PlayerOptions
+    created_us: int
+    updated_us: int
 
 
 class ResolutionChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +98,19 @@ class BackupRecord(msgspec.Struct, frozen=True, kw_only=True):
     on_air: bool
 
 
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """A tag, a category or a player, as a stream refers to it."""
+
+    id: int
+    name: str
+
+
 class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A live stream as its owner sees it.
 
     `hidden` says that the owner unpublished it. `on_air` is the number of the slot that viewers
-    get (0 = primary), None while they get none. `version` rises with each change.
+    get (0 = primary), None while they get none. `version` rises with each change. It may be played
+    in all `countries`, everywhere where there are none.
     """
 
     id: int
@@ -80,6 +131,11 @@ class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     resolutions: tuple[ResolutionChoice, ...]
     backups: tuple[BackupRecord, ...]
+    paused: bool = False
+    category: Named | None = None
+    countries: tuple[Country, ...] = ()
+    player: Named | None = None
+    tags: tuple[Named, ...] = ()
 
     @property
     def hash(self) -> PublicHash:
@@ -91,7 +147,8 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What ingest needs of a stream whose key was right.
 
     `slots` are the numbers of the slots that exist (0 = primary), `active` the labels of the
-    resolutions that are on.
+    resolutions that are on. `proof` is another one once the key is. The seconds are what the owner
+    set for a lost encoder and for one that took its leave, None where nothing was set.
     """
 
     id: int
@@ -99,10 +156,22 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
     hash: PublicHash
     slots: frozenset[int]
     active: frozenset[str]
+    proof: str
+    reconnect_seconds: float | None = None
+    goodbye_seconds: float | None = None
+
+    def __repr__(self) -> str:
+        return f"IngestRecord(id={self.id}, hash={self.hash!r})"
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What a viewer may come to know of a stream; `hidden` = unpublished by its owner."""
+    """What a viewer may come to know of a stream or a video; `hidden` = unpublished by its owner.
+
+    `countries` are two letters each; none is everywhere. `player` None leaves it to the page. Of a
+    video: `media` is the folder that
+    plays (None: nothing yet), `posters` that of its posters, in `poster_labels` from the smallest
+    up; `failed` says that it could not be made.
+    """
 
     hash: PublicHash
     project: int
@@ -111,6 +180,17 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     published: bool
     hidden: bool
     live: bool
+    kind: Literal["stream", "video"] = "stream"
+    countries: frozenset[str] = frozenset()
+    player: PlayerOptions | None = None
+    media: str | None = None
+    posters: str | None = None
+    poster_labels: tuple[str, ...] = ()
+    length_us: int = 0
+    width: int = 0
+    height: int = 0
+    created_us: int = 0
+    failed: bool = False
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,17 +3,27 @@
 Each function runs within the caller's transaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import ColumnElement, Row, Select, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.countries import unpacked
 from media.keys import StreamKey, new_hash
 from media.ladder import BOXES
-from storage.catalog import projects, totals
+from storage.catalog import events, labels, players, projects, totals
 from storage.catalog.folding import fold
-from storage.catalog.records import BackupRecord, Page, ResolutionChoice, Sort, StreamRecord
+from storage.catalog.named import MOST
+from storage.catalog.records import (
+    BackupRecord,
+    Named,
+    Page,
+    ResolutionChoice,
+    Sort,
+    StreamRecord,
+)
 from storage.catalog.secret import digest
 from storage.catalog.tables import stream_backups, stream_resolutions, streams
 
@@ -26,7 +36,9 @@ _AT_ONCE: Final = 500
 _CHOICES: Final = tuple(sorted((box.number, box.standard) for box in BOXES if box.number <= 6))
 
 
-async def add(connection: AsyncConnection, project: int, title: str, now_us: int) -> StreamRecord:
+async def add(
+    connection: AsyncConnection, project: int, title: str, now_us: int, by: int | None = None
+) -> StreamRecord:
     """Make a stream with a fresh key, one backup and the standard resolutions.
 
     Raises:
@@ -61,12 +73,16 @@ async def add(connection: AsyncConnection, project: int, title: str, now_us: int
         [{"stream_id": stream, "number": number, "active": on} for number, on in _CHOICES],
     )
     await totals.add(connection, project, "streams", 1)
+    facts = {"stream": stream, "title": title}
+    await events.record(connection, project, "stream added", facts, now_us, subject=key.hash, by=by)
     (record,) = await _records(connection, rows)
     return record
 
 
 async def find(connection: AsyncConnection, stream: int) -> StreamRecord | None:
     """Return the stream with that number."""
+    if not 0 < stream <= MOST:
+        return None
     return await _first(connection, select(streams).where(streams.c.id == stream))
 
 
@@ -94,9 +110,11 @@ async def find_page(
     wanted = [streams.c.project_id == project]
     if search:
         wanted.append(streams.c.title_fold.contains(fold(search), autoescape=True))
-    total = (
-        await connection.execute(select(func.count()).select_from(streams).where(*wanted))
-    ).scalar_one()
+        total = (
+            await connection.execute(select(func.count()).select_from(streams).where(*wanted))
+        ).scalar_one()
+    else:
+        total = await totals.find(connection, project, ("streams",))
     offset = (page - 1) * PAGE_SIZE
     records: tuple[StreamRecord, ...] = ()
     # Beyond the end nothing is asked for: a huge page number is no offset that a database takes.
@@ -136,13 +154,35 @@ async def _records(
     for backup in await connection.execute(asked.order_by(stream_backups.c.number)):
         backups[backup[0]].append(backup)
     choices: dict[int, list[ResolutionChoice]] = {number: [] for number in numbers}
+    tags = await labels.tags_of(connection, "stream", numbers)
+    chosen = {row.category_id for row in rows if row.category_id is not None}
+    categories = {
+        number: each.name
+        for number, each in (await labels.categories_of(connection, chosen)).items()
+    }
+    chosen = {row.player_id for row in rows if row.player_id is not None}
+    names = await players.names_of(connection, chosen)
     table = stream_resolutions.c
-    chosen = select(table.stream_id, table.number, table.active)
+    active_or_not = select(table.stream_id, table.number, table.active)
     for stream, number, active in await connection.execute(
-        chosen.where(table.stream_id.in_(numbers)).order_by(table.number)
+        active_or_not.where(table.stream_id.in_(numbers)).order_by(table.number)
     ):
         choices[stream].append(ResolutionChoice(number=number, active=active))
-    return tuple(_record(row, backups[row.id], choices[row.id]) for row in rows)
+    found = (_record(row, backups[row.id], choices[row.id]) for row in rows)
+    return tuple(
+        msgspec.structs.replace(
+            record,
+            tags=tuple(Named(id=tag.id, name=tag.name) for tag in tags[record.id]),
+            category=_named(row.category_id, categories),
+            player=_named(row.player_id, names),
+        )
+        for record, row in zip(found, rows, strict=True)
+    )
+
+
+def _named(number: int | None, names: Mapping[int, str]) -> Named | None:
+    """Return what a record refers to; None for what was deleted since it was read."""
+    return Named(id=number, name=names[number]) if number is not None and number in names else None
 
 
 def _record(
@@ -172,4 +212,6 @@ def _record(
             BackupRecord(id=number, number=slot, live=live, on_air=slot == row.on_air)
             for _, number, slot, live in backups
         ),
+        paused=row.paused,
+        countries=unpacked(row.countries),
     )

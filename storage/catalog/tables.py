@@ -6,6 +6,8 @@ ASCII only). With `sqlite_autoincrement` a number is never given twice, not even
 was deleted: clients keep numbers. A test compares these tables with what the migrations make.
 """
 
+from typing import Final
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -54,6 +56,9 @@ METADATA = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+# In the order of code points on both databases, whatever the server's own order is.
+_FOLDED: Final = Text().with_variant(Text(collation="C"), "postgresql")
 
 # One row for the whole installation: what the first start decided. `broadcaster_secret` signs
 # private channels and publishing over HTTP.
@@ -111,7 +116,7 @@ tags = Table(
     Column("id", Integer, primary_key=True),
     Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
     Column("name", String(255), nullable=False),
-    Column("name_fold", Text, nullable=False),
+    Column("name_fold", _FOLDED, nullable=False),
     Column("active", Boolean, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
@@ -127,7 +132,7 @@ categories = Table(
     Column("id", Integer, primary_key=True),
     Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
     Column("name", String(255), nullable=False),
-    Column("name_fold", Text, nullable=False),
+    Column("name_fold", _FOLDED, nullable=False),
     Column("active", Boolean, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
@@ -144,7 +149,7 @@ players = Table(
     Column("id", Integer, primary_key=True),
     Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
     Column("name", String(255), nullable=False),
-    Column("name_fold", Text, nullable=False),
+    Column("name_fold", _FOLDED, nullable=False),
     Column("options", Text, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
@@ -167,7 +172,7 @@ streams = Table(
     Column("secret", String(36), nullable=False),
     Column("secret_digest", String(64), nullable=False, unique=True),
     Column("title", String(255), nullable=False),
-    Column("title_fold", Text, nullable=False),
+    Column("title_fold", _FOLDED, nullable=False),
     Column("description", Text, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
@@ -222,10 +227,10 @@ stream_tags = Table(
 )
 Index("ix_stream_tags_tag_id", stream_tags.c.tag_id)
 
-# `title` null: its owner gave none, or took it back, and it is `file_title`, the file's name without
-# its extension; `title_fold` folds the one that shows. `name` is the slug. `length_us` in
-# microseconds. `state` is uploading, queued, transcoding, completed or failed; `phase` is what lists
-# ask for: inprogress, completed or failed. `media` is the folder of the published renditions below
+# `title` null: its owner gave none, or took it back, and it is `file_title`, the file's name
+# without its extension; `title_fold` folds the one that shows. `name` is the slug. `length_us` in
+# microseconds. `state` is uploading, queued, transcoding, completed or failed; `phase` is what
+# lists ask for: inprogress, completed or failed. `media` is the published renditions' folder below
 # the video's own (null: nothing plays yet), `posters` that of its posters with their labels in
 # `poster_labels`, with commas between. `source` is the address of the uploaded file. `reason` is
 # why it failed, `warnings` a JSON array of sentences. `generation` counts the files it had.
@@ -237,7 +242,7 @@ videos = Table(
     Column("hash", String(12), nullable=False, unique=True),
     Column("title", String(255)),
     Column("file_title", String(255), nullable=False),
-    Column("title_fold", Text, nullable=False),
+    Column("title_fold", _FOLDED, nullable=False),
     Column("description", Text, nullable=False),
     Column("name", String(255), nullable=False),
     Column("size", BigInteger, nullable=False),
@@ -300,7 +305,7 @@ video_resolutions = Table(
 )
 
 # Work that some worker is to do (`storage.jobs`): `state` is queued, running, done or failed. While
-# it runs it is leased to `owner` until `leased_until_us`; who carries an older `attempt` has lost it.
+# it runs it is leased to `owner` until `leased_until_us`; who has an older `attempt` has lost it.
 jobs = Table(
     "jobs",
     METADATA,

@@ -7,26 +7,22 @@ Each function runs within the caller's transaction.
 
 import hashlib
 import secrets
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, Select, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog import projects
-from storage.catalog.records import Principal, TokenRecord
+from storage.catalog import events, named, projects
+from storage.catalog.records import Page, Principal, TokenRecord
 from storage.catalog.tables import tokens
 
-__all__ = ["add", "authorise", "find_all", "revoke"]
+__all__ = ["add", "bearer", "find", "find_all", "find_page", "principal", "revoke", "tell"]
 
 # Makes a leaked token recognisable, to people and to scanners of repositories.
 _PREFIX: Final = "headend_"
-_COLUMNS: Final = (
-    tokens.c.id,
-    tokens.c.name,
-    tokens.c.project_id,
-    tokens.c.write,
-    tokens.c.created_us,
-    tokens.c.revoked_us,
+# Asked at each call: made once, as making it costs more than the answer.
+_BEARER: Final = select(tokens.c.id, tokens.c.name, tokens.c.project_id, tokens.c.write).where(
+    tokens.c.digest == bindparam("of"), tokens.c.revoked_us.is_(None)
 )
 
 
@@ -35,15 +31,14 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
-def _record(row: Row[int, str, int | None, bool, int, int | None]) -> TokenRecord:
-    number, name, project, write, created_us, revoked_us = row
+def _record(row: Row[Any]) -> TokenRecord:  # Any: the row of a whole table has no static type
     return TokenRecord(
-        id=number,
-        name=name,
-        project=project,
-        write=write,
-        created_us=created_us,
-        revoked_us=revoked_us,
+        id=row.id,
+        name=row.name,
+        project=row.project_id,
+        write=row.write,
+        created_us=row.created_us,
+        revoked_us=row.revoked_us,
     )
 
 
@@ -61,34 +56,70 @@ async def add(
     statement = insert(tokens).values(
         digest=_digest(text), name=name, project_id=project, write=write, created_us=now_us
     )
-    row = (await connection.execute(statement.returning(*_COLUMNS))).one()
+    row = (await connection.execute(statement.returning(tokens))).one()
     return _record(row), text
 
 
 async def find_all(connection: AsyncConnection) -> tuple[TokenRecord, ...]:
     """Return every token, oldest first, revoked ones too."""
-    rows = await connection.execute(select(*_COLUMNS).order_by(tokens.c.id))
+    rows = await connection.execute(select(tokens).order_by(tokens.c.id))
     return tuple(_record(row) for row in rows)
 
 
-async def revoke(connection: AsyncConnection, token: int, now_us: int) -> bool:
-    """End a token's use at once; False where there is none that could be revoked."""
+async def find(connection: AsyncConnection, token: int) -> TokenRecord | None:
+    """Return the token with that number, a revoked one too."""
+    if token > named.MOST:
+        return None
+    row = (await connection.execute(select(tokens).where(tokens.c.id == token))).one_or_none()
+    return None if row is None else _record(row)
+
+
+async def find_page(
+    connection: AsyncConnection, *, reach: int | None, page: int
+) -> Page[TokenRecord]:
+    """Return a page of tokens, newest first; `reach` is the project whose they are, None all."""
+    wanted = [] if reach is None else [tokens.c.project_id == reach]
+    order = (tokens.c.id.desc(),)
+    return await named.page_of(connection, tokens, wanted, order, _record, total=None, page=page)
+
+
+async def revoke(connection: AsyncConnection, token: int, now_us: int) -> TokenRecord | None:
+    """End a token's use at once; None where there is none that could be revoked."""
+    if not 0 < token <= named.MOST:
+        return None
     statement = (
         update(tokens)
         .where(tokens.c.id == token, tokens.c.revoked_us.is_(None))
         .values(revoked_us=now_us)
-        .returning(tokens.c.id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
-
-
-async def authorise(connection: AsyncConnection, token: str) -> Principal | None:
-    """Return whom a token makes of its bearer; None for an unknown or revoked one."""
-    statement = select(tokens.c.id, tokens.c.name, tokens.c.project_id, tokens.c.write).where(
-        tokens.c.digest == _digest(token), tokens.c.revoked_us.is_(None)
+        .returning(tokens)
     )
     row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else _record(row)
+
+
+async def tell(
+    connection: AsyncConnection, record: TokenRecord, kind: str, now_us: int, *, by: int | None
+) -> None:
+    """Write down what became of a token, by its number.
+
+    One that reaches all projects is told of in the installation's own, the first; where there is
+    no project at all yet, there is nobody to tell.
+    """
+    project = record.project
+    if project is None:
+        project = await projects.find_first(connection)
+    if project is not None:
+        facts = {"token": record.id, "name": record.name, "write": record.write}
+        await events.record(connection, project, kind, facts, now_us, by=by)
+
+
+def bearer(token: str) -> tuple[Select[*tuple[Any, ...]], dict[str, object]]:
+    """Return the question who the bearer of a token is; `principal` reads the answer."""
+    return _BEARER, {"of": _digest(token)}
+
+
+def principal(row: Row[Any] | None) -> Principal | None:  # Any: `bearer` says which columns
+    """Return whom a token makes of its bearer; None for an unknown or revoked one."""
     if row is None:
         return None
-    number, name, project, write = row
-    return Principal(id=number, name=name, project=project, write=write)
+    return Principal(id=row.id, name=row.name, project=row.project_id, write=row.write)

@@ -14,9 +14,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 from storage.catalog.database import Database
+from storage.catalog.postgres import hold_form
 from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 
-__all__ = ["REVISION", "check", "migrate"]
+__all__ = ["REVISION", "check", "migrate", "upgrade"]
 
 # The newest step; a test holds it against the modules in `versions`.
 REVISION: Final = "0003"
@@ -65,22 +66,28 @@ async def check(database: Database, wanted: str = REVISION) -> None:
         raise refusal
 
 
+def upgrade(connection: Connection, revision: str = "head") -> None:
+    """Take the steps up to a revision, within the caller's transaction."""
+    command.upgrade(_config(connection), revision)
+
+
 def _upgrade(connection: Connection, place: str) -> None:
     refusal = _refusal(place, _found(connection), REVISION)
     if isinstance(refusal, SchemaNewer):
         raise refusal
     if refusal is not None:
-        command.upgrade(_config(connection), "head")
+        hold_form(connection, place)
+        upgrade(connection)
 
 
 async def migrate(database: Database) -> None:
     """Bring the catalog to its present form, all steps in one transaction.
 
-    The transaction holds the write lock from its beginning, so of two processes that start at once
-    the second finds the work done.
+    One process at a time is let in, so of two that start at once the second finds the work done.
 
     Raises:
+        CatalogBusy: a running Headend uses the tables that are to be changed.
         SchemaNewer: a newer Headend has been here.
     """
-    async with database.writing() as connection:
+    async with database.shaping() as connection:
         await connection.run_sync(_upgrade, database.place)

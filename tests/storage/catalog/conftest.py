@@ -1,11 +1,12 @@
-"""A catalog in a folder of its own, on the real SQLite."""
+"""A catalog of its own for each test, on the real SQLite and on the real PostgreSQL."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from tests.postgres import PostgresServer
 
 
 @pytest.fixture
@@ -14,11 +15,41 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def file(tmp_path: Path) -> Path:
+    """Where SQLite can make a database."""
     return tmp_path / "catalog.db"
 
 
 @pytest.fixture
-async def catalog(place: Path) -> AsyncGenerator[Catalog]:
+def server_place(postgres_server: PostgresServer) -> Generator[str]:
+    """A database of PostgreSQL with the catalog's tables, all empty."""
+    with postgres_server.fresh_database() as url:
+        yield url
+
+
+@pytest.fixture
+def empty_server_place(postgres_server: PostgresServer) -> Generator[str]:
+    """A database of PostgreSQL without any table."""
+    with postgres_server.empty_database() as url:
+        yield url
+
+
+@pytest.fixture
+def place(both_places: str | Path) -> str | Path:
+    """Where a catalog can be opened with `migrate=True`."""
+    return both_places
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_place(request: pytest.FixtureRequest) -> str | Path:
+    """Where there is no catalog yet, and one can be made."""
+    found: str | Path = request.getfixturevalue(
+        "file" if request.param == "sqlite" else "empty_server_place"
+    )
+    return found
+
+
+@pytest.fixture
+async def catalog(place: str | Path) -> AsyncGenerator[Catalog]:
     async with open_catalog(place, migrate=True) as opened:
         yield opened

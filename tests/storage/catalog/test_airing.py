@@ -1,6 +1,5 @@
 """Keys, live states and what viewers may know."""
 
-import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from sqlalchemy import Engine, event
 from media.keys import StreamKey, new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records import StreamRecord
+from tests.databases import run_sql
 
 pytestmark = pytest.mark.anyio
 
@@ -29,13 +29,6 @@ def _statements() -> Generator[list[str]]:
         yield seen
     finally:
         event.remove(Engine, "before_cursor_execute", note)
-
-
-def _execute(place: Path, statement: str) -> None:
-    connection = sqlite3.connect(place)
-    connection.execute(statement)
-    connection.commit()
-    connection.close()
 
 
 async def _first(catalog: Catalog) -> StreamRecord:
@@ -82,11 +75,11 @@ async def test_a_right_key_opens_its_stream_in_every_form_it_is_shown_in(catalog
         assert found.active == {"360p", "480p", "720p", "1080p"}
 
 
-async def test_only_what_is_active_and_there_is_granted(place: Path) -> None:
+async def test_only_what_is_active_and_there_is_granted(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         stream = await _first(catalog)
-        _execute(place, "UPDATE stream_resolutions SET active = number = 5")
-        _execute(place, "UPDATE stream_backups SET number = 3")
+        run_sql(place, "UPDATE stream_resolutions SET active = number = 5")
+        run_sql(place, "UPDATE stream_backups SET number = 3")
         found = await catalog.find_ingest(stream.key)
         assert found is not None
         assert found.active == {"1440p"}
@@ -137,10 +130,10 @@ async def test_a_stream_is_published_the_first_time_it_is_live(catalog: Catalog)
     assert (record.published, record.published_us) == (True, 50)
 
 
-async def test_a_stream_that_its_owner_unpublished_stays_so(place: Path) -> None:
+async def test_a_stream_that_its_owner_unpublished_stays_so(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         stream = await _first(catalog)
-        _execute(place, "UPDATE streams SET hidden = 1")
+        run_sql(place, "UPDATE streams SET hidden = true")
         await _set(catalog, stream.id)
         record = await _now(catalog, stream)
         assert (record.live, record.published, record.published_us) == (True, False, None)
@@ -196,13 +189,13 @@ async def test_a_reset_takes_off_the_air_what_a_killed_process_left_there(catalo
     stream = await _first(catalog)
     other = await catalog.add_stream(1, "Other", 1)
     await _set(catalog, stream.id, sending=(0, 1))
-    await catalog.reset_live_states()
+    await catalog.reset_live_states(5)
     record = await _now(catalog, stream)
     assert (record.live, record.processing, record.receiving_count) == (False, False, 0)
     assert (record.on_air, record.backups[0].live) == (None, False)
     assert (record.published, record.version) == (True, stream.version + 2)
     assert await _now(catalog, other) == other
-    await catalog.reset_live_states()
+    await catalog.reset_live_states(5)
     assert await _now(catalog, stream) == record
 
 

@@ -1,4 +1,4 @@
-"""The database on the real SQLite: its modes, its locks, its errors."""
+"""The database: its transactions on both engines; the modes, locks and errors of SQLite."""
 
 import asyncio
 import sqlite3
@@ -27,8 +27,8 @@ async def _names(database: Database) -> list[str]:
         return list((await connection.execute(select(projects.c.name))).scalars())
 
 
-async def test_both_kinds_of_transactions_run_under_wal_with_foreign_keys(place: Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
+async def test_both_kinds_of_transactions_run_under_wal_with_foreign_keys(file: Path) -> None:
+    async with open_database(database_url(file), create=True) as database:
         async with database.reading() as connection:
             assert await _pragma(connection, "journal_mode") == "wal"
             assert await _pragma(connection, "foreign_keys") == 1
@@ -39,14 +39,14 @@ async def test_both_kinds_of_transactions_run_under_wal_with_foreign_keys(place:
             assert await _pragma(connection, "synchronous") == 1
 
 
-async def test_the_file_is_its_owners_alone(place: Path) -> None:
-    async with open_database(database_url(place / "deep" / "x.db"), create=True) as database:
+async def test_the_file_is_its_owners_alone(file: Path) -> None:
+    async with open_database(database_url(file / "deep" / "x.db"), create=True) as database:
         await migrate(database)
-        for file in (place / "deep").iterdir():
-            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file.name
+        for made in (file / "deep").iterdir():
+            assert stat.S_IMODE(made.stat().st_mode) == 0o600, made.name
 
 
-async def test_a_transaction_that_fails_leaves_nothing(place: Path) -> None:
+async def test_a_transaction_that_fails_leaves_nothing(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
         with pytest.raises(ZeroDivisionError):
@@ -56,7 +56,7 @@ async def test_a_transaction_that_fails_leaves_nothing(place: Path) -> None:
         assert await _names(database) == []
 
 
-async def test_a_cancelled_writer_lets_go_of_the_lock(place: Path) -> None:
+async def test_a_cancelled_writer_lets_go_of_the_lock(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
         with pytest.raises(TimeoutError):
@@ -68,7 +68,7 @@ async def test_a_cancelled_writer_lets_go_of_the_lock(place: Path) -> None:
         assert await _names(database) == ["b"]
 
 
-async def test_a_reader_sees_one_moment_while_another_writes(place: Path) -> None:
+async def test_a_reader_sees_one_moment_while_another_writes(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
         count = select(func.count()).select_from(projects)
@@ -80,7 +80,7 @@ async def test_a_reader_sees_one_moment_while_another_writes(place: Path) -> Non
         assert await _names(database) == ["a"]
 
 
-async def test_a_write_in_a_reading_transaction_is_refused(place: Path) -> None:
+async def test_a_write_in_a_reading_transaction_is_refused(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
         with pytest.raises(CatalogError):
@@ -88,7 +88,7 @@ async def test_a_write_in_a_reading_transaction_is_refused(place: Path) -> None:
                 await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
 
 
-async def test_writers_of_one_process_read_what_the_one_before_wrote(place: Path) -> None:
+async def test_writers_of_one_process_read_what_the_one_before_wrote(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
         async with database.writing() as connection:
@@ -98,7 +98,8 @@ async def test_writers_of_one_process_read_what_the_one_before_wrote(place: Path
 
         async def count_up() -> None:
             async with database.writing() as connection:
-                now = (await connection.execute(select(installation.c.created_us))).scalar_one()
+                asked = select(installation.c.created_us).with_for_update()
+                now = (await connection.execute(asked)).scalar_one()
                 await asyncio.sleep(0)
                 await connection.execute(update(installation).values(created_us=now + 1))
 
@@ -109,11 +110,11 @@ async def test_writers_of_one_process_read_what_the_one_before_wrote(place: Path
             assert (await connection.execute(select(installation.c.created_us))).scalar_one() == 40
 
 
-async def test_a_lock_that_another_process_keeps_is_reported_as_busy(place: Path) -> None:
-    url = database_url(place)
+async def test_a_lock_that_another_process_keeps_is_reported_as_busy(file: Path) -> None:
+    url = database_url(file)
     async with open_database(url, create=True, busy_ms=50) as database:
         await migrate(database)
-        other = sqlite3.connect(place, isolation_level=None)
+        other = sqlite3.connect(file, isolation_level=None)
         try:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(CatalogBusy):
@@ -126,17 +127,17 @@ async def test_a_lock_that_another_process_keeps_is_reported_as_busy(place: Path
             pass
 
 
-async def test_a_file_that_is_no_database_is_reported_as_unavailable(place: Path) -> None:
+async def test_a_file_that_is_no_database_is_reported_as_unavailable(file: Path) -> None:
     junk = b"not a database, but long enough to be taken for one\n" * 100
-    await asyncio.to_thread(place.write_bytes, junk)
-    async with open_database(database_url(place), create=True) as database:
+    await asyncio.to_thread(file.write_bytes, junk)
+    async with open_database(database_url(file), create=True) as database:
         with pytest.raises(CatalogUnavailable, match="SQLITE_NOTADB"):
             async with database.reading() as connection:
                 await connection.execute(text("SELECT 1"))
 
 
-async def test_a_full_disk_is_reported_as_unavailable(place: Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
+async def test_a_full_disk_is_reported_as_unavailable(file: Path) -> None:
+    async with open_database(database_url(file), create=True) as database:
         await migrate(database)
         with pytest.raises(CatalogUnavailable, match="SQLITE_FULL"):
             async with database.writing() as connection:
@@ -147,36 +148,39 @@ async def test_a_full_disk_is_reported_as_unavailable(place: Path) -> None:
                 await connection.execute(insert(projects).values(row))
 
 
-async def test_a_missing_file_is_not_made_by_looking(place: Path) -> None:
+async def test_a_missing_file_is_not_made_by_looking(file: Path) -> None:
     with pytest.raises(CatalogUnavailable, match="no catalog at"):
-        async with open_database(database_url(place), create=False):
+        async with open_database(database_url(file), create=False):
             pass
-    assert not await asyncio.to_thread(place.exists)
+    assert not await asyncio.to_thread(file.exists)
 
 
-async def test_a_folder_that_cannot_be_made_is_one_sentence(place: Path) -> None:
-    await asyncio.to_thread(place.write_text, "a file")
+async def test_a_folder_that_cannot_be_made_is_one_sentence(file: Path) -> None:
+    await asyncio.to_thread(file.write_text, "a file")
     with pytest.raises(CatalogUnavailable, match="cannot make a catalog at"):
-        async with open_database(database_url(place / "below"), create=True):
+        async with open_database(database_url(file / "below"), create=True):
             pass
 
 
-async def test_no_error_shows_a_parameter(place: Path) -> None:
+async def test_no_error_shows_a_parameter(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
-        row = {"key": "same", "name": "S3CRET", "created_us": 1}
-        with pytest.raises(CatalogError) as caught:
-            async with database.writing() as connection:
-                await connection.execute(insert(projects).values(row))
-                await connection.execute(insert(projects).values(row))
-        assert "S3CRET" not in "".join(traceback.format_exception(caught.value))
-        assert "INSERT" not in str(caught.value)
+        same = {"key": "S3CRET", "name": "a", "created_us": 1}
+        for rows in ([same, same], [{**same, "name": None}]):
+            with pytest.raises(CatalogError) as caught:
+                async with database.writing() as connection:
+                    for row in rows:
+                        await connection.execute(insert(projects).values(row))
+            assert "S3CRET" not in "".join(traceback.format_exception(caught.value))
+            assert "INSERT" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("place", "why"),
     [
-        pytest.param("postgresql://u:S3CRET@host/db", "cannot live", id="another database"),
+        pytest.param("mysql://u:S3CRET@host/db", "cannot live in mysql", id="another database"),
+        pytest.param("postgresql://u:S3CRET@host", "names no database", id="no name"),
+        pytest.param("postgresql://host:S3CRET/db", "not a database URL", id="a bare slash"),
         pytest.param("sqlite://", "cannot live", id="memory"),
         pytest.param("sqlite:///:memory:", "cannot live", id="memory by name"),
         pytest.param(":memory:", "cannot live", id="memory as a path"),
@@ -188,4 +192,4 @@ async def test_an_address_that_cannot_serve_is_refused_without_its_password(
 ) -> None:
     with pytest.raises(CatalogError, match=why) as caught:
         database_url(place)
-    assert "S3CRET" not in str(caught.value)
+    assert "S3CRET" not in "".join(traceback.format_exception(caught.value))

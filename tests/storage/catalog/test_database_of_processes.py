@@ -1,16 +1,21 @@
 """Processes on one database, as an ingest and two APIs are: nothing that either writes is lost."""
 
 import asyncio
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from storage.catalog import open_catalog
+from tests.databases import run_sql
 
 pytestmark = pytest.mark.anyio
 
 ROUNDS = 60
+EDITORS = 8
+EDITS = 15
 
 # Adds streams, and reads each back, as callers of the API do.
 CALLER = """
@@ -49,25 +54,80 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
-async def test_writers_of_several_processes_lose_nothing(place: Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
-        first = (await catalog.first_start(1)).stream
-        assert first is not None
-        before = first.version
-    async with asyncio.timeout(120), asyncio.TaskGroup() as tasks:
+# Changes the same two rows as all others do, by what it read in them; tries again when told to.
+EDITOR = """
+import asyncio, json, sys
+from sqlalchemy import select, update
+from storage.catalog.database import database_url, open_database
+from storage.catalog.tables import projects, streams
+from storage.errors import CatalogBusy
+
+async def edit(database, me):
+    async with database.writing() as connection:
+        for table in (projects, streams):  # the order in which all lock
+            asked = select(table.c.settings).where(table.c.id == 1).with_for_update()
+            counted = json.loads((await connection.execute(asked)).scalar_one())
+            await asyncio.sleep(0)
+            counted[me] = counted.get(me, 0) + 1
+            await connection.execute(update(table).where(table.c.id == 1).values(
+                settings=json.dumps(counted), version=table.c.version + 1))
+
+async def main(place, rounds, me):
+    async with open_database(database_url(place), create=False) as database:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for _ in range(rounds):
+            while True:
+                try:
+                    await edit(database, me)
+                    break
+                except CatalogBusy:
+                    pass
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))
+"""
+
+
+async def _together(programs: Sequence[tuple[str, ...]]) -> None:
+    """Run programs that begin at once when all of them are ready, and see that none failed."""
+    async with asyncio.timeout(240), asyncio.TaskGroup() as tasks:
         children = [
             await asyncio.create_subprocess_exec(
-                sys.executable, "-c", program, str(place), str(ROUNDS),
+                sys.executable, "-c", *program,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             )
-            for program in (CALLER, TAKER, CALLER)
+            for program in programs
         ]  # fmt: skip
         for child in children:
             assert child.stdout is not None
             assert await child.stdout.readline() == b"ready\n"
         ends = [tasks.create_task(child.communicate(b"go\n")) for child in children]
     assert all(end.done() for end in ends)
-    assert [child.returncode for child in children] == [0, 0, 0]
+    assert [child.returncode for child in children] == [0] * len(programs)
+
+
+async def test_eight_processes_that_change_the_same_rows_lose_no_change(
+    place: str | Path,
+) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        await catalog.first_start(1)
+    before = run_sql(place, "SELECT version FROM projects UNION ALL SELECT version FROM streams")
+    await _together([(EDITOR, str(place), str(EDITS), f"e{me}") for me in range(EDITORS)])
+    rows = run_sql(
+        place,
+        "SELECT version, settings FROM projects UNION ALL SELECT version, settings FROM streams",
+    )
+    for (was,), (version, counted) in zip(before, rows, strict=True):
+        assert json.loads(str(counted)) == {f"e{me}": EDITS for me in range(EDITORS)}
+        assert (was, version) == (1, 1 + EDITORS * EDITS)
+
+
+async def test_writers_of_several_processes_lose_nothing(place: str | Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        first = (await catalog.first_start(1)).stream
+        assert first is not None
+        before = first.version
+    await _together([(each, str(place), str(ROUNDS)) for each in (CALLER, TAKER, CALLER)])
     async with open_catalog(place, migrate=False) as catalog:
         streams = await catalog.all_streams()
         titles = sorted(stream.title for stream in streams[1:])

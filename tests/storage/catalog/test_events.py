@@ -5,6 +5,8 @@ from storage.catalog.records import EventRecord
 
 pytestmark = pytest.mark.anyio
 
+SINCE = 2  # what is made before, as the first stream, has events of its own
+
 
 async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> None:
     first = await catalog.first_start(1)
@@ -14,10 +16,11 @@ async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> 
     await catalog.add_event(first.stream.hash, "engine lost", {"cause": "é"}, 10)
     await catalog.add_event(foreign.hash, "rung shed", {}, 11)
     await catalog.add_event(first.stream.hash, "rung shed", {"renditions": ["720p"]}, 12)
-    page = await catalog.list_events(first.project.id)
+    page = await catalog.list_events(first.project.id, since_us=SINCE)
+    newest = page.items[0].id
     assert page.items == (
         EventRecord(
-            id=3,
+            id=newest,
             subject=first.stream.hash,
             kind="rung shed",
             facts={"renditions": ["720p"]},
@@ -25,7 +28,7 @@ async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> 
             created_us=12,
         ),
         EventRecord(
-            id=1,
+            id=newest - 2,
             subject=first.stream.hash,
             kind="engine lost",
             facts={"cause": "é"},
@@ -33,26 +36,27 @@ async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> 
             created_us=10,
         ),
     )
-    assert [event.id for event in (await catalog.list_events(other.id)).items] == [2]
+    theirs = await catalog.list_events(other.id, since_us=SINCE)
+    assert [event.id for event in theirs.items] == [newest - 1]
     newer = await catalog.list_events(first.project.id, since_us=11)
-    assert [event.id for event in newer.items] == [3]
+    assert [event.id for event in newer.items] == [newest]
 
 
 async def test_an_event_of_no_stream_is_nothing(catalog: Catalog) -> None:
     await catalog.first_start(1)
-    await catalog.add_event("AAAAAAAAAAAA", "rung shed", {}, 1)
-    assert (await catalog.list_events(1)).total == 0
+    await catalog.add_event("AAAAAAAAAAAA", "rung shed", {}, SINCE)
+    assert (await catalog.list_events(1, since_us=SINCE)).total == 0
 
 
 async def test_pages_hold_ten(catalog: Catalog) -> None:
     first = await catalog.first_start(1)
     assert first.stream is not None
     for number in range(23):
-        await catalog.add_event(first.stream.hash, "rung shed", {"n": number}, number)
-    last = await catalog.list_events(1, page=3)
+        await catalog.add_event(first.stream.hash, "rung shed", {"n": number}, SINCE + number)
+    last = await catalog.list_events(1, since_us=SINCE, page=3)
     assert [event.facts["n"] for event in last.items] == [2, 1, 0]
     assert (last.total, last.last) == (23, 3)
-    assert (await catalog.list_events(1, page=4)).items == ()
+    assert (await catalog.list_events(1, since_us=SINCE, page=4)).items == ()
 
 
 async def test_the_oldest_go_when_there_are_too_many(
@@ -61,8 +65,10 @@ async def test_the_oldest_go_when_there_are_too_many(
     monkeypatch.setattr(events, "KEPT", 50)
     first = await catalog.first_start(1)
     assert first.stream is not None
-    for number in range(200):
+    # Now and then the oldest are looked for: at the 200th, with the one of the stream itself.
+    before = (await catalog.list_events(1)).items[0].id
+    for number in range(before + 1, 201):
         await catalog.add_event(first.stream.hash, "rung shed", {}, number)
     page = await catalog.list_events(1)
     assert page.total == 50
-    assert page.items[0].created_us == 199
+    assert page.items[0].created_us == 200

@@ -1,12 +1,12 @@
 """The first start, and the ones after it."""
 
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.errors import CatalogError
+from tests.databases import run_sql
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ async def test_a_first_start_makes_a_project_a_token_and_a_stream(catalog: Catal
     assert (owner.name, owner.project, owner.write) == ("owner", None, True)
 
 
-async def test_a_second_start_keeps_everything_and_shows_no_token(place: Path) -> None:
+async def test_a_second_start_keeps_everything_and_shows_no_token(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         first = await catalog.first_start(1)
         added = await catalog.add_stream(1, "Another", 2)
@@ -38,17 +38,13 @@ async def test_a_second_start_keeps_everything_and_shows_no_token(place: Path) -
         assert len(await catalog.list_tokens()) == 1
 
 
-async def test_what_the_owner_deleted_is_not_made_again(place: Path) -> None:
+async def test_what_the_owner_deleted_is_not_made_again(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         await catalog.first_start(1)
-    connection = sqlite3.connect(place)
-    connection.execute("DELETE FROM streams")
-    connection.commit()
+    run_sql(place, "DELETE FROM streams")
     async with open_catalog(place, migrate=True) as catalog:
         assert (await catalog.first_start(2)).stream is None
-        connection.execute("DELETE FROM projects")
-        connection.commit()
-        connection.close()
+        run_sql(place, "DELETE FROM projects")
         with pytest.raises(CatalogError, match="lost its first project"):
             await catalog.first_start(3)
 

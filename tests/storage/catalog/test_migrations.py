@@ -1,85 +1,141 @@
 """The catalog's form: made, kept, and refused where it is another."""
 
 import asyncio
-import sqlite3
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect, text
 
 from storage.catalog import migrations, open_catalog
 from storage.catalog.database import database_url, open_database
 from storage.catalog.migrations import REVISION, check, migrate
 from storage.catalog.tables import METADATA
-from storage.errors import CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
+from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
+from tests.databases import run_sql
 
 pytestmark = pytest.mark.anyio
 
 STARTER = """
 import asyncio, sys
+from pathlib import Path
 from storage.catalog import open_catalog
 
-async def main():
-    async with open_catalog(sys.argv[1], migrate=True) as catalog:
+async def main(place):
+    async with open_catalog(place, migrate=True) as catalog:
         first = await catalog.first_start(1)
         print(first.project.key, first.broadcaster_key, first.owner_token is not None)
 
-asyncio.run(main())
+asyncio.run(main(sys.argv[1]))
 """
 
-
-def _differences(connection: Connection) -> list[object]:
-    context = MigrationContext.configure(
-        connection, opts={"compare_type": True, "compare_server_default": True}
-    )
-    return list(compare_metadata(context, METADATA))
+Facts = dict[str, dict[str, Any]]  # Any: what the inspector says of a table, by aspect
 
 
-def _set_revision(place: Path, revision: str) -> None:
-    with sqlite3.connect(place) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
-    connection.close()
-
-
-def _tables(place: Path) -> dict[str, str]:
-    connection = sqlite3.connect(place)
-    try:
-        rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-        return dict(rows.fetchall())
-    finally:
-        connection.close()
-
-
-async def test_the_steps_make_exactly_the_tables_that_the_code_uses(place: Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
-        await migrate(database)
-        async with database.reading() as connection:
-            assert await connection.run_sync(_differences) == []
-
-
-async def test_the_steps_write_the_tables_as_sqlalchemy_would(place: Path, tmp_path: Path) -> None:
-    async with open_database(database_url(place), create=True) as database:
-        await migrate(database)
-    other = tmp_path / "other.db"
-    async with (
-        open_database(database_url(other), create=True) as database,
-        database.writing() as connection,
-    ):
-        await connection.run_sync(METADATA.create_all)
-
-    def loose(tables: dict[str, str]) -> dict[str, list[str]]:
-        # Constraints may stand in another order: that is no difference.
-        return {
-            name: sorted(line.strip().rstrip(",") for line in sql.splitlines())
-            for name, sql in tables.items()
-            if name not in ("alembic_version", "sqlite_sequence")
+def _facts(connection: Connection) -> Facts:
+    """Return what each table is, however it came to be so: the order of constraints, and whether
+    SQLite keeps a constraint's name, are no part of it."""
+    inspector = inspect(connection)
+    found: Facts = {}
+    for name in inspector.get_table_names():
+        if name == "alembic_version":
+            continue
+        found[name] = {
+            "columns": [
+                (each["name"], str(each["type"]), each["nullable"], each["default"])
+                for each in inspector.get_columns(name)
+            ],
+            "key": inspector.get_pk_constraint(name)["constrained_columns"],
+            "unique": sorted(
+                (each["name"], each["column_names"])
+                for each in inspector.get_unique_constraints(name)
+            ),
+            "indexes": sorted(
+                (each["name"], each["column_names"], each["unique"])
+                for each in inspector.get_indexes(name)
+            ),
+            "checks": sorted(each["name"] or "" for each in inspector.get_check_constraints(name)),
+            "references": _references(connection, name),
+            "special": _special(connection, name),
         }
+    return found
 
-    assert loose(_tables(place)) == loose(_tables(other))
+
+def _references(connection: Connection, table: str) -> list[Any]:  # Any: rows
+    if connection.dialect.name == "sqlite":
+        # The inspector takes what it says of deletion from the text of the table.
+        rows = connection.execute(text(f"PRAGMA foreign_key_list({table})"))
+        return sorted((row[3], row[2], row[4], row[6]) for row in rows)
+    return sorted(
+        (each["name"], each["constrained_columns"], each["referred_table"], each.get("options"))
+        for each in inspect(connection).get_foreign_keys(table)
+    )
+
+
+def _special(connection: Connection, table: str) -> list[Any]:  # Any: rows
+    """Return how a table gives numbers, on SQLite, and how its texts are ordered, elsewhere."""
+    if connection.dialect.name == "sqlite":
+        asked = (
+            "SELECT sql LIKE '%PRIMARY KEY AUTOINCREMENT%' FROM sqlite_master WHERE name = :name"
+        )
+    else:
+        asked = (
+            "SELECT column_name, collation_name FROM information_schema.columns"
+            " WHERE table_name = :name ORDER BY 1"
+        )
+    return [tuple(row) for row in connection.execute(text(asked), {"name": table})]
+
+
+async def _facts_of(place: str | Path) -> Facts:
+    async with (
+        open_database(database_url(place), create=True) as database,
+        database.reading() as connection,
+    ):
+        return await connection.run_sync(_facts)
+
+
+async def _step(place: str | Path, revision: str) -> None:
+    """Bring a database to a revision, as the Headend of that time did."""
+
+    def go(connection: Connection) -> None:
+        migrations.upgrade(connection, revision)
+
+    async with (
+        open_database(database_url(place), create=True) as database,
+        database.shaping() as connection,
+    ):
+        await connection.run_sync(go)
+
+
+async def test_the_steps_make_the_tables_that_the_code_uses(empty_place: str | Path) -> None:
+    async with open_database(database_url(empty_place), create=True) as database:
+        async with database.writing() as connection:
+            await connection.run_sync(METADATA.create_all)
+        async with database.reading() as connection:
+            wanted = await connection.run_sync(_facts)
+        async with database.writing() as connection:
+            await connection.run_sync(METADATA.drop_all)
+    async with open_database(database_url(empty_place), create=True) as database:
+        await migrate(database)
+    assert wanted.keys() == METADATA.tables.keys()
+    assert await _facts_of(empty_place) == wanted
+
+
+async def test_another_column_default_or_reference_is_noticed(empty_place: str | Path) -> None:
+    async with open_catalog(empty_place, migrate=True):
+        pass
+    seen = [await _facts_of(empty_place)]
+    for change in (
+        "ALTER TABLE players ADD COLUMN more INTEGER",
+        "CREATE INDEX more ON players (name)",
+        "ALTER TABLE players ADD COLUMN other TEXT DEFAULT 'a'",
+        "ALTER TABLE players ADD COLUMN third INTEGER REFERENCES tags (id) ON DELETE CASCADE",
+    ):
+        run_sql(empty_place, change)
+        seen.append(await _facts_of(empty_place))
+        assert seen[-1] not in seen[:-1], change
 
 
 async def test_the_named_revision_is_the_newest_step() -> None:
@@ -87,67 +143,157 @@ async def test_the_named_revision_is_the_newest_step() -> None:
     assert ScriptDirectory(folder).get_current_head() == REVISION
 
 
-async def test_migrating_again_changes_nothing(place: Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_migrating_again_changes_nothing(empty_place: str | Path) -> None:
+    async with open_catalog(empty_place, migrate=True) as catalog:
         made = await catalog.first_start(1)
-    before = _tables(place)
-    async with open_catalog(place, migrate=True) as catalog:
+    before = await _facts_of(empty_place)
+    async with open_catalog(empty_place, migrate=True) as catalog:
         assert (await catalog.first_start(2)).project == made.project
-    assert _tables(place) == before
+    assert await _facts_of(empty_place) == before
 
 
-async def test_a_migrated_catalog_opens_without_migrating(place: Path) -> None:
-    async with open_catalog(place, migrate=True):
+async def test_a_migrated_catalog_opens_without_migrating(empty_place: str | Path) -> None:
+    async with open_catalog(empty_place, migrate=True):
         pass
-    async with open_catalog(place, migrate=False) as catalog:
+    async with open_catalog(empty_place, migrate=False) as catalog:
         await catalog.ping()
 
 
-async def test_an_empty_file_is_no_catalog(place: Path) -> None:
-    await asyncio.to_thread(place.touch)
+async def test_an_empty_file_is_no_catalog(file: Path) -> None:
+    await asyncio.to_thread(file.touch)
     with pytest.raises(SchemaMissing, match="run `headend migrate` or `headend serve` first"):
-        async with open_catalog(place, migrate=False):
+        async with open_catalog(file, migrate=False):
+            pass
+
+
+async def test_an_empty_database_is_no_catalog(empty_server_place: str) -> None:
+    with pytest.raises(SchemaMissing, match="no catalog at postgresql://postgres@/"):
+        async with open_catalog(empty_server_place, migrate=False):
             pass
 
 
 @pytest.mark.parametrize("migrating", [True, False])
-async def test_a_newer_catalog_is_refused_and_left_alone(place: Path, migrating: bool) -> None:
+async def test_a_newer_catalog_is_refused_and_left_alone(
+    place: str | Path, migrating: bool
+) -> None:
     async with open_catalog(place, migrate=True):
         pass
-    _set_revision(place, "9999")
-    before = _tables(place)
+    run_sql(place, "UPDATE alembic_version SET version_num = '9999'")
+    before = await _facts_of(place)
     with pytest.raises(SchemaNewer, match="run the newer version that wrote it") as caught:
         async with open_catalog(place, migrate=migrating):
             pass
     assert (caught.value.found, caught.value.wanted) == ("9999", REVISION)
-    assert _tables(place) == before
+    assert await _facts_of(place) == before
 
 
-async def test_an_older_catalog_is_refused_until_it_is_migrated(place: Path) -> None:
+async def test_an_older_catalog_is_refused_until_it_is_migrated(empty_place: str | Path) -> None:
+    await _step(empty_place, "0002")
+    with pytest.raises(SchemaOlder, match="run `headend migrate`") as caught:
+        async with open_catalog(empty_place, migrate=False):
+            pass
+    assert (caught.value.found, caught.value.wanted) == ("0002", REVISION)
+    async with open_catalog(empty_place, migrate=True):
+        pass
+    async with open_catalog(empty_place, migrate=False):
+        pass
+
+
+async def test_to_code_that_needs_a_later_step_the_newest_is_old(place: str | Path) -> None:
     async with open_database(database_url(place), create=True) as database:
         await migrate(database)
-        # To a code that needs a later step, what this one made is old.
-        with pytest.raises(SchemaOlder, match="run `headend migrate`") as caught:
+        with pytest.raises(SchemaOlder):
             await check(database, wanted="0099")
-        assert (caught.value.found, caught.value.wanted) == (REVISION, "0099")
 
 
-async def test_a_step_that_fails_leaves_the_catalog_as_it_was(place: Path) -> None:
-    connection = sqlite3.connect(place)
-    connection.execute("CREATE TABLE streams (id INTEGER)")
-    connection.commit()
-    connection.close()
+async def test_what_was_there_before_the_whole_interface_is_there_after(
+    empty_place: str | Path,
+) -> None:
+    await _step(empty_place, "0002")
+    stream = (
+        "INSERT INTO streams (id, project_id, hash, secret, secret_digest, title, title_fold,"
+        " description, created_us, updated_us, published, published_us, hidden, live, processing,"
+        " receiving_count, on_air, no_audio, next_backup, version) VALUES"
+        " ({id}, {project}, 'hash-{id:07}', 'secret-{id}', 'digest-{id}', 'Title {id}',"
+        " 'title {id}', 'Words', 5, 6, true, 7, false, false, false, 0, NULL, false, 2, 9)"
+    )
+    run_sql(
+        empty_place,
+        "INSERT INTO installation (id, broadcaster_key, created_us) VALUES (1, 'key', 1)",
+        "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
+        "INSERT INTO projects (id, key, name, created_us) VALUES (2, 'p2', 'Two', 4)",
+        "INSERT INTO projects (id, key, name, created_us) VALUES (3, 'p3', 'None', 4)",
+        *(stream.format(id=number, project=1 + number // 3) for number in (1, 2, 3)),
+        "INSERT INTO stream_backups (id, stream_id, number, live) VALUES (1, 1, 1, false)",
+        "INSERT INTO stream_resolutions (stream_id, number, active) VALUES (1, 4, true)",
+        *(
+            "INSERT INTO events (id, project_id, stream_id, kind, facts, created_us) VALUES"
+            f" ({number}, 1, 2, 'rung shed', '{{\"rung\": \"{number}\"}}', {number})"
+            for number in (7, 8)
+        ),
+    )
+    async with open_catalog(empty_place, migrate=True) as catalog:
+        kept = await catalog.stream(1)
+        assert kept is not None
+        assert (kept.title, kept.description, kept.hash) == ("Title 1", "Words", "hash-0000001")
+        assert (kept.created_us, kept.updated_us, kept.published_us) == (5, 6, 7)
+        assert (kept.published, kept.version, kept.key.secret) == (True, 9, "secret-1")
+        assert [(each.id, each.number) for each in kept.backups] == [(1, 1)]
+        assert (4, True) in [(each.number, each.active) for each in kept.resolutions]
+        assert (kept.category, kept.player, kept.tags, kept.countries) == (None, None, (), ())
+        totals = [(await catalog.list_streams(project)).total for project in (1, 2, 3)]
+        assert totals == [2, 1, 0]
+        page = await catalog.list_events(1)
+        assert [(each.id, each.subject, each.facts) for each in page.items] == [
+            (8, "hash-0000002", {"rung": "8"}),
+            (7, "hash-0000002", {"rung": "7"}),
+        ]
+        # Numbers go on, totals too.
+        await catalog.add_event("hash-0000002", "rung shed", {}, 9)
+        assert (await catalog.list_events(1)).items[0].id > 8
+    assert run_sql(empty_place, "SELECT count(*) FROM totals") == [(24,)]
+    secrets = run_sql(empty_place, "SELECT broadcaster_secret FROM installation")
+    assert len(str(secrets[0][0])) == 40
+    assert run_sql(empty_place, "SELECT updated_us FROM projects ORDER BY id") == [(3,), (4,), (4,)]
+
+
+async def test_a_step_that_fails_leaves_the_catalog_as_it_was(empty_place: str | Path) -> None:
+    run_sql(empty_place, "CREATE TABLE streams (id INTEGER)")
     with pytest.raises(CatalogError):
-        async with open_catalog(place, migrate=True):
+        async with open_catalog(empty_place, migrate=True):
             pass
-    assert _tables(place) == {"streams": "CREATE TABLE streams (id INTEGER)"}
+    assert list(await _facts_of(empty_place)) == ["streams"]
 
 
-async def test_processes_that_start_at_once_make_one_catalog(place: Path) -> None:
-    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+async def test_a_catalog_in_use_is_not_migrated(empty_server_place: str) -> None:
+    await _step(empty_server_place, "0002")
+    url = database_url(empty_server_place)
+    async with open_database(url, create=False, busy_ms=200) as running:
+        async with running.reading() as connection:
+            await connection.execute(text("SELECT 1"))
+        # It waits for nobody just now, and counts all the same.
+        async with open_database(url, create=False, busy_ms=200) as other:
+            with pytest.raises(CatalogBusy, match="while another Headend uses it: stop that"):
+                await migrate(other)
+    async with open_database(url, create=False, busy_ms=200) as other:
+        await migrate(other)
+        await check(other)
+
+
+async def test_a_catalog_that_needs_no_step_may_be_asked_for_while_it_is_used(
+    server_place: str,
+) -> None:
+    async with open_catalog(server_place, migrate=False) as running:
+        await running.ping()
+        async with open_catalog(server_place, migrate=True) as catalog:
+            await catalog.ping()
+
+
+async def test_processes_that_start_at_once_make_one_catalog(empty_place: str | Path) -> None:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         children = [
             await asyncio.create_subprocess_exec(
-                sys.executable, "-c", STARTER, str(place), stdout=asyncio.subprocess.PIPE
+                sys.executable, "-c", STARTER, str(empty_place), stdout=asyncio.subprocess.PIPE
             )
             for _ in range(3)
         ]

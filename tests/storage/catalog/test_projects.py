@@ -3,6 +3,7 @@
 import pytest
 
 from storage.catalog import Catalog
+from storage.errors import ProjectKept
 
 pytestmark = pytest.mark.anyio
 
@@ -33,3 +34,69 @@ async def test_nothing_else_finds_one(catalog: Catalog, name: str) -> None:
 async def test_a_keys_case_counts(catalog: Catalog) -> None:
     project = await catalog.add_project("One", 1)
     assert await catalog.find_project(project.key.swapcase()) is None
+
+
+async def test_a_project_is_renamed_and_keeps_its_key(catalog: Catalog) -> None:
+    project = await catalog.add_project("One", 1)
+    renamed = await catalog.edit_project(project.id, name="Doi", by=4, now_us=9)
+    assert renamed is not None
+    assert (renamed.name, renamed.created_us, renamed.updated_us) == ("Doi", 1, 9)
+    assert await catalog.find_project(project.key) == renamed
+    assert await catalog.edit_project(999, name="X", by=4, now_us=9) is None
+    newest = (await catalog.list_events(project.id)).items[0]
+    assert (newest.kind, newest.facts, newest.token) == (
+        "project edited",
+        {"project": project.id, "keys": ["name"]},
+        4,
+    )
+
+
+async def test_projects_are_listed_as_far_as_a_caller_reaches(catalog: Catalog) -> None:
+    made = [await catalog.add_project(f"{number}", number) for number in range(12)]
+    first = await catalog.list_projects()
+    assert first.items == tuple(made[:1:-1])
+    assert (first.total, first.last) == (12, 2)
+    mine = await catalog.list_projects(reach=made[3].id)
+    assert (mine.items, mine.total) == ((made[3],), 1)
+    assert (await catalog.list_projects(reach=999)).items == ()
+
+
+async def test_a_deleted_project_takes_all_it_held_along(catalog: Catalog) -> None:
+    first = (await catalog.first_start(1)).project
+    project = await catalog.add_project("Doomed", 1)
+    streams = [await catalog.add_stream(project.id, f"{number}", 1) for number in range(2)]
+    tag = await catalog.labels.add("tag", project.id, "Tag", active=True, by=None, now_us=1)
+    _, token = await catalog.add_token("theirs", project.id, write=True, now_us=1)
+    assert await catalog.authorise(token) is not None
+    hashes = await catalog.delete_project(project.id, by=8, now_us=2)
+    assert hashes == tuple(stream.hash for stream in streams)
+    assert await catalog.find_project(project.key) is None
+    assert await catalog.stream(streams[0].id) is None
+    assert await catalog.labels.find("tag", tag.id) is None
+    assert await catalog.authorise(token) is None
+    assert await catalog.delete_project(project.id, by=8, now_us=3) is None
+    newest = (await catalog.list_events(first.id)).items[0]
+    assert (newest.kind, newest.token) == ("project deleted", 8)
+    assert newest.facts == {"project": project.id, "key": project.key, "name": "Doomed"}
+
+
+async def test_the_first_project_and_one_on_air_are_kept(catalog: Catalog) -> None:
+    first = (await catalog.first_start(1)).project
+    with pytest.raises(ProjectKept):
+        await catalog.delete_project(first.id, by=None, now_us=2)
+    project = await catalog.add_project("Live", 1)
+    stream = await catalog.add_stream(project.id, "A stream", 1)
+
+    async def air(*, on: bool, sending: tuple[int, ...] = ()) -> None:
+        await catalog.set_live_state(
+            stream.id, live=on, processing=on, on_air=0 if on else None, sending=sending,
+            no_audio=False, now_us=2,
+        )  # fmt: skip
+
+    for on, sending in ((True, (0,)), (True, ()), (False, (1,))):
+        await air(on=on, sending=sending)
+        with pytest.raises(ProjectKept):
+            await catalog.delete_project(project.id, by=None, now_us=3)
+        assert await catalog.stream(stream.id) is not None
+    await air(on=False)
+    assert await catalog.delete_project(project.id, by=None, now_us=4) == (stream.hash,)

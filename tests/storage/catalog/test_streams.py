@@ -1,7 +1,6 @@
 """Streams as their owners see them: adding, listing, searching, sorting."""
 
 import asyncio
-import sqlite3
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from media.keys import StreamKey
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records import Sort, StreamRecord
 from storage.errors import NoSuchProject
+from tests.databases import run_sql
 
 pytestmark = pytest.mark.anyio
 
@@ -81,34 +81,27 @@ async def test_all_streams_are_listed_oldest_first_over_all_projects(catalog: Ca
     assert await catalog.all_streams() == tuple(added)
 
 
-async def test_a_deleted_streams_number_is_never_used_again(place: Path) -> None:
+async def test_a_deleted_streams_number_is_never_used_again(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         first, second = await _add_all(catalog, "a", "b")
-        connection = sqlite3.connect(place)
-        connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("DELETE FROM streams WHERE id = ?", (second.id,))
-        connection.commit()
-        left = connection.execute("SELECT count(*) FROM stream_backups").fetchone()
-        connection.close()
-        assert left == (1,)
+        run_sql(place, f"DELETE FROM streams WHERE id = {second.id}")
+        assert run_sql(place, "SELECT count(*) FROM stream_backups") == [(1,)]
         third = await catalog.add_stream(first.project, "c", 1)
         assert third.id == second.id + 1
         assert third.backups[0].id == second.backups[0].id + 1
 
 
-async def test_all_streams_are_listed_however_many_they_are(place: Path) -> None:
+async def test_all_streams_are_listed_however_many_they_are(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         (first,) = await _add_all(catalog, "One")
-        connection = sqlite3.connect(place)
         columns = "project_id, secret, title, title_fold, description, created_us, updated_us, \
             published, hidden, live, processing, receiving_count, no_audio, next_backup, version"
-        connection.execute(
+        run_sql(
+            place,
             "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1201)"
             f" INSERT INTO streams (hash, secret_digest, {columns})"
-            f" SELECT i, i, {columns} FROM streams, n"
+            f" SELECT CAST(i AS TEXT), CAST(i AS TEXT), {columns} FROM streams, n",
         )
-        connection.commit()
-        connection.close()
         everything = await catalog.all_streams()
         assert everything[0] == first
         assert [stream.id for stream in everything] == list(range(1, 1202))
@@ -173,7 +166,7 @@ async def test_a_search_finds_a_part_of_the_title_taken_literally(
     assert await _titles(catalog, search) == found
 
 
-async def test_two_processes_that_add_at_once_lose_nothing(place: Path) -> None:
+async def test_two_processes_that_add_at_once_lose_nothing(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         await catalog.add_project("One", 1)
         pipe = asyncio.subprocess.PIPE

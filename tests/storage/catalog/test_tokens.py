@@ -60,14 +60,50 @@ async def test_a_revoked_token_opens_nothing_from_then_on(catalog: Catalog) -> N
     assert [(each.name, each.revoked_us) for each in listed] == [("old", 9), ("new", None)]
 
 
-async def test_the_files_hold_no_token(place: Path) -> None:
-    async with open_catalog(place, migrate=True) as catalog:
+async def test_the_files_hold_no_token(file: Path) -> None:
+    async with open_catalog(file, migrate=True) as catalog:
         owner = (await catalog.first_start(1)).owner_token
         _, token = await catalog.add_token("player", None, write=False, now_us=5)
         assert owner is not None
-        kept = _kept(place.parent)  # while the write-ahead log still stands beside the database
-    kept += _kept(place.parent)
+        kept = _kept(file.parent)  # while the write-ahead log still stands beside the database
+    kept += _kept(file.parent)
     assert b"player" in kept
     for secret in (owner, token):
         assert secret.encode() not in kept
         assert secret.removeprefix("headend_").encode() not in kept
+
+
+async def test_tokens_are_listed_newest_first_as_far_as_a_caller_reaches(
+    catalog: Catalog,
+) -> None:
+    project = (await catalog.add_project("Sport", 1)).id
+    mine = [
+        (await catalog.add_token(f"{number}", project, write=False, now_us=number))[0]
+        for number in range(11)
+    ]
+    whole, _ = await catalog.add_token("all", None, write=True, now_us=20)
+    first = await catalog.list_token_page()
+    assert (first.items[0], first.total, first.last) == (whole, 12, 2)
+    theirs = await catalog.list_token_page(reach=project, page=2)
+    assert (theirs.items, theirs.total) == ((mine[0],), 11)
+    assert await catalog.find_token(whole.id) == whole
+    for number in (0, -1, 999, 1 << 31, 10**40):
+        assert await catalog.find_token(number) is None
+        assert not await catalog.revoke_token(number, 1)
+
+
+async def test_what_becomes_of_a_token_is_told_without_the_token(catalog: Catalog) -> None:
+    first = (await catalog.first_start(1)).project
+    project = (await catalog.add_project("Sport", 1)).id
+    mine, token = await catalog.add_token("mine", project, write=True, now_us=2, by=1)
+    whole, _ = await catalog.add_token("all", None, write=False, now_us=3, by=1)
+    await catalog.revoke_token(mine.id, 4, by=whole.id)
+    await catalog.revoke_token(mine.id, 5, by=whole.id)
+    told = (await catalog.list_events(project)).items
+    assert [(each.kind, each.facts, each.token) for each in told[:2]] == [
+        ("token revoked", {"token": mine.id, "name": "mine", "write": True}, whole.id),
+        ("token added", {"token": mine.id, "name": "mine", "write": True}, 1),
+    ]
+    newest = (await catalog.list_events(first.id)).items[0]
+    assert (newest.kind, newest.facts["token"]) == ("token added", whole.id)
+    assert token not in repr(told)

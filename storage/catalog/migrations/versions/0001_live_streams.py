@@ -8,6 +8,8 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+_FOLDED = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 
 def _projects() -> None:
     op.create_table(
@@ -61,7 +63,7 @@ def _streams() -> None:
         sa.Column("secret", sa.String(36), nullable=False),
         sa.Column("secret_digest", sa.String(64), nullable=False),
         sa.Column("title", sa.String(255), nullable=False),
-        sa.Column("title_fold", sa.Text(), nullable=False),
+        sa.Column("title_fold", _FOLDED, nullable=False),
         sa.Column("description", sa.Text(), nullable=False),
         sa.Column("created_us", sa.BigInteger(), nullable=False),
         sa.Column("updated_us", sa.BigInteger(), nullable=False),

@@ -12,6 +12,7 @@ depends_on = None
 
 _COUNTED = ("streams", "videos", "videos.inprogress", "videos.completed", "videos.failed")
 _LABELS = ("tags", "categories", "players")
+_FOLDED = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def _project() -> sa.Column[int]:
@@ -77,7 +78,7 @@ def _labels() -> None:
             _number(),
             _project(),
             sa.Column("name", sa.String(255), nullable=False),
-            sa.Column("name_fold", sa.Text(), nullable=False),
+            sa.Column("name_fold", _FOLDED, nullable=False),
             sa.Column("active", sa.Boolean(), nullable=False),
             _moment("created_us"),
             _moment("updated_us"),
@@ -92,7 +93,7 @@ def _labels() -> None:
         _number(),
         _project(),
         sa.Column("name", sa.String(255), nullable=False),
-        sa.Column("name_fold", sa.Text(), nullable=False),
+        sa.Column("name_fold", _FOLDED, nullable=False),
         sa.Column("options", sa.Text(), nullable=False),
         _moment("created_us"),
         _moment("updated_us"),
@@ -125,7 +126,8 @@ def _streams() -> None:
         op.add_column(
             "streams",
             sa.Column(column, sa.Integer(), sa.ForeignKey(f"{table}.id", ondelete="SET NULL")),
-            inline_references=True,
+            # SQLite takes no constraint later; elsewhere this one gets its name.
+            inline_references=op.get_context().dialect.name == "sqlite",
         )
     for column in (
         sa.Column("countries", sa.Text(), nullable=False, server_default=""),
@@ -146,7 +148,7 @@ def _videos() -> None:
         sa.Column("hash", sa.String(12), nullable=False),
         sa.Column("title", sa.String(255)),
         sa.Column("file_title", sa.String(255), nullable=False),
-        sa.Column("title_fold", sa.Text(), nullable=False),
+        sa.Column("title_fold", _FOLDED, nullable=False),
         sa.Column("description", sa.Text(), nullable=False),
         sa.Column("name", sa.String(255), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
@@ -253,8 +255,13 @@ def _events() -> None:
     )
     op.create_index("ix_events_project_id_id", "events", ["project_id", "id"])
     op.create_index("ix_events_project_id_created_us", "events", ["project_id", "created_us"])
-    if kept:
-        op.bulk_insert(table, kept)
+    if not kept:
+        return
+    op.bulk_insert(table, kept)
+    if connection.dialect.name == "postgresql":  # its numbers go on after those that were given
+        op.execute(
+            sa.text("SELECT setval(pg_get_serial_sequence('events', 'id'), max(id)) FROM events")
+        )
 
 
 def _between_processes() -> None:

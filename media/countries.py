@@ -1,0 +1,65 @@
+"""The countries of ISO 3166-1, and how the catalog keeps a list of them.
+
+A country has its numeric code as its id and its two letters (alpha-2) as its code; names are in
+English. The list is that of the `iso3166` package, every entry of it, in the order of the names
+without their accents.
+Source: ISO 3166-1 (numeric and alpha-2 codes).
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+import iso3166
+import msgspec
+
+__all__ = ["COUNTRIES", "Country", "country", "packed", "unpacked"]
+
+_COMMA: Final = ","
+
+
+class Country(msgspec.Struct, frozen=True):
+    """A country: `number` is its numeric code, `code` its two letters in upper case."""
+
+    number: int
+    code: str
+    name: str
+
+
+def _plain(name: str) -> str:
+    """Return a name without accents and case, for sorting."""
+    letters = unicodedata.normalize("NFKD", name)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter)).casefold()
+
+
+def _entries() -> tuple[Country, ...]:
+    entries = [Country(int(each.numeric), each.alpha2, each.name) for each in iso3166.countries]
+    return tuple(sorted(entries, key=lambda each: _plain(each.name)))
+
+
+COUNTRIES: Final[tuple[Country, ...]] = _entries()
+_BY_NUMBER: Final = {each.number: each for each in COUNTRIES}
+_BY_CODE: Final = {each.code: each for each in COUNTRIES}
+
+
+def country(ref: int | str) -> Country | None:
+    """Return the country with that number or with those two letters, in any case; None for none."""
+    if isinstance(ref, int):
+        return _BY_NUMBER.get(ref)
+    # Some letters outside ASCII have ASCII letters as their upper case: "ß" is not South Sudan.
+    return _BY_CODE.get(ref.upper()) if ref.isascii() else None
+
+
+def packed(countries: Sequence[Country]) -> str:
+    """Return countries as the catalog keeps them: their numbers, with commas between."""
+    return _COMMA.join(str(each.number) for each in countries)
+
+
+def unpacked(text: str) -> tuple[Country, ...]:
+    """Return the countries that `packed` wrote down.
+
+    A number that the list does not have any more stays, without letters: to leave it out could
+    empty a list, and nothing is what restricts nobody.
+    """
+    numbers = (int(number) for number in text.split(_COMMA) if number)
+    return tuple(_BY_NUMBER.get(number) or Country(number, "", str(number)) for number in numbers)

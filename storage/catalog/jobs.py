@@ -1,0 +1,212 @@
+"""Jobs in the database: who does what, until when. The rules are in `storage.jobs`.
+
+Each function runs within the caller's transaction; `Jobs` opens them. A transaction that also
+changes the job's video locks that first. On PostgreSQL workers step over each other's rows (SKIP
+LOCKED); on SQLite every writing transaction has the whole database for itself.
+"""
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.database import Database
+from storage.catalog.tables import jobs
+from storage.jobs import LEASE_US, HeldJob, JobFacts, JobLost, pause_us
+
+__all__ = [
+    "TRANSCODE",
+    "Jobs",
+    "beat",
+    "enqueue",
+    "fail",
+    "finish",
+    "give_back",
+    "lease",
+    "retry",
+]
+
+TRANSCODE: Final = "transcode"  # the one kind there is
+_QUEUED, _RUNNING, _DONE, _FAILED = "queued", "running", "done", "failed"
+_NO_FACTS: Final = msgspec.json.encode(JobFacts()).decode()
+
+
+async def enqueue(connection: AsyncConnection, video: int, now_us: int) -> int:
+    """Have a video transcoded; returns the job's number.
+
+    An older job of the video that is not over ends with this: nobody holds it any more.
+    """
+    mine = jobs.c.video_id == video
+    await connection.execute(
+        update(jobs)
+        .where(mine, jobs.c.state.in_((_QUEUED, _RUNNING)))
+        .values(state=_FAILED, owner=None, leased_until_us=None, updated_us=now_us)
+    )
+    # Attempts are numbered over all jobs of a video: what they make lies in folders of that name.
+    before = (await connection.execute(select(func.max(jobs.c.attempt)).where(mine))).scalar_one()
+    values = {
+        "kind": TRANSCODE,
+        "video_id": video,
+        "state": _QUEUED,
+        "attempt": before or 0,
+        "run_after_us": now_us,
+        "facts": _NO_FACTS,
+        "created_us": now_us,
+        "updated_us": now_us,
+    }
+    return (await connection.execute(insert(jobs).values(values).returning(jobs.c.id))).scalar_one()
+
+
+async def due(connection: AsyncConnection, now_us: int) -> bool:
+    """Say whether there is a job that nobody holds; asks nothing of the write lock."""
+    found = await connection.execute(select(jobs.c.id).where(_due(now_us)).limit(1))
+    return found.one_or_none() is not None
+
+
+async def lease(connection: AsyncConnection, owner: str, now_us: int) -> HeldJob | None:
+    """Take the job that has waited longest; None where there is none.
+
+    `owner` must be a new random name for each lease. A job whose last worker let its lease run out
+    counts that as a failure.
+    """
+    table = jobs.c
+    chosen = (
+        select(table.id, table.video_id, table.state, table.attempt, table.facts)
+        .where(_due(now_us))
+        .order_by(table.run_after_us, table.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    row = (await connection.execute(chosen)).one_or_none()
+    if row is None:
+        return None
+    failures = _failures(row.facts) + (row.state == _RUNNING)
+    held = HeldJob(
+        id=row.id, video=row.video_id, owner=owner, attempt=row.attempt + 1, failures=failures
+    )
+    await connection.execute(
+        update(jobs)
+        .where(table.id == row.id)
+        .values(
+            state=_RUNNING,
+            owner=owner,
+            attempt=held.attempt,
+            leased_until_us=now_us + LEASE_US,
+            facts=_facts(failures),
+            updated_us=now_us,
+        )
+    )
+    return held
+
+
+async def beat(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+    """Extend a lease.
+
+    Raises:
+        JobLost: there is nothing to extend.
+    """
+    await _change(connection, held, now_us, leased_until_us=now_us + LEASE_US)
+
+
+async def finish(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+    """End a job whose work is done.
+
+    Raises:
+        JobLost: it is not held any more: the transaction must change nothing else.
+    """
+    await _change(connection, held, now_us, state=_DONE, owner=None, leased_until_us=None)
+
+
+async def fail(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+    """End a job that cannot succeed.
+
+    Raises:
+        JobLost: it is not held any more: the transaction must change nothing else.
+    """
+    await _change(connection, held, now_us, state=_FAILED, owner=None, leased_until_us=None)
+
+
+async def retry(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+    """Queue a job again after a failure that was not the file's, later each time.
+
+    Raises:
+        JobLost: it is not held any more.
+    """
+    failures = held.failures + 1
+    await _change(
+        connection,
+        held,
+        now_us,
+        state=_QUEUED,
+        owner=None,
+        leased_until_us=None,
+        run_after_us=now_us + pause_us(failures),
+        facts=_facts(failures),
+    )
+
+
+async def give_back(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+    """Queue a job again at once: its worker is asked to stop, which is nobody's failure.
+
+    Raises:
+        JobLost: it is not held any more.
+    """
+    await _change(connection, held, now_us, state=_QUEUED, owner=None, leased_until_us=None)
+
+
+async def _change(
+    connection: AsyncConnection, held: HeldJob, now_us: int, **values: object
+) -> None:
+    table = jobs.c
+    changed = await connection.execute(
+        update(jobs)
+        .where(
+            table.id == held.id,
+            table.owner == held.owner,
+            table.attempt == held.attempt,
+            table.state == _RUNNING,
+        )
+        .values(updated_us=now_us, **values)
+    )
+    if changed.rowcount != 1:
+        raise JobLost(held)
+
+
+def _due(now_us: int) -> ColumnElement[bool]:
+    table = jobs.c
+    return or_(
+        and_(table.state == _QUEUED, table.run_after_us <= now_us),
+        and_(table.state == _RUNNING, table.leased_until_us < now_us),
+    )
+
+
+def _failures(facts: str) -> int:
+    return msgspec.json.decode(facts, type=JobFacts).failures
+
+
+def _facts(failures: int) -> str:
+    return msgspec.json.encode(JobFacts(failures=failures)).decode()
+
+
+class Jobs:
+    """The jobs of an open catalog (`catalog.jobs`), each call in a transaction of its own.
+
+    Every method raises `storage.errors.CatalogError` where the database does not answer.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def lease(self, owner: str, now_us: int) -> HeldJob | None:
+        """Take a job (see `lease`); looks before it asks for the write lock."""
+        async with self._database.reading() as connection:
+            if not await due(connection, now_us):
+                return None
+        async with self._database.writing() as connection:
+            return await lease(connection, owner, now_us)
+
+    async def beat(self, held: HeldJob, now_us: int) -> None:
+        """Extend a lease (see `beat`)."""
+        async with self._database.writing() as connection:
+            await beat(connection, held, now_us)

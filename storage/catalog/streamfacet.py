@@ -1,0 +1,108 @@
+"""A catalog's streams, as their owners change them: each call is a transaction of its own."""
+
+from storage.catalog import streamchanges, streams, streamsettings
+from storage.catalog.database import Database
+from storage.catalog.records import StreamRecord
+from storage.catalog.streamchanges import StreamChange
+from storage.catalog.streamsettings import Failover, FailoverChange
+
+__all__ = ["Streams"]
+
+
+class Streams:
+    """The streams of a catalog.
+
+    `by` is the number of the token whose bearer asked. None in place of a record, and False, say
+    that there is no such stream (any more). Where ingest must know of a change, its command's
+    number is in the answer (see `storage.catalog.commands`).
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def edit(
+        self, stream: int, change: StreamChange, *, now_us: int, by: int | None
+    ) -> StreamRecord | None:
+        """Change what a stream is called and sorted under, where it plays, what it makes.
+
+        Raises:
+            NoSuchLabel: a category, a tag or a player is none of its project.
+        """
+        async with self._database.writing() as connection:
+            await streamchanges.edit(connection, stream, change, now_us, by)
+            return await streams.find(connection, stream)
+
+    async def publish(self, stream: int, *, now_us: int, by: int | None) -> StreamRecord | None:
+        """Show a stream to viewers."""
+        async with self._database.writing() as connection:
+            await streamchanges.publish(connection, stream, now_us, by)
+            return await streams.find(connection, stream)
+
+    async def unpublish(self, stream: int, *, now_us: int, by: int | None) -> StreamRecord | None:
+        """Hide a stream from viewers until it is published again."""
+        async with self._database.writing() as connection:
+            await streamchanges.unpublish(connection, stream, now_us, by)
+            return await streams.find(connection, stream)
+
+    async def rotate(self, stream: int, *, now_us: int, by: int | None) -> int | None:
+        """Give a stream a fresh key; returns the command that closes who has the old one."""
+        async with self._database.writing() as connection:
+            return await streamchanges.rotate(connection, stream, now_us, by)
+
+    async def ask_end(
+        self, stream: int, *, now_us: int, deadline_us: int, by: int | None
+    ) -> int | None:
+        """Ask for the end of a stream's run until a moment; returns the command."""
+        async with self._database.writing() as connection:
+            return await streamchanges.ask_end(connection, stream, now_us, deadline_us, by)
+
+    async def remove(self, stream: int, *, now_us: int, by: int | None) -> int | None:
+        """Delete a stream; returns the command that ends what runs of it."""
+        async with self._database.writing() as connection:
+            return await streamchanges.remove(connection, stream, now_us, by)
+
+    async def add_backup(
+        self, stream: int, *, now_us: int, by: int | None
+    ) -> tuple[StreamRecord, int] | None:
+        """Give a stream another ingest address; returns the stream and the backup's number.
+
+        Raises:
+            TooManyBackups: it has all that it may have.
+        """
+        async with self._database.writing() as connection:
+            backup = await streamchanges.add_backup(connection, stream, now_us, by)
+            record = await streams.find(connection, stream)
+            return None if backup is None or record is None else (record, backup)
+
+    async def remove_backup(self, stream: int, backup: int, *, now_us: int, by: int | None) -> bool:
+        """Take an ingest address away.
+
+        Raises:
+            BackupSends: its encoder is sending.
+        """
+        async with self._database.writing() as connection:
+            return await streamchanges.remove_backup(connection, stream, backup, now_us, by)
+
+    async def settings(self, stream: int) -> Failover | None:
+        """Return what was set for a stream."""
+        async with self._database.reading() as connection:
+            return await streamsettings.find_stream(connection, stream)
+
+    async def set(
+        self, stream: int, change: FailoverChange, *, now_us: int, by: int | None
+    ) -> Failover | None:
+        """Set what a stream's runs do; returns what is set then."""
+        async with self._database.writing() as connection:
+            return await streamsettings.change_stream(connection, stream, change, now_us, by)
+
+    async def project_settings(self, project: int) -> Failover | None:
+        """Return what was set for all streams of a project."""
+        async with self._database.reading() as connection:
+            return await streamsettings.find_project(connection, project)
+
+    async def set_project(
+        self, project: int, change: FailoverChange, *, now_us: int, by: int | None
+    ) -> Failover | None:
+        """Set what the runs of a project's streams do; returns what is set then."""
+        async with self._database.writing() as connection:
+            return await streamsettings.change_project(connection, project, change, now_us, by)

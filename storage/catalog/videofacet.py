@@ -1,0 +1,115 @@
+"""The videos of an open catalog: each call in a transaction of its own.
+
+What the calls do is in `storage.catalog.videos` and `storage.catalog.videoedits`. `by` is the
+number of the token whose bearer asks.
+"""
+
+from collections.abc import Sequence
+
+from media.keys import PublicHash
+from storage.catalog import videoedits, videos
+from storage.catalog.database import Database
+from storage.catalog.records import Page, ProjectRecord
+from storage.catalog.videoedits import VideoChange
+from storage.catalog.videorecords import Arrived, VideoQuery, VideoRecord, VideoStatus, WholeVideo
+
+__all__ = ["Videos"]
+
+
+class Videos:
+    """The videos (`catalog.videos`).
+
+    Every method raises `storage.errors.CatalogError` where the database does not answer; those that
+    change a video return None where there is none.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, video: int) -> WholeVideo | None:
+        """Return the video with that number."""
+        async with self._database.reading() as connection:
+            return await videos.find(connection, video)
+
+    async def page(self, project: ProjectRecord, query: VideoQuery, page: int) -> Page[VideoRecord]:
+        """Return a page of a project's videos, newest first."""
+        async with self._database.reading() as connection:
+            return await videos.find_page(connection, project.id, project.key, query, page)
+
+    async def status(self, video: int) -> VideoStatus | None:
+        """Return how far the making of a video is."""
+        async with self._database.reading() as connection:
+            return await videos.find_status(connection, video)
+
+    async def free_hash(self) -> PublicHash:
+        """Return a public name that no video and no stream has."""
+        async with self._database.reading() as connection:
+            return await videos.free_hash(connection)
+
+    async def known(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
+        """Return those of some hashes that videos have."""
+        async with self._database.reading() as connection:
+            return await videos.known(connection, hashes)
+
+    async def add(self, project: int, file: Arrived, now_us: int, *, by: int | None) -> WholeVideo:
+        """Make a video of a file that stands at its address, and queue its job (see `videos.add`).
+
+        Raises:
+            NoSuchProject: there is no such project.
+            HashTaken: another video or stream has the hash by now.
+        """
+        async with self._database.writing() as connection:
+            return await videos.add(connection, project, file, now_us, by=by)
+
+    async def remove(self, video: int, now_us: int, *, by: int | None) -> PublicHash | None:
+        """Take a video away; returns the hash whose media are to go."""
+        async with self._database.writing() as connection:
+            return await videos.remove(connection, video, now_us, by=by)
+
+    async def edit(
+        self, video: int, change: VideoChange, now_us: int, *, by: int | None
+    ) -> WholeVideo | None:
+        """Change what is set in `change`.
+
+        Raises:
+            NoSuchLabel: a tag or the category is none of the video's project.
+        """
+        async with self._database.writing() as connection:
+            return await videoedits.edit(connection, video, change, now_us, by=by)
+
+    async def set_player(
+        self, video: int, player: int | None, now_us: int, *, by: int | None
+    ) -> WholeVideo | None:
+        """Have a video shown in a player of its project, or (None) in the standard one.
+
+        Raises:
+            NoSuchLabel: the player is none of the video's project.
+        """
+        async with self._database.writing() as connection:
+            return await videoedits.set_player(connection, video, player, now_us, by=by)
+
+    async def publish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
+        """Show a video, at once or as soon as it plays."""
+        async with self._database.writing() as connection:
+            return await videoedits.publish(connection, video, now_us, by=by)
+
+    async def unpublish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
+        """Hide a video until it is published again."""
+        async with self._database.writing() as connection:
+            return await videoedits.unpublish(connection, video, now_us, by=by)
+
+    async def retry(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
+        """Queue a failed video again.
+
+        Raises:
+            NotFailed: it has not failed, or its file is gone.
+        """
+        async with self._database.writing() as connection:
+            return await videoedits.retry(connection, video, now_us, by=by)
+
+    async def set_posters(
+        self, video: int, folder: str, labels: Sequence[str], now_us: int, *, by: int | None
+    ) -> tuple[WholeVideo, str | None] | None:
+        """Show the posters of a folder; returns the video, and the folder that is not shown now."""
+        async with self._database.writing() as connection:
+            return await videoedits.set_posters(connection, video, folder, labels, now_us, by=by)

@@ -1,0 +1,44 @@
+"""Countries by number and by letters, and as the catalog keeps them."""
+
+import iso3166
+import pytest
+
+from media.countries import COUNTRIES, Country, country, packed, unpacked
+
+
+def test_every_entry_of_the_standard_is_there_once() -> None:
+    theirs = {(int(each.numeric), each.alpha2, each.name) for each in iso3166.countries}
+    assert {(each.number, each.code, each.name) for each in COUNTRIES} == theirs
+    assert len({each.number for each in COUNTRIES}) == len(COUNTRIES) == len(theirs) >= 249
+
+
+def test_names_stand_in_their_order_whatever_their_accents() -> None:
+    names = [each.name for each in COUNTRIES]
+    assert names[0] == "Afghanistan"
+    assert names.index("Åland Islands") == names.index("Albania") - 1
+    assert names.index("Qatar") < names.index("Réunion") < names.index("Romania")
+
+
+@pytest.mark.parametrize("ref", [642, "RO", "ro", "Ro"])
+def test_a_country_is_found_by_number_and_by_letters_in_any_case(ref: int | str) -> None:
+    assert country(ref) == Country(642, "RO", "Romania")
+
+
+@pytest.mark.parametrize("ref", [0, -1, 1, 10**30, "", "R", "XX", "ROU", "642", " RO", "ß"])
+def test_nothing_else_finds_one(ref: int | str) -> None:
+    assert country(ref) is None
+
+
+def test_what_was_packed_is_unpacked_in_its_order() -> None:
+    some = (Country(642, "RO", "Romania"), Country(40, "AT", "Austria"))
+    assert packed(some) == "642,40"
+    assert unpacked("642,40") == some
+    assert packed(()) == ""
+    assert unpacked("") == ()
+    assert unpacked(packed(COUNTRIES)) == COUNTRIES
+
+
+def test_a_country_that_is_none_any_more_stays_so_that_its_list_goes_on_restricting() -> None:
+    assert unpacked("1") == (Country(1, "", "1"),)
+    assert packed(unpacked("642,1,40")) == "642,1,40"
+    assert country("") is None

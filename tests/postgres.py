@@ -1,0 +1,179 @@
+"""A real PostgreSQL for tests: one server for all of them, a database of its own for each.
+
+It listens on a socket in a folder of its own, writes nothing through to the disk, and is gone with
+the tests. `postgres_server` (tests/conftest.py) is the way to it.
+"""
+
+import asyncio
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import psycopg
+from psycopg import sql
+
+from storage.catalog import open_catalog
+
+__all__ = ["PASSWORD", "PostgresServer", "running_postgres"]
+
+PASSWORD: Final = "S3CRET-of-the-guarded"
+_SECONDS: Final = 60
+_MADE: Final = "made"  # a database with the catalog's tables, which others are copied from
+_MISSING: Final = "the tests need PostgreSQL: apt-get install postgresql"
+# Waits for the end of the tests, however they ended, and takes the server and its folder away.
+_GUARD: Final = 'cat >/dev/null; "$0" stop --mode=immediate --silent -D "$1/data"; rm -rf "$1"'
+_SETTINGS: Final = {
+    "listen_addresses": "",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "64MB",
+    "max_connections": "100",
+    "autovacuum": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+}
+
+
+def _program(name: str) -> str:
+    """Return a program of the server: Debian has them beside the path, by version."""
+    found = shutil.which(name)
+    if found is None:
+        beside = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+        assert beside, _MISSING
+        return str(beside[-1])
+    return found
+
+
+def _user() -> str | None:
+    """Return whom the server runs as where we are root, whom it refuses; else None."""
+    if os.getuid() != 0:
+        return None
+    known = {each.pw_name for each in pwd.getpwall()}
+    return "postgres" if "postgres" in known else "nobody"
+
+
+class PostgresServer:
+    """A running server; its role `guarded` needs `PASSWORD` to log in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.user = _user()  # whom it runs as; None: who runs the tests
+        self._numbers = itertools.count(1)
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def url(self, database: str, user: str = "postgres", password: str = "") -> str:
+        """Return the address of a database."""
+        login = f"{user}:{password}@" if password else f"{user}@"
+        return f"postgresql://{login}/{database}?host={self.folder}"
+
+    def make(self) -> None:
+        """Make the server's folder, and start it."""
+        if self.user is not None:
+            account = pwd.getpwnam(self.user)
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+        # Sorts as people read, unlike SQLite: where both are to sort alike, a test sees it.
+        self._do("initdb", "--pgdata", str(self._data), "--username=postgres", "--auth=trust",
+                 "--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en",
+                 "--no-sync", "--no-instructions")  # fmt: skip
+        rules = self._data / "pg_hba.conf"
+        rules.write_text("local all guarded scram-sha-256\n" + rules.read_text())
+        self.start()
+        self.execute(f"CREATE ROLE guarded SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
+        self.execute(f"CREATE DATABASE {_MADE} TEMPLATE template0")
+        asyncio.run(_migrate(self.url(_MADE)))
+
+    def start(self) -> None:
+        """Start it, and wait until it lets callers in."""
+        settings = _SETTINGS | {"unix_socket_directories": str(self.folder)}
+        options = [f"-c{name}={value}" for name, value in settings.items()]
+        self._do(
+            *("pg_ctl", "start", "--wait", "--silent", f"--pgdata={self._data}"),
+            f"--log={self.folder / 'log'}",
+            "--options=" + " ".join(f"'{each}'" for each in options),
+        )
+
+    def stop(self) -> None:
+        """Stop it as an operator does: sessions are ended."""
+        self._do("pg_ctl", "stop", "--wait", "--silent", "--mode=fast", f"--pgdata={self._data}")
+
+    def processes(self) -> list[int]:
+        """Return the numbers of the server's processes."""
+        first = int((self._data / "postmaster.pid").read_text().split()[0])
+        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True,
+                               check=True)  # fmt: skip
+        return [first, *(int(each) for each in found.stdout.split())]
+
+    def execute(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
+        """Run a statement, and return its rows where it has any."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            # A test's own text, not a stranger's.
+            done = connection.execute(sql.SQL(statement))  # pyright: ignore[reportArgumentType]
+            return done.fetchall() if done.description else []
+
+    @contextmanager
+    def empty_database(self, template: str = "template0") -> Generator[str]:
+        """Make a database without tables for the length of the block; its address."""
+        name = f"test{next(self._numbers)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        try:
+            yield self.url(name)
+        finally:
+            self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    @contextmanager
+    def fresh_database(self) -> Generator[str]:
+        """Make a database with the catalog's tables for the length of the block; its address."""
+        with self.empty_database(_MADE) as url:
+            yield url
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def _do(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [_program(program), *arguments],
+            user=self.user,
+            extra_groups=[] if self.user else None,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=program == "initdb",  # a server keeps what it inherits open
+            timeout=_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, (program, done.stderr)
+
+
+async def _migrate(url: str) -> None:
+    async with open_catalog(url, migrate=True):
+        pass
+
+
+@contextmanager
+def running_postgres() -> Generator[PostgresServer]:
+    """Run a server for the length of the block."""
+    # Short: a socket's path has room for 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+        server = PostgresServer(Path(folder))
+        server.make()
+        with subprocess.Popen(
+            ["sh", "-c", _GUARD, _program("pg_ctl"), folder],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            user=server.user,
+            extra_groups=[] if server.user else None,
+            # Apart, so that Ctrl-C and a time that ran out do not end it with the tests.
+            start_new_session=True,
+        ):
+            try:
+                yield server
+            finally:
+                server.stop()
