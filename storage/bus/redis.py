@@ -121,15 +121,19 @@ async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenera
     Raises:
         BusUnavailable: Redis cannot be reached now; later on it may come and go.
     """
-    client: Any = aioredis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]  # Any: redis-py annotates in part only
-        url,
-        # Once more at once, for a pooled connection may be from before Redis went away; a notice
-        # that arrives twice does no harm.
-        retry=Retry(NoBackoff(), 1),
-        socket_connect_timeout=_SECONDS,
-        socket_timeout=_SECONDS,
-        socket_keepalive=True,
-    )
+    try:
+        client: Any = aioredis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]  # Any: redis-py annotates in part only
+            url,
+            # Once more at once, for a pooled connection may be from before Redis went away; a
+            # notice that arrives twice does no harm.
+            retry=Retry(NoBackoff(), 1),
+            socket_connect_timeout=_SECONDS,
+            socket_timeout=_SECONDS,
+            socket_keepalive=True,
+        )
+    except ValueError:
+        # The text may hold a password, and so may what was said of it: both stay out.
+        raise BusUnavailable("the address of Redis is no redis:// URL") from None
     bus = RedisBus(client, namespace)
     try:
         try:

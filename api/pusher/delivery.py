@@ -1,0 +1,175 @@
+"""From the catalog's notices to the sockets of this process, and the word that there are some.
+
+Notices are numbered rows, so nothing depends on the bus: it only saves waiting for the next look.
+Each process reads on from the last number it delivered. Where it cannot tell what it missed, all
+sockets are told to connect again, and their clients ask the API how things stand.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
+
+from api.pusher.hub import Hub
+from storage.bus.base import Bus, BusUnavailable, Mailbox
+from storage.catalog.notices import KEPT_US, NoticeRecord
+from storage.errors import StorageError
+
+__all__ = ["TOPIC", "NoticeShelf", "delivering", "telling"]
+
+log = logging.getLogger(__name__)
+
+TOPIC: Final = "notices"
+
+_LOOK_SECONDS: Final = 0.25  # what others wrote, where no bus says so; a look costs about 0.5 ms
+_MOST: Final = 500  # read at a time
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 5.0
+# After so long without a look, rows may be gone before they were read.
+_TOO_LONG: Final = KEPT_US / 1_000_000 / 2
+
+
+class NoticeShelf(Protocol):
+    """Where notices lie (`storage.catalog.notices.Notices`)."""
+
+    async def newest(self) -> int:
+        """Return the number of the newest notice; 0 where there is none."""
+        ...
+
+    async def since(self, last: int, most: int) -> tuple[tuple[NoticeRecord, ...], bool]:
+        """Return notices after a number, and whether some before them are gone."""
+        ...
+
+    def on_told(self, callback: Callable[[], None]) -> None:
+        """Have a function called after each transaction that wrote a notice."""
+        ...
+
+
+@asynccontextmanager
+async def telling(shelf: NoticeShelf, bus: Bus) -> AsyncGenerator[None, None]:
+    """Say on the bus, for the length of the block, that this process wrote a notice."""
+    wrote = asyncio.Event()
+    shelf.on_told(wrote.set)
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(_tell(wrote, bus))
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+async def _tell(wrote: asyncio.Event, bus: Bus) -> None:
+    away = False
+    while True:
+        await wrote.wait()
+        wrote.clear()
+        try:
+            await bus.publish(TOPIC, b"")
+        except BusUnavailable as error:
+            if not away:  # others look by themselves, only later
+                log.warning("notices are told late", extra={"reason": str(error)})
+            away = True
+        else:
+            away = False
+
+
+@asynccontextmanager
+async def delivering(
+    shelf: NoticeShelf,
+    hub: Hub,
+    bus: Bus,
+    *,
+    look_seconds: float = _LOOK_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> AsyncGenerator[None, None]:
+    """Deliver what is written from now on, for the length of the block.
+
+    Raises:
+        StorageError: the catalog does not answer at the beginning; later on it may come and go.
+    """
+    async with bus.subscribe(TOPIC) as box:
+        pump = _Pump(shelf, hub, await shelf.newest(), look_seconds, clock)
+        async with asyncio.TaskGroup() as tasks:
+            chores = [
+                tasks.create_task(_hear(box, pump.nudged)),
+                tasks.create_task(pump.run()),
+            ]
+            try:
+                yield
+            finally:
+                for chore in chores:
+                    chore.cancel()
+
+
+async def _hear(box: Mailbox, nudged: asyncio.Event) -> None:
+    """Turn whatever the bus says, that something may be missing too, into one look."""
+    while True:
+        await box.get()
+        nudged.set()
+
+
+class _Pump:
+    """The one reader of a process; `last` is the number of the notice that it delivered last."""
+
+    def __init__(
+        self,
+        shelf: NoticeShelf,
+        hub: Hub,
+        last: int,
+        look_seconds: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.nudged = asyncio.Event()
+        self._shelf = shelf
+        self._hub = hub
+        self._last = last
+        self._look_seconds = look_seconds
+        self._clock = clock
+        self._looked = clock()
+
+    async def run(self) -> None:
+        """Deliver for as long as it runs; a catalog that is away is asked again and again."""
+        pause = _FIRST_PAUSE
+        failing = False
+        while True:
+            try:
+                await self._look()
+            except StorageError as error:
+                if not failing:
+                    log.warning("notices not read", extra={"reason": str(error)})
+                failing = True
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                continue
+            if failing:
+                log.info("notices are read again")
+            failing, pause = False, _FIRST_PAUSE
+            try:
+                async with asyncio.timeout(self._look_seconds):
+                    await self.nudged.wait()
+            except TimeoutError:
+                pass
+
+    async def _look(self) -> None:
+        """Deliver all that is new."""
+        self.nudged.clear()
+        if self._clock() - self._looked > _TOO_LONG:
+            self._last = await self._shelf.newest()
+            self._hub.reconnect("events may be missing")
+        while True:
+            found, gone = await self._shelf.since(self._last, _MOST)
+            self._looked = self._clock()
+            if gone:
+                # Before what is left of them: who connects again asks for the present state.
+                log.warning("notices missed", extra={"after": self._last})
+                self._hub.reconnect("events are missing")
+            for notice in found:
+                self._hub.deliver(
+                    notice.channel.split(" "), notice.event, notice.body, notice.besides
+                )
+                self._last = notice.id
+            if len(found) < _MOST:
+                return
+            await asyncio.sleep(0)  # others' turn: one look may have hundreds to deliver

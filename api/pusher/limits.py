@@ -1,0 +1,120 @@
+"""What clients of the web-socket broadcaster may take, each number with its reason; all can be set.
+
+Seconds are floats on a clock that never goes back; bytes are those of a message's text as UTF-8.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+__all__ = [
+    "MAX_CHANNELS",
+    "MAX_DATA_BYTES",
+    "MAX_MESSAGE_BYTES",
+    "MAX_NAME",
+    "Limits",
+]
+
+# The protocol's own, which its clients and server libraries know; so they are no settings.
+MAX_NAME: Final = 200  # characters of a channel's or an event's name
+MAX_DATA_BYTES: Final = 10_240  # an event's data
+MAX_CHANNELS: Final = 100  # that one signed request publishes to
+
+# The longest that a client has to say is a subscription, of about 400 bytes.
+MAX_MESSAGE_BYTES: Final = 10_000
+
+
+def _about(
+    description: str, unit: str, least: float, most: float | None = None, *, reason: str
+) -> msgspec.Meta:
+    extra = {"unit": unit, "reason": reason}
+    return msgspec.Meta(description=description, extra=extra, ge=least, le=most)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The web-socket broadcaster. Names carry their unit: `_bytes`, `_seconds`; others count."""
+
+    origins: Annotated[
+        str,
+        msgspec.Meta(
+            description="origins whose pages may connect, with commas between; empty: all",
+            extra={
+                "unit": "",
+                "reason": "what public channels tell is public; programs name no origin anyway",
+            },
+        ),
+    ] = ""
+    sockets: Annotated[
+        int,
+        _about(
+            "connections that one process holds",
+            "",
+            1,
+            reason="about 30 KB each; keep it below the process's limit of open files",
+        ),
+    ] = 10_000
+    channels: Annotated[
+        int,
+        _about(
+            "channels that one connection is subscribed to",
+            "",
+            1,
+            reason="a page shows some streams, not hundreds; the protocol's usual bound",
+        ),
+    ] = 100
+    waiting: Annotated[
+        int,
+        _about(
+            "messages that wait for a slow connection; past them it is closed with 4100",
+            "",
+            8,
+            reason="what is so far behind does better to connect again and ask the API",
+        ),
+    ] = 64
+    waiting_bytes: Annotated[
+        int,
+        _about(
+            "the same in bytes",
+            "bytes",
+            MAX_MESSAGE_BYTES * 2,
+            reason="as many connections as there may be must not fill the memory with it",
+        ),
+    ] = 128 * 1024
+    messages_per_second: Annotated[
+        float,
+        _about(
+            "messages of one connection, over a longer time",
+            "",
+            1,
+            reason="clients say little: a ping when it is silent, a subscription a channel",
+        ),
+    ] = 10.0
+    messages_at_once: Annotated[
+        int,
+        _about(
+            "the same at one moment",
+            "",
+            10,
+            reason="after a reconnect a client subscribes to all its channels at once",
+        ),
+    ] = 250
+    activity_seconds: Annotated[
+        float,
+        _about(
+            "silence after which either side asks whether the other is there",
+            "s",
+            1,
+            600,
+            reason="proxies in between take what is silent for 60 s for dead",
+        ),
+    ] = 30.0
+    pong_seconds: Annotated[
+        float,
+        _about(
+            "time for the answer; then the connection is closed with 4201",
+            "s",
+            1,
+            600,
+            reason="as long as clients of this protocol wait themselves",
+        ),
+    ] = 30.0

@@ -1,0 +1,127 @@
+"""Who may hear a private channel: `POST /broadcasting/auth` and `/pusher/auth`.
+
+A client of the protocol asks here, as a form, before it subscribes; a token in `Authorization` says
+who asks. The answer is a signature for this connection and this channel. It holds until the
+connection ends, also when the token is revoked meanwhile.
+
+A token opens the private channels of the projects that it reaches: `private-stream.<hash>`,
+`private-video.<hash>` and `private-project.<number or key>`. Pages on other origins may ask, as
+there are no cookies here that could be misused.
+"""
+
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qsl
+
+import msgspec
+from litestar import Request, Response, route
+from litestar.enums import HttpMethod
+from litestar.exceptions import HTTPException, InternalServerException
+from litestar.handlers import HTTPRouteHandler
+
+from api.auth import Guard
+from api.errors import HANDLERS, ApiError
+from api.pusher.limits import MAX_NAME
+from api.pusher.protocol import Sign, is_socket_id
+from storage.catalog.records import Principal
+
+__all__ = ["Owners", "authorising"]
+
+_CHANNEL: Final = re.compile(r"private-(stream|video|project)\.([0-9A-Za-z]{1,40})")
+_MAX_BODY: Final = 4096  # two short fields
+_JSON: Final = "application/json"
+_MAX_FIELDS: Final = 20
+_ALLOWED: Final = {
+    "Access-Control-Allow-Methods": "POST",
+    "Access-Control-Allow-Headers": (
+        "Authorization, Content-Type, X-CSRF-TOKEN, X-Requested-With, X-Socket-ID"
+    ),
+    "Access-Control-Max-Age": "86400",
+}
+
+
+class Owners(Protocol):
+    """Knows whose a channel is (`storage.catalog.notices.Notices`)."""
+
+    async def project_of(self, kind: str, name: str) -> int | None:
+        """Return the project of a stream, a video or a project by its name; None: no such thing."""
+        ...
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    socket_id: str
+    channel_name: str
+
+
+def authorising(
+    owners: Owners, *, key: str, sign: Sign, guard: Guard, admits: Callable[[str | None], bool]
+) -> list[HTTPRouteHandler]:
+    """Return the handler.
+
+    `guard` sets `auth` to who calls (see `api.auth.needs_token`), `admits` says whether pages of an
+    origin may ask.
+    """
+
+    async def answer(request: Request[Any, Any, Any]) -> dict[str, str]:
+        await guard(request, request.route_handler)
+        wanted = await _read(request)
+        match = _CHANNEL.fullmatch(wanted.channel_name)
+        project = await owners.project_of(match[1], match[2]) if match else None
+        caller = request.scope["auth"]
+        # What is not there and what is another's look alike.
+        if project is None or not isinstance(caller, Principal) or not caller.reaches(project):
+            raise ApiError(HTTPStatus.FORBIDDEN, "This token does not open this channel.")
+        return {"auth": f"{key}:{sign(wanted.socket_id, wanted.channel_name)}"}
+
+    @route(
+        ["/broadcasting/auth", "/pusher/auth"],
+        http_method=[HttpMethod.POST, HttpMethod.OPTIONS],
+        status_code=HTTPStatus.OK,
+        request_max_body_size=_MAX_BODY,
+    )
+    async def authorise(request: Request[Any, Any, Any]) -> Response[Any]:
+        """Sign a subscription to a private channel."""
+        origin = request.headers.get("origin")
+        shared = {"Access-Control-Allow-Origin": "*"} if admits(origin) else {}
+        if request.method == HttpMethod.OPTIONS:
+            headers = {**shared, **_ALLOWED} if shared else {}
+            return Response(None, status_code=HTTPStatus.NO_CONTENT, headers=headers)
+        try:
+            if not shared:
+                raise ApiError(HTTPStatus.FORBIDDEN, "Pages of this origin may not ask.")
+            found: Response[Any] = Response(await answer(request), media_type=_JSON)
+        except HTTPException as error:
+            # Pages on other origins are to read what is wrong, too.
+            found = HANDLERS[HTTPException](request, error)
+        found.headers.update({"Cache-Control": "no-store", **shared})
+        return found
+
+    return [authorise]
+
+
+async def _read(request: Request[Any, Any, Any]) -> _Wanted:
+    """Return what is asked for, be it sent as a form, as clients do, or as JSON.
+
+    Raises:
+        ApiError: it is neither, or says nothing of use.
+    """
+    try:
+        body = await request.body()
+    except InternalServerException as error:
+        # So Litestar says that the client hung up: no fault of ours, and nobody reads the answer.
+        raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
+    try:
+        if request.content_type[0] == _JSON:
+            wanted = msgspec.json.decode(body, type=_Wanted)
+        else:
+            fields = dict(parse_qsl(body.decode(), max_num_fields=_MAX_FIELDS))
+            wanted = msgspec.convert(fields, _Wanted)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        message = "socket_id and channel_name are needed, as a form."
+        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, message) from error
+    if not is_socket_id(wanted.socket_id) or len(wanted.channel_name) > MAX_NAME:
+        message = "socket_id is not the name of a connection, or channel_name is too long."
+        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, message)
+    return wanted

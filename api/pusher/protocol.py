@@ -1,0 +1,264 @@
+"""One client's dialogue in the Pusher Channels protocol, version 7: text in, acts out; no I/O.
+
+A message is a JSON object with `event` and mostly `data`; in what a server says, `data` is a JSON
+text within the JSON. Any text that a client sends gives acts, never an exception. What a closing
+code makes of a client is its range's: 4000 to 4099 stay away, 4100 to 4199 come back after a pause,
+4200 to 4299 come back at once. So a code of 4300 or more never closes here.
+
+Not offered: presence, encrypted and cache channels, client events, signing users in, watch lists.
+"""
+
+import hmac
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+import msgspec
+
+from api.pusher.limits import MAX_MESSAGE_BYTES, MAX_NAME, Limits
+
+__all__ = [
+    "NOT_AUTHORISED",
+    "NO_SUCH_APP",
+    "OVER_CAPACITY",
+    "PONG_MISSING",
+    "RECONNECT",
+    "Act",
+    "Dialogue",
+    "End",
+    "Join",
+    "Leave",
+    "Say",
+    "event_text",
+    "is_channel",
+    "is_socket_id",
+    "refusal",
+    "signature",
+]
+
+NO_SUCH_APP: Final = 4001
+_BAD_VERSION: Final = 4006
+_UNSUPPORTED: Final = 4007
+_NO_PROTOCOL: Final = 4008
+NOT_AUTHORISED: Final = 4009
+OVER_CAPACITY: Final = 4100
+RECONNECT: Final = 4200
+PONG_MISSING: Final = 4201
+_CLIENT_EVENT: Final = 4301  # an error that is told and closes nothing
+
+# From 5 on: `data` is JSON within JSON. From 6 on the closing code alone says what is wrong.
+_PROTOCOLS: Final = range(5, 8)
+_CHANNEL: Final = re.compile(rf"[-a-zA-Z0-9_=@,.;]{{1,{MAX_NAME}}}")
+_SOCKET_ID: Final = re.compile(r"[0-9]{1,10}\.[0-9]{1,10}")
+_NUMBER: Final = re.compile(r"[0-9]{1,4}")
+_PRIVATE: Final = "private-"
+_NOT_OFFERED: Final = ("presence-", "private-encrypted-", "cache-", "private-cache-")
+
+
+class Say(msgspec.Struct, frozen=True):
+    """Send this text to the client."""
+
+    text: str
+
+
+class Join(msgspec.Struct, frozen=True):
+    """Let the client hear this channel from now on."""
+
+    channel: str
+
+
+class Leave(msgspec.Struct, frozen=True):
+    """Let the client hear this channel no longer."""
+
+    channel: str
+
+
+class End(msgspec.Struct, frozen=True):
+    """Tell the client why, and close the connection with this code."""
+
+    code: int
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The message that goes before the closing."""
+        return _error(self.code, self.reason)
+
+
+Act = Say | Join | Leave | End
+
+# Signs what only the holder of the secret can: socket and channel in, hexadecimal digits out.
+Sign = Callable[[str, str], str]
+
+
+def signature(secret: str, text: str) -> str:
+    """Return the signature of a text, in hexadecimal digits (HMAC with SHA-256)."""
+    return hmac.new(secret.encode(), text.encode(errors="surrogatepass"), "sha256").hexdigest()
+
+
+def is_channel(name: str) -> bool:
+    """Say whether a channel can have this name."""
+    return _CHANNEL.fullmatch(name) is not None
+
+
+def is_socket_id(text: str) -> bool:
+    """Say whether this has the form of a connection's name."""
+    return _SOCKET_ID.fullmatch(text) is not None
+
+
+def event_text(event: str, channel: str, data: str) -> str:
+    """Return the message that tells an event; `data` is JSON, or whatever a publisher chose."""
+    return json.dumps({"event": event, "channel": channel, "data": data}, separators=(",", ":"))
+
+
+def refusal(*, key: str, wanted: str, protocol: str | None) -> End | None:
+    """Return why a connection to app `wanted` cannot be; None where it can.
+
+    `key` is our app's, `protocol` the parameter of that name in the address.
+    """
+    if not hmac.compare_digest(key.encode(), wanted.encode(errors="surrogatepass")):
+        return End(NO_SUCH_APP, "there is no app with this key")
+    if not protocol:
+        return End(_NO_PROTOCOL, "the address names no protocol version")
+    if not _NUMBER.fullmatch(protocol):
+        return End(_BAD_VERSION, "the protocol version is no number")
+    if int(protocol) not in _PROTOCOLS:
+        return End(_UNSUPPORTED, "protocol versions 5 to 7 are spoken here")
+    return None
+
+
+def _message(event: str, data: Mapping[str, object], channel: str | None = None) -> str:
+    outer: dict[str, object] = {"event": event}
+    if channel is not None:
+        outer["channel"] = channel
+    outer["data"] = json.dumps(data, separators=(",", ":"))
+    return json.dumps(outer, separators=(",", ":"))
+
+
+def _error(code: int | None, message: str) -> str:
+    return _message("pusher:error", {"code": code, "message": message})
+
+
+def _object(value: object) -> dict[str, Any] | None:  # Any: JSON
+    """Return a message's data as an object, be it one or the text of one."""
+    if isinstance(value, str):
+        value = _decoded(value)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None  # JSON's keys
+
+
+def _decoded(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+class Dialogue:
+    """What one connection has said and may say; `now` is always in seconds."""
+
+    def __init__(self, *, socket: str, key: str, sign: Sign, limits: Limits, now: float) -> None:
+        self.socket = socket
+        self._key = key
+        self._sign = sign
+        self._limits = limits
+        self._channels: set[str] = set()
+        self._heard = now
+        self._asked: float | None = None  # when a ping went out that nothing followed yet
+        self._allowance = float(limits.messages_at_once)
+        self._counted = now
+
+    def opening(self) -> Say:
+        """Return the first message, which the client waits for."""
+        facts = {
+            "socket_id": self.socket,
+            # Whole seconds, as some clients take nothing else.
+            "activity_timeout": max(1, int(self._limits.activity_seconds)),
+        }
+        return Say(_message("pusher:connection_established", facts))
+
+    def tick(self, now: float) -> tuple[Act, ...]:
+        """Return what is due without the client: a ping, or the end where it gave no answer."""
+        if self._asked is not None:
+            if now - self._asked >= self._limits.pong_seconds:
+                return (End(PONG_MISSING, "no pong came in time"),)
+            return ()
+        if now - self._heard >= self._limits.activity_seconds:
+            self._asked = now
+            return (Say(_message("pusher:ping", {})),)
+        return ()
+
+    def hear(self, text: str, now: float) -> tuple[Act, ...]:
+        """Take a message of the client's."""
+        self._heard = now
+        self._asked = None
+        if not self._may_speak(now):
+            return (End(OVER_CAPACITY, "too many messages"),)
+        if len(text) > MAX_MESSAGE_BYTES or (
+            not text.isascii() and len(text.encode(errors="replace")) > MAX_MESSAGE_BYTES
+        ):
+            return (End(NOT_AUTHORISED, "the message is too long"),)
+        message = _object(text)
+        event = None if message is None else message.get("event")
+        if message is None or not isinstance(event, str):
+            return (Say(_error(None, "a message is a JSON object with an event")),)
+        return self._answered(event, message)
+
+    def _answered(self, event: str, message: dict[str, Any]) -> tuple[Act, ...]:  # Any: JSON
+        match event:
+            case "pusher:ping":
+                return (Say(_message("pusher:pong", {})),)
+            case "pusher:pong":
+                return ()
+            case "pusher:subscribe":
+                return self._subscribed(_object(message.get("data")) or {})
+            case "pusher:unsubscribe":
+                return self._left(_object(message.get("data")) or {})
+            case _ if event.startswith("client-"):
+                return (Say(_error(_CLIENT_EVENT, "client events are not offered")),)
+            case _:
+                return (Say(_error(None, "this event is not known here")),)
+
+    def _may_speak(self, now: float) -> bool:
+        earned = (now - self._counted) * self._limits.messages_per_second
+        self._allowance = min(self._allowance + earned, self._limits.messages_at_once)
+        self._counted = now
+        if self._allowance < 1:
+            return False
+        self._allowance -= 1
+        return True
+
+    def _subscribed(self, data: Mapping[str, object]) -> tuple[Act, ...]:
+        channel = data.get("channel")
+        if not isinstance(channel, str) or not is_channel(channel):
+            return (Say(_error(None, "a subscription needs the name of a channel")),)
+        if channel.startswith(_NOT_OFFERED):
+            return (_refused(channel, "NotOffered", "this kind of channel is not offered", 501),)
+        if channel.startswith(_PRIVATE) and not self._is_authorised(channel, data.get("auth")):
+            return (_refused(channel, "AuthError", "the signature is not valid", 401),)
+        done = Say(_message("pusher_internal:subscription_succeeded", {}, channel))
+        if channel in self._channels:
+            return (done,)
+        if len(self._channels) >= self._limits.channels:
+            return (_refused(channel, "LimitReached", "too many channels", 403),)
+        self._channels.add(channel)
+        # First the word, then the events: clients drop what comes before it.
+        return (done, Join(channel))
+
+    def _left(self, data: Mapping[str, object]) -> tuple[Act, ...]:
+        channel = data.get("channel")
+        if not isinstance(channel, str) or channel not in self._channels:
+            return ()
+        self._channels.remove(channel)
+        return (Leave(channel),)
+
+    def _is_authorised(self, channel: str, auth: object) -> bool:
+        if not isinstance(auth, str):
+            return False
+        right = f"{self._key}:{self._sign(self.socket, channel)}"
+        return hmac.compare_digest(right.encode(), auth.encode(errors="surrogatepass"))
+
+
+def _refused(channel: str, kind: str, error: str, status: int) -> Say:
+    facts = {"type": kind, "error": error, "status": status}
+    return Say(_message("pusher:subscription_error", facts, channel))

@@ -1,0 +1,211 @@
+"""Publishing over HTTP, signed: `POST /apps/1/events` and `/apps/1/batch_events`.
+
+For programs of the owner's that have events of their own; any server library of the Pusher Channels
+protocol does it. The signature is over method, path, parameters and the body's digest, and is good
+for ten minutes around its time; within them a request can be sent again, as this protocol knows no
+number that is used once.
+"""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Protocol, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from litestar import Request, Response, post
+from litestar.exceptions import InternalServerException
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+
+from api.errors import ApiError
+from api.pusher.limits import MAX_CHANNELS, MAX_DATA_BYTES, MAX_NAME
+from api.pusher.protocol import is_channel, is_socket_id, signature
+from storage.catalog.notices import Told
+
+__all__ = ["APP", "Publisher", "is_signed", "publishing"]
+
+APP: Final = "1"  # an installation is one app
+
+_WINDOW: Final = 600  # seconds
+_MAX_BATCH: Final = 10
+# Ten events of 10 KiB, with their names, and every quotation mark in them escaped.
+_MAX_BODY: Final = 1 << 18
+_MAX_PARAMETERS: Final = 50
+_RESERVED: Final = ("pusher:", "pusher_internal:", "client-")
+
+S = TypeVar("S", bound=msgspec.Struct)
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
+
+
+class Publisher(Protocol):
+    """What takes events in (`storage.catalog.notices.Notices`)."""
+
+    async def publish(self, events: Sequence[Told], now_us: int) -> None:
+        """Tell events, all or none."""
+        ...
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An event; `info` asks for figures that are not given here."""
+
+    name: _Name
+    data: str
+    channel: str | None = None
+    channels: Annotated[list[str], msgspec.Meta(max_length=MAX_CHANNELS)] = msgspec.field(
+        default_factory=list[str]
+    )
+    socket_id: str | None = None
+    info: str | None = None
+
+
+class _Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    batch: Annotated[list[_Event], msgspec.Meta(max_length=_MAX_BATCH)]
+
+
+def is_signed(
+    *,
+    method: str,
+    path: str,
+    parameters: Mapping[str, str],
+    body: bytes,
+    key: str,
+    secret: str,
+    now: float,
+) -> bool:
+    """Say whether a request is signed with our secret, for this body and about now (seconds)."""
+    sent = {name.lower(): value for name, value in parameters.items()}
+    given = sent.pop("auth_signature", "")
+    digest = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    text = "&".join(f"{name}={sent[name]}" for name in sorted(sent))
+    right = signature(secret, f"{method}\n{path}\n{text}")
+    # All are looked at, so that the time does not tell which was wrong.
+    return all(
+        [
+            _same(given, right),
+            _same(sent.get("auth_key", ""), key),
+            _same(sent.get("body_md5", ""), digest),
+            sent.get("auth_version") == "1.0",
+            _is_recent(sent.get("auth_timestamp", ""), now),
+        ]
+    )
+
+
+def _same(given: str, right: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="surrogatepass"), right.encode())
+
+
+def _is_recent(timestamp: str, now: float) -> bool:
+    # ASCII and short, so that the number is one and no more than that.
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
+        return False
+    return abs(int(now) - int(timestamp)) <= _WINDOW
+
+
+def publishing(
+    publisher: Publisher,
+    *,
+    key: str,
+    secret: str,
+    clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+) -> list[HTTPRouteHandler]:
+    """Return the handlers; `key` and `secret` are the installation's."""
+
+    async def read(request: Request[Any, Any, Any], app: str, kind: type[S]) -> S:
+        """Return the body of a request that is signed."""
+        body = await _body(request)
+        query = request.scope["query_string"].decode("latin-1")
+        try:
+            parameters = dict(parse_qsl(query, True, max_num_fields=_MAX_PARAMETERS))
+        except ValueError:
+            parameters = {}
+        right = is_signed(
+            method="POST",
+            path=request.scope["path"],
+            parameters=parameters,
+            body=body,
+            key=key,
+            secret=secret,
+            now=clock_us() / 1_000_000,
+        )
+        if not right:
+            raise ApiError(HTTPStatus.UNAUTHORIZED, "The request is not signed as it must be.")
+        if app != APP:
+            raise ApiError(HTTPStatus.NOT_FOUND, "There is no such app.")
+        return _converted(body, kind)
+
+    async def tell(events: Sequence[_Event]) -> None:
+        await publisher.publish([_told(event) for event in events], clock_us())
+
+    @post("/apps/{app:str}/events", status_code=200, request_max_body_size=_MAX_BODY)
+    async def publish(
+        request: Request[Any, Any, Any], app: FromPath[str]
+    ) -> Response[dict[str, object]]:
+        """Tell one event."""
+        await tell([await read(request, app, _Event)])
+        return Response({})
+
+    @post("/apps/{app:str}/batch_events", status_code=200, request_max_body_size=_MAX_BODY)
+    async def publish_batch(
+        request: Request[Any, Any, Any], app: FromPath[str]
+    ) -> Response[dict[str, object]]:
+        """Tell up to ten events."""
+        await tell((await read(request, app, _Batch)).batch)
+        return Response({})
+
+    return [publish, publish_batch]
+
+
+async def _body(request: Request[Any, Any, Any]) -> bytes:
+    try:
+        return await request.body()
+    except InternalServerException as error:
+        # So Litestar says that the client hung up: no fault of ours, and nobody reads the answer.
+        raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
+
+
+def _converted(body: bytes, kind: type[S]) -> S:
+    try:
+        # First whether it is JSON at all, whatever shape it has.
+        return msgspec.convert(msgspec.json.decode(body), kind)
+    except msgspec.ValidationError as error:
+        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, "The body is no JSON.") from error
+
+
+def _told(event: _Event) -> Told:
+    """Return an event as it is to be told, on each channel once.
+
+    Raises:
+        ApiError: it is not one that can be told.
+    """
+    channels = tuple(dict.fromkeys([*event.channels, *filter(None, [event.channel])]))
+    if not channels or not all(is_channel(channel) for channel in channels):
+        raise _invalid("channels", "At least one name of a channel is needed, and no other text.")
+    if event.name.startswith(_RESERVED):
+        raise _invalid("name", "The names of events that begin so are the protocol's own.")
+    if event.socket_id is not None and not is_socket_id(event.socket_id):
+        raise _invalid("socket_id", "This is no name of a connection.")
+    if len(event.data.encode(errors="replace")) > MAX_DATA_BYTES:
+        raise ApiError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The data is over {MAX_DATA_BYTES} bytes."
+        )
+    if not _is_text(event.name + event.data):
+        raise _invalid("data", "This is no text that can be stored.")
+    return Told(channels=channels, event=event.name, body=event.data, besides=event.socket_id)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
+    return "\0" not in text
+
+
+def _invalid(field: str, sentence: str) -> ApiError:
+    message = f"The request is not valid: see {field}."
+    return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, message, errors={field: [sentence]})

@@ -1,0 +1,52 @@
+"""The broadcaster's HTTP side over a real catalog."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from litestar.testing import AsyncTestClient
+
+from api.app import create_app
+from api.auth import needs_token
+from api.pusher.limits import Limits
+from api.pusher.private import authorising
+from api.pusher.signed import publishing
+from api.pusher.socket import Broadcaster
+from storage.catalog import open_catalog
+from tests.api.house import ADDRESSES, NOW_US
+from tests.api.pusher.desk import Desk
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
+    async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
+        first = await catalog.first_start(NOW_US)
+        key, secret = first.broadcaster_key, first.broadcaster_secret
+        broadcaster = Broadcaster(key=key, secret=secret, limits=Limits())
+        app = create_app(
+            catalog=catalog,
+            addresses=ADDRESSES,
+            broadcaster_key=key,
+            clock_us=lambda: NOW_US,
+            handlers=[
+                *publishing(catalog.notices, key=key, secret=secret, clock_us=lambda: NOW_US),
+                *authorising(
+                    catalog.notices,
+                    key=key,
+                    sign=broadcaster.sign,
+                    guard=needs_token(catalog),
+                    admits=broadcaster.admits,
+                ),
+            ],
+        )
+        async with AsyncTestClient(app, raise_server_exceptions=True) as client:
+            assert first.stream is not None
+            yield Desk(
+                client=client,
+                catalog=catalog,
+                key=key,
+                secret=secret,
+                hash=first.stream.hash,
+                project_key=first.project.key,
+                token=first.owner_token or "",
+            )

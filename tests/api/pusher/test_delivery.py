@@ -1,0 +1,262 @@
+"""From rows to sockets: in order, once, and never silently lost."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from api.pusher.delivery import TOPIC, delivering, telling
+from api.pusher.hub import Hub, Listener
+from api.pusher.limits import Limits
+from storage.bus.base import Bus, BusUnavailable
+from storage.bus.memory import MemoryBus
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.notices import KEPT_US, NoticeRecord, Told
+from storage.errors import CatalogError, CatalogUnavailable
+from tests.api.house import NOW_US
+from tests.e2e.service import SCALE
+
+pytestmark = pytest.mark.anyio
+
+NEVER = 1000.0  # seconds between two looks: only the bus can tell in a test's time
+OFTEN = 0.01
+
+
+class Ear(Listener):
+    """A listener whose texts a test reads."""
+
+    def __init__(self, hub: Hub, *channels: str) -> None:
+        super().__init__("1.1", Limits())
+        hub.add(self)
+        for channel in channels:
+            hub.join(self, channel)
+
+    async def hears(self, count: int) -> list[str]:
+        async with asyncio.timeout(10 * SCALE):
+            return [str(await self.next()) for _ in range(count)]
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncGenerator[Catalog]:
+    async with open_catalog(folder / "catalog.db", migrate=True) as catalog:
+        await catalog.first_start(NOW_US)
+        yield catalog
+
+
+async def say(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
+    events = [Told(channels=("a",), event=name, body="{}") for name in names]
+    await catalog.notices.publish(events, now_us)
+
+
+def named(texts: list[str]) -> list[str]:
+    return [text.split('"')[3] for text in texts]
+
+
+async def test_what_was_written_is_delivered_at_once_and_in_order(tmp_path: Path) -> None:
+    hub, bus = Hub(Limits()), MemoryBus()
+    async with opened(tmp_path) as catalog:
+        await say(catalog, "before")
+        ear = Ear(hub, "a")
+        async with (
+            telling(catalog.notices, bus),
+            delivering(catalog.notices, hub, bus, look_seconds=NEVER),
+        ):
+            for number in range(20):
+                await say(catalog, f"{number}", f"{number}+")
+            heard = named(await ear.hears(40))
+            assert heard == [name for n in range(20) for name in (f"{n}", f"{n}+")]
+
+
+async def test_a_state_is_told_on_the_channels_of_its_record_and_its_project(
+    tmp_path: Path,
+) -> None:
+    hub, bus = Hub(Limits()), MemoryBus()
+    async with opened(tmp_path) as catalog:
+        (stream,) = await catalog.all_streams()
+        project = await catalog.find_project("1")
+        assert project is not None
+        names = [
+            f"stream.{stream.hash}",
+            f"private-stream.{stream.hash}",
+            "private-project.1",
+            f"private-project.{project.key}",
+        ]
+        ear = Ear(hub, *names, "stream.other")
+        async with (
+            telling(catalog.notices, bus),
+            delivering(catalog.notices, hub, bus, look_seconds=NEVER),
+        ):
+            await catalog.set_live_state(
+                stream.id, live=True, processing=True, on_air=0, sending=[0], no_audio=False,
+                now_us=NOW_US,
+            )  # fmt: skip
+            texts = await ear.hears(4)
+        assert [text.split('"')[7] for text in texts] == names
+
+
+async def test_what_another_process_wrote_is_found_without_a_word(tmp_path: Path) -> None:
+    hub = Hub(Limits())
+    async with (
+        opened(tmp_path) as catalog,
+        open_catalog(tmp_path / "catalog.db", migrate=False) as other,
+    ):
+        ear = Ear(hub, "a")
+        async with delivering(catalog.notices, hub, MemoryBus(), look_seconds=OFTEN):
+            await say(other, "x", "y")
+            assert named(await ear.hears(2)) == ["x", "y"]
+
+
+async def test_what_was_undone_is_not_told_and_nobody_is_nudged(tmp_path: Path) -> None:
+    hub, bus = Hub(Limits()), MemoryBus()
+    async with opened(tmp_path) as catalog:
+        ear = Ear(hub, "a")
+        async with (
+            bus.subscribe(TOPIC) as box,
+            telling(catalog.notices, bus),
+            delivering(catalog.notices, hub, bus, look_seconds=OFTEN),
+        ):
+            # The second cannot be stored, so the first is undone with it.
+            broken = Told(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
+            with pytest.raises(CatalogError):
+                await catalog.notices.publish([broken], NOW_US)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await box.get()
+            await say(catalog, "after")
+            assert named(await ear.hears(1)) == ["after"]
+
+
+class Shelf:
+    """Notices that a test lays down by hand, holes and all, and a catalog that can be away."""
+
+    def __init__(self) -> None:
+        self.notices: list[int] = []
+        self.first = 1
+        self.away = False
+        self.looks = 0
+
+    async def newest(self) -> int:
+        return self.notices[-1] if self.notices else 0
+
+    async def since(self, last: int, most: int) -> tuple[tuple[NoticeRecord, ...], bool]:
+        self.looks += 1
+        if self.away:
+            raise CatalogUnavailable("away")
+        found = [
+            NoticeRecord(id=number, channel="a", event=f"{number}", body="{}", besides=None)
+            for number in self.notices
+            if number > last and number >= self.first
+        ]
+        return tuple(found[:most]), bool(found) and 0 < last < self.first - 1
+
+    def on_told(self, callback: object) -> None:
+        """Nobody is told here."""
+
+
+async def until_looked(shelf: Shelf, times: int) -> None:
+    wanted = shelf.looks + times
+    async with asyncio.timeout(10 * SCALE):
+        while shelf.looks < wanted:  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(0.005)
+
+
+async def test_a_hole_in_the_numbers_neither_stops_nor_repeats_anything() -> None:
+    hub, shelf = Hub(Limits()), Shelf()
+    shelf.notices = [1, 2]
+    ear = Ear(hub, "a")
+    async with delivering(shelf, hub, MemoryBus(), look_seconds=OFTEN):
+        shelf.notices += [5]
+        assert named(await ear.hears(1)) == ["5"]
+        shelf.notices += [9, 10]
+        assert named(await ear.hears(2)) == ["9", "10"]
+        await until_looked(shelf, 3)
+        assert ear.end is None
+
+
+async def test_what_is_gone_before_it_was_read_sends_all_back() -> None:
+    hub, shelf = Hub(Limits()), Shelf()
+    shelf.notices = [1, 2]
+    ear = Ear(hub, "a")
+    async with delivering(shelf, hub, MemoryBus(), look_seconds=OFTEN):
+        shelf.first, shelf.notices = 40, [*range(3, 50)]
+        await until_looked(shelf, 2)
+        assert ear.end is not None
+        assert ear.end.code == 4200
+        late = Ear(hub, "a")
+        shelf.notices += [50]
+        assert named(await late.hears(1)) == ["50"], "who comes back hears what follows"
+
+
+async def test_a_catalog_that_is_away_is_asked_again_and_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hub, shelf = Hub(Limits()), Shelf()
+    ear = Ear(hub, "a")
+    with caplog.at_level(logging.INFO, "api.pusher.delivery"):
+        async with delivering(shelf, hub, MemoryBus(), look_seconds=OFTEN):
+            shelf.away = True
+            await until_looked(shelf, 3)
+            shelf.notices, shelf.away = [1, 2], False
+            assert named(await ear.hears(2)) == ["1", "2"]
+            await until_looked(shelf, 2)
+    assert [each.message for each in caplog.records] == [
+        "notices not read",
+        "notices are read again",
+    ]
+    assert ear.end is None, "nothing was lost"
+
+
+async def test_a_catalog_that_was_away_for_too_long_sends_all_back() -> None:
+    hub, shelf = Hub(Limits()), Shelf()
+    ear = Ear(hub, "a")
+    now = 0.0
+    async with delivering(shelf, hub, MemoryBus(), look_seconds=OFTEN, clock=lambda: now):
+        await until_looked(shelf, 1)
+        now = KEPT_US / 1_000_000
+        shelf.notices = [1, 2]
+        await until_looked(shelf, 2)
+        assert ear.end is not None
+        assert ear.end.code == 4200
+
+
+class Away:
+    """A bus that cannot be reached."""
+
+    def __init__(self) -> None:
+        self.said = 0
+        self.subscribe = MemoryBus().subscribe
+
+    async def publish(self, topic: str, data: bytes) -> None:
+        self.said += 1
+        raise BusUnavailable("gone")
+
+
+async def test_without_the_bus_events_are_only_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hub, away = Hub(Limits()), Away()
+    bus: Bus = away
+    async with opened(tmp_path) as catalog:
+        ear = Ear(hub, "a")
+        async with (
+            telling(catalog.notices, bus),
+            delivering(catalog.notices, hub, bus, look_seconds=OFTEN),
+        ):
+            for name in ("x", "y", "z"):
+                await say(catalog, name)
+                assert named(await ear.hears(1)) == [name]
+    assert away.said >= 1
+    assert [each.message for each in caplog.records] == ["notices are told late"]
+
+
+async def test_old_notices_are_trimmed_and_new_ones_stay(tmp_path: Path) -> None:
+    async with opened(tmp_path) as catalog:
+        await say(catalog, *(f"{n}" for n in range(60)))
+        await say(catalog, *(f"new{n}" for n in range(60)), now_us=NOW_US + KEPT_US + 1)
+        found, gone = await catalog.notices.since(5, 1000)
+        assert gone
+        assert {each.event[:3] for each in found} == {"new"}
+        assert (await catalog.notices.since(found[3].id, 1000))[1] is False

@@ -1,0 +1,144 @@
+"""Who hears what, and what becomes of those who do not read."""
+
+import asyncio
+import struct
+
+import pytest
+from websockets.frames import Frame, Opcode
+
+from api.pusher.hub import Hub, Listener, frame
+from api.pusher.limits import Limits
+from api.pusher.protocol import End, event_text
+
+LIMITS = Limits(waiting=8, waiting_bytes=20_000)
+
+
+def listener(hub: Hub, name: str, *channels: str) -> Listener:
+    made = Listener(name, LIMITS)
+    hub.add(made)
+    for channel in channels:
+        hub.join(made, channel)
+    return made
+
+
+def waiting(of: Listener) -> list[str]:
+    """Take what waits, up to the end."""
+
+    async def take() -> list[str]:
+        of.close(End(4200, "the test is over"))
+        found: list[str] = []
+        while (text := await of.next()) is not None:
+            found.append(text)
+        return found
+
+    return asyncio.run(take())
+
+
+def test_an_event_goes_to_its_channel_and_besides_whom_it_names() -> None:
+    hub = Hub(LIMITS)
+    one, two, other = listener(hub, "1", "a"), listener(hub, "2", "a", "b"), listener(hub, "3", "b")
+    hub.deliver(["a"], "live", "{}", besides="1")
+    hub.deliver(["a", "b", "nobody's"], "live", "[]")
+    assert waiting(one) == [event_text("live", "a", "[]")]
+    assert waiting(two) == [
+        event_text("live", "a", "{}"),
+        event_text("live", "a", "[]"),
+        event_text("live", "b", "[]"),
+    ]
+    assert waiting(other) == [event_text("live", "b", "[]")]
+
+
+def test_a_channel_that_nobody_hears_takes_no_room() -> None:
+    hub = Hub(LIMITS)
+    made = listener(hub, "1")
+    for number in range(1000):
+        hub.join(made, f"c{number}")
+        hub.leave(made, f"c{number}")
+    assert hub.channels == 0
+    hub.join(made, "a")
+    hub.leave(made, "never heard")
+    hub.remove(made)
+    assert (hub.channels, len(hub)) == (0, 0)
+
+
+@pytest.mark.parametrize(("data", "most"), [("x", 8), ("x" * 6_000, 3)], ids=["count", "bytes"])
+def test_who_does_not_read_is_let_go_at_the_bound(data: str, most: int) -> None:
+    hub = Hub(LIMITS)
+    slow = listener(hub, "1", "a")
+    left: list[float] = []
+    slow.hurry = left.append
+    for _ in range(most):
+        hub.deliver(["a"], "live", data)
+        assert slow.end is None
+    hub.deliver(["a"], "live", data)
+    assert slow.end is not None
+    assert slow.end.code == 4100
+    assert left == [0], "its writer is not to wait"
+    assert waiting(slow) == [], "what waited takes no room any more"
+
+
+def test_the_first_reason_to_end_stands_and_nothing_is_added_after_it() -> None:
+    hub = Hub(LIMITS)
+    made = listener(hub, "1", "a")
+    hub.deliver(["a"], "before", "{}")
+    hub.reconnect("events are missing")
+    hub.deliver(["a"], "after", "{}")
+    hub.stop()
+    assert waiting(made) == [event_text("before", "a", "{}")]
+    assert made.end == End(4200, "events are missing")
+
+
+def test_a_frame_that_can_leave_at_once_does_not_wait_and_none_overtakes() -> None:
+    hub = Hub(LIMITS)
+    made = listener(hub, "1", "a")
+    sent: list[bytes] = []
+    takes = True
+
+    def write(data: bytes) -> bool:
+        if takes:
+            sent.append(data)
+        return takes
+
+    made.write = write
+    hub.deliver(["a"], "1", "{}")
+    takes = False
+    hub.deliver(["a"], "2", "{}")
+    takes = True
+    hub.deliver(["a"], "3", "{}")
+    assert sent == [frame(event_text("1", "a", "{}"))]
+    assert waiting(made) == [event_text("2", "a", "{}"), event_text("3", "a", "{}")]
+
+
+@pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 65_535, 65_536])
+def test_a_frame_is_what_others_make_of_the_text(length: int) -> None:
+    text = "x" * length
+    expected = Frame(Opcode.TEXT, text.encode()).serialize(mask=False)
+    assert frame(text) == expected
+    assert frame("\u00fc")[:2] == struct.pack("!BB", 0x81, 2)
+
+
+def test_nobody_comes_in_where_there_is_no_room_or_it_stops() -> None:
+    hub = Hub(Limits(sockets=1))
+    assert hub.refusal is None
+    made = listener(hub, "1")
+    assert hub.refusal is not None
+    hub.remove(made)
+    assert hub.refusal is None
+    hub.stop()
+    assert hub.refusal is not None
+
+
+def test_stopping_is_over_when_the_last_has_left() -> None:
+    async def go() -> None:
+        hub = Hub(LIMITS)
+        await hub.emptied()
+        one, two = listener(hub, "1"), listener(hub, "2")
+        async with asyncio.TaskGroup() as tasks:
+            over = tasks.create_task(hub.emptied())
+            await asyncio.sleep(0)
+            hub.remove(one)
+            await asyncio.sleep(0)
+            assert not over.done()
+            hub.remove(two)
+
+    asyncio.run(go())

@@ -1,0 +1,111 @@
+"""Who may hear a private channel."""
+
+import hashlib
+import hmac
+
+import pytest
+
+from tests.api.house import NOW_US
+from tests.api.pusher.desk import Desk
+
+pytestmark = pytest.mark.anyio
+
+
+def auth_of(desk: Desk, channel: str) -> dict[str, str]:
+    """What a client must be given, by the protocol's text."""
+    text = f"12.34:{channel}".encode()
+    signed = hmac.new(desk.secret.encode(), text, hashlib.sha256).hexdigest()
+    return {"auth": f"{desk.key}:{signed}"}
+
+
+def channels(desk: Desk) -> list[str]:
+    names = (f"stream.{desk.hash}", "project.1", f"project.{desk.project_key}")
+    return [f"private-{name}" for name in names]
+
+
+@pytest.mark.parametrize("path", ["/broadcasting/auth", "/pusher/auth"])
+async def test_a_token_opens_the_channels_of_what_it_reaches(desk: Desk, path: str) -> None:
+    for channel in channels(desk):
+        answer = await desk.ask(channel, path=path)
+        assert (answer.status_code, answer.json()) == (200, auth_of(desk, channel))
+        assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_a_token_that_may_read_one_project_opens_its_channels(desk: Desk) -> None:
+    _, token = await desk.catalog.add_token("reader", 1, write=False, now_us=NOW_US)
+    for channel in channels(desk):
+        assert (await desk.ask(channel, token=token)).status_code == 200
+
+
+async def test_a_token_of_another_project_opens_none(desk: Desk) -> None:
+    other = await desk.catalog.add_project("other", NOW_US)
+    _, token = await desk.catalog.add_token("other's", other.id, write=True, now_us=NOW_US)
+    for channel in channels(desk):
+        answer = await desk.ask(channel, token=token)
+        assert answer.status_code == 403
+        assert set(answer.json()) == {"message"}
+    assert (await desk.ask(f"private-project.{other.id}", token=token)).status_code == 200
+
+
+async def test_without_a_token_or_with_a_wrong_one_nothing_opens(desk: Desk) -> None:
+    for token in ("", "headend_wrong"):
+        answer = await desk.ask(channels(desk)[0], token=token)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+STRANGE = [
+    "stream.x", "private-stream.zzzzzzzzzzzz", "private-video.zzzzzzzzzzzz", "private-project.99",
+    "private-project.0x1", "private-other.1", "private-", "presence-project.1", "",
+    "private-project.1 ", "private-project.9999999999999999999", "private-encrypted-project.1",
+]  # fmt: skip
+
+
+async def test_what_is_not_there_is_forbidden(desk: Desk) -> None:
+    for channel in STRANGE:
+        answer = await desk.ask(channel)
+        assert answer.status_code in (403, 422), answer.text
+        assert "auth" not in answer.json()
+
+
+async def test_a_channel_of_the_other_kind_is_not_there(desk: Desk) -> None:
+    assert (await desk.ask(f"private-video.{desk.hash}")).status_code == 403
+
+
+USELESS = [
+    b"", b"{", b"socket_id=1.2", b"socket_id=x&channel_name=private-project.1",
+    b"socket_id=1.2%3A3&channel_name=a", b"\xff=%ff", b"&" * 900,
+]  # fmt: skip
+
+
+async def test_a_question_that_says_nothing_of_use_is_refused(desk: Desk) -> None:
+    headers = {
+        "Authorization": f"Bearer {desk.token}",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    for body in USELESS:
+        answer = await desk.client.post("/broadcasting/auth", content=body, headers=headers)
+        assert answer.status_code == 422, answer.text
+
+
+async def test_a_question_in_json_is_understood_too(desk: Desk) -> None:
+    question = {"socket_id": "12.34", "channel_name": "private-project.1"}
+    headers = {"Authorization": f"Bearer {desk.token}"}
+    answer = await desk.client.post("/broadcasting/auth", json=question, headers=headers)
+    assert answer.json() == auth_of(desk, "private-project.1")
+
+
+async def test_pages_of_other_origins_may_ask_and_read_the_answer(desk: Desk) -> None:
+    origin = {"Origin": "https://shop.example"}
+    before = await desk.client.options("/broadcasting/auth", headers=origin)
+    assert before.status_code == 204
+    assert "Authorization" in before.headers["access-control-allow-headers"]
+    assert before.headers["access-control-allow-origin"] == "*"
+    refused = await desk.client.post("/broadcasting/auth", headers=origin)
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "*")
+
+
+async def test_an_endless_question_is_cut_off(desk: Desk) -> None:
+    headers = {"Authorization": f"Bearer {desk.token}"}
+    answer = await desk.client.post("/broadcasting/auth", content=b"a" * 9000, headers=headers)
+    assert answer.status_code == 413

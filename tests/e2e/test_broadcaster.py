@@ -1,0 +1,313 @@
+"""Foreign web-socket clients see what happens, over real processes and a real publisher."""
+
+import functools
+import http.server
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.browser import Chromium
+from tests.e2e.clients import (
+    Client,
+    Told,
+    client,
+    credentials,
+    greet,
+    installed,
+    key_of,
+    options,
+    publish,
+)
+from tests.e2e.publishers import ffmpeg, publishing
+from tests.e2e.service import SCALE, Running, service
+from tests.e2e.test_roles import run
+
+pytestmark = pytest.mark.e2e
+
+# What a stream goes through from the first byte of its encoder to the end of its run, in order.
+STATES = [
+    {"live": False, "processing": False, "receiving_count": 1, "published": False},
+    {"live": False, "processing": True, "receiving_count": 1, "published": False},
+    {"live": True, "processing": True, "receiving_count": 1, "published": True},
+    {"live": True, "processing": True, "receiving_count": 0, "published": True},
+    {"live": False, "processing": False, "receiving_count": 0, "published": True},
+]
+KEYS = {
+    "id", "hash", "live", "processing", "paused", "published", "receiving_count", "backups",
+    "version",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed(tmp_path_factory.mktemp("node"))
+
+
+def stands(events: list[Told]) -> Told:
+    """Return how the last event says that a stream stands."""
+    return {name: events[-1][name] for name in STATES[0]} if events else {}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def redis_server(port: int, folder: Path) -> Generator[None]:
+    program = shutil.which("redis-server")
+    assert program is not None, "redis-server is missing: apt-get install redis-server"
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 10 * SCALE
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline, "redis-server did not start"
+                time.sleep(0.05)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("library", ["pusher", "echo"])
+def test_a_client_sees_every_state_of_a_stream_that_goes_live_and_ends(
+    library: str, packages: Path, headend: Running, small_source: Path
+) -> None:
+    channels = (
+        f"stream.{headend.hash}",
+        f"private-stream.{headend.hash}",
+        "private-project.1",
+    )
+    with client(packages, headend, *channels, library=library, token=headend.token) as viewer:
+        for channel in channels:
+            viewer.wait_for("subscribed", channel=channel)
+        with publishing(ffmpeg(small_source, f"{headend.server}/{headend.key}")):
+            viewer.wait(lambda _: any(each["live"] for each in viewer.events(channels[0])), 30,
+                        "live stream")  # fmt: skip
+        for channel in channels:
+            viewer.wait(
+                lambda _, on=channel: stands(viewer.events(on)) == STATES[-1], 40, "its end"
+            )
+            seen = viewer.events(channel)
+            # The first is written beside the second, and may be one with it; no other may.
+            assert [stands([each]) for each in seen] in (STATES, STATES[1:])
+            versions = [each["version"] for each in seen]
+            assert versions == list(range(versions[0], versions[0] + len(seen)))
+            assert all(each.keys() == KEYS for each in seen)
+
+
+def test_a_client_without_a_token_hears_public_channels_alone(
+    packages: Path, headend: Running
+) -> None:
+    public, private = f"stream.{headend.hash}", f"private-stream.{headend.hash}"
+    with client(packages, headend, public, private, token="headend_wrong") as viewer:
+        viewer.wait_for("subscribed", channel=public)
+        assert viewer.wait_for("refused", channel=private)["status"] == 401
+        greet(headend, private, "secret")
+        greet(headend, public, "hello")
+        viewer.wait_for("event", channel=public)
+        assert viewer.events(private) == []
+
+
+def test_a_client_with_a_wrong_key_stays_away(packages: Path, headend: Running) -> None:
+    with client(packages, headend, "stream.a", key="0" * 20) as viewer:
+        assert viewer.wait_for("error")["error"]["code"] == 4001
+        viewer.wait_for("state", state="disconnected")
+
+
+@pytest.mark.parametrize("library", ["pusher", "echo"])
+def test_clients_come_back_by_themselves_when_the_service_was_restarted(
+    library: str, packages: Path, tmp_path: Path
+) -> None:
+    listen = ("--http", f"127.0.0.1:{free_port()}")
+    with service(tmp_path / "data", arguments=listen) as first:
+        channels = (f"stream.{first.hash}", f"private-stream.{first.hash}")
+        with client(packages, first, *channels, library=library, token=first.token) as viewer:
+            for channel in channels:
+                viewer.wait_for("subscribed", channel=channel)
+            assert first.stop() == 0
+            with service(tmp_path / "data", arguments=listen) as again:
+                for channel in channels:
+                    viewer.wait_for("subscribed", 40, count=2, channel=channel)
+                    greet(again, channel, "after")
+                    viewer.wait_for("event", channel=channel)
+                    assert viewer.events(channel) == [{"words": "after"}]
+            assert "disconnected" not in [each.get("state") for each in viewer.told]
+
+
+def test_two_api_processes_tell_each_others_events_and_survive_a_restart_of_redis(
+    packages: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    port = free_port()
+    environment = {"HEADEND_REDIS__URL": f"redis://127.0.0.1:{port}/0"}
+    # Where encoders would connect: the addresses are given out, nothing is bound.
+    ingest = ("--rtmp", "127.0.0.1:1935", "--rtmps", "127.0.0.1:1936")
+    assert run("migrate", "--data", str(data)).returncode == 0
+
+    def both_hear(one: Running, two: Running, here: Client, there: Client, words: str) -> None:
+        for teller in (one, two):
+            greet(teller, "lobby", words)
+        for hearer in (here, there):
+            hearer.wait(
+                lambda _, by=hearer: by.events("lobby")[-2:] == [{"words": words}] * 2, 20, words
+            )
+
+    with (
+        redis_server(port, tmp_path),
+        service(data, role="api", environment=environment, arguments=ingest) as one,
+        service(data, role="api", environment=environment, arguments=ingest) as two,
+        client(packages, one, "lobby") as here,
+        client(packages, two, "lobby", library="echo") as there,
+    ):
+        for viewer in (here, there):
+            viewer.wait_for("subscribed", channel="lobby")
+        both_hear(one, two, here, there, "with Redis")
+        subprocess.run(
+            ["redis-cli", "-p", str(port), "shutdown", "nosave"], check=False, timeout=10
+        )
+        both_hear(one, two, here, there, "without Redis")
+        with redis_server(port, tmp_path):
+            both_hear(one, two, here, there, "with Redis again")
+        for viewer in (here, there):
+            assert len(viewer.events("lobby")) == 6, "nothing twice, nothing lost"
+
+
+PAGE = """<!doctype html><title>a shop</title><script src="pusher.js"></script><script>
+window.told = [];
+const { key, options, channels } = ORDER;
+const pusher = new Pusher(key, options);
+for (const name of channels) {
+  pusher.subscribe(name).bind_global((event, data) => window.told.push([name, event, data]));
+}
+</script>"""
+
+
+def _silent(*_words: object) -> None:
+    """Log nothing."""
+
+
+@contextmanager
+def page_on_another_origin(folder: Path, order: object, packages: Path) -> Generator[str]:
+    """Serve a page with pusher-js as a website has it."""
+    folder.mkdir()
+    shutil.copy(packages / "node_modules/pusher-js/dist/web/pusher.js", folder / "pusher.js")
+    (folder / "index.html").write_text(PAGE.replace("ORDER", json.dumps(order)))
+    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": _silent})
+    handler = functools.partial(quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://localhost:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_page_on_another_origin_hears_public_and_private_channels_in_chromium(
+    packages: Path, headend: Running, browser: Chromium, tmp_path: Path
+) -> None:
+    channels = [f"stream.{headend.hash}", "private-project.1"]
+    order = {
+        "key": key_of(headend),
+        "options": options(headend, token=headend.token),
+        "channels": channels,
+    }
+    with page_on_another_origin(tmp_path / "shop", order, packages) as address:
+        page = browser.open(address)
+
+        def told(count: int) -> list[object]:
+            deadline = time.monotonic() + 20 * SCALE
+            while True:
+                found = cast("list[object]", page.evaluate("() => window.told"))  # by PAGE
+                if len(found) >= count:
+                    return sorted(found, key=str)
+                assert time.monotonic() < deadline, (found, page.console)
+                time.sleep(0.1)
+
+        done = "pusher:subscription_succeeded"
+        subscriptions: list[object] = [[channel, done, {}] for channel in channels]
+        assert told(2) == sorted(subscriptions, key=str)
+        page.evaluate("() => { window.told = []; }")
+        for channel in channels:
+            greet(headend, channel, "hello")
+        greetings: list[object] = [[each, "greeting", {"words": "hello"}] for each in channels]
+        assert told(2) == sorted(greetings, key=str)
+        page.close()
+
+
+DOCS = (Path(__file__).parents[2] / "docs" / "broadcaster.md").read_text()
+
+
+def examples(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)
+
+
+def shell_example(headend: Running) -> None:
+    """Publish by the lines of the page."""
+    given = credentials(headend)
+    variables = {"KEY": given["key"], "SECRET": given["secret"], "URL": headend.http}
+    (script,) = examples("sh")
+    subprocess.run(
+        ["sh", "-eu", "-c", script], check=True, timeout=30, env={**os.environ, **variables}
+    )
+
+
+def test_the_shell_lines_of_the_page_publish(packages: Path, headend: Running) -> None:
+    with client(packages, headend, "lobby") as viewer:
+        viewer.wait_for("subscribed", channel="lobby")
+        shell_example(headend)
+        viewer.wait_for("event", channel="lobby")
+        assert viewer.events("lobby") == [{"words": "hello"}]
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["pusher-js", "Laravel Echo"])
+def test_the_clients_of_the_page_hear(number: int, packages: Path, headend: Running) -> None:
+    page = examples("js")[number]
+    here = {
+        "WEB_SOCKET_KEY": key_of(headend),
+        "HASH": headend.hash,
+        "video.example.org": "127.0.0.1",
+        "wsPort: 80": f"wsPort: {headend.port_of(headend.http)}",
+        "forceTLS: true": "forceTLS: false",
+    }
+    for said, meant in here.items():
+        assert said in page
+        page = page.replace(said, meant)
+    script = packages / f"page{number}.mjs"
+    script.write_text(page)
+    given = credentials(headend)
+    state = {"live": True, "version": 12}
+    with subprocess.Popen(
+        ["node", script], cwd=packages, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            os.set_blocking(process.stdout.fileno(), False)
+            deadline = time.monotonic() + 30 * SCALE
+            # Nobody tells when it has subscribed, so it is told until it says that it heard.
+            while not (line := process.stdout.readline()):
+                assert time.monotonic() < deadline, "it heard nothing"
+                publish(headend, given, f"stream.{headend.hash}", "live", state)
+                time.sleep(0.5)
+            assert line.split() == ["true", "12"]
+        finally:
+            process.kill()
