@@ -52,6 +52,8 @@ def render(playlist: MediaPlaylist | MultivariantPlaylist) -> str:
 def _media_lines(playlist: MediaPlaylist) -> Iterator[str]:
     yield f"#EXT-X-TARGETDURATION:{playlist.target}"
     yield f"#EXT-X-MEDIA-SEQUENCE:{playlist.sequence}"
+    if playlist.whole:
+        yield "#EXT-X-PLAYLIST-TYPE:VOD"
     if playlist.discontinuities:
         yield f"#EXT-X-DISCONTINUITY-SEQUENCE:{playlist.discontinuities}"
     yield "#EXT-X-INDEPENDENT-SEGMENTS"
@@ -154,7 +156,7 @@ class _MediaParser:
         self._numbers: dict[str, int] = {}
         self._segments: list[Listed] = []
         self._map_uri: str | None = None
-        self._ended = False
+        self._ended = self._whole = False
         self._duration: int | None = None
         self._discontinuity = False
         self._wall_us: int | None = None
@@ -175,6 +177,7 @@ class _MediaParser:
             discontinuities=self._numbers.get("#EXT-X-DISCONTINUITY-SEQUENCE", 0),
             segments=tuple(self._segments),
             ended=self._ended,
+            whole=self._whole,
         )
 
     def _tag(self, name: str, value: str) -> None:
@@ -200,8 +203,8 @@ class _MediaParser:
                 raise M3u8Error("byte ranges are not known")
             case "#EXT-X-ENDLIST":
                 self._ended = True
-            case _:
-                pass
+            case "#EXT-X-PLAYLIST-TYPE":
+                self._whole = value == "VOD"
 
     def _segment(self, uri: str) -> None:
         if self._duration is None:

@@ -44,7 +44,8 @@ class MediaPlaylist(msgspec.Struct, frozen=True, kw_only=True):
     """The segments of one rendition that can be played now.
 
     `sequence` is the Media Sequence Number of the first segment; `discontinuities` counts the
-    discontinuities that left the playlist with their segments; `target` is in seconds.
+    discontinuities that left the playlist with their segments; `target` is in seconds. `whole` says
+    that nothing of it will ever change (EXT-X-PLAYLIST-TYPE of VOD, 4.4.3.5).
     """
 
     target: int = TARGET_SECONDS
@@ -52,6 +53,7 @@ class MediaPlaylist(msgspec.Struct, frozen=True, kw_only=True):
     discontinuities: int = 0
     segments: tuple[Listed, ...] = ()
     ended: bool = False
+    whole: bool = False
 
     @property
     def duration(self) -> int:

@@ -22,8 +22,10 @@ __all__ = [
     "change_filter",
     "deny_changes",
     "deny_network",
+    "deny_openings",
     "die_with_parent",
     "network_filter",
+    "opening_filter",
     "set_limits",
 ]
 
@@ -165,6 +167,18 @@ def change_filter(machine: str) -> bytes:
     return b"".join((*steps, _GO_AHEAD))
 
 
+def opening_filter(machine: str) -> bytes:
+    """Return the classic BPF program behind `deny_openings`, for a `platform.machine()`.
+
+    Raises:
+        BoxError: there is no list of calls for this machine.
+    """
+    steps, place = _start(machine)
+    steps += _refuse([_OPENAT2], place, _NOT_KNOWN)
+    steps += _refuse([call for call, _ in _OPENING.values()], place)
+    return b"".join((*steps, _GO_AHEAD))
+
+
 def deny_network() -> None:
     """Deny this process, for good, sockets and whatever else reaches outside of it.
 
@@ -189,6 +203,18 @@ def deny_changes() -> None:
         BoxError: the kernel has no seccomp filters, or does not let us set one.
     """
     _install(change_filter(platform.machine()))
+
+
+def deny_openings() -> None:
+    """Deny this process, for good, to open any file, for reading too.
+
+    What is open already can be read on. Modules that are not loaded yet, and whatever the libraries
+    would read when they need it, are out of reach from now on.
+
+    Raises:
+        BoxError: the kernel has no seccomp filters, or does not let us set one.
+    """
+    _install(opening_filter(platform.machine()))
 
 
 def _start(machine: str) -> tuple[list[bytes], int]:

@@ -105,13 +105,18 @@ class LiveTranscoding:
                 except StorageError as error:
                     log.warning("run not ended", extra={"stream": stream, "cause": str(error)})
 
-    async def _end_abandoned(self, stream: str, window: float) -> None:
+    async def end_left(self, stream: str) -> bool:
+        """End the stream's run that a stop cut off, at once; False where there is none."""
+        return await self._end_abandoned(stream, 0.0)
+
+    async def _end_abandoned(self, stream: str, window: float) -> bool:
         async with self._opening:
             going_on = stream in self.runs or await self._resume(stream, window) is not None
             left = None if going_on else await self._resume(stream, _EVER)
             if left is not None:
                 await left.finish()
                 log.info("run ended", extra={"stream": stream, "run": left.run})
+            return left is not None
 
     async def _resume(self, stream: str, within: float) -> Publication | None:
         return await Publication.resume(

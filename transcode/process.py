@@ -1,6 +1,7 @@
 """A handle on one engine process: spawn it, talk to it, know when it died.
 
-The engine is a child with nothing but three pipes: orders in, reports out, and its complaints.
+The engine is a child with nothing but three pipes: orders in, reports out, and its complaints. One
+that reads a file has that file, open already, in place of the orders.
 """
 
 import asyncio
@@ -89,13 +90,17 @@ class Engine:
 
 @asynccontextmanager
 async def engine(
-    kind: str, stream: str, *, module: str = "transcode.engine"
+    kind: str,
+    stream: str,
+    *arguments: str,
+    module: str = "transcode.engine",
+    file: int | None = None,
 ) -> AsyncGenerator[Engine, None]:
     """Run an engine for the length of the block; it is gone when the block ends.
 
-    `kind` is what it does ("live"); `stream` names it in the log; `module` is what is run. On
-    leaving, its input is closed; past `STOP_SECONDS`, or where the block is cancelled, it is
-    killed.
+    `kind` is what it does ("live"); `stream` names it in the log; `module` is what is run. `file`
+    is the descriptor that it reads instead of orders; it stays the caller's. On leaving, its input
+    is closed; past `STOP_SECONDS`, or where the block is cancelled, it is killed.
     """
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -103,7 +108,8 @@ async def engine(
         "-m",
         module,
         kind,
-        stdin=asyncio.subprocess.PIPE,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE if file is None else file,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         limit=_READ_BYTES,

@@ -8,6 +8,10 @@ reads `Order`s from its standard input and writes `Report`s to its standard outp
     parent: Begin, ...                     the next epoch of the same run
     parent: end of input                   the engine finishes what it has and exits with 0
 
+An engine that reads a file (probe, video, poster) gets no orders: the file is its standard input,
+what is wanted stands in its arguments (`Make`, as JSON), and it reports `Probed`, `Poster`s, or one
+epoch like the above; or it says `Refused`.
+
 Epochs of a run share sequence numbers and the output clock; every epoch after a run's first begins
 with a discontinuity.
 """
@@ -27,10 +31,14 @@ __all__ = [
     "Begin",
     "Finish",
     "Finished",
+    "Make",
     "Order",
     "Packet",
+    "Poster",
     "Prepared",
+    "Probed",
     "Progress",
+    "Refused",
     "Report",
     "Rungs",
     "TakenOver",
@@ -161,8 +169,66 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True, tag="trouble"):
     count: int = 1
 
 
+class Probed(msgspec.Struct, frozen=True, kw_only=True, tag="probed"):
+    """What a file is, found by reading it.
+
+    `length_us` is 0 where even the file's end does not tell. `width` and `height` are of the
+    upright picture with square pixels, 0 where there is none; `codec_width` and `codec_height` of
+    the coded one. `rotation` is in degrees as the decoder has it, `rate` in frames per 1000 s (0:
+    unknown).
+    """
+
+    container: str
+    length_us: int
+    width: int = 0
+    height: int = 0
+    codec_width: int = 0
+    codec_height: int = 0
+    rotation: int = 0
+    rate: int = 0
+    video_codec: str | None = None
+    audio_codec: str | None = None
+
+
+class Make(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be made of a file: renditions, or posters of their sizes.
+
+    `ladder` is None where there is no picture. `reuse` allows its own packets as the top rung.
+    """
+
+    ladder: Ladder | None
+    reuse: bool = False
+
+
+class Poster(msgspec.Struct, frozen=True, kw_only=True, tag="poster"):
+    """A still of a file as JPEG, fitted into the box of that label."""
+
+    label: str
+    width: int
+    height: int
+    data: bytes
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
+    """Nothing can be made of the file, now or later: a sentence for its owner. It is the last."""
+
+    reason: str
+
+
 M = TypeVar("M")
-Report = Prepared | InitSection | Part | Segment | TakenOver | Finished | Progress | Trouble
+Report = (
+    Prepared
+    | InitSection
+    | Part
+    | Segment
+    | TakenOver
+    | Finished
+    | Progress
+    | Trouble
+    | Probed
+    | Poster
+    | Refused
+)
 
 _encoder = msgspec.msgpack.Encoder()
 

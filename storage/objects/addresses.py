@@ -21,6 +21,11 @@ __all__ = [
     "live_state",
     "live_stream",
     "live_variants",
+    "video",
+    "video_poster",
+    "video_posters",
+    "video_source",
+    "video_sources",
 ]
 
 # 8 parts of 80 characters, and 400 in all, leave room for a root below PATH_MAX (4096) and keep
@@ -86,3 +91,28 @@ def live_segment(hash_: str, run: str, rendition: str, sequence: int) -> str:
 def live_part(hash_: str, run: str, rendition: str, sequence: int, index: int) -> str:
     """Return a part of a segment, which only the edge holds."""
     return f"live/{hash_}/{run}/{rendition}/{sequence}.{index}.m4s"
+
+
+def video_sources(hash_: str) -> str:
+    """Return the folder of the files that a video was uploaded as, which are never served."""
+    return f"sources/{hash_}"
+
+
+def video_source(hash_: str, generation: int) -> str:
+    """Return the file that a video was uploaded as, the first or a later one."""
+    return f"sources/{hash_}/{generation}"
+
+
+def video(hash_: str) -> str:
+    """Return the folder of all that is made of a video."""
+    return f"videos/{hash_}"
+
+
+def video_posters(hash_: str, folder: str) -> str:
+    """Return a folder of a video's posters."""
+    return f"videos/{hash_}/{folder}"
+
+
+def video_poster(hash_: str, folder: str, label: str) -> str:
+    """Return a video's poster in the resolution of that label."""
+    return f"videos/{hash_}/{folder}/{label}.jpg"

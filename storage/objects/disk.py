@@ -68,6 +68,10 @@ class DiskObjects:
         """Return where an object stands, for who reads the file itself."""
         return self.root / checked(address)
 
+    def temporary(self) -> Path:
+        """Return a new place for a file that is no object yet; it does not outlive this process."""
+        return self._own / str(next(self._numbers))
+
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         """Write an object, in place of one that has the address (`vital`: see `Objects`)."""
         # A write that was given up on must not come later and replace a newer one.
@@ -99,6 +103,16 @@ class DiskObjects:
         """Return the addresses of all objects below `prefix`, in order."""
         return await self._run(prefix, partial(self._addresses, self.path(prefix)))
 
+    async def folders(self, prefix: str) -> dict[str, int]:
+        """Return the names of the folders below `prefix`, and when each was changed last.
+
+        The moments are microseconds since the Unix epoch. Without a `prefix` there is none.
+        """
+        try:
+            return await self._run(prefix, partial(_folders, self.path(prefix)))
+        except ObjectMissing:
+            return {}
+
     async def delete_tree(self, prefix: str) -> None:
         """Remove all objects below `prefix`."""
         await self._run(prefix, partial(_remove_tree, self.path(prefix)))
@@ -129,7 +143,7 @@ class DiskObjects:
             self._reserve.renew()
 
     def _write(self, path: Path, data: bytes, given_up: threading.Event) -> None:
-        temporary = self._own / str(next(self._numbers))
+        temporary = self.temporary()
         try:
             temporary.write_bytes(data)
             if given_up.is_set():
@@ -170,6 +184,15 @@ class DiskObjects:
             if own.exists():
                 return own, lock
             os.close(lock)
+
+
+def _folders(folder: Path) -> dict[str, int]:
+    with os.scandir(folder) as entries:
+        return {
+            entry.name: entry.stat().st_mtime_ns // 1000
+            for entry in entries
+            if entry.is_dir(follow_symlinks=False)
+        }
 
 
 def _remove_tree(folder: Path) -> None:

@@ -22,7 +22,7 @@ from media.fmp4 import Sample, audio_init
 from media.ticks import AUDIO_SCALE, VIDEO_SCALE, rescale
 from media.track import AudioTrack
 from transcode.engine.cut import Track
-from transcode.engine.decode import TIME_BASE, SoundDecoder
+from transcode.engine.decode import TIME_BASE, Decoders, SoundDecoder, SoundSource
 from transcode.engine.encode import AAC_FRAME, SOUND_TIME_BASE, SoundEncoder
 from transcode.engine.grid import Cut, Grid
 from transcode.engine.outlet import Outlet
@@ -87,14 +87,20 @@ class Sound:
     """Makes an epoch's sound out of `source` (None: there is none) into `track`, from `origin`."""
 
     def __init__(
-        self, source: AudioTrack | None, track: Track, *, origin: int, outlet: Outlet
+        self,
+        source: AudioTrack | None,
+        track: Track,
+        *,
+        origin: int,
+        outlet: Outlet,
+        decoders: Decoders | None = None,
     ) -> None:
         self._track = track
         self._outlet = outlet
         self._first = rescale(origin, VIDEO_SCALE, AUDIO_SCALE)
         self._written = self._first
         self._encoded = self._first
-        self._decoder = self._opened(source) if source is not None else None
+        self._decoder = self._opened(source, decoders) if source is not None else None
         self._conforming: Conforming | None = None
         self._fifo = AudioFifo()
         self._silence = _frame(_SILENCE, (bytes(_SILENCE * _SAMPLE_BYTES),) * 2)
@@ -163,9 +169,9 @@ class Sound:
 
     # -- source to samples ------------------------------------------------------------------------
 
-    def _opened(self, source: AudioTrack) -> SoundDecoder | None:
+    def _opened(self, source: AudioTrack, decoders: Decoders | None) -> SoundSource | None:
         try:
-            return SoundDecoder(source)
+            return SoundDecoder(source) if decoders is None else decoders.sound()
         except FFmpegError as error:
             self._outlet.trouble("sound decoder not opened", error)
             return None

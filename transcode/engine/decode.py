@@ -1,14 +1,14 @@
 """Decoders by a track's codec, and the one place where coded bytes become the library's packets.
 
 A decoder keeps the stamps that it is given: frames come out in ticks of 90 000 a second on the
-output clock.
+output clock. What a track cannot describe, a file's own decoders can (`Decoders`).
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from fractions import Fraction
-from typing import Final
+from typing import Final, Protocol
 
 from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
@@ -21,7 +21,15 @@ from av.video.frame import VideoFrame
 from media.ticks import VIDEO_SCALE
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
-__all__ = ["TIME_BASE", "PictureDecoder", "SoundDecoder"]
+__all__ = [
+    "TIME_BASE",
+    "Decoders",
+    "PictureDecoder",
+    "PictureSource",
+    "SoundDecoder",
+    "SoundSource",
+    "packet_of",
+]
 
 TIME_BASE: Final = Fraction(1, VIDEO_SCALE)
 
@@ -43,6 +51,47 @@ _SOUND: Final = {
     AudioCodec.AC3: "ac3",
     AudioCodec.EAC3: "eac3",
 }
+
+
+class PictureSource(Protocol):
+    """What makes pictures out of packets; raises as `PictureDecoder` does."""
+
+    @property
+    def aspect(self) -> Fraction | None:
+        """A pixel's width by its height, where it is known."""
+        ...
+
+    def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
+        """Decode one access unit."""
+        ...
+
+    def drain(self) -> list[VideoFrame]:
+        """Return the frames that are still inside."""
+        ...
+
+
+class SoundSource(Protocol):
+    """What makes sound out of packets; raises as `SoundDecoder` does."""
+
+    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
+        """Decode one packet."""
+        ...
+
+    def drain(self) -> list[AudioFrame]:
+        """Return what is still inside."""
+        ...
+
+
+class Decoders(Protocol):
+    """A source's own decoders, instead of those that its tracks call for; each is taken once."""
+
+    def picture(self) -> PictureSource:
+        """Return the decoder of the picture track."""
+        ...
+
+    def sound(self) -> SoundSource:
+        """Return the decoder of the sound track."""
+        ...
 
 
 class PictureDecoder:
@@ -78,7 +127,7 @@ class PictureDecoder:
         Raises:
             av.error.FFmpegError: it is damaged; the next may be decoded all the same.
         """
-        return self._context.decode(_packet(data, dts, pts))
+        return self._context.decode(packet_of(data, dts, pts))
 
     def drain(self) -> list[VideoFrame]:
         """Return the frames that are still inside; nothing is decoded afterwards.
@@ -112,7 +161,7 @@ class SoundDecoder:
         Raises:
             av.error.FFmpegError: it is damaged; the next may be decoded all the same.
         """
-        return self._context.decode(_packet(data, pts, pts))
+        return self._context.decode(packet_of(data, pts, pts))
 
     def drain(self) -> list[AudioFrame]:
         """Return what is still inside; nothing is decoded afterwards.
@@ -123,7 +172,8 @@ class SoundDecoder:
         return self._context.decode(None)
 
 
-def _packet(data: bytes, dts: int, pts: int) -> "Packet[Stream]":
+def packet_of(data: bytes, dts: int, pts: int) -> "Packet[Stream]":
+    """Return the library's packet; times are on the output clock."""
     # `Packet(data)` would lend the decoder our bytes, which lack the 64 bytes of padding that bit
     # readers run into (AV_INPUT_BUFFER_PADDING_SIZE): a stranger's bytes could make it read beyond
     # them. The copy costs microseconds.

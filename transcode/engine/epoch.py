@@ -22,6 +22,7 @@ from transcode.engine.access import Access, Accesses, alike
 from transcode.engine.audio import Sound
 from transcode.engine.clock import JUMP, Clock
 from transcode.engine.cut import Track
+from transcode.engine.decode import Decoders
 from transcode.engine.grid import HOLE, Cut, Grid
 from transcode.engine.outlet import Outlet
 from transcode.engine.picture import Coded, Decoding, Still
@@ -60,8 +61,10 @@ class Epoch:
         discontinuity: bool,
         track_of: Callable[[str], Track],
         outlet: Outlet,
+        decoders: Decoders | None = None,
     ) -> None:
         self.number = begin.epoch
+        self._decoders = decoders
         self.frames = 0
         self.taken = 0
         self._begin = begin
@@ -100,7 +103,11 @@ class Epoch:
         reused = self._reused.name if self._reused else None
         outlet.send(Prepared(epoch=begin.epoch, names=names, reused=reused))
         self._sound = Sound(
-            begin.audio, self._opened(AUDIO_RENDITION), origin=origin, outlet=outlet
+            begin.audio,
+            self._opened(AUDIO_RENDITION),
+            origin=origin,
+            outlet=outlet,
+            decoders=decoders,
         )
 
     @property
@@ -356,6 +363,7 @@ class Epoch:
             rungs=rungs,
             heir=heir,
             outlet=self._outlet,
+            decoders=self._decoders,
         )
 
     def _opened(self, name: str) -> Track:

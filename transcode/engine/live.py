@@ -15,6 +15,7 @@ import msgspec
 from media.ladder import AUDIO_RENDITION
 from media.ticks import AUDIO_SCALE, VIDEO_SCALE
 from transcode.engine.cut import Track
+from transcode.engine.decode import Decoders
 from transcode.engine.epoch import Epoch
 from transcode.engine.outlet import Outlet
 from transcode.wire import Begin, Finish, Order, Packet, Progress, Rungs
@@ -26,10 +27,14 @@ _STATM: Final = Path("/proc/self/statm")
 
 
 class Live:
-    """Does what the parent orders; `take` and `close` are called by one thread."""
+    """Does what it is ordered; `take` and `close` are called by one thread.
 
-    def __init__(self, outlet: Outlet) -> None:
+    `decoders` are those of a source that has its own: then there is one epoch.
+    """
+
+    def __init__(self, outlet: Outlet, decoders: Decoders | None = None) -> None:
         self._outlet = outlet
+        self._decoders = decoders
         self._epoch: Epoch | None = None
         self._tracks: dict[str, Track] = {}
         self._inits: dict[str, int] = {}
@@ -77,6 +82,7 @@ class Live:
             discontinuity=order.discontinuity or self._made_any,
             track_of=self._track,
             outlet=self._outlet,
+            decoders=self._decoders,
         )
 
     def _finish(self) -> None:

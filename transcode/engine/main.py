@@ -1,9 +1,13 @@
 """The engine's process: boxed in, orders on standard input, reports on standard output.
 
     python -m transcode.engine live [LABEL]      LABEL is for the process list only
+    python -m transcode.engine probe             the file is standard input: what is it?
+    python -m transcode.engine video MAKE        its renditions; MAKE is JSON
+    python -m transcode.engine poster MAKE       its posters
+    python -m transcode.engine still MAKE        those of a picture that is standard input
 
 It ends with 0 when its input ends, with 1 when something of ours broke, with 2 for a wrong call or
-orders that are none.
+orders that are none. A file that is no good is no failure of the engine: it says so in a report.
 """
 
 import os
@@ -13,17 +17,24 @@ import threading
 from typing import Final
 
 import av.logging
+import msgspec
 
 from transcode.engine.live import Live
 from transcode.engine.outlet import Outlet
+from transcode.engine.poster import posters
+from transcode.engine.probe import probe
+from transcode.engine.still import stills
+from transcode.engine.upload import BadUpload
+from transcode.engine.video import convert
 from transcode.limits import (
     BoxError,
     deny_changes,
     deny_network,
+    deny_openings,
     die_with_parent,
     set_limits,
 )
-from transcode.wire import Order, WireError, WireReader
+from transcode.wire import Make, Order, Refused, WireError, WireReader
 
 __all__ = ["main"]
 
@@ -32,16 +43,39 @@ _READ_BYTES: Final = 1 << 18
 _MEMORY_BYTES: Final = 3 << 30
 # Answering viewers comes before making the next segment on a machine that is too small for both.
 _NICE: Final = 5
+_FILE_NICE: Final = 10  # files can wait, live streams cannot
 _BROKE, _WRONG_CALL = 1, 2
+
+
+class _Box(msgspec.Struct, frozen=True, kw_only=True):
+    """How narrow a kind of engine is kept; `closed` forbids to open files for reading too."""
+
+    memory_bytes: int = _MEMORY_BYTES
+    cpu_seconds: int | None = None
+    nice: int = _NICE
+    closed: bool = False
+
+
+_BOXES: Final = {
+    "live": _Box(),
+    # A file of a few kilobytes can claim a picture of gigabytes; an honest one of 8192 x 4320 with
+    # the frames that its decoder holds takes 600 MB.
+    "probe": _Box(memory_bytes=1 << 30, cpu_seconds=20, closed=True),
+    # Not closed: the tables of wide colours are read when a file needs them.
+    "video": _Box(nice=_FILE_NICE),
+    "poster": _Box(memory_bytes=1 << 30, cpu_seconds=60, nice=_FILE_NICE),
+    "still": _Box(memory_bytes=1 << 30, cpu_seconds=20, closed=True),
+}
 
 
 def main(arguments: list[str]) -> int:
     """Run the engine that `arguments` name; return the exit status."""
-    if not arguments or arguments[0] != "live":
-        sys.stderr.write("usage: python -m transcode.engine live [LABEL]\n")
+    kind = arguments[0] if arguments else ""
+    if kind not in _BOXES:
+        sys.stderr.write(f"usage: python -m transcode.engine {'|'.join(_BOXES)} [LABEL|MAKE]\n")
         return _WRONG_CALL
     try:
-        _box_in()
+        _box_in(_BOXES[kind])
     except BoxError as error:
         sys.stderr.write(f"the engine cannot box itself in: {error}\n")
         return _BROKE
@@ -55,16 +89,48 @@ def main(arguments: list[str]) -> int:
     # The library's chatter about damaged media would flood them; its errors come as exceptions.
     av.logging.set_level(None)
     try:
-        return _live(Outlet(reports))
+        outlet = Outlet(reports)
+        return _live(outlet) if kind == "live" else _read(kind, arguments[1:], outlet)
     except BrokenPipeError:
         return _BROKE
 
 
-def _box_in() -> None:
+def _box_in(box: _Box) -> None:
     die_with_parent()
-    set_limits(memory_bytes=_MEMORY_BYTES, nice=_NICE)
+    set_limits(memory_bytes=box.memory_bytes, cpu_seconds=box.cpu_seconds, nice=box.nice)
     deny_network()
     deny_changes()
+    if box.closed:
+        deny_openings()
+
+
+def _read(kind: str, wanted: list[str], outlet: Outlet) -> int:
+    """Do what is asked of the file that is standard input."""
+    try:
+        make = msgspec.json.decode(wanted[0], type=Make) if wanted else None
+        return _make(kind, make, sys.stdin.fileno(), outlet)
+    except msgspec.MsgspecError as error:
+        sys.stderr.write(f"an order that is none: {error}\n")
+        return _WRONG_CALL
+    except BadUpload as error:
+        outlet.send(Refused(reason=str(error)))
+    except MemoryError:
+        outlet.send(Refused(reason="The file needs more memory than a file may take."))
+    return 0
+
+
+def _make(kind: str, make: Make | None, file: int, outlet: Outlet) -> int:
+    match kind, make:
+        case "probe", None:
+            outlet.send(probe(file))
+        case "video", Make():
+            convert(file, make, outlet)
+        case "poster" | "still", Make():
+            for poster in (posters if kind == "poster" else stills)(file, make):
+                outlet.send(poster)
+        case _:
+            return _WRONG_CALL
+    return 0
 
 
 def _live(outlet: Outlet) -> int:

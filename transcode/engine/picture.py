@@ -20,7 +20,7 @@ from av.video.frame import VideoFrame
 
 from media.ticks import VIDEO_SCALE
 from media.track import VideoTrack
-from transcode.engine.decode import TIME_BASE, PictureDecoder
+from transcode.engine.decode import TIME_BASE, Decoders, PictureDecoder, PictureSource
 from transcode.engine.grid import HOLE, Cut
 from transcode.engine.outlet import Outlet
 from transcode.engine.rung import Gap, GiveUp, Rung
@@ -94,14 +94,16 @@ class Decoding(Worker[Coded | Cut | Still]):
         rungs: list[Rung],
         heir: Rung | None,
         outlet: Outlet,
+        decoders: Decoders | None = None,
     ) -> None:
+        self._decoders = decoders
         self._rungs = rungs
         self._track = track
         self._order_known = order_known
         self._aspect = aspect
         self._heir = heir
         self._outlet = outlet
-        self._decoder: PictureDecoder | None = None
+        self._decoder: PictureSource | None = None
         self._asleep = True
         self._made: list[Rung] = []
         # What is not to be made up to the cut of that number; set by another thread in one step.
@@ -195,8 +197,10 @@ class Decoding(Worker[Coded | Cut | Still]):
         while self._cuts:
             self._hold(self._cuts.popleft()[1])
 
-    def _opened(self) -> PictureDecoder | None:
+    def _opened(self) -> PictureSource | None:
         try:
+            if self._decoders is not None:
+                return self._decoders.picture()
             return PictureDecoder(self._track, order_known=self._order_known)
         except FFmpegError as error:
             self._outlet.trouble("picture decoder not opened", error)

@@ -1,0 +1,69 @@
+"""Work that outlives the process that does it: what a job is, and the rules of holding one.
+
+Pure; the statements are in `storage.catalog.jobs` (`enqueue` among them). A worker leases a job for
+`LEASE_US` and extends that every `BEAT_SECONDS`. A worker that dies stops extending, and the job
+goes to the next one. Whoever held it before and wakes up again has lost it: every statement asks
+for the owner and the attempt, and the attempt rises with each lease, for good.
+"""
+
+from typing import Final
+
+import msgspec
+
+from storage.errors import StorageError
+
+__all__ = [
+    "BEAT_SECONDS",
+    "LEASE_US",
+    "MOST_FAILURES",
+    "HeldJob",
+    "JobFacts",
+    "JobLost",
+    "pause_us",
+]
+
+LEASE_US: Final = 15_000_000
+# Two may fail before the lease is over: one for a database that is busy, one for a slow disk.
+BEAT_SECONDS: Final = 5.0
+# Three workers that died over the same file, or three disks that were full: a fourth try would not
+# cure it, and the owner should know.
+MOST_FAILURES: Final = 3
+_FIRST_PAUSE_US: Final = 5_000_000
+
+
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job remembers from one attempt to the next.
+
+    `failures` counts the attempts that ended badly through no fault of the file: workers that died,
+    disks that were full. An attempt that was given back is none.
+    """
+
+    failures: int = 0
+
+
+class HeldJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that a worker has leased; `owner` is the lease's own random name."""
+
+    id: int
+    video: int
+    owner: str
+    attempt: int
+    failures: int
+
+    @property
+    def spent(self) -> bool:
+        """Whether it failed so often that it is not to be tried again, but ended."""
+        return self.failures >= MOST_FAILURES
+
+
+class JobLost(StorageError):
+    """The job is not the worker's any more: its lease was over, or the video is gone."""
+
+    def __init__(self, job: HeldJob) -> None:
+        super().__init__(f"job {job.id} is not held any more")
+        self.job = job
+
+
+def pause_us(failures: int) -> int:
+    """Return how long a job waits after its `failures`-th failure: 5 s, 20 s, 80 s."""
+    return int(_FIRST_PAUSE_US * 4 ** max(0, failures - 1))

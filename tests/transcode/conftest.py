@@ -1,0 +1,56 @@
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from tests.transcode.engine.uploads import film
+from tests.transcode.shop import Shop, shop
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncGenerator[Shop]:
+    async with shop(tmp_path / "data") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def short_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """5 s of 854x480 with sound of 44.1 kHz."""
+    folder = tmp_path_factory.mktemp("films")
+    coding = (
+        "-c:v",
+        "libx264",
+        "-preset",
+        "ultrafast",
+        "-g",
+        "250",
+        "-sc_threshold",
+        "0",
+        "-c:a",
+        "aac",
+    )
+    return film(folder / "short.mp4", *coding, seconds=5, size=(854, 480))
+
+
+@pytest.fixture(scope="session")
+def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12 s of 1280x720: several seconds of work for one core."""
+    folder = tmp_path_factory.mktemp("films")
+    coding = (
+        "-c:v",
+        "libx264",
+        "-preset",
+        "ultrafast",
+        "-g",
+        "250",
+        "-sc_threshold",
+        "0",
+        "-c:a",
+        "aac",
+    )
+    return film(folder / "long.mp4", *coding, seconds=12, size=(1280, 720))

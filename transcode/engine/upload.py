@@ -1,0 +1,106 @@
+"""An uploaded file, opened with care: a stranger chose every byte of it.
+
+It is read through a descriptor that is open already; its name is never known here. Only formats
+that carry their own media are looked for: playlists, lists of files and session descriptions, which
+name other files and servers, do not exist for it, and nothing else is opened on its behalf.
+"""
+
+# The library leaves some of its types open.
+# pyright: reportUnknownMemberType=false
+
+import io
+from fractions import Fraction
+from typing import Final
+
+import av
+
+# Loaded by the library when it first meets such a stream, which would be too late in the box.
+import av.audio.codeccontext  # pyright: ignore[reportUnusedImport]  # for its effect
+import av.subtitles.codeccontext  # pyright: ignore[reportUnusedImport]  # for its effect
+import av.subtitles.stream  # pyright: ignore[reportUnusedImport]  # for its effect
+import av.video.codeccontext  # pyright: ignore[reportUnusedImport]  # for its effect
+from av.audio.stream import AudioStream
+from av.container.input import InputContainer
+from av.error import FFmpegError
+from av.stream import Disposition, Stream
+from av.video.stream import VideoStream
+
+__all__ = ["MOST_PIXELS", "BadUpload", "Upload", "aspect_of", "opened", "picture_of", "sound_of"]
+
+Upload = InputContainer
+
+# The demuxers' own names. Matching is by name, so another format cannot slip in by its content.
+_FORMATS: Final = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,mp3,wav,ogg,flac,aac"
+_OPTIONS: Final = {
+    "format_whitelist": _FORMATS,
+    # No protocol at all: the bytes come through the descriptor.
+    "protocol_whitelist": "none",
+    "max_streams": "64",
+}
+_READ_BYTES: Final = 1 << 18
+# The largest picture of H.264's highest level (14496-10, table A-1): 8192x4320 and the like.
+MOST_PIXELS: Final = 139_264 * 256
+_MOST_ASPECT: Final = 8
+# Scaling to whole pixels leaves aspects such as 2560:2561 behind, which nobody means.
+_LEAST_ASPECT: Final = Fraction(1, 50)
+_UNREADABLE: Final = (
+    "The file cannot be read: it is damaged, cut off, or none of MP4, MOV, MKV, WebM, AVI, MPEG,"
+    " FLV, MP3, WAV, Ogg, FLAC and AAC."
+)
+
+
+class BadUpload(Exception):
+    """Nothing can be made of the file; the text is a sentence for its owner."""
+
+
+def _deny(*_: object, **__: object) -> None:
+    raise PermissionError("a file that names another file")
+
+
+def opened(descriptor: int) -> Upload:
+    """Return the file behind a descriptor, which stays the caller's.
+
+    Raises:
+        BadUpload: it is none of the formats, or too damaged to begin with.
+    """
+    file = io.FileIO(descriptor, closefd=False)
+    try:
+        file.seek(0)
+        found = av.open(file, options=dict(_OPTIONS), io_open=_deny, buffer_size=_READ_BYTES)
+    except (FFmpegError, MemoryError, ValueError) as error:
+        raise BadUpload(_UNREADABLE) from error
+    if not isinstance(found, InputContainer):
+        raise TypeError(type(found).__name__)
+    if picture_of(found) is None and sound_of(found) is None:
+        raise BadUpload("The file has neither a picture nor sound that could be played.")
+    return found
+
+
+def picture_of(upload: Upload) -> VideoStream | None:
+    """Return the file's picture track: no cover, and the largest of several."""
+    found = [
+        stream
+        for stream in upload.streams.video
+        if _is_known(stream) and not stream.disposition & Disposition.attached_pic
+    ]
+    return max(found, key=lambda stream: stream.width * stream.height, default=None)
+
+
+def sound_of(upload: Upload) -> AudioStream | None:
+    """Return the file's sound track: the one it calls the default, else its first."""
+    found = [stream for stream in upload.streams.audio if _is_known(stream)]
+    default = [stream for stream in found if stream.disposition & Disposition.default]
+    return next(iter([*default, *found]), None)
+
+
+def aspect_of(picture: VideoStream) -> Fraction:
+    """Return a pixel's width by its height; 1 where the file says nothing, or nonsense."""
+    found = picture.sample_aspect_ratio
+    if not found or not Fraction(1, _MOST_ASPECT) <= found <= _MOST_ASPECT:
+        return Fraction(1)
+    return Fraction(1) if abs(found - 1) <= _LEAST_ASPECT else found
+
+
+def _is_known(stream: Stream) -> bool:
+    # None where the library has no decoder; its stub does not say so.
+    return getattr(stream, "codec_context", None) is not None

@@ -1,0 +1,349 @@
+"""An uploaded file through the live engine's ladder: the file is the source of one epoch.
+
+The file is read twice: first for the times of its packets, which say whether its own picture can
+make the top rung in one piece, then for its media, which go as fast as the rungs take them. Its own
+decoders are used, since files hold what no live encoder sends.
+"""
+
+# The library leaves the type parameter of its packets open, so pyright knows them in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+import heapq
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.error import FFmpegError
+from av.packet import Packet as LibraryPacket
+from av.stream import Stream
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
+from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+from transcode.engine.decode import packet_of
+from transcode.engine.live import Live
+from transcode.engine.outlet import Outlet
+from transcode.engine.upload import (
+    MOST_PIXELS,
+    BadUpload,
+    Upload,
+    aspect_of,
+    opened,
+    picture_of,
+    sound_of,
+)
+from transcode.wire import Begin, Make, Packet
+
+__all__ = ["Scan", "convert", "decode_times", "in_order", "one_piece"]
+
+# An epoch reads the packets of H.264 and HEVC alone, and those with length prefixes only. This
+# codec stands for all that it does not read: keyframes are what the file calls so.
+_UNREAD: Final = VideoCodec.VP9
+_READ: Final = {"h264": VideoCodec.AVC, "hevc": VideoCodec.HEVC}
+# The sound's codec is of no use where the file has its own decoder.
+_SOUND: Final = AudioCodec.AAC
+_LENGTHS_FOLLOW: Final = 1  # the first octet of avcC and hvcC; Annex B begins with a 0
+# How far apart the tracks of a file may lie before they go on as they come.
+_HELD_BYTES: Final = 32 << 20
+# A source with more than this times its rung's ceiling costs viewers more than it shows them.
+_MOST_RATE: Final = 2
+
+
+class Scan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look at all packets of the leading track says; times in ticks of 90 000 a second.
+
+    `first` is the earliest presentation time and `end` where the last packet ends. `keys` are the
+    keyframes' times; `timed` says that each packet has a presentation time. `decoded` are the
+    packets' decode times where the file leaves some out, as Matroska does; else None.
+    """
+
+    first: int
+    end: int
+    size: int
+    keys: tuple[int, ...]
+    timed: bool
+    decoded: tuple[int, ...] | None = None
+
+
+def convert(descriptor: int, make: Make, outlet: Outlet) -> None:
+    """Make the renditions of the file behind a descriptor.
+
+    Raises:
+        BadUpload: nothing can be made of it.
+    """
+    with opened(descriptor) as upload:
+        scan = _scan(upload)
+    with opened(descriptor) as upload:
+        picture = picture_of(upload) if make.ladder is not None else None
+        sound = sound_of(upload)
+        decoders = _Decoders(picture, sound, timed=scan.timed)
+        live = Live(outlet, decoders)
+        live.take(_begin(make, scan, picture, sound))
+        for packet in in_order(_packets(upload, picture, sound, scan)):
+            live.take(packet)
+        live.close()
+        if decoders.pictures is not None and decoders.pictures.all_failed:
+            raise BadUpload("No picture of the file can be decoded: it is damaged or protected.")
+
+
+def one_piece(scan: Scan, *, cut: int, longest: int) -> bool:
+    """Say whether the keyframes allow segments that are not too long, from beginning to end."""
+    last = scan.first
+    if not scan.keys or scan.keys[0] > last:
+        return False
+    for key in (*scan.keys, scan.end):
+        if key - last > longest:
+            return False
+        if key - last >= cut:
+            last = key
+    return True
+
+
+def decode_times(shown: Sequence[int]) -> tuple[int, ...]:
+    """Return decode times for packets in decode order, by the times at which they are shown.
+
+    They rise as those do once sorted, early enough that none is decoded after it is shown.
+    """
+    sorted_times = sorted(shown)
+    pairs = zip(sorted_times, shown, strict=True)
+    early = max((place - time for place, time in pairs), default=0)
+    return tuple(time - early for time in sorted_times)
+
+
+def in_order(packets: Iterable[Packet]) -> Iterator[Packet]:
+    """Yield the packets of both tracks by their decode times, as far as `_HELD_BYTES` reach."""
+    held: dict[bool, deque[Packet]] = {True: deque(), False: deque()}
+    size = 0
+    for packet in packets:
+        held[packet.video].append(packet)
+        size += len(packet.data)
+        while (held[True] and held[False]) or size > _HELD_BYTES:
+            earliest = _earliest(held)
+            size -= len(earliest.data)
+            yield earliest
+    while held[True] or held[False]:
+        yield _earliest(held)
+
+
+def _earliest(held: dict[bool, deque[Packet]]) -> Packet:
+    waiting = [queue for queue in held.values() if queue]
+    return min(waiting, key=lambda queue: queue[0].dts).popleft()
+
+
+def _begin(make: Make, scan: Scan, picture: VideoStream | None, sound: AudioStream | None) -> Begin:
+    order = Begin(
+        epoch=0,
+        video=_video_track(picture) if picture is not None else None,
+        audio=_audio_track(sound) if sound is not None else None,
+        ladder=make.ladder,
+        start=ORIGIN_SECONDS * VIDEO_SCALE,
+        sequence=0,
+        inits={},
+        discontinuity=False,
+    )
+    reuse = make.reuse and scan.timed and _is_lean(make, scan)
+    reuse = reuse and one_piece(scan, cut=order.cut, longest=order.longest)
+    return msgspec.structs.replace(order, reuse=reuse)
+
+
+def _is_lean(make: Make, scan: Scan) -> bool:
+    if make.ladder is None or scan.end <= scan.first:
+        return False
+    rate = scan.size * 8 * VIDEO_SCALE // (scan.end - scan.first)
+    return rate <= _MOST_RATE * make.ladder.renditions[0].rate
+
+
+def _video_track(picture: VideoStream) -> VideoTrack:
+    config = picture.codec_context.extradata or b""
+    read = _READ.get(picture.codec_context.name) if config[:1] == b"\x01" else None
+    return VideoTrack(
+        codec=read or _UNREAD,
+        config=config if read else b"",
+        width=picture.width,
+        height=picture.height,
+        scale=VIDEO_SCALE,
+    )
+
+
+def _audio_track(sound: AudioStream) -> AudioTrack:
+    context = sound.codec_context
+    return AudioTrack(
+        codec=_SOUND,
+        config=b"",
+        rate=context.sample_rate or 0,
+        channels=context.channels or 0,
+        scale=VIDEO_SCALE,
+    )
+
+
+# -- packets --------------------------------------------------------------------------------------
+
+
+def _demuxed(upload: Upload, streams: list[Stream]) -> Iterator["LibraryPacket[Stream]"]:
+    """Yield the packets up to the end, or up to where the file is broken off."""
+    try:
+        yield from (packet for packet in upload.demux(streams) if packet.size)
+    except FFmpegError:
+        return  # what came before is good
+
+
+def _ticks(time: int, base: Fraction) -> int:
+    return (2 * time * base.numerator * VIDEO_SCALE + base.denominator) // (2 * base.denominator)
+
+
+def _times(packet: "LibraryPacket[Stream]") -> tuple[int, int] | None:
+    """Return a packet's decode and presentation time; None where it has neither."""
+    dts, pts = packet.dts, packet.pts
+    dts = pts if dts is None else dts
+    pts = dts if pts is None else pts
+    base = packet.stream.time_base
+    if dts is None or pts is None or not base:
+        return None
+    return _ticks(dts, base), _ticks(pts, base)
+
+
+def _packets(
+    upload: Upload, picture: VideoStream | None, sound: AudioStream | None, scan: Scan
+) -> Iterator[Packet]:
+    streams: list[Stream] = [stream for stream in (picture, sound) if stream is not None]
+    leading = picture or sound
+    decoded = iter(scan.decoded or ())
+    for packet in _demuxed(upload, streams):
+        times = _times(packet)
+        if times is None:
+            continue
+        dts, pts = times
+        if packet.stream is leading:
+            dts = next(decoded, dts)
+        yield Packet(
+            video=packet.stream is picture,
+            dts=dts - scan.first,
+            pts=pts - scan.first,
+            key=packet.is_keyframe,
+            data=bytes(packet),
+        )
+
+
+def _scan(upload: Upload) -> Scan:
+    leading = picture_of(upload) or sound_of(upload)
+    if leading is None:
+        raise BadUpload("The file has neither a picture nor sound that could be played.")
+    first: int | None = None
+    end, size, timed, ordered = 0, 0, True, True
+    keys: list[int] = []
+    shown = array("q")
+    for packet in _demuxed(upload, [leading]):
+        times = _times(packet)
+        if times is None:
+            continue
+        pts = times[1]
+        timed = timed and packet.pts is not None
+        ordered = ordered and packet.dts is not None
+        shown.append(pts)
+        first = pts if first is None else min(first, pts)
+        base = packet.stream.time_base
+        end = max(end, pts + (_ticks(packet.duration, base) if packet.duration and base else 0))
+        size += packet.size
+        if packet.is_keyframe:
+            keys.append(pts)
+    if first is None:
+        raise BadUpload("The file holds no media: it is cut off or damaged.")
+    return Scan(
+        first=first,
+        end=max(first, end),
+        size=size,
+        keys=tuple(keys),
+        timed=timed,
+        decoded=decode_times(shown) if timed and not ordered else None,
+    )
+
+
+# -- decoders -------------------------------------------------------------------------------------
+
+
+class _Pictures:
+    """The file's own picture decoder. `timed`: packets say when their pictures are shown."""
+
+    def __init__(self, stream: VideoStream, *, timed: bool) -> None:
+        self._context = stream.codec_context
+        self._context.thread_count = 1
+        self._context.options = {"max_pixels": str(MOST_PIXELS)}
+        self._aspect = aspect_of(stream)
+        self._timed = timed
+        self._times: list[int] = []  # of what is inside, the earliest first
+        self._taken = self._given = 0
+
+    @property
+    def aspect(self) -> Fraction:
+        """A pixel's width by its height."""
+        return self._aspect
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether packets went in and no picture ever came out."""
+        return self._taken > 0 and self._given == 0
+
+    def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
+        """Decode one access unit."""
+        self._taken += 1
+        heapq.heappush(self._times, pts)
+        return self._stamped(self._context.decode(packet_of(data, dts, pts)))
+
+    def drain(self) -> list[VideoFrame]:
+        """Return the frames that are still inside."""
+        return self._stamped(self._context.decode(None))
+
+    def _stamped(self, frames: list[VideoFrame]) -> list[VideoFrame]:
+        """Give frames without a time the earliest that is left: they come in showing order."""
+        for frame in frames:
+            self._given += 1
+            if self._times and (not self._timed or frame.pts is None):
+                frame.pts = heapq.heappop(self._times)
+            while self._times and frame.pts is not None and self._times[0] <= frame.pts:
+                heapq.heappop(self._times)
+        return frames
+
+
+class _Sounds:
+    """The file's own sound decoder."""
+
+    def __init__(self, stream: AudioStream) -> None:
+        self._context = stream.codec_context
+        self._context.thread_count = 1
+
+    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
+        """Decode one packet."""
+        return self._context.decode(packet_of(data, pts, pts))
+
+    def drain(self) -> list[AudioFrame]:
+        """Return what is still inside."""
+        return self._context.decode(None)
+
+
+class _Decoders:
+    """What the epoch asks for once each (see `transcode.engine.decode.Decoders`)."""
+
+    def __init__(
+        self, picture: VideoStream | None, sound: AudioStream | None, *, timed: bool
+    ) -> None:
+        self.pictures = _Pictures(picture, timed=timed) if picture is not None else None
+        self._sounds = _Sounds(sound) if sound is not None else None
+
+    def picture(self) -> _Pictures:
+        """Return the decoder of the picture track."""
+        if self.pictures is None:
+            raise LookupError("no picture")
+        return self.pictures
+
+    def sound(self) -> _Sounds:
+        """Return the decoder of the sound track."""
+        if self._sounds is None:
+            raise LookupError("no sound")
+        return self._sounds
