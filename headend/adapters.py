@@ -13,7 +13,7 @@ __all__ = ["CatalogChronicle", "CatalogDirectory", "CatalogJournal", "EngineSink
 
 
 class CatalogDirectory:
-    """The catalog as a directory of keys."""
+    """The catalog as a directory of keys; the seconds are for streams whose owners set none."""
 
     def __init__(self, catalog: Catalog, *, window: float, goodbye: float) -> None:
         self._catalog = catalog
@@ -34,9 +34,14 @@ class CatalogDirectory:
             hash=record.hash,
             slot=slot,
             active=record.active,
-            window=self._window,
-            goodbye=self._goodbye,
+            window=_set_or(record.reconnect_seconds, self._window),
+            goodbye=_set_or(record.goodbye_seconds, self._goodbye),
+            proof=record.proof,
         )
+
+
+def _set_or(own: float | None, default: float) -> float:
+    return default if own is None else own
 
 
 class CatalogJournal:

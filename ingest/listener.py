@@ -17,10 +17,10 @@ from typing import Final
 from ingest.beat import Beat
 from ingest.complaints import Complaints, Summed
 from ingest.doors import Doors, site_of
-from ingest.live import LiveStreams
 from ingest.ports import KeyDirectory, LiveJournal, SinkFactory
 from ingest.publisher import PublisherConnection, Tally
 from ingest.rtmp.limits import Limits
+from ingest.streams import LiveStreams
 
 __all__ = ["Listener", "listening"]
 

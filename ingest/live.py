@@ -15,7 +15,7 @@ from media.keys import Slot
 from media.packet import MediaPacket
 from media.track import AudioTrack, Track
 
-__all__ = ["ALIVE_SECONDS", "ANSWER_SECONDS", "LiveStream", "LiveStreams", "Occupied", "Publisher"]
+__all__ = ["ALIVE_SECONDS", "ANSWER_SECONDS", "LiveStream", "Occupied", "Publisher", "Seat"]
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +56,9 @@ class Publisher(Protocol):
 class Seat:
     """A publisher's place in a stream: what it sends goes in here."""
 
-    def __init__(self, stream: "LiveStream", slot: Slot, publisher: Publisher) -> None:
-        self.slot = slot
+    def __init__(self, stream: "LiveStream", grant: Grant, publisher: Publisher) -> None:
+        self.slot = grant.slot
+        self.proof = grant.proof
         self.publisher = publisher
         self._stream = stream
         self._finder = TrackFinder()
@@ -103,7 +104,11 @@ class LiveStream:
         self._left_at: float | None = None
         self._goodbye = False
         self._draining = False
+        self._open = False  # a run is open, opens or closes
+        self._cut_short = False  # it is to end now
+        self._run_over = asyncio.Event()  # of the run that is open, or opens next
         self._written: LiveState | None = None
+        self._wrote = asyncio.Event()
         self._unwritten = False
 
     # -- what publishers call ---------------------------------------------------------------------
@@ -133,7 +138,7 @@ class LiveStream:
             except TimeoutError:
                 continue
         self._grant = grant
-        seat = Seat(self, grant.slot, publisher)
+        seat = Seat(self, grant, publisher)
         self._seats[grant.slot] = seat
         self._left_at = None
         self._wake.set()
@@ -144,7 +149,7 @@ class LiveStream:
         if not found or self._seats.get(seat.slot) is not seat:
             return
         for value in found:
-            if self._sink is None or self._waiting:
+            if self._sink is None or self._waiting or self._cut_short:
                 self._hold(value)
             elif isinstance(value, Begun):
                 self._begin(value)
@@ -164,6 +169,46 @@ class LiveStream:
         else:
             self._finish()
         self._wake.set()
+
+    async def end(self, reason: str) -> bool:
+        """Take the publishers off and end the run for its viewers; False: there was nothing.
+
+        Returns when that is done and written down; who comes meanwhile begins another run.
+        """
+        running, over = self._open, self._run_over
+        there = running or bool(self._waiting or self._seats)
+        for seat in list(self._seats.values()):
+            seat.publisher.take_off(reason)
+            seat.leave(goodbye=True)
+        # What comes from here on is the next run's; what waited was shown to nobody.
+        self._cut_short = running
+        self._waiting.clear()
+        self._wake.set()
+        if running:
+            await over.wait()
+        if there:
+            await self._written_down()
+        return there
+
+    async def disconnect(self, proof: str | None, reason: str) -> int:
+        """Take the publishers off whose grants have another proof; returns how many.
+
+        Returns when that is written down; the run goes on for whoever comes within its window.
+        """
+        wrong = [seat for seat in self._seats.values() if seat.proof != proof]
+        for seat in wrong:
+            log.info("taken off", extra=self._about(seat.slot, peer=seat.publisher.peer))
+            seat.publisher.take_off(reason)
+            seat.leave(goodbye=False)
+        if wrong:
+            await self._written_down()
+        return len(wrong)
+
+    async def _written_down(self) -> None:
+        """Wait until the journal has the present state."""
+        while self._written != self._state():
+            self._wrote.clear()
+            await self._wrote.wait()
 
     def drain(self) -> None:
         """Take the publishers off and close the run's segments, but keep the run for a restart."""
@@ -202,25 +247,30 @@ class LiveStream:
             await self._write()
 
     async def _one_run(self) -> None:
-        async with self._sinks.run(self._grant, self._wake.set) as sink:
-            self._sink = sink
-            log.info("run begins", extra=self._about())
-            try:
-                await self._serve_run(sink)
-            finally:
-                self._sink = None
-                self._source_on = False
-                self._run_tracks = ()
+        self._open = True
+        try:
+            async with self._sinks.run(self._grant, self._wake.set) as sink:
+                self._sink = sink
+                log.info("run begins", extra=self._about())
+                try:
+                    await self._serve_run(sink)
+                finally:
+                    self._sink = None
+                    self._source_on = False
+                    self._run_tracks = ()
+        finally:
+            self._open = self._cut_short = False
+            self._run_over.set()
+            self._run_over = asyncio.Event()
         log.info("run ends", extra=self._about())
 
     async def _serve_run(self, sink: PacketSink) -> None:
-        self._release()
+        if not self._cut_short:
+            self._release()
         while not self._draining:
             await self._changed()
-            if self._waiting:  # a source that cannot go on in this run: it gets the next one
-                sink.end()
-                return
-            if self._window_over():
+            # What waits is a source that cannot go on in this run: it gets the next one.
+            if self._cut_short or self._waiting or self._window_over():
                 sink.end()
                 return
 
@@ -245,6 +295,7 @@ class LiveStream:
             async with asyncio.timeout(_JOURNAL_SECONDS):
                 await self._journal.changed(state)
             self._written = state
+            self._wrote.set()
         except (TimeoutError, PortError) as error:
             # Once a failure: the next moment tries again.
             if not self._unwritten:
@@ -325,68 +376,3 @@ class LiveStream:
         if peer is not None:
             about["peer"] = peer
         return about
-
-
-class LiveStreams:
-    """All streams that are on their way now; lives as long as its task group."""
-
-    def __init__(self, sinks: SinkFactory, journal: LiveJournal, tasks: asyncio.TaskGroup) -> None:
-        self._sinks = sinks
-        self._journal = journal
-        self._tasks = tasks
-        self._streams: dict[int, LiveStream] = {}
-        self._serving: dict[LiveStream, asyncio.Task[None]] = {}
-        self._empty = asyncio.Event()
-        self._empty.set()
-        self._draining = False
-
-    def __len__(self) -> int:
-        return len(self._streams)
-
-    async def seat(self, grant: Grant, publisher: Publisher) -> Seat:
-        """Give a publisher its slot.
-
-        Raises:
-            Occupied: the slot has a live publisher, or the service is stopping.
-        """
-        if self._draining:
-            raise Occupied
-        stream = self._streams.get(grant.stream)
-        if stream is not None:
-            return await stream.seat(grant, publisher)
-        stream = LiveStream(grant, self._sinks, self._journal)
-        self._streams[grant.stream] = stream
-        seat = await stream.seat(grant, publisher)  # an empty stream: it does not wait
-        self._empty.clear()
-        self._serving[stream] = self._tasks.create_task(self._serve(grant, stream))
-        return seat
-
-    def drain(self) -> None:
-        """Stop every stream, keeping its run for a restart; their tasks end by themselves."""
-        self._draining = True
-        for stream in list(self._streams.values()):
-            stream.drain()
-
-    async def gone(self) -> None:
-        """Wait until no stream is served any more."""
-        await self._empty.wait()
-
-    def cancel(self) -> None:
-        """End the streams that are left at once; their runs stay open for a restart."""
-        for task in self._serving.values():
-            task.cancel()
-
-    async def _serve(self, grant: Grant, stream: LiveStream) -> None:
-        try:
-            # A newcomer may have sat down while the last state was being written.
-            while not stream.idle:
-                await stream.serve()
-        except Exception:  # one stream's fault must not end the others
-            log.exception("stream failed", extra={"stream": grant.hash})
-            stream.fail()
-        finally:
-            if self._streams.get(grant.stream) is stream:
-                del self._streams[grant.stream]
-            del self._serving[stream]
-            if not self._serving:
-                self._empty.set()

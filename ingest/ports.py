@@ -34,7 +34,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     `stream` is the stream's number, `hash` its public name, `active` the labels of its resolutions
     that are on. `window` is how long a lost encoder may stay away before the run ends and
-    `goodbye` the same for one that took its leave, both in seconds.
+    `goodbye` the same for one that took its leave, both in seconds. `proof` is another one once
+    the stream's key is.
     """
 
     stream: int
@@ -43,6 +44,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     active: frozenset[str]
     window: float
     goodbye: float
+    proof: str = ""
 
 
 class KeyDirectory(Protocol):

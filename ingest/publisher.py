@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from typing import Final, Protocol, cast
 
 from ingest.beat import Beat
-from ingest.live import LiveStreams, Occupied, Seat
+from ingest.live import Occupied, Seat
 from ingest.ports import Grant, KeyDirectory, PortError
 from ingest.rtmp.errors import LimitExceeded, RtmpError
 from ingest.rtmp.events import (
@@ -29,6 +29,7 @@ from ingest.rtmp.events import (
 )
 from ingest.rtmp.limits import Bucket, Limits
 from ingest.rtmp.session import Session
+from ingest.streams import LiveStreams
 from media.keys import StreamKey
 
 __all__ = ["House", "PublisherConnection", "Tally"]
@@ -255,8 +256,9 @@ class PublisherConnection(asyncio.Protocol):
     async def _admit(self, asked: PublishAsked) -> None:
         """Answer a wish to publish."""
         try:
-            async with asyncio.timeout(_LOOK_UP_SECONDS):
-                grant = await self._look_up(asked)
+            streams = self._house.streams
+            orders = streams.orders
+            grant = await self._look_up(asked)
             if grant is None:
                 self._house.wrong_key(self.host)
                 self._refuse("wrong key", _NOT_KNOWN)
@@ -265,7 +267,12 @@ class PublisherConnection(asyncio.Protocol):
             if grant.slot.number:
                 self._refuse("backup slot", "backup addresses are not served yet: use the primary")
                 return
-            self._sit_down(await self._house.streams.seat(grant, self), grant)
+            seat = await streams.seat(grant, self)
+            # An order that came since the look-up found nobody here to be taken off.
+            if streams.orders != orders and not await self._still_right(asked, seat):
+                self._refuse("wrong key", _NOT_KNOWN)
+                return
+            self._sit_down(seat, grant)
         except (TimeoutError, PortError) as error:
             if self._worth_a_line("keys not looked up", type(error).__name__):
                 log.exception("keys not looked up", extra=self._about())
@@ -295,9 +302,20 @@ class PublisherConnection(asyncio.Protocol):
     async def _look_up(self, asked: PublishAsked) -> Grant | None:
         key = StreamKey.parse(asked.name)
         # A text that is no key asks the directory too, so that it takes a wrong key's time.
-        return await self._house.directory.grant(
-            asked.application, key if key is not None else StreamKey(hash="", secret="")
-        )
+        async with asyncio.timeout(_LOOK_UP_SECONDS):
+            return await self._house.directory.grant(
+                asked.application, key if key is not None else StreamKey(hash="", secret="")
+            )
+
+    async def _still_right(self, asked: PublishAsked, seat: Seat) -> bool:
+        """Look the key up once more; where it opens nothing now, the seat is left."""
+        right = False
+        try:
+            right = await self._look_up(asked) is not None
+        finally:
+            if not right:
+                seat.leave(goodbye=False)
+        return right
 
     def _refuse(self, cause: str, description: str) -> None:
         self._house.tally.refuse(cause)

@@ -14,6 +14,7 @@ import pytest
 import uvloop
 
 from api.playback import Origin, OriginFirst
+from api.verdicts import Verdicts
 from headend.sockets import bind
 from headend.web import serving
 from storage.catalog.records import Shown
@@ -79,7 +80,7 @@ class Place:
         self.edge = MemoryEdge()
         self.shelf = Shelf()
         self.origin = Origin(
-            objects=self.objects, edge=self.edge, showcase=self.shelf, is_owner=nobody
+            objects=self.objects, edge=self.edge, verdicts=Verdicts(self.shelf, nobody)
         )
         self.port = 0
 

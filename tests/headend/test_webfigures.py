@@ -14,7 +14,7 @@ class Application:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    def shortcut(self, method: str, path: str, headers: Any) -> Any:
+    def shortcut(self, method: str, path: str, headers: Any, peer: str | None) -> Any:
         if path == "/live/later":
             return self.wait()
         return Answer(404, ()) if path.startswith("/live/") else None
@@ -34,10 +34,10 @@ def test_answers_are_counted_by_room_and_status() -> None:
     app = CountedApplication(Application(), figures)
     for path in ("/api/projects", "/api/x", "/watch/abc", "/a-strangers-choice", ""):
         asyncio.run(ask(app, path))
-    assert app.shortcut("GET", "/live/x", ()) == Answer(404, ())
-    later: Any = app.shortcut("GET", "/live/later", ())
+    assert app.shortcut("GET", "/live/x", (), None) == Answer(404, ())
+    later: Any = app.shortcut("GET", "/live/later", (), None)
     assert asyncio.run(later) == Answer(200, ())
-    assert app.shortcut("GET", "/api/x", ()) is None
+    assert app.shortcut("GET", "/api/x", (), None) is None
     lines = [line for line in figures.text().decode().splitlines() if "answers_total{" in line]
     assert lines == [
         'headend_http_answers_total{room="api",status="2xx"} 2.0',

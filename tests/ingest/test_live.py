@@ -4,8 +4,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ingest.live import ANSWER_SECONDS, LiveStreams, Occupied, Seat
+from ingest.live import ANSWER_SECONDS, Occupied, Seat
 from ingest.ports import Grant, LiveState, PortError
+from ingest.streams import LiveStreams
 from media.keys import Slot
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack

@@ -1,0 +1,227 @@
+"""What an owner does to a stream while a real encoder sends: its run, its key, its being shown."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.publishers import ffmpeg, publishing
+from tests.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.e2e.viewing import addresses, media, multivariant, until
+
+pytestmark = pytest.mark.e2e
+
+WINDOWS = {
+    "HEADEND_LIVE__GOODBYE_SECONDS": "20",
+    "HEADEND_LIVE__RECONNECT_SECONDS": "20",
+    "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+}
+Json = dict[str, Any]  # Any: what the API answers
+
+
+class Owner:
+    """A stream's owner at the API of one process."""
+
+    def __init__(self, api: Running, stream: Json) -> None:
+        self.api = api
+        self.stream = stream
+        self.playlist = str(stream["stream_url"])
+        self.folder = api.data / "objects" / "live" / str(stream["hash"])
+
+    def call(self, method: str, path: str = "", body: object = None) -> Answer:
+        url = f"{self.api.http}/api/streams/{self.stream['id']}{path}"
+        return fetch(url, method=method, token=self.api.token, body=body)
+
+    def shown(self) -> Json:
+        answer = self.call("GET")
+        assert answer.status == 200, answer.text
+        return answer.json["data"]  # pyright: ignore[reportReturnType]  # JSON
+
+    def posted(self, action: str) -> Json:
+        answer = self.call("POST", f"/{action}")
+        assert answer.status == 200, answer.text
+        return answer.json["stream"]  # pyright: ignore[reportReturnType]  # JSON
+
+    def events(self) -> list[str]:
+        url = f"{self.api.http}/api/projects/1/events"
+        found: list[Json] = []
+        page: str | None = url
+        while page is not None:
+            answer: Json = fetch(page, token=self.api.token).json
+            found += answer["data"]
+            page = answer["links"]["next"]
+        mine = [each["type"] for each in found if each["subject"] == self.stream["hash"]]
+        return mine[::-1]
+
+    def sending(self, source: Path, key: str | None = None) -> list[str]:
+        url = f"{self.stream['rtmp_url']}/{key or self.stream['stream']}"
+        return ffmpeg(source, url, "-stream_loop", "-1")
+
+    def on_air(self) -> None:
+        until(lambda: self.shown()["live"], within=30, what="live")
+        until(lambda: multivariant(self.playlist), within=10, what="a playlist")
+
+
+def gone(encoder: subprocess.Popen[bytes], within: float = 10) -> None:
+    """See that an encoder was disconnected."""
+    encoder.wait(timeout=within * SCALE)
+
+
+@pytest.fixture(params=["one process", "two processes"])
+def mine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Owner]:
+    """A stream whose API is the process that takes encoders in, and one apart from it."""
+    if request.param == "one process":
+        with service(tmp_path / "data", environment=WINDOWS) as whole:
+            yield Owner(whole, whole.add_stream("Mine"))
+        return
+    with service(tmp_path / "data", environment=WINDOWS):
+        pass  # makes the folder
+    with service(tmp_path / "data", role="ingest", environment=WINDOWS) as ingest:
+        ports = {"rtmp": ingest.server.removesuffix("/live"), "rtmps": ingest.secure_server}
+        told = {
+            "HEADEND_RTMP__PUBLIC_URL": ports["rtmp"],
+            "HEADEND_RTMPS__PUBLIC_URL": ports["rtmps"].removesuffix("/live"),
+        }
+        with service(ingest.data, role="api", environment={**WINDOWS, **told}) as api:
+            yield Owner(api, api.add_stream("Mine"))
+
+
+def test_an_end_is_the_end_of_the_run_at_once_and_who_comes_then_begins_another(
+    mine: Owner, small_source: Path
+) -> None:
+    with publishing(mine.sending(small_source)) as encoder:
+        mine.on_air()
+        first = addresses(mine.playlist)
+        stream = mine.posted("end")
+        assert (stream["live"], stream["processing"], stream["receiving_count"]) == (
+            False, False, 0,
+        )  # fmt: skip
+        assert all(media(url).ended for url in first.values())
+        gone(encoder)
+    answer = mine.call("POST", "/end")
+    assert answer.status == 409
+    assert "nothing to end" in answer.text
+    with publishing(mine.sending(small_source)):
+        mine.on_air()
+        until(lambda: not set(first.values()) & set(addresses(mine.playlist).values()),
+              within=20, what="another run")  # fmt: skip
+
+
+def test_a_new_key_closes_the_old_ones_encoder_and_the_run_goes_on_with_the_new_one(
+    mine: Owner, small_source: Path
+) -> None:
+    old = str(mine.stream["stream"])
+    with publishing(mine.sending(small_source)) as encoder:
+        mine.on_air()
+        run = addresses(mine.playlist)
+        stream = mine.posted("rotate-key")
+        key = str(stream["stream"])
+        assert re.fullmatch(f"{mine.stream['hash']}_[0-9a-f-]{{36}}", key)
+        assert key != old
+        assert stream["receiving_count"] == 0
+        gone(encoder)
+    with publishing(mine.sending(small_source, old)) as refused:
+        gone(refused)
+    with publishing(mine.sending(small_source, key)):
+        until(lambda: mine.shown()["receiving_count"], within=20, what="the encoder")
+        mine.on_air()
+        assert addresses(mine.playlist) == run  # not another run
+    assert old.split("_")[1] not in mine.api.log.read_text()
+    assert key.split("_")[1] not in mine.api.log.read_text()
+
+
+def test_a_deleted_stream_ends_and_leaves_nothing_but_its_events(
+    mine: Owner, small_source: Path
+) -> None:
+    with publishing(mine.sending(small_source)) as encoder:
+        mine.on_air()
+        assert mine.folder.is_dir()
+        assert mine.call("DELETE").status == 204
+        assert not mine.folder.exists()
+        gone(encoder)
+    assert mine.call("GET").status == 404
+    until(lambda: fetch(mine.playlist).status == 404, within=2, what="nothing to play")
+    watch = f"{mine.api.http}/watch/{mine.stream['hash']}"
+    until(lambda: fetch(watch).status == 404, within=2, what="no page")
+    with publishing(mine.sending(small_source)) as refused:
+        gone(refused)
+    assert not mine.folder.exists()
+    events = mine.events()
+    assert events[0] == "stream added"
+    assert "live" in events
+    assert "stream deleted" in events
+
+
+def test_unpublishing_takes_a_stream_from_its_viewers_whatever_runs(
+    mine: Owner, small_source: Path
+) -> None:
+    assert mine.posted("unpublish")["published"] is False
+    with publishing(mine.sending(small_source)):
+        until(lambda: mine.shown()["live"], within=30, what="live")
+        assert fetch(mine.playlist).status == 404  # the first run does not undo it
+        assert mine.posted("publish")["published"] is True
+        mine.on_air()
+        assert mine.posted("unpublish")["published"] is False
+        until(lambda: fetch(mine.playlist).status == 404, within=2, what="nothing to play")
+        assert mine.shown()["live"] is True
+        assert fetch(mine.playlist, token=mine.api.token).status == 200
+
+
+def test_resolutions_that_are_edited_count_from_the_next_run(mine: Owner, source: Path) -> None:
+    """720p costs no encoder, so a busy machine keeps it; and a run keeps its last encoded rung."""
+    with publishing(mine.sending(source)):
+        mine.on_air()
+        first = addresses(mine.playlist)
+        edited = mine.call("PUT", body={"resolutions": [1]})
+        assert edited.status == 200, edited.text
+        newest = media(first["720p"]).segments[-1].uri
+        until(lambda: media(first["720p"]).segments[-1].uri != newest, within=20, what="another")
+        assert addresses(mine.playlist)["720p"] == first["720p"]
+        mine.posted("end")
+    with publishing(mine.sending(source)):
+        until(lambda: set(addresses(mine.playlist)) == {"360p", "audio"},
+              within=40, what="another run")  # fmt: skip
+
+
+def test_without_an_ingest_an_end_is_refused_and_a_deletion_is_not(tmp_path: Path) -> None:
+    with service(tmp_path / "data", environment=WINDOWS):
+        pass
+    told = {
+        "HEADEND_RTMP__PUBLIC_URL": "rtmp://localhost:1935",
+        "HEADEND_RTMPS__PUBLIC_URL": "rtmps://localhost:1936",
+    }
+    with service(tmp_path / "data", role="api", environment={**WINDOWS, **told}) as api:
+        lone = Owner(api, api.add_stream("Lone"))
+        answer = lone.call("POST", "/end")
+        assert answer.status == 503
+        assert "No process takes encoders in" in answer.text
+        assert answer.headers["retry-after"] == "5"
+        assert lone.posted("rotate-key")["stream"] != lone.stream["stream"]
+        assert lone.call("DELETE").status == 204
+        assert lone.call("GET").status == 404
+
+
+def test_what_was_set_for_a_stream_holds_for_the_next_encoder(
+    mine: Owner, small_source: Path
+) -> None:
+    """The service itself waits 20 s for an encoder that took its leave."""
+    url = f"{mine.api.http}/api/projects/1/settings"
+    body = {"failover": {"goodbye_seconds": 0, "reconnect_seconds": 0}}
+    assert fetch(url, method="PUT", token=mine.api.token, body=body).status == 200
+    with publishing(mine.sending(small_source)):
+        mine.on_air()
+        first = addresses(mine.playlist)
+    until(lambda: all(media(url).ended for url in first.values()), within=8, what="the end")
+    own = {"failover": {"goodbye_seconds": 20, "reconnect_seconds": 20}}
+    answer = mine.call("PUT", "/settings", own)
+    assert answer.status == 200, answer.text
+    with publishing(mine.sending(small_source)):
+        until(lambda: set(addresses(mine.playlist).values()) - set(first.values()),
+              within=30, what="another run")  # fmt: skip
+        second = addresses(mine.playlist)
+    until(lambda: not mine.shown()["receiving_count"], within=10, what="nobody sends")
+    assert not any(media(url).ended for url in second.values())
+    assert mine.shown()["processing"] is True
