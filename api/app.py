@@ -7,17 +7,37 @@ from typing import Final
 from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
-from api import events, streams
+from api import (
+    backups,
+    countries,
+    events,
+    labels,
+    players,
+    projects,
+    resolutions,
+    streamcommands,
+    streamedits,
+    streams,
+    streamsettings,
+    tokens,
+    uploads,
+    videos,
+    videostates,
+)
 from api.addresses import Addresses
-from api.auth import needs_token
+from api.auth import Guard, needs_token
 from api.bodies import MAX_BODY
 from api.errors import HANDLERS
+from api.ingest import Ingest
+from api.options import name_all_methods
+from api.ports import MediaRemover
 from api.present import Presenter
-from api.reference import ReferencePage
+from api.presentvideo import VideoPresenter
+from api.ratelimit import Callers
+from api.reference import JsonDocument, ReferencePage, YamlDocument, operation_id
 from storage.catalog import Catalog
 
 __all__ = ["create_app"]
@@ -29,14 +49,46 @@ def _clock_us() -> int:
     return time.time_ns() // 1_000
 
 
-def _api(catalog: Catalog, presenter: Presenter, clock_us: Callable[[], int]) -> Router:
+def _api(
+    catalog: Catalog,
+    presenter: Presenter,
+    media: MediaRemover | None,
+    ingest: Ingest,
+    intake: uploads.Intake | None,
+    clock_us: Callable[[], int],
+    guard: Guard,
+) -> Router:
+    video_presenter = VideoPresenter(
+        addresses=presenter.addresses, broadcaster_key=presenter.broadcaster_key
+    )
     return Router(
         "/api",
-        route_handlers=[*streams.HANDLERS, *events.HANDLERS],
-        guards=[needs_token(catalog)],
+        route_handlers=[
+            *streams.HANDLERS,
+            *streamedits.HANDLERS,
+            *streamcommands.HANDLERS,
+            *streamsettings.HANDLERS,
+            *backups.HANDLERS,
+            *videos.HANDLERS,
+            *videostates.HANDLERS,
+            *(uploads.HANDLERS if intake is not None else ()),
+            *events.HANDLERS,
+            *projects.HANDLERS,
+            *tokens.HANDLERS,
+            *labels.HANDLERS,
+            *players.HANDLERS,
+            *countries.HANDLERS,
+            *resolutions.HANDLERS,
+        ],
+        guards=[guard],
         dependencies={
             "catalog": Provide(lambda: catalog, sync_to_thread=False),
             "presenter": Provide(lambda: presenter, sync_to_thread=False),
+            "media": Provide(lambda: media, sync_to_thread=False),
+            "ingest": Provide(lambda: ingest, sync_to_thread=False),
+            "intake": Provide(lambda: intake, sync_to_thread=False),
+            "video_presenter": Provide(lambda: video_presenter, sync_to_thread=False),
+            "clock_us": Provide(lambda: clock_us, sync_to_thread=False),
             "now_us": Provide(clock_us, sync_to_thread=False),
         },
         request_max_body_size=MAX_BODY,
@@ -58,17 +110,22 @@ def _description(version: str) -> OpenAPIConfig:
         summary="Self-hosted live-stream and video hosting",
         components=Components(security_schemes={_BEARER: scheme}),
         use_handler_docstrings=True,
-        render_plugins=[ReferencePage(), JsonRenderPlugin(), YamlRenderPlugin()],
+        operation_id_creator=operation_id,
+        render_plugins=[ReferencePage(), JsonDocument(), YamlDocument()],
     )
 
 
-def create_app(
+def create_app(  # noqa: PLR0913  # the parts of an application, each by its name
     *,
     catalog: Catalog,
     addresses: Addresses,
     broadcaster_key: str,
     handlers: Sequence[ControllerRouterHandler] = (),
     version: str = "0",
+    media: MediaRemover | None = None,
+    intake: uploads.Intake | None = None,
+    ingest: Ingest | None = None,
+    callers: Callers | None = None,
     clock_us: Callable[[], int] = _clock_us,
     debug: bool = False,
 ) -> Litestar:
@@ -77,14 +134,28 @@ def create_app(
     `broadcaster_key` is the installation's (see `FirstStart`). `handlers` are the routes of the
     other rooms (the origin, the pages, the status), at the addresses they name themselves; they
     take no token and stand in no description. `version` is the product's, for the description.
+    `callers` counts their requests, where they are limited. `media` deletes what is kept of records
+    that are deleted; without it nothing is. `intake` takes uploads in, where they are taken.
+    `ingest` is the process that takes encoders in; without it, one that looks by itself at what it
+    is asked.
     """
+    guard = needs_token(catalog, callers)
     presenter = Presenter(addresses=addresses, broadcaster_key=broadcaster_key)
     return Litestar(
         route_handlers=[
-            _api(catalog, presenter, clock_us),
+            _api(
+                catalog,
+                presenter,
+                media,
+                ingest or Ingest(catalog, media),
+                intake,
+                clock_us,
+                guard,
+            ),
             Router("/", route_handlers=handlers, include_in_schema=False),
         ],
         exception_handlers=HANDLERS,
+        before_send=[name_all_methods],
         openapi_config=_description(version),
         # Logging is set up where the process starts, and errors are logged by their handlers.
         logging_config=None,

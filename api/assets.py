@@ -20,6 +20,7 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".jpg": "image/jpeg",
     ".txt": "text/plain; charset=utf-8",
 }
 _DIGEST_CHARACTERS = 12  # 48 bits; two releases of one file must differ, no more

@@ -12,10 +12,11 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from api.errors import ApiError
+from api.ratelimit import UNLIMITED, Callers
 from storage.catalog import Catalog
 from storage.catalog.records import Principal
 
-__all__ = ["bearer_token", "is_owner", "needs_token", "needs_write"]
+__all__ = ["Guard", "bearer_token", "is_owner", "needs_token", "needs_write"]
 
 # Any: what Litestar leaves open to every application.
 Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None]]
@@ -47,15 +48,23 @@ async def is_owner(catalog: Catalog, authorization: str | None, hash_: str) -> b
     return shown is not None and principal.reaches(shown.project)
 
 
-def needs_token(catalog: Catalog) -> Guard:
-    """Return the guard that lets only bearers of a token in; `request.auth` is then who it is."""
+def needs_token(catalog: Catalog, callers: Callers | None = None) -> Guard:
+    """Return the guard that lets only bearers of a token in; `request.auth` is then who it is.
+
+    `callers` counts their requests, where these are limited.
+    """
+    counted = callers or Callers(UNLIMITED)
 
     async def guard(
         connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
     ) -> None:
         authorization = connection.headers.get("authorization")
-        principal = await _principal(catalog, authorization)
-        if principal is None:
+        token = bearer_token(authorization)
+        address = counted.address_of(connection.scope)
+        counted.hear(token, address)
+        principal = None if token is None else await catalog.authorise(token)
+        if token is None or principal is None:
+            counted.count_stranger(address)
             # RFC 6750, section 3: no error code where no token was sent at all.
             sent = ', error="invalid_token"' if authorization else ""
             raise ApiError(
@@ -64,6 +73,7 @@ def needs_token(catalog: Catalog) -> Guard:
                 headers={"WWW-Authenticate": f'Bearer realm="headend"{sent}'},
             )
         connection.scope["auth"] = principal
+        counted.count(token, principal.id)
 
     return guard
 

@@ -10,7 +10,7 @@ from litestar.exceptions import InternalServerException
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 
 from api.errors import ApiError, invalid
-from api.texts import MAX_TITLE, Title
+from api.texts import MAX_DESCRIPTION, MAX_TITLE, Description, Name, OptionalTitle, Title
 
 __all__ = ["MAX_BODY", "described", "read_body"]
 
@@ -24,12 +24,22 @@ S = TypeVar("S", bound=msgspec.Struct)
 def _decode(kind: type[Any], value: object) -> object:  # Any: msgspec names the field's own type
     if kind is Title:
         return Title.parse(value)
+    if kind is OptionalTitle:
+        return OptionalTitle.parse(value)
+    if kind is Description:
+        return Description.parse(value)
+    if kind is Name:
+        return Name.parse(value)
     raise NotImplementedError(kind)
 
 
 def _schema(kind: type[Any]) -> dict[str, Any]:  # Any: JSON Schema
-    if kind is Title:
+    if kind is Title or kind is Name:
         return {"type": "string", "minLength": 1, "maxLength": MAX_TITLE}
+    if kind is OptionalTitle:
+        return {"type": ["string", "null"], "maxLength": MAX_TITLE}
+    if kind is Description:
+        return {"type": ["string", "null"], "maxLength": MAX_DESCRIPTION}
     raise NotImplementedError(kind)
 
 
@@ -96,15 +106,27 @@ class _Document(Schema):
         return self._document
 
 
+def _inlined(schema: Any, components: dict[str, Any]) -> Any:  # Any: JSON Schema
+    """Return a schema in which the shapes of its parts stand in their places.
+
+    The document has its own list of shapes, those of answers, which a body's cannot join.
+    """
+    if isinstance(schema, list):
+        parts = cast("list[Any]", schema)  # JSON
+        return [_inlined(each, components) for each in parts]
+    if not isinstance(schema, dict):
+        return schema
+    found = cast("dict[str, Any]", schema)  # keys of a JSON object are strings
+    if "$ref" in found:
+        return _inlined(components[str(found["$ref"]).rpartition("/")[2]], components)
+    return {key: _inlined(value, components) for key, value in found.items()}
+
+
 def described(kind: type[msgspec.Struct]) -> type[Operation]:
     """Return the OpenAPI description of an operation whose body `read_body` reads as `kind`."""
     (document,), components = msgspec.json.schema_components([kind], schema_hook=_schema)
-    body = RequestBody(
-        content={
-            _JSON: OpenAPIMediaType(schema=_Document(components.get(kind.__name__, document)))
-        },
-        required=True,
-    )
+    schema = _Document(_inlined(document, components))
+    body = RequestBody(content={_JSON: OpenAPIMediaType(schema=schema)}, required=True)
 
     @dataclass  # without it, the parent's generated __init__ knows of no __post_init__
     class Described(Operation):

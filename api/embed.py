@@ -1,53 +1,60 @@
 """The pages that play: `/watch/{hash}`, `/embed/{hash}`, `/embed.js` and their files.
 
 Pages carry no cookie, no inline script and no inline style; everything that an owner typed is
-escaped where a page is filled, with no way around it. A stream that has never been live has its
-pages already, and they wait; one that its owner took back has none.
+escaped where a page is filled, with no way around it. What does not play yet has its pages already,
+and they wait; what its owner took back has none. Where it may not be played a page says so (451).
 """
 
 import html
 import re
 from pathlib import Path
 from string import Template
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from litestar import asgi
-from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
+from api.access import Access
 from api.addresses import Addresses
 from api.assets import Asset, Assets
-from api.ports import OwnerCheck, Showcase
-from api.replies import Asked, Reply, answer, plain
+from api.oembed import oembed_address
+from api.places import CARD
+from api.replies import Asked, Handlers, Reply, answer, plain
+from api.verdicts import Verdict, Verdicts, Viewer
+from storage.catalog.records import PlayerOptions, Shown
 
 __all__ = ["pages"]
 
 Kind = Literal["watch", "embed"]
 
-_TEMPLATES = Path(__file__).parent / "templates"
-_FOREVER = "public, max-age=31536000, immutable"
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+_FOREVER: Final = "public, max-age=31536000, immutable"
 # Strangers' pages name it without a digest, so it has to be asked for again now and then.
-_A_WHILE = "public, max-age=300"
+_A_WHILE: Final = "public, max-age=300"
+_PRIVATE: Final = {"Cache-Control": "private, no-store"}
 # For people, who will not know their digest.
-_NOTICES = "THIRD_PARTY.txt"
-_ONE_PART = re.compile(r"/([^/]+)/?")
+_NOTICES: Final = "THIRD_PARTY.txt"
+_ONE_PART: Final = re.compile(r"/([^/]+)/?")
+_COLOR: Final = re.compile(r"#[0-9a-fA-F]{6}")
+# What is live wants to be seen at once, and browsers play nothing aloud by themselves.
+_OF_STREAMS: Final = PlayerOptions(autoplay=True, muted=True)
+_OF_VIDEOS: Final = PlayerOptions()
+_MESSAGES: Final = {"stream": "Looking for the stream…", "video": "Loading the video…"}
 
 
-def pages(showcase: Showcase, addresses: Addresses, is_owner: OwnerCheck) -> list[ASGIRouteHandler]:
+def pages(verdicts: Verdicts, addresses: Addresses) -> Handlers:
     """Return the handlers of all pages and their files."""
     shelf = _Shelf(Assets.read())
-    rack = _Pages(shelf.assets, addresses, showcase, is_owner)
+    rack = _Pages(shelf.assets, addresses, verdicts)
 
     @asgi("/watch", is_mount=True, copy_scope=True)
     async def watch(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
-        asked = Asked.of(scope)
-        await answer(await rack.reply("watch", _part(scope), asked), asked, send)
+        await answer(await rack.reply("watch", scope), Asked.of(scope), send)
 
     @asgi("/embed", is_mount=True, copy_scope=True)
     async def embed(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
-        asked = Asked.of(scope)
-        await answer(await rack.reply("embed", _part(scope), asked), asked, send)
+        await answer(await rack.reply("embed", scope), Asked.of(scope), send)
 
     @asgi("/embed.js", copy_scope=True)
     async def embed_script(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
@@ -65,56 +72,84 @@ def pages(showcase: Showcase, addresses: Addresses, is_owner: OwnerCheck) -> lis
 class _Pages:
     """Answers for one kind of page and one hash."""
 
-    def __init__(
-        self, assets: Assets, addresses: Addresses, showcase: Showcase, is_owner: OwnerCheck
-    ) -> None:
+    def __init__(self, assets: Assets, addresses: Addresses, verdicts: Verdicts) -> None:
         self._addresses = addresses
-        self._showcase = showcase
-        self._is_owner = is_owner
+        self._verdicts = verdicts
         parts = {name: _text(name) for name in ("player", "bar")}
         self._templates: dict[Kind, Template] = {
             "watch": Template(Template(_text("watch")).safe_substitute(parts)),
             "embed": Template(Template(_text("embed")).safe_substitute(parts)),
         }
-        base = urlsplit(addresses.http).path
-        self._files = {
-            "icon": f"{base}/static/{assets.built['icon.svg'].public}",
-            "style": f"{base}/static/{assets.built['watch.css'].public}",
-            "script": f"{base}/static/{assets.built['watch.js'].public}",
-        }
-        self._missing = _fill(Template(_text("missing")), **self._files)
         # A page that is opened under another name of this host (an address in the LAN) fetches
         # from where it came; only a playback address of its own is spelled out.
+        self._base = urlsplit(addresses.http).path
         own = addresses.playback == addresses.http
-        self._playback = base if own else addresses.playback
+        self._playback = self._base if own else addresses.playback
+        self._files = {
+            "icon": f"{self._base}/static/{assets.built['icon.svg'].public}",
+            "style": f"{self._base}/static/{assets.built['watch.css'].public}",
+            "script": f"{self._base}/static/{assets.built['watch.js'].public}",
+        }
+        self._card = f"{addresses.http}/static/{assets.built['card.jpg'].public}"
+        self._missing = _fill(Template(_text("missing")), **self._files)
+        self._blocked = _fill(Template(_text("blocked")), **self._files)
         origin = "" if own else f" {_origin(addresses.playback)}"
         self._headers: dict[Kind, dict[str, str]] = {
             "watch": _headers(origin, ancestors="'none'"),
             "embed": _headers(origin, ancestors="*"),
         }
 
-    async def reply(self, kind: Kind, hash_: str, asked: Asked) -> Reply:
-        """Return the page of a stream, or the one that says that there is nothing."""
-        plausible = hash_.isascii() and hash_.isalnum()
-        shown = await self._showcase.shown(hash_) if plausible else None
+    async def reply(self, kind: Kind, scope: Scope) -> Reply:
+        """Return the page of a stream or video, or the one that says why there is none."""
         headers = self._headers[kind]
-        if shown is not None and shown.hidden:
-            # Seen by the owner alone: no cache in between may keep it for others.
-            headers = headers | {"Cache-Control": "private, no-store"}
-            if not await self._is_owner(asked.headers.get("authorization"), hash_):
-                shown = None
-        if shown is None:
+        verdict = await _verdict(self._verdicts, _part(scope), scope)
+        if verdict.access is Access.BLOCKED:
+            return Reply(status=451, headers=headers | _PRIVATE, body=self._blocked)
+        if verdict.shown is None or not verdict.access.seen:
             return Reply(status=404, headers=headers, body=self._missing)
-        body = _fill(
+        if not verdict.access.kept:
+            # Seen by some alone: no cache in between may keep it for others.
+            headers = headers | _PRIVATE
+        return Reply(status=200, headers=headers, body=self._page(kind, verdict.shown))
+
+    def _page(self, kind: Kind, shown: Shown) -> bytes:
+        hash_, addresses = shown.hash, self._addresses
+        video = shown.kind == "video"
+        options = shown.player or (_OF_VIDEOS if video else _OF_STREAMS)
+        room = "videos" if video else "live"
+        color = options.color or ""
+        behaviour = {
+            "controls": options.controls,
+            "autoplay": options.autoplay,
+            "muted": options.muted,
+            # What is live has no beginning to go back to.
+            "loop": options.loop and video,
+        }
+        return _fill(
             self._templates[kind],
+            kind=shown.kind,
             title=shown.title,
             description=shown.description,
-            playlist=f"{self._playback}/live/{hash_}/index.m3u8",
-            watch=self._addresses.watch(hash_),
-            embed=self._addresses.embed(hash_),
+            playlist=f"{self._playback}/{room}/{hash_}/index.m3u8",
+            poster=f"{self._base}/videos/{hash_}/poster/{CARD}.jpg" if video else "",
+            image=addresses.video_poster(hash_, CARD) if video else self._card,
+            behaviour=" ".join(name for name, wanted in behaviour.items() if wanted),
+            color=color if _COLOR.fullmatch(color) else "",
+            failed="true" if shown.failed else "false",
+            message=_MESSAGES[shown.kind],
+            width=str(shown.width or 1280),
+            height=str(shown.height or 720),
+            watch=addresses.watch(hash_),
+            embed=addresses.embed(hash_),
+            oembed=oembed_address(addresses, hash_),
             **self._files,
         )
-        return Reply(status=200, headers=headers, body=body)
+
+
+async def _verdict(verdicts: Verdicts, hash_: str, scope: Scope) -> Verdict:
+    if scope["type"] != "http" or not (hash_.isascii() and hash_.isalnum()):
+        return Verdict(Access.NONE, None)
+    return await verdicts.ask(hash_, Viewer.of(scope), early=True)
 
 
 class _Shelf:
@@ -171,7 +206,7 @@ def _file(asset: Asset, keep: str, asked: Asked) -> Reply:
     if asked.has(asset.tag):
         return Reply(status=304, headers=headers, body=b"")
     headers["Content-Type"] = asset.type
-    if asked.accepts_gzip:
+    if asked.accepts_gzip and len(asset.packed) < len(asset.body):
         headers["Content-Encoding"] = "gzip"
         return Reply(status=200, headers=headers, body=asset.packed)
     return Reply(status=200, headers=headers, body=asset.body)

@@ -16,7 +16,13 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 from litestar.openapi.datastructures import ResponseSpec
 
-from storage.errors import CatalogBusy, CatalogUnavailable, NoSuchProject
+from storage.errors import (
+    CatalogBusy,
+    CatalogUnavailable,
+    NameTaken,
+    NoSuchLabel,
+    NoSuchProject,
+)
 
 __all__ = [
     "HANDLERS",
@@ -34,6 +40,16 @@ FieldErrors = Mapping[str, Sequence[str]]
 _MAX_FIELDS: Final = 50
 _MAX_NAME: Final = 100
 _RETRY_SECONDS: Final = 2
+# What can be answered to any request under /api.
+_OF_ALL: Final = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+# The keys of bodies by which records are linked with what is named otherwise.
+_LINKS: Final = {"tag": "tags"}
 
 # What Litestar itself finds wrong is told in these words: its own tell of our code.
 _MESSAGES: Final = {
@@ -76,10 +92,10 @@ def invalid(errors: FieldErrors) -> ApiError:
 
 
 def documented(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:
-    """Return the OpenAPI description of an operation's refusals."""
+    """Return the OpenAPI description of an operation's refusals, with those that all have."""
     return {
         status: ResponseSpec(ErrorBody, description=status.phrase, generate_examples=False)
-        for status in statuses
+        for status in sorted({*statuses, *_OF_ALL})
     }
 
 
@@ -125,6 +141,18 @@ def _gone(_request: Request[Any, Any, Any], _error: NoSuchProject) -> Response[E
     return _answer(HTTPStatus.NOT_FOUND, "There is no such project.")
 
 
+def _taken(_request: Request[Any, Any, Any], error: NameTaken) -> Response[ErrorBody]:
+    message = f"There is a {error.kind} of this name already."
+    return _answer(HTTPStatus.CONFLICT, message, {"name": [message]})
+
+
+def _unlinked(_request: Request[Any, Any, Any], error: NoSuchLabel) -> Response[ErrorBody]:
+    """Answer where a body names a tag, a category or a player that its project does not have."""
+    field = _LINKS.get(error.kind, error.kind)
+    refusal = invalid({field: [f"There is no {error.kind} {error.number}."]})
+    return _answer(refusal.status_code, refusal.detail, refusal.errors)
+
+
 def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
     """Answer what is our own fault; the traceback goes to the log, under an id."""
     number = secrets.token_hex(6)
@@ -144,5 +172,7 @@ HANDLERS: Final[
     CatalogBusy: _unavailable,
     CatalogUnavailable: _unavailable,
     NoSuchProject: _gone,
+    NameTaken: _taken,
+    NoSuchLabel: _unlinked,
     Exception: _failed,
 }

@@ -77,9 +77,11 @@ def envelope(
 
     A page beyond the end is empty, and the page before it is the last one.
     """
+    # A long list has thousands of page addresses, which differ at their ends alone.
+    stem = f"{path}?{urlencode([*filters, ('page', '')])}"
 
     def url(number: int) -> str:
-        return f"{path}?{urlencode([*filters, ('page', str(number))])}"
+        return f"{stem}{number}"
 
     prev = url(min(page.number - 1, page.last)) if page.number > 1 else None
     following = url(page.number + 1) if page.number < page.last else None
@@ -94,7 +96,7 @@ def envelope(
             links=[
                 PageLink(url=prev, label="« Previous", active=False),
                 *(
-                    PageLink(url=url(number), label=str(number), active=number == page.number)
+                    PageLink(url=f"{stem}{number}", label=str(number), active=number == page.number)
                     for number in range(1, page.last + 1)
                 ),
                 PageLink(url=following, label="Next »", active=False),

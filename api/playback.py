@@ -1,35 +1,32 @@
-"""The origin of live media: playlists, init sections, segments and parts below `/live`.
+"""The origin: playlists, init sections, segments, parts and posters below `/live` and `/videos`.
 
-Only addresses of the forms in `_ADDRESS` exist here, so a run's notes or a store's temporaries can
-never be asked for. Playlists come from the edge, or from disk where this process does not carry the
-stream; parts from the edge alone; all else from disk. Every request is asked for access; who is
-shown is remembered for a second, so that a segment costs no query.
-
-Media names are used once, so caches may keep them for ever; playlists change every 2 s and are
-fresh for one. What only its owner may see is kept by nobody.
+Live playlists come from the edge, or from disk where this process does not carry the stream; parts
+from the edge alone; all else from disk. Every request is asked for access (`api.verdicts`). Media
+names are used once, so caches may keep them for ever; live playlists change every 2 s and are fresh
+for one. What is not open to all is kept by nobody.
 
 Nearly all requests are for what is at hand: somebody asked for the stream within the second, the
 playlist is in memory, the segment in the page cache. `Origin.shortcut` answers these without a task
 and without messages, for a server that can use it.
 """
 
-import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any, Final
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from api.access import Access, decide
+from api.access import Access
 from api.answers import METHODS, Answer, Asked, Headers, Held, answer, described, plain
+from api.assets import Asset
+from api.clients import RawHeaders
 from api.conditional import takes_gzip
 from api.files import open_file
-from api.ports import OwnerCheck, Showcase
-from media.ladder import AUDIO_RENDITION
-from storage.catalog.records import Shown
+from api.places import CARD, PLAYLIST, ROOMS, form_of, is_early, object_of, place
+from api.verdicts import Verdict, Verdicts, Viewer
 from storage.edge.base import Edge, Text
 from storage.errors import StorageError
 from storage.objects.base import ObjectMissing
@@ -39,28 +36,13 @@ __all__ = ["Origin", "OriginFirst"]
 
 log = logging.getLogger(__name__)
 
-ROOM: Final = "/live"
-_RENDITION: Final = r"[0-9A-Za-z_]{1,20}"
-_ADDRESS: Final = re.compile(
-    r"/live/(?P<hash>[0-9A-Za-z]{12})/(?:"
-    r"(?P<variants>index\.m3u8)|"
-    rf"[0-9]{{8}}T[0-9]{{9}}/(?P<rendition>{_RENDITION})/(?:"
-    r"(?P<playlist>index\.m3u8)|(?P<part>[0-9]{1,12}\.[0-9]{1,6}\.m4s)|"
-    r"(?P<media>[0-9]{1,12}\.m4s|init-[0-9]{1,9}\.mp4)))"
-)
-_PLAYLIST: Final = "application/vnd.apple.mpegurl"
-_REMEMBERED: Final = 1.0  # seconds that a verdict may be old
-_MOST_REMEMBERED: Final = 10_000
 _MOST_TEXTS: Final = 512  # playlists read from disk, 12 kB each
 # Two playlists written within one tick of the file system's clock may look the same.
 _TRUSTED: Final = 1.0  # seconds that a playlist read from disk is taken to be the one there
 
-_FOREVER: Final = "public, max-age=31536000, immutable"
-_BRIEF: Final = "public, max-age=1"  # below half of the shortest segment
-# A part goes to the edge before its segment is sure to be listed, and could be made anew.
-_PART: Final = "public, max-age=10"
 _NEVER: Final = "no-store"
-_OWNER: Final = "private, no-store"
+_PRIVATE: Final = "private, no-store"
+_PLACEHOLDER: Final = "public, max-age=10"  # in place of a poster that may come any moment
 
 _PREFLIGHT: Final = {
     "allow": METHODS,
@@ -68,33 +50,32 @@ _PREFLIGHT: Final = {
     "access-control-allow-headers": "Authorization, If-None-Match, If-Range, Range",
     "access-control-max-age": "86400",
 }
-# What an answer depends on; all other headers are passed over.
-_HEEDED: Final = frozenset(
-    {b"accept-encoding", b"authorization", b"if-none-match", b"if-range", b"range"}
-)
+# What an answer's form depends on.
+_HEEDED: Final = frozenset({b"accept-encoding", b"if-none-match", b"if-range", b"range"})
 
 
 class Origin:
-    """Answers requests for what `Publication` publishes; an ASGI application."""
+    """Answers requests for what is published; an ASGI application.
+
+    `card` is the default poster of a video that has none. `clock` is in seconds.
+    """
 
     def __init__(
         self,
         *,
         objects: DiskObjects,
         edge: Edge,
-        showcase: Showcase,
-        is_owner: OwnerCheck,
+        verdicts: Verdicts,
+        card: Asset | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._objects = objects
-        # Nothing gets through the pattern that is no address; pathlib costs as much as opening.
-        self._root = str(objects.root)
+        # Nothing gets through the patterns that is no address; pathlib costs as much as opening.
+        self._root = f"{objects.root}/"
         self._edge = edge
-        self._showcase = showcase
-        self._is_owner = is_owner
+        self._verdicts = verdicts
+        self._card = card
         self._clock = clock
-        self._shown: dict[str, tuple[float, Shown | None]] = {}
-        self._asking: dict[str, asyncio.Future[Shown | None]] = {}
         self._texts: dict[str, tuple[float, tuple[int, int], Text]] = {}
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
@@ -102,120 +83,96 @@ class Origin:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000, "reason": None})
             return
-        asked = _asked(scope["method"], scope["headers"])
-        if asked.method == "OPTIONS":
+        method = scope["method"]
+        if method == "OPTIONS":
             found = plain(204, _PREFLIGHT)
-        elif asked.method not in {"GET", "HEAD"}:
+        elif method not in {"GET", "HEAD"}:
             found = plain(405, {"allow": METHODS, "cache-control": _NEVER})
         else:
-            found = await self._answer(asked, scope["path"])
+            viewer = Viewer.of(scope)
+            found = await self._answer(_asked(method, viewer.headers), scope["path"], viewer)
         try:
-            await _send(found, asked.method, send)
+            await _send(found, method, send)
         finally:
             found.close()
 
     def shortcut(
-        self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]]
+        self, method: str, path: str, headers: RawHeaders, peer: str | None = None
     ) -> Answer | Coroutine[Any, Any, Answer] | None:
         """Answer from what is at hand, or say how to wait for it; None: the application is asked.
 
         `path` is as it came over the wire: one with a query or an escape takes the long way. Who
-        calls sends the answer and closes it. Nothing blocks but the opening of a file.
+        calls sends the answer and closes it. `peer` is the address at the connection's other end.
+        Nothing blocks but the opening of a file.
         """
         if method not in {"GET", "HEAD"}:
             return None
-        match = _ADDRESS.fullmatch(path)
+        match = place(path)
         if match is None:
             return None
         asked = _asked(method, headers)
-        known = self._remembered(match["hash"])
-        if known is not None and decide(known[1], owner=False) is Access.OPEN:
+        verdict = self._verdicts.at_hand(match["hash"], peer, headers)
+        if verdict is not None:
             try:
-                held = self._at_hand(match, asked, Access.OPEN)
+                held = self._at_hand(match, asked, verdict)
             except OSError:
                 held = None  # is met again on the way below, and told
             if held is not None:
                 return answer(asked, held)
-        return self._answer(asked, path) if method == "GET" else None
+        return self._answer(asked, path, Viewer(peer, headers)) if method == "GET" else None
 
-    async def _answer(self, asked: Asked, path: str) -> Answer:
-        match = _ADDRESS.fullmatch(path)
+    async def _answer(self, asked: Asked, path: str, viewer: Viewer) -> Answer:
+        match = place(path)
         if match is None:
             return _not_found()
         try:
-            access = await self._access(match["hash"], asked.headers.get("authorization"))
-            held = None if access is Access.NONE else await self._held(match, asked, access)
+            verdict = await self._verdicts.ask(match["hash"], viewer, early=is_early(match))
+            if verdict.access is Access.BLOCKED:
+                return _blocked()
+            held = await self._held(match, asked, verdict) if verdict.access.seen else None
         except (StorageError, OSError) as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
             return plain(503, {"retry-after": "1", "cache-control": _NEVER})
         return _not_found() if held is None else answer(asked, held)
 
-    # -- who --------------------------------------------------------------------------------------
-
-    def _remembered(self, hash_: str) -> tuple[float, Shown | None] | None:
-        known = self._shown.get(hash_)
-        return known if known is not None and self._clock() - known[0] < _REMEMBERED else None
-
-    async def _access(self, hash_: str, authorization: str | None) -> Access:
-        known = self._remembered(hash_)
-        shown = await self._ask(hash_) if known is None else known[1]
-        access = decide(shown, owner=False)
-        if access is Access.NONE and shown is not None and authorization is not None:
-            owner = await self._is_owner(authorization, hash_)
-            access = decide(shown, owner=owner)
-        return access
-
-    async def _ask(self, hash_: str) -> Shown | None:
-        """Ask the showcase, once for all requests that want to know at this moment.
-
-        Each second the whole audience of a stream wants to; a query for each of them would hold
-        them all up.
-        """
-        asking = self._asking.get(hash_)
-        if asking is not None:
-            return await asyncio.shield(asking)
-        asking = self._asking[hash_] = asyncio.get_running_loop().create_future()
-        asked_at = self._clock()
-        try:
-            shown = await self._showcase.shown(hash_)
-        except BaseException as error:
-            # A request that is cancelled takes no other with it.
-            mine = isinstance(error, Exception)
-            asking.set_exception(error if mine else StorageError("nobody asks any more"))
-            asking.exception()  # perhaps nobody else waits for it
-            raise
-        finally:
-            del self._asking[hash_]
-        if len(self._shown) >= _MOST_REMEMBERED:
-            self._shown.clear()  # strangers' guesses; the true ones are asked for again
-        self._shown[hash_] = (asked_at, shown)
-        asking.set_result(shown)
-        return shown
-
     # -- what -------------------------------------------------------------------------------------
 
-    def _at_hand(self, match: re.Match[str], asked: Asked, access: Access) -> Held | None:
+    def _at_hand(self, match: re.Match[str], asked: Asked, verdict: Verdict) -> Held | None:
         """Return an object that is in memory or can be opened; None: it may be elsewhere."""
-        address = match[0][1:]
-        if match["media"]:
+        address = None if verdict.shown is None else object_of(match, verdict.shown)
+        if address is None:
+            return None
+        if match["media"] or match["poster"]:
             try:
-                file = open_file(self._root + match[0])
+                file = open_file(self._root + address)
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            return Held(body=file, headers=_headers(_kind(match), _FOREVER, access), tag=file.tag)
+            return Held(body=file, headers=_headers(match, verdict.access), tag=file.tag)
         if match["part"]:
-            return _part(self._edge.part_here(address), match, access)
+            return _part(self._edge.part_here(address), match, verdict.access)
         text = self._edge.text_here(address) or self._read_before(address)
-        return _text(text, asked, access)
+        return _text(text, match, asked, verdict.access)
 
-    async def _held(self, match: re.Match[str], asked: Asked, access: Access) -> Held | None:
-        held = self._at_hand(match, asked, access)
+    async def _held(self, match: re.Match[str], asked: Asked, verdict: Verdict) -> Held | None:
+        held = self._at_hand(match, asked, verdict)
         if held is not None or match["media"]:
             return held
-        address = match[0][1:]
+        if match["poster"] == CARD:
+            return self._placeholder(match, verdict)
+        address = None if verdict.shown is None else object_of(match, verdict.shown)
+        if address is None or match["poster"]:
+            return None
         if match["part"]:
-            return _part(await self._edge.part(address), match, access)
-        return _text(await self._read(address), asked, access)
+            return _part(await self._edge.part(address), match, verdict.access)
+        return _text(await self._read(address), match, asked, verdict.access)
+
+    def _placeholder(self, match: re.Match[str], verdict: Verdict) -> Held | None:
+        card = self._card
+        if card is None or verdict.shown is None or verdict.shown.kind != "video":
+            return None
+        cached = _PLACEHOLDER if verdict.access.kept else _PRIVATE
+        headers = _described(form_of(match)[0], cached, "")
+        return Held(body=card.body, headers=headers, tag=card.tag)
 
     def _read_before(self, address: str) -> Text | None:
         """Return a playlist that was read from disk, if it is still the same there."""
@@ -250,7 +207,7 @@ class Origin:
 
 
 class OriginFirst:
-    """An application whose requests below `/live` go to the origin, all others to another.
+    """An application whose requests for media go to the origin, all others to another.
 
     The origin comes before the other's routing: finding one of a few dozen routes, and seeing to
     exceptions, costs more there than a whole playlist does here.
@@ -263,13 +220,13 @@ class OriginFirst:
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # ASGI's own maps
         """Hand a request on."""
-        if scope["type"] != "lifespan" and scope["path"].startswith(ROOM):
+        if scope["type"] != "lifespan" and scope["path"].startswith(ROOMS):
             await self._origin(scope, receive, send)
         else:
             await self._other(scope, receive, send)
 
 
-def _asked(method: str, headers: Sequence[tuple[bytes, bytes]]) -> Asked:
+def _asked(method: str, headers: RawHeaders) -> Asked:
     return Asked(
         method,
         {
@@ -280,39 +237,45 @@ def _asked(method: str, headers: Sequence[tuple[bytes, bytes]]) -> Asked:
     )
 
 
-def _kind(match: re.Match[str]) -> str:
-    return "audio/mp4" if match["rendition"] == AUDIO_RENDITION else "video/mp4"
+def _headers(match: re.Match[str], access: Access, coding: str = "") -> Headers:
+    kind, kept = form_of(match)
+    return _described(kind, kept if access.kept else _PRIVATE, coding)
 
 
 @cache
-def _headers(kind: str, kept: str, access: Access, coding: str = "") -> Headers:
+def _described(kind: str, cached: str, coding: str) -> Headers:
     """Return the headers of a kind of object; there are a dozen sets."""
-    more = {"vary": "Accept-Encoding"} if kind == _PLAYLIST else {}
+    more = {"vary": "Accept-Encoding"} if kind == PLAYLIST else {}
     if coding:
         more["content-encoding"] = coding
-    return described(kind, _OWNER if access is Access.OWNER else kept, more)
+    return described(kind, cached, more)
 
 
 def _part(part: bytes | None, match: re.Match[str], access: Access) -> Held | None:
     if part is None:
         return None
-    return Held(body=part, headers=_headers(_kind(match), _PART, access))
+    return Held(body=part, headers=_headers(match, access))
 
 
-def _text(text: Text | None, asked: Asked, access: Access) -> Held | None:
+def _text(text: Text | None, match: re.Match[str], asked: Asked, access: Access) -> Held | None:
     if text is None:
         return None
     if takes_gzip(asked.headers.get("accept-encoding")):
         # Other bytes, so another strong tag.
-        headers = _headers(_PLAYLIST, _BRIEF, access, "gzip")
+        headers = _headers(match, access, "gzip")
         return Held(body=text.compressed, headers=headers, tag=f'"{text.tag}-gz"')
-    return Held(body=text.body, headers=_headers(_PLAYLIST, _BRIEF, access), tag=f'"{text.tag}"')
+    return Held(body=text.body, headers=_headers(match, access), tag=f'"{text.tag}"')
 
 
 def _not_found() -> Answer:
     # Nothing may remember it: the next moment the stream may begin.
     headers = {"content-type": "text/plain", "cache-control": _NEVER}
     return plain(404, headers, b"not found\n")
+
+
+def _blocked() -> Answer:
+    headers = {"content-type": "text/plain", "cache-control": _PRIVATE}
+    return plain(451, headers, b"not available in your country\n")
 
 
 async def _send(answer: Answer, method: str, send: Send) -> None:

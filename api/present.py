@@ -1,16 +1,26 @@
 """Rows into bodies: what the catalog keeps, as the interface shows it.
 
-What a stream cannot have yet (tags, a category, countries, a player, posters, a pause) is shown as
-absent, which is the truth about it.
+What a stream cannot have yet (posters) is shown as absent, which is the truth about it.
 """
 
-from html import escape
 from typing import Final
 
 import msgspec
 
 from api.addresses import Addresses
-from api.schemas import Backup, Embed, Event, Resolution, Stream, StreamItem
+from api.schemas import (
+    Backup,
+    Category,
+    Country,
+    Embed,
+    Event,
+    PlayerReference,
+    Resolution,
+    Stream,
+    StreamItem,
+    Tag,
+)
+from api.snippets import snippets
 from api.times import written
 from media.keys import PRIMARY_APPLICATION, Slot
 from media.ladder import BOXES
@@ -43,9 +53,9 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             stream=record.key.text,
             published=record.published,
             resolutions=_resolutions(record.resolutions),
-            tags=[],
-            category=None,
-            countries=[],
+            tags=_tags(record),
+            category=_category(record),
+            countries=_countries(record),
             rtmps_url=self.addresses.rtmps_ingest(_PRIMARY),
             rtmp_url=self.addresses.rtmp_ingest(_PRIMARY),
             stream_url=self.addresses.live_playlist(record.hash),
@@ -55,13 +65,13 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             live_event=_EVENT,
             receiving_count=record.receiving_count,
             processing=record.processing,
-            paused=False,
+            paused=record.paused,
             web_socket_broadcaster=_BROADCASTER,
             web_socket_key=self.broadcaster_key,
             web_socket_cluster=_CLUSTER,
             image_urls=None,
             embed=self._embed(record),
-            player=None,
+            player=_player(record),
             backups=[self._backup(backup) for backup in record.backups],
             no_audio_stream=record.no_audio,
         )
@@ -77,9 +87,9 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             stream=record.key.secret,
             published=record.published,
             resolutions=_resolutions(record.resolutions),
-            tags=[],
-            category=None,
-            countries=[],
+            tags=_tags(record),
+            category=_category(record),
+            countries=_countries(record),
             rtmps_url=self.addresses.rtmps_ingest(_PRIMARY),
             rtmp_url=self.addresses.rtmp_ingest(_PRIMARY),
             stream_url=self.addresses.live_playlist(record.hash),
@@ -91,7 +101,7 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             web_socket_cluster=_CLUSTER,
             image_urls=None,
             embed=self._embed(record),
-            player=None,
+            player=_player(record),
         )
 
     def event(self, record: EventRecord) -> Event:
@@ -117,15 +127,25 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _embed(self, record: StreamRecord) -> Embed:
-        page = escape(self.addresses.embed(record.hash))
-        script = escape(self.addresses.embed_script())
-        return Embed(
-            iframe=f'<iframe src="{page}" title="{escape(record.title)}" width="640" height="360"'
-            ' style="border:0" allow="autoplay; fullscreen; picture-in-picture"'
-            " allowfullscreen></iframe>",
-            script=f'<script src="{script}" data-stream="{escape(record.hash)}" async></script>',
-            link=self.addresses.watch(record.hash),
-        )
+        return snippets(self.addresses, record.hash, record.title, "stream")
+
+
+def _tags(record: StreamRecord) -> list[Tag]:
+    return [Tag(id=tag.id, name=tag.name) for tag in record.tags]
+
+
+def _category(record: StreamRecord) -> Category | None:
+    category = record.category
+    return None if category is None else Category(id=category.id, name=category.name)
+
+
+def _countries(record: StreamRecord) -> list[Country]:
+    return [Country(id=each.number, code=each.code, name=each.name) for each in record.countries]
+
+
+def _player(record: StreamRecord) -> PlayerReference | None:
+    player = record.player
+    return None if player is None else PlayerReference(id=player.id, name=player.name)
 
 
 def _channel(record: StreamRecord) -> str:

@@ -10,9 +10,10 @@ from html import escape
 from typing import Any, Final
 
 from litestar import Request
-from litestar.openapi.plugins import OpenAPIRenderPlugin
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.plugins import JsonRenderPlugin, OpenAPIRenderPlugin, YamlRenderPlugin
 
-__all__ = ["ReferencePage"]
+__all__ = ["JsonDocument", "ReferencePage", "YamlDocument", "completed", "operation_id"]
 
 # Any: an OpenAPI document is JSON, read by the names of its own specification.
 Document = Mapping[str, Any]
@@ -25,6 +26,60 @@ code,pre{font-family:ui-monospace,monospace;font-size:.9em}
 pre{overflow:auto;background:#8882;padding:.8rem;border-radius:.4rem}
 td{padding:.1rem 1rem .1rem 0;vertical-align:top}
 """
+
+
+# Headers of refusals, which Litestar's descriptions of answers have no room for.
+_SECONDS: Final = {"schema": {"type": "integer", "minimum": 1}, "required": True}
+_HEADERS: Final[dict[str, Document]] = {
+    "401": {"WWW-Authenticate": {"schema": {"type": "string"}, "required": True}},
+    "429": {"Retry-After": {**_SECONDS, "description": "Seconds until the next request."}},
+    "503": {"Retry-After": {**_SECONDS, "description": "Seconds until it is worth a try."}},
+}
+
+
+def operation_id(handler: HTTPRouteHandler, _method: object, _path: object) -> str:
+    """Return the name of an operation, by which generated clients call it."""
+    return handler.handler_name
+
+
+def completed(document: Document) -> dict[str, Any]:
+    """Return the document with the headers of refusals."""
+    return {
+        **document,
+        "paths": {
+            path: {method: _completed_operation(each) for method, each in operations.items()}
+            for path, operations in document["paths"].items()
+        },
+    }
+
+
+def _completed_operation(operation: Document) -> Document:
+    answers = {
+        status: {**answer, "headers": {**_HEADERS.get(status, {}), **answer.get("headers", {})}}
+        if status in _HEADERS
+        else answer
+        for status, answer in operation["responses"].items()
+    }
+    return {**operation, "responses": answers}
+
+
+# Litestar leaves open what its requests hold: pyright is told so below.
+class JsonDocument(JsonRenderPlugin):
+    """Renders the description as JSON."""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:
+        """Return the document."""
+        document = completed(openapi_schema)
+        return super().render(request, document)  # pyright: ignore[reportUnknownMemberType]
+
+
+class YamlDocument(YamlRenderPlugin):
+    """Renders the description as YAML."""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:
+        """Return the document."""
+        document = completed(openapi_schema)
+        return super().render(request, document)  # pyright: ignore[reportUnknownMemberType]
 
 
 class ReferencePage(OpenAPIRenderPlugin):

@@ -6,9 +6,13 @@ GET and HEAD only. HEAD answers as GET would, without the body.
 from collections.abc import Mapping
 
 import msgspec
+from litestar.handlers import ASGIRouteHandler
 from litestar.types import Scope, Send
 
-__all__ = ["Asked", "Reply", "answer", "plain"]
+__all__ = ["Asked", "Handlers", "Reply", "answer", "plain"]
+
+# Routes of pages and files, for the application.
+Handlers = list[ASGIRouteHandler]
 
 _ZERO = {"0", "0.0", "0.00", "0.000"}  # RFC 9110, 12.4.2: "not acceptable"
 

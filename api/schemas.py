@@ -182,7 +182,7 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class PageLink(msgspec.Struct, frozen=True, kw_only=True):
+class PageLink(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One entry of a page bar."""
 
     url: str | None

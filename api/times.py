@@ -6,13 +6,15 @@ from typing import Final
 __all__ = ["read_moment", "written"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_BARE_EPOCH: Final = _EPOCH.replace(tzinfo=None)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def written(moment_us: int) -> str:
     """Return a moment (microseconds since the Unix epoch) as `2026-01-31T12:00:00.123456Z`."""
-    moment = _EPOCH + timedelta(microseconds=moment_us)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06}Z"
+    # Seven times for each video of a list: `strftime` would take three times as long.
+    moment = _BARE_EPOCH + timedelta(microseconds=moment_us)
+    return moment.isoformat(timespec="microseconds") + "Z"
 
 
 def read_moment(text: str) -> int | None:

@@ -14,8 +14,10 @@ from typing import Final, cast
 
 import uvloop
 
+from api.clients import BadNetwork
+from api.geo import GeoError
 from headend.certificates import CertificateError
-from headend.installation import DATABASE, install, make_folder
+from headend.installation import catalog_place, install, make_folder
 from headend.locks import FolderError, relying_on_form, writing
 from headend.settings import Settings
 from headend.sockets import AddressError
@@ -30,6 +32,16 @@ __all__ = ["StartError", "run"]
 log = logging.getLogger(__name__)
 
 _RENEW_SECONDS: Final = 24 * 3600.0
+# What keeps a service from starting, with a sentence for its operator.
+_REFUSALS: Final = (
+    AddressError,
+    BadNetwork,
+    CertificateError,
+    FolderError,
+    GeoError,
+    OSError,
+    StorageError,
+)
 
 
 class StartError(Exception):
@@ -44,27 +56,26 @@ def run(role: Role, settings: Settings, *, demo: bool = False) -> None:
     """
     folder = Path(settings.data)
     try:
-        _look_at(folder, role)
+        _look_at(folder, role, settings)
         with ExitStack() as locks:
             if role.writes:
                 locks.enter_context(writing(folder, role.name))
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 if role.installs:
-                    runner.run(install(folder))
+                    runner.run(install(folder, catalog_place(settings)))
                 locks.enter_context(relying_on_form(folder))
                 runner.run(_run(role, settings, demo=demo))
-    except* (AddressError, CertificateError, FolderError, StorageError, OSError) as error:
+    except* _REFUSALS as error:
         raise StartError(_first(error)) from error
 
 
-def _look_at(folder: Path, role: Role) -> None:
+def _look_at(folder: Path, role: Role, settings: Settings) -> None:
     """See that the data folder is there, or make it where the role may."""
+    place = catalog_place(settings)
     if role.installs:
         make_folder(folder)
-    elif not (folder / DATABASE).is_file():
-        raise CatalogUnavailable(
-            f"there is no catalog at {folder / DATABASE}; run `headend migrate` first"
-        )
+    elif isinstance(place, Path) and not place.is_file():
+        raise CatalogUnavailable(f"there is no catalog at {place}; run `headend migrate` first")
 
 
 async def _run(role: Role, settings: Settings, *, demo: bool) -> None:

@@ -23,10 +23,11 @@ from api.files import OpenFile
 
 __all__ = ["Shortcut", "ShortcutProtocol"]
 
-# Asked with method, target and headers (names in lower case): an answer, a way to wait for one, or
-# None where the application must be asked.
+# Asked with method, target, headers (names in lower case) and the peer's address, None for a local
+# socket: an answer, a way to wait for one, or None where the application must be asked.
 Shortcut = Callable[
-    [str, str, Sequence[tuple[bytes, bytes]]], Answer | Coroutine[Any, Any, Answer] | None
+    [str, str, Sequence[tuple[bytes, bytes]], str | None],
+    Answer | Coroutine[Any, Any, Answer] | None,
 ]
 
 log = logging.getLogger(__name__)
@@ -110,6 +111,7 @@ class ShortcutProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)
         self._handle: int = transport.get_extra_info("socket").fileno()
+        self._peer = self.client[0] if self.client else None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End; the descriptor may be another connection's from now on."""
@@ -133,7 +135,9 @@ class ShortcutProtocol(HttpToolsProtocol):
             or parser.should_upgrade()
         ):
             return False
-        found = self.shortcut(parser.get_method().decode(), self.url.decode(), self.headers)
+        found = self.shortcut(
+            parser.get_method().decode(), self.url.decode(), self.headers, self._peer
+        )
         if found is None:
             return False
         if not isinstance(found, Answer):

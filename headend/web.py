@@ -12,6 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headend.shortcut import Shortcut, ShortcutProtocol
+from headend.websockets import MAX_MESSAGE, SocketProtocol
 
 __all__ = ["Application", "serving"]
 
@@ -53,7 +54,11 @@ async def serving(app: Application, sock: socket.socket) -> AsyncGenerator[None,
         uvicorn.Config(
             app,
             http=_protocol(app),
-            ws="none",
+            ws=SocketProtocol,
+            ws_max_size=MAX_MESSAGE,
+            # The dialogues ping by themselves; compressing short messages costs twice the memory.
+            ws_ping_interval=None,
+            ws_per_message_deflate=False,
             lifespan="on",
             log_config=None,
             access_log=False,

@@ -20,7 +20,9 @@ __all__ = ["CountedApplication", "WebFigures"]
 _Message = MutableMapping[str, Any]  # ASGI's own
 _Send = Callable[[_Message], Awaitable[None]]
 
-_ROOMS: Final = frozenset({"api", "live", "watch", "embed", "static", "schema"})
+_ROOMS: Final = frozenset(
+    {"api", "live", "videos", "watch", "embed", "json", "oembed", "static", "schema"}
+)
 _OTHER: Final = "other"
 
 
@@ -75,9 +77,9 @@ class CountedApplication:
         await self._app(scope, receive, told)
 
     def _take_shortcut(
-        self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]]
+        self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], peer: str | None
     ) -> Answer | Coroutine[Any, Any, Answer] | None:
-        found = self._way(method, path, headers) if self._way is not None else None
+        found = self._way(method, path, headers, peer) if self._way is not None else None
         if isinstance(found, Answer):
             self._figures.count(path, found.status)
             return found

@@ -1,14 +1,15 @@
 """Which concrete thing stands behind each port: the only place that names them together.
 
-A role is what one process does: take encoders in (`ingest`), show what they make (`api`), or both
-(`serve`). All stand on the same ground: the catalog and the objects of one data folder.
+A role is what one process does: take encoders in (`ingest`), show what they make (`api`), make
+uploaded files playable (`transcode`), or all of it (`serve`). All stand on the same ground: the
+catalog and the objects of one data folder.
 """
 
-import asyncio
 import shutil
 import socket
 import ssl
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
@@ -19,9 +20,13 @@ import msgspec
 
 from api.addresses import Addresses
 from api.app import create_app
-from api.auth import is_owner
-from api.embed import pages
-from api.playback import Origin, OriginFirst
+from api.auth import needs_token
+from api.ingest import Ingest, nobody
+from api.pusher.delivery import delivering, telling
+from api.pusher.private import authorising
+from api.pusher.signed import publishing
+from api.pusher.socket import Broadcaster
+from api.ratelimit import Callers, Rates
 from api.status import status_app, status_handlers
 from headend.adapters import (
     CatalogChronicle,
@@ -29,25 +34,36 @@ from headend.adapters import (
     CatalogJournal,
     EngineSinks,
 )
+from headend.chores import while_running
 from headend.doors import Doors, port_of
-from headend.installation import DATABASE, OWNER_TOKEN, found_in
+from headend.filework import file_workers
+from headend.installation import OWNER_TOKEN, catalog_place, found_in
+from headend.intake import intake_on
+from headend.media import StoredMedia
+from headend.orders import Orders
 from headend.settings import Settings
 from headend.sockets import bind, public_base
 from headend.states import keep_states_true
 from headend.telemetry import Telemetry
 from headend.tls import Tls
+from headend.viewers import Viewers
 from headend.web import Application, serving
 from headend.webfigures import CountedApplication, WebFigures
 from ingest.listener import listening
+from media.keys import PublicHash
+from storage.bus.base import Bus
+from storage.bus.memory import MemoryBus
+from storage.bus.redis import open_redis_bus
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records import FirstStart
 from storage.edge.memory import MemoryEdge
 from storage.errors import StorageError
+from storage.leftovers import keep_clean
 from storage.objects.disk import DiskObjects
 from storage.publication import Window
 from transcode.live import LiveTranscoding
 
-__all__ = ["API", "INGEST", "SERVE", "Role", "Service"]
+__all__ = ["API", "INGEST", "SERVE", "TRANSCODE", "Role", "Service"]
 
 
 def wall_us() -> int:
@@ -84,6 +100,7 @@ class _Ground(msgspec.Struct, frozen=True, kw_only=True):
     addresses: Addresses
     catalog: Catalog
     first: FirstStart
+    bus: Bus
     objects: DiskObjects
     edge: MemoryEdge
 
@@ -93,6 +110,7 @@ class _Encoders(msgspec.Struct, frozen=True, kw_only=True):
 
     figures: Callable[[], bytes]
     tls: Tls | None
+    nudge: Callable[[], None]  # there is a command
 
 
 @asynccontextmanager
@@ -100,8 +118,20 @@ async def _serve(settings: Settings) -> AsyncGenerator[Service, None]:
     """Take encoders in and show what they make."""
     async with (
         _grounded(settings, viewers=True, encoders=True) as ground,
+        _viewing(ground) as viewers,
         _taking_encoders(ground) as encoders,
-        _answering(_application(ground, encoders.figures), ground.doors.http),
+        while_running(
+            file_workers(settings.transcode, ground.catalog, ground.objects).run(),
+            keep_clean(ground.objects, ground.catalog.videos, wall_us),
+        ),
+        _broadcasting(ground) as broadcaster,
+        _answering(
+            broadcaster.before(
+                _application(ground, viewers, encoders.figures, broadcaster, encoders.nudge)
+            ),
+            ground.doors.http,
+        ),
+        broadcaster.closing(),
     ):
         yield Service(
             addresses=ground.addresses,
@@ -137,10 +167,18 @@ async def _api(settings: Settings) -> AsyncGenerator[Service, None]:
     figures = WebFigures()
     async with (
         _grounded(settings, viewers=True, encoders=False) as ground,
-        _while_running(keep_states_true(ground.catalog, ground.folder)),
+        _viewing(ground) as viewers,
+        while_running(keep_states_true(ground.catalog, ground.folder)),
+        _broadcasting(ground) as broadcaster,
         _answering(
-            CountedApplication(_application(ground, figures.text), figures), ground.doors.http
+            broadcaster.before(
+                CountedApplication(
+                    _application(ground, viewers, figures.text, broadcaster), figures
+                )
+            ),
+            ground.doors.http,
         ),
+        broadcaster.closing(),
     ):
         yield Service(
             addresses=ground.addresses,
@@ -149,9 +187,20 @@ async def _api(settings: Settings) -> AsyncGenerator[Service, None]:
         )
 
 
+@asynccontextmanager
+async def _transcode(settings: Settings) -> AsyncGenerator[Service, None]:
+    """Make uploaded files playable."""
+    async with _grounded(settings, viewers=False, encoders=False) as ground:
+        workers = file_workers(settings.transcode, ground.catalog, ground.objects)
+        clean = keep_clean(ground.objects, ground.catalog.videos, wall_us)
+        async with while_running(workers.run(), clean):
+            yield Service(addresses=ground.addresses, first=ground.first)
+
+
 SERVE: Final = Role(name="serve", service=_serve, writes=True, installs=True)
 INGEST: Final = Role(name="ingest", service=_ingest, writes=True, installs=False)
 API: Final = Role(name="api", service=_api, writes=False, installs=False)
+TRANSCODE: Final = Role(name="transcode", service=_transcode, writes=False, installs=False)
 
 
 @asynccontextmanager
@@ -162,23 +211,64 @@ async def _grounded(
     async with AsyncExitStack() as stack:
         doors = Doors.bound(settings, stack, viewers=viewers, encoders=encoders)
         addresses = doors.addresses(settings)
-        catalog = await stack.enter_async_context(open_catalog(folder / DATABASE, migrate=False))
+        catalog = await stack.enter_async_context(
+            open_catalog(catalog_place(settings), migrate=False)
+        )
+        first = await found_in(catalog)
         yield _Ground(
             settings=settings,
             folder=folder,
             doors=doors,
             addresses=addresses,
             catalog=catalog,
-            first=await found_in(catalog),
+            first=first,
+            bus=await stack.enter_async_context(_bus(settings, catalog, first.broadcaster_key)),
             objects=stack.enter_context(DiskObjects(folder / "objects")),
             edge=MemoryEdge(),
         )
 
 
 @asynccontextmanager
+async def _bus(settings: Settings, catalog: Catalog, key: str) -> AsyncGenerator[Bus, None]:
+    """Hold the bus open, which says when this process wrote a notice."""
+    async with AsyncExitStack() as stack:
+        bus: Bus = MemoryBus()
+        if settings.redis.url:
+            # Installations that share a Redis differ in their key.
+            opened = open_redis_bus(settings.redis.url, namespace=f"headend.{key}")
+            bus = await stack.enter_async_context(opened)
+        await stack.enter_async_context(telling(catalog.notices, bus))
+        yield bus
+
+
+@asynccontextmanager
+async def _viewing(ground: _Ground) -> AsyncGenerator[Viewers, None]:
+    """Know where viewers are, for as long as they are shown anything."""
+    place = ground.catalog, ground.objects, ground.edge, ground.addresses
+    viewers = Viewers.of(ground.settings, *place)
+    async with while_running(viewers.geo.keep_fresh()):
+        yield viewers
+
+
+@asynccontextmanager
+async def _broadcasting(ground: _Ground) -> AsyncGenerator[Broadcaster, None]:
+    """Bring notices to the web-sockets of this process."""
+    broadcaster = Broadcaster(
+        key=ground.first.broadcaster_key,
+        secret=ground.first.broadcaster_secret,
+        limits=ground.settings.broadcaster,
+    )
+    async with (
+        delivering(ground.catalog.notices, broadcaster.hub, ground.bus),
+        while_running(broadcaster.sweep()),
+    ):
+        yield broadcaster
+
+
+@asynccontextmanager
 async def _taking_encoders(ground: _Ground) -> AsyncGenerator[_Encoders, None]:
     settings, catalog, doors = ground.settings, ground.catalog, ground.doors
-    await catalog.reset_live_states()
+    await catalog.reset_live_states(wall_us())
     tls = Tls(settings, ground.folder / "tls", ground.addresses) if doors.rtmps else None
     window = Window(listed=settings.live.listed_seconds, kept=settings.live.kept_seconds)
     transcoding = LiveTranscoding(
@@ -188,10 +278,14 @@ async def _taking_encoders(ground: _Ground) -> AsyncGenerator[_Encoders, None]:
         wall_us=wall_us,
         chronicle=CatalogChronicle(catalog, wall_us).happened,
     )
-    left = [record.hash for record in await catalog.all_streams()]
+    left: defaultdict[float, list[PublicHash]] = defaultdict(list)
+    for hash_, window_seconds in (await catalog.reconnect_windows()).items():
+        own = window_seconds is not None
+        left[window_seconds if own else settings.live.reconnect_seconds].append(hash_)
     async with (
-        _while_running(
-            transcoding.end_abandoned(left, settings.live.reconnect_seconds), transcoding.govern()
+        while_running(
+            *(transcoding.end_abandoned(hashes, seconds) for seconds, hashes in left.items()),
+            transcoding.govern(),
         ),
         listening(
             limits=settings.limits,
@@ -206,44 +300,62 @@ async def _taking_encoders(ground: _Ground) -> AsyncGenerator[_Encoders, None]:
             drain_seconds=settings.drain_seconds,
         ) as listener,
     ):
-        yield _Encoders(figures=Telemetry(listener, transcoding).text, tls=tls)
+        orders = Orders(
+            catalog=catalog,
+            streams=listener.streams,
+            left=transcoding,
+            media=StoredMedia(ground.objects, ground.edge),
+            now_us=wall_us,
+        )
+        async with while_running(orders.carry_out()):
+            yield _Encoders(
+                figures=Telemetry(listener, transcoding).text, tls=tls, nudge=orders.nudge
+            )
 
 
-def _application(ground: _Ground, figures: Callable[[], bytes]) -> Application:
+def _application(
+    ground: _Ground,
+    viewers: Viewers,
+    figures: Callable[[], bytes],
+    broadcaster: Broadcaster,
+    nudge: Callable[[], None] = nobody,
+) -> Application:
     """Return the API, the pages, the origin and the status, over what stands on the ground."""
     catalog, addresses = ground.catalog, ground.addresses
-
-    async def owner(authorization: str | None, hash_: str, /) -> bool:
-        return await is_owner(catalog, authorization, hash_)
-
-    origin = Origin(objects=ground.objects, edge=ground.edge, showcase=catalog, is_owner=owner)
+    callers = Callers(
+        Rates(
+            requests=ground.settings.api.requests_per_minute,
+            attempts=ground.settings.api.attempts_per_minute,
+        ),
+        address_of=viewers.clients.client_address,
+    )
+    first = ground.first
+    media = StoredMedia(ground.objects, ground.edge)
     app = create_app(
         catalog=catalog,
         addresses=addresses,
         broadcaster_key=ground.first.broadcaster_key,
         version=version("headend"),
+        media=media,
+        intake=intake_on(ground.objects, ground.settings.storage.min_free_bytes),
+        ingest=Ingest(catalog, media, nudge),
+        callers=callers,
         handlers=[
-            *pages(showcase=catalog, addresses=addresses, is_owner=owner),
+            *viewers.handlers,
             *status_handlers(problems=_problems(ground), figures=figures),
+            *publishing(
+                catalog.notices, key=first.broadcaster_key, secret=first.broadcaster_secret
+            ),
+            *authorising(
+                catalog.notices,
+                key=first.broadcaster_key,
+                sign=broadcaster.sign,
+                guard=needs_token(catalog, callers),
+                admits=broadcaster.admits,
+            ),
         ],
     )
-    return OriginFirst(origin, app)
-
-
-@asynccontextmanager
-async def _while_running(*chores: Awaitable[None]) -> AsyncGenerator[None, None]:
-    """Do chores beside the block, and stop them with it."""
-
-    async def do(chore: Awaitable[None]) -> None:
-        await chore
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(do(chore)) for chore in chores]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
+    return viewers.before(app, ground.settings.log.access)
 
 
 @asynccontextmanager

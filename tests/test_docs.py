@@ -207,8 +207,8 @@ def test_files_that_pages_name_exist(name: str) -> None:
 
 
 def test_cache_headers_on_the_page_are_those_of_the_origin() -> None:
-    sent = set(
-        re.findall(r'_(?:FOREVER|BRIEF|NEVER|OWNER): Final = "([^"]+)"', code("api/playback.py"))
-    )
-    assert len(sent) == 4
+    named = "FOREVER|LIVE_TEXT|VARIANTS|VIDEO_TEXT|POSTER|PLACEHOLDER|NEVER|PRIVATE"
+    found = re.findall(rf'_({named}): Final = "([^"]+)"', code("api/playback.py", "api/places.py"))
+    assert len(found) == len(named.split("|"))
+    sent = {each for _, each in found}
     assert {each for each in sent if f"`{each}`" not in page("playback")} == set()

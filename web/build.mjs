@@ -93,4 +93,4 @@ const loader = await build({
 });
 const names = [page, loader].flatMap(({ metafile }) => packagesOf(metafile));
 await writeFile(join(out, "THIRD_PARTY.txt"), await notices(names));
-await copyFile(join(here, "src", "icon.svg"), join(out, "icon.svg"));
+for (const name of ["icon.svg", "card.jpg"]) await copyFile(join(here, "src", name), join(out, name));

@@ -20,6 +20,7 @@ from api.addresses import Addresses
 from api.app import create_app
 from api.auth import is_owner
 from api.playback import Origin, OriginFirst
+from api.verdicts import Verdicts
 from bench.origin.media import publish, publish_long
 from headend.sockets import bind
 from headend.web import serving
@@ -56,7 +57,7 @@ async def serve(folder: Path) -> None:
             addresses=_addresses(base),
             broadcaster_key=broadcaster,
         )
-        origin = Origin(objects=objects, edge=edge, showcase=catalog, is_owner=owner)
+        origin = Origin(objects=objects, edge=edge, verdicts=Verdicts(catalog, owner))
         await stack.enter_async_context(serving(OriginFirst(origin, app), sock))
         facts = {
             "event": "listening", "port": port, "objects": str(objects.root),

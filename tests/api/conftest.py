@@ -1,14 +1,19 @@
 """The application, in a folder of its own; the origin, with a run on air."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from pathlib import Path
 
 import pytest
 from litestar.testing import AsyncTestClient
 
 from api.app import create_app
+from api.ingest import Ingest
+from headend.intake import intake_on
+from headend.media import StoredMedia
 from storage.catalog import open_catalog
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
 from tests.api.house import ADDRESSES, NOW_US, House
 from tests.api.site import OnSite, Site
 
@@ -19,14 +24,33 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncGenerator[House]:
-    async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
+def objects(tmp_path: Path) -> Generator[DiskObjects]:
+    """The disk of the application."""
+    with DiskObjects(tmp_path / "objects") as opened:
+        yield opened
+
+
+@pytest.fixture
+def catalog_place(tmp_path: Path) -> str | Path:
+    """Where the application's catalog is: a file, as 200 tests on both would take a minute more.
+
+    Modules that are for both databases have their own, which returns `both_places`.
+    """
+    return tmp_path / "catalog.db"
+
+
+@pytest.fixture
+async def house(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerator[House]:
+    async with open_catalog(catalog_place, migrate=True) as catalog:
         first = await catalog.first_start(NOW_US)
         app = create_app(
             catalog=catalog,
             addresses=ADDRESSES,
             broadcaster_key=first.broadcaster_key,
             version="1.2.3",
+            media=StoredMedia(objects, MemoryEdge()),
+            intake=intake_on(objects, least_free=0),
+            ingest=Ingest(catalog, taken_seconds=0.1),
             clock_us=lambda: NOW_US,
         )
         # The application answers its own errors: none may come through to the server.

@@ -8,6 +8,7 @@ import httpx
 from litestar import Litestar
 
 from api.playback import Origin, OriginFirst
+from api.verdicts import Verdicts
 from storage.catalog.records import Shown
 from storage.edge.memory import MemoryEdge
 from storage.errors import StorageError
@@ -54,7 +55,7 @@ class Site:
         self.shelf = Shelf()
         self.shelf.put()
         self.origin = Origin(
-            objects=self.objects, edge=self.edge, showcase=self.shelf, is_owner=is_owner
+            objects=self.objects, edge=self.edge, verdicts=Verdicts(self.shelf, is_owner)
         )
         other: Any = Litestar([], logging_config=None)
         app: Any = OriginFirst(self.origin, other)  # Any: httpx has its own ASGI types

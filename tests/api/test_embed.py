@@ -1,67 +1,26 @@
 """The pages' answers, as the framework with its routing gives them."""
 
 import gzip
+import html
 import re
 from collections.abc import Generator
 
 import httpx
 import msgspec
 import pytest
-from litestar import Litestar
-from litestar.testing import TestClient
 
-from api.addresses import Addresses
 from api.assets import Assets
-from api.embed import pages
-from storage.catalog.records import Shown
+from storage.catalog.records import PlayerOptions, Shown
+from tests.api.public import HIDDEN as TAKEN_BACK
+from tests.api.public import STREAM, VIDEO, Client, Records, addresses, asked_of
 
-HASH = "Abcdef123456"
-HIDDEN = "Hidden123456"
-HOSTILE = '"><script>alert(1)</script>'
-
-STREAM = Shown(
-    hash=HASH,
-    project=1,
-    title=f"A title {HOSTILE}",
-    description=f"Über uns {HOSTILE}",
-    published=False,
-    hidden=False,
-    live=False,
-)
-
-Client = TestClient[Litestar]
-
-
-class Streams:
-    """Two streams: one that was never live, one that its owner took back."""
-
-    async def shown(self, hash_: str, /) -> Shown | None:
-        hidden = msgspec.structs.replace(STREAM, hash=HIDDEN, hidden=True, published=True)
-        return {HASH: STREAM, HIDDEN: hidden}.get(hash_)
-
-    async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:
-        return authorization == f"Bearer {hash_}"
-
-
-def _addresses(http: str = "http://headend.test", playback: str | None = None) -> Addresses:
-    return Addresses(
-        http=http,
-        playback=playback or http,
-        rtmp="rtmp://headend.test",
-        rtmps="rtmps://headend.test",
-        rtmp_backup="rtmp://headend.test",
-        rtmps_backup="rtmps://headend.test",
-    )
-
-
-def _app(addresses: Addresses) -> Litestar:
-    streams = Streams()
-    return Litestar(pages(streams, addresses, streams.is_owner), openapi_config=None)
+HASH = STREAM.hash
+HIDDEN = TAKEN_BACK.hash
 
 
 @pytest.fixture(scope="module")
 def client() -> Generator[Client]:
-    with TestClient(_app(_addresses())) as client:
+    with asked_of(Records()) as client:
         yield client
 
 
@@ -137,8 +96,8 @@ def test_a_frame_may_stand_on_any_page(client: Client) -> None:
 
 
 def test_a_playback_address_of_its_own_is_named_and_allowed() -> None:
-    addresses = _addresses("https://headend.test", "https://cdn.test:8443/path")
-    with TestClient(_app(addresses)) as client:
+    elsewhere = addresses("https://headend.test", "https://cdn.test:8443/path")
+    with asked_of(Records(), elsewhere) as client:
         answer = client.get(f"/watch/{HASH}")
     assert f'data-playlist="https://cdn.test:8443/path/live/{HASH}/index.m3u8"' in answer.text
     policy = _policy(answer)
@@ -147,7 +106,7 @@ def test_a_playback_address_of_its_own_is_named_and_allowed() -> None:
 
 
 def test_a_service_under_a_path_of_its_host_names_its_files_there() -> None:
-    with TestClient(_app(_addresses("https://host.test/tv"))) as client:
+    with asked_of(Records(), addresses("https://host.test/tv")) as client:
         answer = client.get(f"/watch/{HASH}")
     assert _named(answer, "js").startswith("/tv/static/watch.")
     assert f'data-playlist="/tv/live/{HASH}/index.m3u8"' in answer.text
@@ -223,3 +182,99 @@ def test_other_methods_are_refused(client: Client, method: str) -> None:
     answer = client.request(method, f"/watch/{HASH}")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, HEAD"
+
+
+# -- videos, players, countries ------------------------------------------------------------------
+
+
+def _stage(page: str) -> dict[str, str]:
+    """The attributes of the stage, and the words of the video element as `video`."""
+    stage = re.search(r'<div class="stage"([^>]*)>', page)
+    video = re.search(r'<video data-part="video" ([a-z ]*?) ?playsinline', page)
+    assert stage
+    assert video
+    found = dict(re.findall(r'data-([a-z]+)="([^"]*)"', stage[1]))
+    return found | {"video": video[1].strip()}
+
+
+@pytest.mark.parametrize("kind", ["watch", "embed"])
+def test_a_video_plays_where_a_stream_would(client: Client, kind: str) -> None:
+    answer = client.get(f"/{kind}/{VIDEO.hash}")
+    assert answer.status_code == 200
+    found = _stage(answer.text)
+    assert found["kind"] == "video"
+    assert found["playlist"] == f"/videos/{VIDEO.hash}/index.m3u8"
+    assert found["poster"] == f"/videos/{VIDEO.hash}/poster/default.jpg"
+    assert found["video"] == "controls"
+    assert found["failed"] == "false"
+    assert '"><script' not in answer.text
+
+
+def test_a_stream_begins_by_itself_and_without_sound(client: Client) -> None:
+    found = _stage(client.get(f"/embed/{HASH}").text)
+    assert found["kind"] == "stream"
+    assert found["video"] == "controls autoplay muted"
+    assert found["poster"] == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "video", "color"),
+    [
+        (PlayerOptions(), "controls", ""),
+        (PlayerOptions(autoplay=True, muted=True, loop=True), "controls autoplay muted loop", ""),
+        (PlayerOptions(controls=False, color="#Ff8800"), "", "#Ff8800"),
+        (PlayerOptions(color='red" onload="x'), "controls", ""),
+    ],
+)
+def test_a_player_behaves_as_its_owner_set_it_up(
+    options: PlayerOptions, video: str, color: str
+) -> None:
+    both = [msgspec.structs.replace(each, player=options) for each in (STREAM, VIDEO)]
+    with asked_of(Records(*both)) as client:
+        found = _stage(client.get(f"/embed/{VIDEO.hash}").text)
+        assert (found["video"], found["color"]) == (video, color)
+        live = _stage(client.get(f"/embed/{HASH}").text)
+        assert live["video"] == video.replace(" loop", "")
+
+
+def test_a_video_that_could_not_be_made_says_so() -> None:
+    failed = msgspec.structs.replace(VIDEO, media=None, published=False, failed=True)
+    with asked_of(Records(failed)) as client:
+        answer = client.get(f"/watch/{VIDEO.hash}")
+    assert (answer.status_code, _stage(answer.text)["failed"]) == (200, "true")
+
+
+@pytest.mark.parametrize("kind", ["watch", "embed"])
+@pytest.mark.parametrize("record", [STREAM, VIDEO], ids=["stream", "video"])
+def test_a_page_says_where_it_may_not_be_played(kind: str, record: Shown) -> None:
+    restricted = msgspec.structs.replace(record, countries=frozenset({"RO"}))
+    with asked_of(Records(restricted)) as client:
+        for headers in ({}, {"from": "DE"}):
+            answer = client.get(f"/{kind}/{record.hash}", headers=headers)
+            assert answer.status_code == 451
+            assert "<h1>Not available in your country</h1>" in answer.text
+            assert answer.headers["cache-control"] == "private, no-store"
+            assert _policy(answer)["frame-ancestors"] == ("*" if kind == "embed" else "'none'")
+            assert "alert(1)" not in answer.text
+            assert "index.m3u8" not in answer.text
+        for headers in ({"from": "RO"}, {"authorization": f"Bearer {record.hash}"}):
+            answer = client.get(f"/{kind}/{record.hash}", headers=headers)
+            assert answer.status_code == 200
+            assert answer.headers["cache-control"] == "private, no-store"
+
+
+def test_a_watch_page_describes_itself_to_others(client: Client) -> None:
+    page = client.get(f"/watch/{VIDEO.hash}").text
+    named = dict(re.findall(r'<meta (?:property|name)="([^"]+)" content="([^"]*)">', page))
+    assert named["og:title"] == html.escape(VIDEO.title)
+    assert named["og:image"] == f"http://headend.test/videos/{VIDEO.hash}/poster/default.jpg"
+    assert named["og:video:url"] == named["twitter:player"]
+    assert named["twitter:player"] == f"http://headend.test/embed/{VIDEO.hash}"
+    assert (named["og:video:width"], named["og:video:height"]) == ("1440", "1080")
+    card = re.search(
+        r'og:image" content="http://headend.test([^"]+)"', client.get(f"/watch/{HASH}").text
+    )
+    assert card
+    picture = client.get(card[1])
+    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/jpeg")
+    assert picture.content.startswith(b"\xff\xd8\xff")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from api.playback import Origin
+from api.verdicts import Verdicts
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.api.site import (
@@ -247,8 +248,8 @@ def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> 
     async def go() -> None:
         clock, shelf = Clock(), Shelf()
         origin = Origin(
-            objects=DiskObjects(tmp_path), edge=MemoryEdge(), showcase=shelf, is_owner=is_owner,
-            clock=clock,
+            objects=DiskObjects(tmp_path), edge=MemoryEdge(),
+            verdicts=Verdicts(shelf, is_owner, clock=clock),
         )  # fmt: skip
         await origin_of(origin, f"/live/{HASH}/index.m3u8")
         await origin_of(origin, f"/live/{HASH}/{RUN}/720p/1.m4s")

@@ -16,6 +16,7 @@ import uvicorn
 from litestar import Litestar
 
 from api.playback import Origin, OriginFirst
+from api.verdicts import Verdicts
 from media.ladder import Rendition
 from media.m3u8 import parse
 from media.playlist import MediaPlaylist
@@ -113,7 +114,7 @@ async def publish(
 
 @asynccontextmanager
 async def served(objects: DiskObjects, edge: MemoryEdge) -> AsyncGenerator[str, None]:
-    origin = Origin(objects=objects, edge=edge, showcase=OneStream(), is_owner=nobody)
+    origin = Origin(objects=objects, edge=edge, verdicts=Verdicts(OneStream(), nobody))
     app = OriginFirst(origin, Litestar([], logging_config=None))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
     with socket.create_server(("127.0.0.1", 0)) as door:

@@ -9,6 +9,7 @@ from litestar.types import HTTPReceiveMessage, Message, Scope
 
 from api.answers import Answer
 from api.playback import Origin
+from api.verdicts import Verdicts
 from media import m3u8
 from media.playlist import MediaPlaylist, MultivariantPlaylist
 from storage.catalog.records import Shown
@@ -72,7 +73,7 @@ def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(tmp_pa
     async def scene() -> None:
         objects = DiskObjects(tmp_path)
         origin = Origin(
-            objects=DiskObjects(tmp_path), edge=MemoryEdge(), showcase=Open(), is_owner=nobody,
+            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(Open(), nobody),
             clock=Watch(),
         )  # fmt: skip
         publication = await open_run(objects, MemoryEdge(), Clock())
@@ -106,7 +107,7 @@ def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
     async def scene() -> None:
         watch = Watch()
         origin = Origin(
-            objects=DiskObjects(tmp_path), edge=MemoryEdge(), showcase=Open(), is_owner=nobody,
+            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(Open(), nobody),
             clock=watch,
         )  # fmt: skip
         file = tmp_path / PLAYLIST[1:]

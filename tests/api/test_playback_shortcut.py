@@ -6,6 +6,7 @@ from pathlib import Path
 
 from api.answers import Answer
 from api.playback import Origin
+from api.verdicts import Verdicts
 from storage.catalog.records import Shown
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
@@ -28,7 +29,7 @@ def test_an_audience_that_comes_together_is_one_question(tmp_path: Path) -> None
         shelf.put()
         shelf.opened = opened
         origin = Origin(
-            objects=DiskObjects(tmp_path), edge=MemoryEdge(), showcase=shelf, is_owner=is_owner
+            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(shelf, is_owner)
         )
         async with asyncio.TaskGroup() as tasks:
             for _ in range(20):
@@ -48,7 +49,7 @@ def test_when_the_one_who_asked_leaves_the_others_are_answered(tmp_path: Path) -
         shelf.put()
         shelf.opened = opened
         origin = Origin(
-            objects=DiskObjects(tmp_path), edge=MemoryEdge(), showcase=shelf, is_owner=is_owner
+            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(shelf, is_owner)
         )
         async with asyncio.TaskGroup() as tasks:
             first = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))

@@ -21,6 +21,7 @@ from litestar.types import Receive, Scope, Send
 
 from api.addresses import Addresses
 from api.embed import pages
+from api.verdicts import Verdicts
 from storage.catalog.records import Shown
 
 __all__ = ["Origin", "encoding", "serving", "shown"]
@@ -127,7 +128,8 @@ def serving(origin: Origin, playback: str | None = None) -> Generator[None]:
             rtmp_backup="rtmp://localhost",
             rtmps_backup="rtmps://localhost",
         )
-        app = Litestar(pages(origin, addresses, origin.is_owner), openapi_config=None)
+        verdicts = Verdicts(origin, origin.is_owner)
+        app = Litestar(pages(verdicts, addresses), openapi_config=None)
 
         async def front(scope: Scope, receive: Receive, send: Send) -> None:
             path = scope["path"] if scope["type"] == "http" else ""

@@ -29,7 +29,8 @@ export function bindKeys(video: HTMLVideoElement, goLive: () => void): void {
   });
 }
 
-function toggle(video: HTMLVideoElement): void {
+/** Play or pause. */
+export function toggle(video: HTMLVideoElement): void {
   if (video.paused) void video.play().catch(() => undefined);
   else video.pause();
 }

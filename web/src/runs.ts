@@ -2,7 +2,8 @@
  * Which run a stream is in, as its multivariant playlist tells.
  *
  * The playlist's address is the stream's for ever; what it names changes from run to run. Before
- * the first run there is none (404), an ended run stays named until the next one begins.
+ * the first run there is none (404), an ended run stays named until the next one begins. A video
+ * has a folder where a stream has a run, and none before it can be played.
  */
 
 /** What the origin answered: a run by its name, nothing to play, or no sensible answer at all. */
@@ -34,12 +35,17 @@ export async function ask(address: string): Promise<Answer> {
   }
 }
 
-/** Whether the page itself is still offered: an owner may take a stream back while it plays. */
-export async function withdrawn(page: string): Promise<boolean> {
+/**
+ * Why the page itself is no longer offered, if it is not: an owner may take a stream back while it
+ * plays, or leave this viewer's country out.
+ */
+export async function refusal(page: string): Promise<"gone" | "blocked" | null> {
   try {
-    return (await request(page, "HEAD")).status === 404;
+    const { status } = await request(page, "HEAD");
+    if (status === 404) return "gone";
+    return status === 451 ? "blocked" : null;
   } catch {
-    return false;
+    return null;
   }
 }
 

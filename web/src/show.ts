@@ -1,7 +1,10 @@
-/** One stream in one video element: waits for a run, plays it, gets over troubles, waits again. */
+/**
+ * One stream in one video element: waits for a run, plays it, gets over troubles, waits again. Or
+ * one video: waits until it can be played.
+ */
 
 import { engineFor, type Engine, type Fault } from "./engine";
-import { ask, withdrawn, type Answer } from "./runs";
+import { ask, refusal, type Answer } from "./runs";
 import { decide, pollAfter, WEDGED, type State } from "./state";
 
 const TICK = 500; // ms between two looks
@@ -10,6 +13,12 @@ const KEPT_FAULTS = 50;
 // The last picture of a run may lie a little before the end that the playlist promises: sound and
 // picture do not stop in the same moment.
 const END = 0.5; // seconds
+
+/** What is played, and whether it begins without a touch of the viewer's. */
+export interface Manner {
+  video: boolean; // it has an end, and no live edge
+  autoplay: boolean;
+}
 
 /** Owns the engine and the state; calls `changed` when the state is another one. */
 export class Show {
@@ -20,7 +29,9 @@ export class Show {
   stalls = 0; // times that a picture which was moving had to wait
 
   #answered = false;
-  #withdrawn = false;
+  #refused: "gone" | "blocked" | null = null;
+  #waited = false; // somebody who waited wants to see it
+  #touched = false; // it has played before
   #begun = false;
   #over = false;
   #position = 0;
@@ -33,6 +44,7 @@ export class Show {
   constructor(
     readonly video: HTMLVideoElement,
     private readonly playlist: string,
+    private readonly manner: Manner,
     private readonly changed: () => void,
   ) {}
 
@@ -43,6 +55,9 @@ export class Show {
       if (this.#begun && !video.seeking && this.engine?.closed === false) this.stalls += 1;
     });
     document.addEventListener("visibilitychange", () => this.#look());
+    video.addEventListener("playing", () => {
+      this.#touched = true;
+    });
     setInterval(() => this.#look(), TICK);
     this.#look();
   }
@@ -73,7 +88,7 @@ export class Show {
     this.#watch(now);
     const state = decide({
       answered: this.#answered,
-      withdrawn: this.#withdrawn,
+      refused: this.#refused,
       run: this.run,
       over: this.#over,
       begun: this.#begun,
@@ -94,11 +109,13 @@ export class Show {
   #watch(now: number): void {
     const { video, engine } = this;
     if (engine === null) return;
-    if (video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA && !engine.late) this.#begun = true;
+    const late = engine.late && !this.manner.video;
+    if (video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA && !late) this.#begun = true;
     const moved = video.currentTime !== this.#position;
     this.#position = video.currentTime;
     if (moved || (video.paused && this.#begun)) this.#moved = now;
-    if (engine.late && !this.#over) this.#arriveLate();
+    if (this.manner.video) return; // its end is no reason to look out for another
+    if (late && !this.#over) this.#arriveLate();
     const atEnd = engine.closed && this.#begun && video.currentTime >= video.duration - END;
     if (video.ended || (atEnd && now - this.#moved > 2 * TICK)) this.#over = true;
   }
@@ -133,13 +150,14 @@ export class Show {
     this.#answered = true;
     switch (answer.kind) {
       case "run":
-        this.#withdrawn = false;
+        this.#refused = null;
         if (answer.run !== this.run) this.#begin(answer.run);
         else if (!this.#over) this.#mend(answer.run);
         break;
       case "absent":
         // The page says which: taken back by the owner, or nothing to play yet.
-        this.#withdrawn = await withdrawn(location.pathname);
+        this.#refused = await refusal(location.pathname);
+        this.#waited = true;
         this.#leave();
         break;
       case "unreachable":
@@ -158,12 +176,14 @@ export class Show {
     this.#leave();
     this.run = run;
     this.#moved = this.#made = performance.now();
-    this.video.autoplay = true;
+    // What was waited for, or came back, goes on by itself; else as the owner set it.
+    const plays = this.manner.autoplay || this.#waited || this.#touched;
+    this.video.autoplay = plays;
     this.engine = engineFor(this.video, this.playlist, (fault) => {
       this.faults.push(fault);
       if (this.faults.length > KEPT_FAULTS) this.faults.shift();
     });
-    void this.#play();
+    if (plays) void this.#play();
   }
 
   #leave(): void {

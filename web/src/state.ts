@@ -8,14 +8,21 @@
 /**
  * `waiting`: nothing has begun. `starting`: a run is there, no picture yet. `playing`: pictures, or
  * paused by hand. `reconnecting`: pictures stopped coming. `ended`: the run is over, the next one
- * is looked out for. `gone`: the owner took the stream back.
+ * is looked out for. `gone`: the owner took it back. `blocked`: it may not be played here.
  */
-export type State = "waiting" | "starting" | "playing" | "reconnecting" | "ended" | "gone";
+export type State =
+  | "waiting"
+  | "starting"
+  | "playing"
+  | "reconnecting"
+  | "ended"
+  | "gone"
+  | "blocked";
 
 /** What is known at one moment. */
 export interface Facts {
   answered: boolean; // the playlist was asked for, whatever came of it
-  withdrawn: boolean; // the page itself is no longer offered
+  refused: "gone" | "blocked" | null; // the page itself is no longer offered, to this viewer
   run: string | null; // the run that an engine was made for
   over: boolean; // that run's last picture was shown, or it was over before we came
   begun: boolean; // that run has shown a picture
@@ -31,7 +38,7 @@ export const WEDGED = 15_000;
 
 /** Return what to show. */
 export function decide(facts: Facts): State {
-  if (facts.withdrawn) return "gone";
+  if (facts.refused !== null) return facts.refused;
   if (facts.run === null) return facts.answered ? "waiting" : "starting";
   if (facts.over) return "ended";
   if (facts.paused && facts.begun) return "playing";
@@ -55,6 +62,7 @@ export function pollAfter(
   if ((state === "playing" || state === "starting") && !trouble) return null;
   // About 2 s at first, a tenth slower each time, 6 s at most. The spread keeps a thousand
   // waiting viewers from asking in the same moment.
-  const pause = state === "gone" ? 15_000 : Math.min(2_000 * 1.1 ** asked, 6_000);
+  const refused = state === "gone" || state === "blocked";
+  const pause = refused ? 15_000 : Math.min(2_000 * 1.1 ** asked, 6_000);
   return pause * (0.8 + 0.4 * random);
 }

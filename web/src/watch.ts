@@ -2,7 +2,7 @@
 
 import type Hls from "hls.js";
 
-import { bindKeys } from "./keys";
+import { bindKeys, toggle } from "./keys";
 import { Show } from "./show";
 import type { Fault } from "./engine";
 import type { State } from "./state";
@@ -23,14 +23,29 @@ declare global {
   }
 }
 
-const WORDS: Record<State, string> = {
+type Words = Record<State, string>;
+
+const OF_STREAMS: Words = {
   waiting: "The stream has not begun. It will start here by itself.",
   starting: "Looking for the stream…",
   playing: "Playing",
   reconnecting: "Connection lost. Trying again…",
   ended: "The stream has ended. If it goes on, it will start here by itself.",
   gone: "This stream is no longer available.",
+  blocked: "Not available in your country.",
 };
+
+const OF_VIDEOS: Words = {
+  ...OF_STREAMS,
+  waiting: "The video is being prepared. It will start here by itself.",
+  starting: "Loading the video…",
+  ended: "The video has ended.",
+  gone: "This video is no longer available.",
+};
+
+const OF_FAILED: Words = { ...OF_VIDEOS, waiting: "This video could not be prepared." };
+
+const COLOR = /^#[0-9a-f]{6}$/i;
 
 // Further behind than hls.js lets a viewer drift by itself, nearer than a jump back by hand.
 const LIVE_WITHIN = 4; // seconds
@@ -50,13 +65,20 @@ function main(): void {
   const unmute = part("unmute", HTMLButtonElement);
   const quality = part("quality", HTMLSelectElement);
 
-  const show = new Show(video, stage.dataset["playlist"] ?? "", () => refresh());
+  const { playlist = "", kind, poster, color = "", failed } = stage.dataset;
+  const isVideo = kind === "video";
+  const words = !isVideo ? OF_STREAMS : failed === "true" ? OF_FAILED : OF_VIDEOS;
+  const manner = { video: isVideo, autoplay: video.autoplay };
+  if (poster) video.poster = poster;
+  // Through the object model: the page's policy allows no style in its text.
+  if (COLOR.test(color)) document.documentElement.style.setProperty("--accent", color);
+  const show = new Show(video, playlist, manner, () => refresh());
 
   function refresh(): void {
     const { behind, state } = show;
     if (stage.dataset["state"] !== state) {
       stage.dataset["state"] = state;
-      status.textContent = message.textContent = WORDS[state];
+      status.textContent = message.textContent = words[state];
     }
     const running = state !== "reconnecting" && !video.paused && !video.ended;
     stage.dataset["running"] = String(running);
@@ -83,6 +105,8 @@ function main(): void {
     if (hls) hls.nextLevel = Number(quality.value);
   });
   bindKeys(video, () => show.goLive());
+  // Where its owner wants no controls, the picture itself is the button.
+  if (!video.controls) video.addEventListener("click", () => toggle(video));
 
   window.headend = {
     video,

@@ -5,7 +5,7 @@ import { decide, pollAfter, STALLED, WEDGED } from "../src/state.ts";
 
 const MOVING = {
   answered: true,
-  withdrawn: false,
+  refused: null,
   run: "one",
   over: false,
   begun: true,
@@ -25,8 +25,9 @@ const TABLE = [
   ["paused by hand, however long", { paused: true, still: 10 * WEDGED }, "playing"],
   ["shown to the end", { over: true, paused: true, still: WEDGED }, "ended"],
   ["over before we came", { over: true, begun: false }, "ended"],
-  ["taken back while it plays", { withdrawn: true }, "gone"],
-  ["taken back before it began", { withdrawn: true, run: null, begun: false }, "gone"],
+  ["taken back while it plays", { refused: "gone" }, "gone"],
+  ["not for this country any more", { refused: "blocked" }, "blocked"],
+  ["taken back before it began", { refused: "gone", run: null, begun: false }, "gone"],
 ];
 
 for (const [name, facts, state] of TABLE) {

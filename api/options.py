@@ -1,0 +1,34 @@
+"""What OPTIONS is answered under /api: every method that an address takes.
+
+Litestar names those of one of an address's handlers alone.
+"""
+
+from litestar import Litestar
+from litestar.datastructures import MutableScopeHeaders
+from litestar.routes import HTTPRoute
+from litestar.types import Message, Scope
+
+__all__ = ["methods_of", "name_all_methods"]
+
+
+async def name_all_methods(message: Message, scope: Scope) -> None:
+    """Put all methods of the address into `Allow` (a hook before each answer is sent)."""
+    if message["type"] != "http.response.start" or scope["type"] != "http":
+        return
+    if scope["method"] != "OPTIONS":
+        return
+    headers = MutableScopeHeaders.from_message(message)
+    if "allow" in headers:
+        app: Litestar = scope["litestar_app"]
+        methods = methods_of(app, scope["path_template"])
+        headers["allow"] = ", ".join(sorted(methods)) or headers["allow"]
+
+
+def methods_of(app: Litestar, path: str) -> set[str]:
+    """Return the methods that the routes of this path (a template) take."""
+    return {
+        str(method)
+        for route in app.routes
+        if isinstance(route, HTTPRoute) and route.path_format == path
+        for method in route.methods
+    }

@@ -1,0 +1,305 @@
+"""Files that callers send: a video in one request, a poster of their own.
+
+A file goes to the disk as it comes and is looked into there, in a box, before anything is written
+down. Then one transaction makes the video and its job. Whatever ends a request before that leaves
+nothing: not a file, not a row.
+"""
+
+import contextlib
+import logging
+import shutil
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from litestar import Request, post, put
+from litestar.di import NamedDependency
+
+from api.auth import needs_write
+from api.errors import ApiError, documented, invalid
+from api.filenames import file_title, slug
+from api.formbodies import PosterForm, VideoForm
+from api.forms import QUIET_SECONDS, TEXT_BYTES, FileField, read_form
+from api.parameters import RecordId, missing
+from api.ports import FileFacts, FileRefused, PosterMaker, Probe
+from api.presentvideo import VideoPresenter
+from api.projects import ProjectId, project_of
+from api.texts import Description, OptionalTitle
+from api.videobodies import VideoAdded, VideoChanged
+from api.videos import video_of
+from media.keys import PublicHash, new_hash
+from media.ladder import BOXES, ladder_for
+from storage.catalog import Catalog
+from storage.catalog.records import Principal
+from storage.catalog.videorecords import Arrived
+from storage.errors import StorageError
+from storage.objects import addresses
+from storage.objects.base import ObjectError, StoreFull
+from storage.objects.disk import DiskObjects
+from storage.objects.inflow import Inflow, receiving
+
+__all__ = ["HANDLERS", "MAX_POSTER", "MAX_VIDEO", "OWN_POSTERS", "Intake"]
+
+log = logging.getLogger(__name__)
+
+MAX_VIDEO: Final = 500 * 1024 * 1024  # bytes
+MAX_POSTER: Final = 10 * 1024 * 1024
+# The parts' headers and boundaries.
+_FRAME: Final = 1 << 16
+_MAX_UPLOAD: Final = MAX_VIDEO + MAX_POSTER + TEXT_BYTES + _FRAME
+# A folder of posters that its owner sent begins so: what is made of the video leaves it alone.
+OWN_POSTERS: Final = "own-"
+_STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
+_NUMBERS: Final = {box.label: box.number for box in BOXES}
+_RETRY_SECONDS: Final = 60
+_FIRST: Final = 1  # the generation of a video's first file
+_REFUSALS: Final = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+
+Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open to every application
+
+
+class Intake(msgspec.Struct, frozen=True, kw_only=True):
+    """What it takes to take files in.
+
+    `least_free` bytes of the disk stay free; a client that sends nothing for `quiet_seconds` is
+    given up.
+    """
+
+    objects: DiskObjects
+    probe: Probe
+    posters: PosterMaker
+    least_free: int
+    max_video: int = MAX_VIDEO
+    quiet_seconds: float = QUIET_SECONDS
+
+
+def _guarded(intake: Intake, coming: int | None) -> None:
+    """See that there is room for what is announced.
+
+    Raises:
+        ApiError: 503 where there is not.
+    """
+    if shutil.disk_usage(intake.objects.root).free - (coming or 0) < intake.least_free:
+        raise _full()
+
+
+def _full() -> ApiError:
+    return ApiError(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "There is no room for the file at the moment.",
+        headers={"Retry-After": str(_RETRY_SECONDS)},
+    )
+
+
+def _announced(request: Call) -> int | None:
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
+
+
+@asynccontextmanager
+async def _stored() -> AsyncGenerator[None, None]:
+    """Turn what a store could not do into an answer."""
+    try:
+        yield
+    except StoreFull as error:
+        log.warning("upload refused", extra={"reason": str(error)})
+        raise _full() from error
+    except ObjectError as error:
+        log.error("upload failed", extra={"reason": str(error)})  # noqa: TRY400  # the world's
+        raise ApiError(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The file cannot be kept at the moment.",
+            headers={"Retry-After": str(_RETRY_SECONDS)},
+        ) from error
+
+
+@post(
+    "/projects/{project_id:str}/videos",
+    guards=[needs_write],
+    request_max_body_size=_MAX_UPLOAD,
+    operation_class=VideoForm,
+    summary="Upload a video",
+    tags=["videos"],
+    responses=documented(*_REFUSALS),
+)
+async def upload_video(
+    request: Call,
+    project_id: ProjectId,
+    catalog: NamedDependency[Catalog],
+    video_presenter: NamedDependency[VideoPresenter],
+    intake: NamedDependency[Intake],
+    clock_us: NamedDependency[Callable[[], int]],
+) -> VideoAdded:
+    """Take a video in as one file and have it made playable; its progress is told by web socket."""
+    project = await project_of(catalog, request.auth, project_id)
+    _guarded(intake, _announced(request))
+    async with (
+        _stored(),
+        receiving(intake.objects, most=intake.max_video, spare=intake.least_free) as video,
+        receiving(intake.objects, most=MAX_POSTER, spare=intake.least_free) as poster,
+    ):
+        form = await read_form(
+            request,
+            texts={"title": OptionalTitle.parse, "description": Description.parse},
+            files={
+                "video": FileField(inflow=video, most=f"{intake.max_video} bytes"),
+                "poster": FileField(inflow=poster, most=f"{MAX_POSTER} bytes"),
+            },
+            quiet_seconds=intake.quiet_seconds,
+        )
+        name = form.files.get("video")
+        if name is None:
+            raise invalid({"video": ["The video is required."]})
+        facts = await _probed(intake, video)
+        pictures: Mapping[str, bytes] = {}
+        if "poster" in form.files:
+            pictures = await _pictures(intake, poster, facts)
+        hash_ = await catalog.videos.free_hash()
+        folder = f"{OWN_POSTERS}{new_hash()}" if pictures else None
+        arrived = Arrived(
+            hash=hash_,
+            title=form.texts.get("title") or None,
+            file_title=file_title(name),
+            description=form.texts.get("description", ""),
+            name=slug(name),
+            size=video.size,
+            source=addresses.video_source(hash_, _FIRST),
+            length_us=facts.length_us,
+            width=facts.width,
+            height=facts.height,
+            rungs=_rungs(facts),
+            posters=folder,
+            poster_labels=tuple(pictures),
+        )
+        async with _undone(catalog, intake.objects, hash_):
+            if folder is not None:
+                await _put_posters(intake.objects, hash_, folder, pictures)
+            await video.keep(arrived.source)
+            whole = await catalog.videos.add(project.id, arrived, clock_us(), by=request.auth.id)
+    log.info("uploaded", extra={"video": hash_, "bytes": arrived.size})
+    return video_presenter.added(whole)
+
+
+@asynccontextmanager
+async def _undone(
+    catalog: Catalog, objects: DiskObjects, hash_: PublicHash
+) -> AsyncGenerator[None, None]:
+    """Take back what was put at a video's addresses where the video does not come to be.
+
+    Where the catalog does not say whether it did, they stay: the next start removes what belongs to
+    nothing.
+    """
+    try:
+        yield
+    except StorageError:
+        with contextlib.suppress(StorageError):
+            if not await catalog.videos.known([hash_]):
+                await objects.delete_tree(addresses.video_sources(hash_))
+                await objects.delete_tree(addresses.video(hash_))
+        raise
+
+
+async def _probed(intake: Intake, video: Inflow) -> FileFacts:
+    """Return what a file is; sizes of 0 where the probe takes too long.
+
+    Raises:
+        ApiError: 422 where it is no media.
+    """
+    await video.flush()
+    try:
+        facts = await intake.probe(video.path)
+    except FileRefused as error:
+        raise invalid({"video": [error.reason]}) from error
+    return facts or FileFacts(length_us=0, width=0, height=0)
+
+
+async def _pictures(intake: Intake, poster: Inflow, facts: FileFacts) -> Mapping[str, bytes]:
+    """Return the posters that a picture makes.
+
+    Raises:
+        ApiError: 422 where it is none that can be shown.
+    """
+    await poster.flush()
+    try:
+        return await intake.posters(poster.path, facts.width, facts.height)
+    except FileRefused as error:
+        raise invalid({"poster": [error.reason]}) from error
+
+
+async def _put_posters(
+    objects: DiskObjects, hash_: PublicHash, folder: str, pictures: Mapping[str, bytes]
+) -> None:
+    for label, picture in pictures.items():
+        await objects.put(addresses.video_poster(hash_, folder, label), picture)
+
+
+def _rungs(facts: FileFacts) -> list[tuple[int, int, int]]:
+    """Return the resolutions that a video of this size is to have: number, width, height."""
+    if not facts.width or not facts.height:
+        return []
+    ladder = ladder_for(facts.width, facts.height, _STANDARD)
+    return [(_NUMBERS[rung.name], rung.width, rung.height) for rung in ladder.renditions]
+
+
+@put(
+    "/videos/{video_id:str}/poster",
+    guards=[needs_write],
+    request_max_body_size=MAX_POSTER + TEXT_BYTES + _FRAME,
+    operation_class=PosterForm,
+    summary="Give a video a poster",
+    tags=["videos"],
+    responses=documented(*_REFUSALS),
+)
+async def put_poster(
+    request: Call,
+    video_id: RecordId,
+    catalog: NamedDependency[Catalog],
+    video_presenter: NamedDependency[VideoPresenter],
+    intake: NamedDependency[Intake],
+    clock_us: NamedDependency[Callable[[], int]],
+) -> VideoChanged:
+    """Show a picture of the owner's before the video plays; it takes the place of all posters."""
+    video = (await video_of(catalog, request.auth, video_id)).video
+    _guarded(intake, _announced(request))
+    async with (
+        _stored(),
+        receiving(intake.objects, most=MAX_POSTER, spare=intake.least_free) as poster,
+    ):
+        fields = {"poster": FileField(inflow=poster, most=f"{MAX_POSTER} bytes")}
+        form = await read_form(request, texts={}, files=fields, quiet_seconds=intake.quiet_seconds)
+        if "poster" not in form.files:
+            raise invalid({"poster": ["The poster is required."]})
+        facts = FileFacts(length_us=video.length_us, width=video.width, height=video.height)
+        pictures = await _pictures(intake, poster, facts)
+        folder = f"{OWN_POSTERS}{new_hash()}"
+        await _put_posters(intake.objects, video.hash, folder, pictures)
+        try:
+            changed = await catalog.videos.set_posters(
+                video.id, folder, tuple(pictures), clock_us(), by=request.auth.id
+            )
+        except StorageError:
+            await intake.objects.delete_tree(addresses.video_posters(video.hash, folder))
+            raise
+        if changed is None:
+            await intake.objects.delete_tree(addresses.video(video.hash))
+            raise missing("video")
+        whole, before = changed
+        if before is not None:
+            await intake.objects.delete_tree(addresses.video_posters(video.hash, before))
+    return VideoChanged(message="Video updated.", video=video_presenter.full(whole))
+
+
+HANDLERS: Final = (upload_video, put_poster)

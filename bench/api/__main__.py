@@ -1,0 +1,151 @@
+"""The command `python -m bench.api`: rounds of both servers in turn, one table, the target.
+
+Ends with status 0 when the target is kept, 1 when it is missed or an answer is wrong, 2 when a tool
+is missing.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from bench.api.rows import VIDEOS, fill
+from bench.ingest.processes import Unheard, child
+from bench.origin.load import Kind, requests_per_cpu_second
+from bench.origin.servers import ROOT, START_SECONDS, Broken, Missing, Serving, tool
+
+__all__ = ["LEAST", "main", "missed", "table"]
+
+# Headend's requests per CPU-second as a multiple of what they are by hand.
+LEAST: Final = 0.5
+_SERVERS: Final = ("ours", "byhand")
+_ANSWER_SECONDS: Final = 30.0
+
+Figures = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+def main() -> int:
+    """Run what the command line asks for and return the exit status."""
+    options = _options()
+    try:
+        figures = _measure(options)
+    except Missing as error:
+        print(error, file=sys.stderr)
+        return 2
+    except Broken as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"\n{options.videos} videos, 32 connections, {options.rounds} rounds in turn\n")
+    print(table(figures))
+    wrong = missed(figures)
+    print("\n" + ("\n".join(wrong) if wrong else "The target is kept."))
+    return 1 if wrong else 0
+
+
+def table(figures: Figures) -> str:
+    """Return the figures as a table in Markdown."""
+    lines = [
+        "| requests per CPU-second | ours: median (least to most) | by hand: median (least to most)"
+        " | ours / by hand | target |",
+        "|---|---|---|---|---|",
+    ]
+    for page, mine in figures["ours"].items():
+        cells = [
+            f"{statistics.median(each):.0f} ({min(each):.0f} to {max(each):.0f})"
+            for each in (mine, figures["byhand"][page])
+        ]
+        lines.append(f"| {page} | {' | '.join(cells)} | {_ratio(figures, page):.2f} | >= {LEAST} |")
+    return "\n".join(lines)
+
+
+def missed(figures: Figures) -> list[str]:
+    """Return the targets that were missed, as sentences."""
+    ratios = {page: _ratio(figures, page) for page in figures["ours"]}
+    return [
+        f"{page}: {ratio:.2f} of what it is by hand, less than {LEAST}"
+        for page, ratio in ratios.items()
+        if ratio < LEAST
+    ]
+
+
+def _ratio(figures: Figures, page: str) -> float:
+    mine, its = (statistics.median(figures[name][page]) for name in _SERVERS)
+    return mine / its
+
+
+def _measure(options: argparse.Namespace) -> Figures:
+    tool("wrk", "wrk")
+    with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
+        place = Path(name) / "catalog.sqlite"
+        project, token = asyncio.run(fill(place, options.videos))
+        headers = {"Authorization": f"Bearer {token}"}
+        servers = {each: stack.enter_context(_server(each, place)) for each in _SERVERS}
+        kinds = [
+            Kind("the first page", f"api/projects/{project}/videos"),
+            Kind("the hundredth page", f"api/projects/{project}/videos?page=100"),
+        ]
+        for kind in kinds:
+            _compare(servers, kind, headers)
+        figures: dict[str, dict[str, list[float]]] = {
+            each: {kind.name: [] for kind in kinds} for each in _SERVERS
+        }
+        for number in range(options.rounds):
+            for kind in kinds:
+                # Each round begins with the other server, so that none always follows the other.
+                for each in _SERVERS[:: -1 if number % 2 else 1]:
+                    found = requests_per_cpu_second(servers[each], kind, headers, options.seconds)
+                    figures[each][kind.name].append(found)
+                    print(f"round {number + 1}: {kind.name}, {each}: {found:.0f}", flush=True)
+        return figures
+
+
+@contextmanager
+def _server(name: str, place: Path) -> Generator[Serving]:
+    command = [sys.executable, "-m", f"bench.api.{name}", place]
+    with child(command, place.with_name(f"{name}.log"), cwd=ROOT) as running:
+        try:
+            facts = running.wait("listening", START_SECONDS)
+        except Unheard as error:
+            raise Broken(f"{name} does not start: {error}") from error
+        yield Serving(int(facts["port"]), running.process.pid)
+
+
+def _compare(servers: Mapping[str, Serving], kind: Kind, headers: Mapping[str, str]) -> None:
+    """See that both answer the same, key by key."""
+    mine, its = (_ask(servers[name], kind, headers) for name in _SERVERS)
+    if mine != its:
+        raise Broken(f"{kind.name}: the answers differ")
+
+
+def _ask(serving: Serving, kind: Kind, headers: Mapping[str, str]) -> object:
+    url = f"http://127.0.0.1:{serving.port}/{kind.address}"
+    request = urllib.request.Request(url, headers=dict(headers))
+    try:
+        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:
+            return json.load(answer)
+    except (OSError, urllib.error.URLError) as error:
+        raise Broken(f"{kind.name}: no answer: {error}") from error
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.api", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=4, help="of each page in each round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--videos", type=int, default=VIDEOS)
+    parser.add_argument("--quick", action="store_true", help="3 rounds of 1 s each")
+    options = parser.parse_args()
+    if options.quick:
+        options.seconds, options.rounds = 1, min(options.rounds, 3)
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""A stranger's web site: pages of another origin, on a loopback server of their own.
+
+`localhost` and `127.0.0.1` are two sites to a browser.
+"""
+
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+__all__ = ["site"]
+
+
+@contextmanager
+def site(pages: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Generator[str]:
+    """Serve pages by their paths for the length of the block, and yield the site's address."""
+    sent = dict(headers or {})
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # the name is the library's
+            page = pages.get(self.path)
+            body = (page or "not found").encode()
+            self.send_response(404 if page is None else 200)
+            for name, text in {**sent, "Content-Type": "text/html; charset=utf-8"}.items():
+                self.send_header(name, text)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # as above
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://localhost:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

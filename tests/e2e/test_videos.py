@@ -1,0 +1,134 @@
+"""A file uploaded with curl plays in a browser, in all its resolutions, with posters."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+import pytest
+
+from media.playlist import MultivariantPlaylist
+from tests.browser import Chromium
+from tests.conftest import Proof
+from tests.e2e.publishers import tool
+from tests.e2e.service import Running, fetch
+from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
+from tests.transcode.engine.uploads import film, picture_size
+
+pytestmark = pytest.mark.e2e
+
+Json = dict[str, Any]  # Any: what the tests are about to find out
+X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "250", "-sc_threshold", "0", "-c:a", "aac")
+RUNGS = {"720p": (1280, 720), "480p": (854, 480), "360p": (640, 360)}
+
+
+def upload(headend: Running, path: Path, **fields: str) -> tuple[int, Json]:
+    """Upload a file with the real curl; return status and answer."""
+    forms = [item for name, text in fields.items() for item in ("-F", f"{name}={text}")]
+    done = subprocess.run(
+        [
+            *(tool("curl"), "-sS", "-w", "\n%{http_code}", "-F", f"video=@{path}", *forms),
+            *("-H", f"Authorization: Bearer {headend.token}"),
+            f"{headend.http}/api/projects/1/videos",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    body, _, status = done.stdout.rpartition("\n")
+    return int(status), json.loads(body)
+
+
+def asked(headend: Running, path: str) -> Json:
+    answer = fetch(f"{headend.http}{path}", token=headend.token)
+    assert answer.status == 200, answer.text
+    found = answer.json["data"]
+    assert isinstance(found, dict)
+    return found  # pyright: ignore[reportUnknownVariableType]  # JSON
+
+
+def completed(headend: Running, video: int, *, within: float) -> list[Json]:
+    """Wait for a video's end; return how it stood at each look."""
+    looks: list[Json] = []
+
+    def is_over() -> bool:
+        looks.append(asked(headend, f"/api/videos/{video}/status"))
+        return looks[-1]["state"] in ("completed", "failed")
+
+    until(is_over, within=within, what="the video's end")
+    assert looks[-1]["state"] == "completed", looks[-1]
+    return looks
+
+
+def test_an_uploaded_file_plays_in_chromium_in_all_its_resolutions(
+    headend: Running, browser: Chromium, tmp_path: Path
+) -> None:
+    path = film(tmp_path / "Holiday film.mp4", *X264, seconds=20, size=(1280, 720), rate=30)
+    plays(headend, browser, path, tmp_path)
+
+
+@pytest.mark.prove
+def test_a_minute_plays_in_chromium_in_all_its_resolutions(
+    headend: Running, browser: Chromium, tmp_path: Path, proof: Proof
+) -> None:
+    path = film(tmp_path / "minute.mp4", *X264, seconds=60, size=(1280, 720), rate=30)
+    plays(headend, browser, path, tmp_path)
+    proof("60 s file, uploaded with curl, played in Chromium", "720p, 480p, 360p", "all")
+
+
+def plays(headend: Running, browser: Chromium, path: Path, folder: Path) -> None:
+    status, answer = upload(headend, path, title="Holiday")
+    assert status == 201, answer
+    video = answer["video"]
+    assert (video["completed"], video["transcoding_progress"]) == (False, 0)
+    looks = completed(headend, video["id"], within=180)
+    progress = [look["progress"] for look in looks]
+    assert progress == sorted(progress)
+    assert progress[-1] == 100
+    assert any(0 < percent < 100 for percent in progress)
+    shown = asked(headend, f"/api/videos/{video['id']}")
+    assert (shown["completed"], shown["published"]) == (True, True)
+    assert {
+        each["resolution"]: each["transcoded"] for each in shown["resolutions"]
+    } == dict.fromkeys(RUNGS, 1)
+    found = multivariant(shown["video"])
+    assert isinstance(found, MultivariantPlaylist)
+    assert {(each.width, each.height) for each in found.variants} == set(RUNGS.values())
+    held: dict[str, Collected] = {}
+    collect(shown["video"], held)
+    for name, collected in held.items():
+        assert complaints(collected.file(folder / f"{name}.mp4")) == "", name
+    assert all(media(address).ended for address in addresses(shown["video"]).values())
+    for label, size in RUNGS.items():
+        poster = fetch(urljoin(headend.http, shown["image_urls"][label]))
+        assert (poster.status, poster.headers["content-type"]) == (200, "image/jpeg")
+        assert picture_size(poster.body) == size
+    viewer = browser.open(f"{headend.http}/watch/{video['hash']}")
+    try:
+        viewer.wait_for("playing", 20)  # it is there, and waits for its viewer
+        viewer.press("k")
+        viewer.wait_until_playing(20)
+        for _, height in RUNGS.values():
+            viewer.evaluate("() => { window.headend.video.currentTime = 0; }")
+            viewer.force(height)
+        sample = viewer.sample()
+        assert sample is not None
+        assert sample.audio_bytes > 0
+        assert not [fault for fault in sample.faults if "fatal" in fault]
+        assert viewer.breaches() == []
+    finally:
+        viewer.close()
+
+
+def test_a_text_named_like_a_film_is_refused_with_a_reason(
+    headend: Running, tmp_path: Path
+) -> None:
+    (tmp_path / "a.mp4").write_text("This is no film.\n")
+    status, answer = upload(headend, tmp_path / "a.mp4")
+    assert status == 422
+    assert answer["errors"]["video"][0].startswith("The file cannot be read")
+    listed = fetch(f"{headend.http}/api/projects/1/videos", token=headend.token)
+    assert listed.json["data"] == []
+    assert not list((headend.data / "objects" / "sources").glob("*/*"))

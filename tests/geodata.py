@@ -1,0 +1,26 @@
+"""A small database of countries, in MaxMind's format: addresses that are set aside for examples."""
+
+from pathlib import Path
+
+from mmdb_writer import MMDBWriter
+from netaddr import IPSet
+
+__all__ = ["FRENCH", "GERMAN", "NOWHERE", "ROMANIAN", "SIXTH", "countries"]
+
+ROMANIAN = "203.0.113.7"
+GERMAN = "198.51.100.7"
+FRENCH = "192.0.2.7"
+SIXTH = "2001:db8:1::7"  # Romanian too
+NOWHERE = "9.9.9.9"  # in no network of the database
+
+
+def countries(path: Path, german: str = "DE") -> Path:
+    """Write the database, each network in a form of its own; `german` is who has that one."""
+    writer = MMDBWriter(ip_version=6, ipv4_compatible=True, database_type="Test-Country")
+    writer.insert_network(IPSet(["203.0.113.0/24"]), {"country": {"iso_code": "RO"}})
+    writer.insert_network(IPSet(["198.51.100.0/24"]), {"country_code": german})
+    writer.insert_network(IPSet(["192.0.2.0/24"]), {"country": "fr"})
+    writer.insert_network(IPSet(["2001:db8:1::/48"]), {"country": {"iso_code": "RO"}})
+    new = path.with_suffix(".new")
+    writer.to_db_file(str(new))
+    return new.replace(path)
