@@ -20,6 +20,7 @@ MAX_TEXT: Final = 4 << 20  # characters; a day of 2 s segments is 43 200 entries
 # EXT-X-MAP in ordinary media playlists needs 6, EXT-X-GAP nothing more (8); fMP4 renditions are
 # usual from 7 on.
 _VERSION: Final = 7
+_VOD: Final = "#EXT-X-PLAYLIST-TYPE:VOD"
 _MICROSECONDS: Final = 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -53,7 +54,7 @@ def _media_lines(playlist: MediaPlaylist) -> Iterator[str]:
     yield f"#EXT-X-TARGETDURATION:{playlist.target}"
     yield f"#EXT-X-MEDIA-SEQUENCE:{playlist.sequence}"
     if playlist.whole:
-        yield "#EXT-X-PLAYLIST-TYPE:VOD"
+        yield _VOD
     if playlist.discontinuities:
         yield f"#EXT-X-DISCONTINUITY-SEQUENCE:{playlist.discontinuities}"
     yield "#EXT-X-INDEPENDENT-SEGMENTS"
@@ -165,6 +166,7 @@ class _MediaParser:
     def parse(self, lines: list[str]) -> MediaPlaylist:
         for line in lines:
             if line.startswith("#"):
+                self._whole = self._whole or line == _VOD
                 name, _, value = line.partition(":")
                 self._tag(name, value)
             elif line:
@@ -203,8 +205,8 @@ class _MediaParser:
                 raise M3u8Error("byte ranges are not known")
             case "#EXT-X-ENDLIST":
                 self._ended = True
-            case "#EXT-X-PLAYLIST-TYPE":
-                self._whole = value == "VOD"
+            case _:
+                pass
 
     def _segment(self, uri: str) -> None:
         if self._duration is None:

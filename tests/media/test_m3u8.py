@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -314,3 +315,15 @@ def test_times_have_milliseconds_and_are_rounded(wall_us: int, text: str) -> Non
 def test_a_time_beyond_the_calendar_is_refused() -> None:
     with pytest.raises(M3u8Error):
         utc_text(10**20)
+
+
+def test_a_playlist_that_never_changes_says_so_and_is_read_back() -> None:
+    whole = MediaPlaylist(
+        target=2, segments=(Listed(uri="0.m4s", duration=180_000),), ended=True, whole=True
+    )
+    text = render(whole)
+    assert "#EXT-X-PLAYLIST-TYPE:VOD\n" in text
+    assert parse(text) == whole
+    live = msgspec.structs.replace(whole, whole=False)
+    assert "PLAYLIST-TYPE" not in render(live)
+    assert parse(render(live)) == live

@@ -22,6 +22,7 @@ from transcode.engine.decode import TIME_BASE
 
 __all__ = [
     "AAC_FRAME",
+    "LARGE",
     "PARAMETERS",
     "PRESET",
     "SOUND_TIME_BASE",
@@ -42,6 +43,11 @@ PRESET: Final = "superfast"
 PARAMETERS: Final = (
     "annexb=0:mbtree=1:rc-lookahead=10:bframes=2:b-adapt=0:b-pyramid=none:weightp=0:scenecut=0"
 )
+# What large pictures get besides: where small sharp shapes scroll, 720p was 1.5 VMAF below
+# veryfast's without it, and now is 0.3 below; it costs about 3 % of the ladder's CPU. Smaller ones
+# need none of it: they gain more from how they are scaled.
+LARGE: Final = ":me=hex:partitions=p8x8,i8x8,i4x4:rc-lookahead=14:aq-strength=0.4"
+_LARGE_FROM: Final = 540  # lines, or columns of an upright picture
 _BUFFER_SECONDS: Final = 2
 # IDR pictures come where they are asked for; this is far beyond the longest segment.
 _GOP_SECONDS: Final = 10
@@ -73,7 +79,7 @@ class PictureEncoder:
             "forced-idr": "1",
             "maxrate": str(rendition.rate),
             "bufsize": str(rendition.rate * _BUFFER_SECONDS),
-            "x264-params": PARAMETERS,
+            "x264-params": PARAMETERS + (LARGE if _is_large(rendition) else ""),
         }
         context.open()
         self._context = context
@@ -96,6 +102,10 @@ class PictureEncoder:
             for packet in self._context.encode(frame)
             if packet.dts is not None and packet.pts is not None
         ]
+
+
+def _is_large(rendition: Rendition) -> bool:
+    return min(rendition.width, rendition.height) >= _LARGE_FROM
 
 
 class SoundEncoder:

@@ -23,7 +23,7 @@ def order(width: int, height: int) -> Make:
 
 def mean(data: bytes) -> float:
     """The mean luma of a JPEG, from 0 to 255."""
-    with av.open(io.BytesIO(data), format="jpeg_pipe") as container:
+    with av.open(io.BytesIO(data), "r", format="jpeg_pipe") as container:
         frame = next(container.decode(video=0)).reformat(width=16, height=16, format="gray")
     return sum(bytes(frame.planes[0])) / len(bytes(frame.planes[0]))
 
