@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/nothing", "/api", "/api/nothing", "/api/projects", "/api/projects/1/streams/1"]
+    "path", ["/", "/nothing", "/api", "/api/nothing", "/api/project", "/api/projects/1/streams/1"]
 )
 async def test_where_nothing_is_the_answer_is_404_in_json(house: House, path: str) -> None:
     for headers in ({}, house.owner):
@@ -62,6 +62,9 @@ async def test_every_refusal_is_described_in_its_one_shape(house: House) -> None
     for operations in document["paths"].values():
         for operation in operations.values():
             for status, answer in operation["responses"].items():
+                if status == "204":
+                    assert "content" not in answer
+                    continue
                 schema: dict[str, Any] = answer["content"]["application/json"]["schema"]
                 is_error = schema == {"$ref": "#/components/schemas/ErrorBody"}
                 assert is_error == (int(status) >= 400), status
@@ -92,7 +95,4 @@ async def test_other_rooms_handlers_stand_beside_the_api_and_out_of_its_descript
         assert (await client.get(STREAMS)).status_code == 401
         assert (await client.get(STREAMS, headers=house.owner)).status_code == 200
         document = (await client.get("/schema/openapi.json")).json()
-        assert set(document["paths"]) == {
-            "/api/projects/{project_id}/events",
-            "/api/projects/{project_id}/streams",
-        }
+        assert {path.split("/")[1] for path in document["paths"]} == {"api"}
