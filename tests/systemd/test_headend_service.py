@@ -5,6 +5,7 @@ asked for are put on by `confine.py`, read from the unit file; docs/deploy.md na
 not tried here.
 """
 
+import json
 import os
 import re
 import socket
@@ -30,6 +31,7 @@ UNIT: Final = ROOT / "systemd" / "headend.service"
 INGEST, API, MIGRATE = (
     ROOT / "systemd" / f"headend-{role}.service" for role in ("ingest", "api", "migrate")
 )
+TRANSCODE: Final = ROOT / "systemd" / "headend-transcode@.service"
 CONFINE: Final = Path(__file__).with_name("confine.py")
 # Slow machines scale every deadline at once.
 SCALE: Final = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
@@ -90,8 +92,8 @@ def test_the_exposure_that_systemd_reckons_stays_low(folder: Path, unit: Path) -
 
 @pytest.mark.parametrize(
     ("unit", "drain"),
-    [(UNIT, 20), (INGEST, 20), (API, 5)],  # seconds
-    ids=["headend", "ingest", "api"],
+    [(UNIT, 20), (INGEST, 20), (API, 5), (TRANSCODE, 20)],  # seconds
+    ids=["headend", "ingest", "api", "transcode"],
 )
 def test_a_drain_fits_into_the_time_to_stop(unit: Path, drain: int) -> None:
     stop = re.search(r"^TimeoutStopSec=(\d+)$", unit.read_text(), re.MULTILINE)
@@ -101,8 +103,8 @@ def test_a_drain_fits_into_the_time_to_stop(unit: Path, drain: int) -> None:
 
 def test_the_two_ways_of_running_exclude_each_other() -> None:
     whole = directives(UNIT)["Conflicts"]
-    assert whole == [f"{INGEST.name} {API.name}"]
-    for half in (INGEST, API, MIGRATE):
+    assert whole == [f"{INGEST.name} {API.name} headend.target"]
+    for half in (INGEST, API, TRANSCODE, MIGRATE):
         assert directives(half)["Conflicts"] == [UNIT.name]
 
 
@@ -225,7 +227,7 @@ NOWHERE: Final = ("--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0", "--rtmps", "
 
 
 @contextmanager
-def boxed(unit: Path, role: str, data: Path, *ports: str) -> Generator[str]:
+def boxed(unit: Path, role: str, data: Path, *ports: str, doors: bool = True) -> Generator[str]:
     """Run a role in its unit's box: told to systemd when ready, drained at the block's end.
 
     Yields what it printed.
@@ -235,7 +237,8 @@ def boxed(unit: Path, role: str, data: Path, *ports: str) -> Generator[str]:
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind(str(place / "notify"))
     manager.settimeout(30 * SCALE)
-    command = [sys.executable, CONFINE, unit, HEADEND, role, "--data", data, *NOWHERE, *ports]
+    command = [sys.executable, CONFINE, unit, HEADEND, role, "--data", data]
+    command += [*NOWHERE, *ports] if doors else []
     environment = {**os.environ, "NOTIFY_SOCKET": str(place / "notify")}
     environment.pop("JOURNAL_STREAM", None)  # under which no key is printed
     with (
@@ -277,9 +280,36 @@ def test_the_whole_service_bears_the_restrictions(tmp_path: Path) -> None:
         assert playing(target, said_by("Watch", said))
 
 
+def a_film() -> bytes:
+    """Return 4 s of a picture and a tone."""
+    make = [
+        *("ffmpeg", "-nostdin", "-loglevel", "error"),
+        *("-f", "lavfi", "-i", "testsrc2=size=854x480:rate=25:duration=4"),
+        *("-f", "lavfi", "-i", "sine=duration=4", "-c:v", "libx264", "-preset", "ultrafast"),
+        *("-g", "50", "-c:a", "aac", "-f", "mp4", "-movflags", "frag_keyframe+empty_moov", "-"),
+    ]
+    return subprocess.run(make, stdout=subprocess.PIPE, check=True).stdout
+
+
+def uploaded(http: str, token: str, film: Path) -> str:
+    """Upload a film; return its playlist."""
+    done = subprocess.run(
+        [
+            *("curl", "--silent", "--show-error", "--fail-with-body", "--max-time", "30"),
+            *("-H", f"Authorization: Bearer {token}", "-F", f"video=@{film}"),
+            f"{http}/api/projects/1/videos",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)["video"]["video"]
+
+
 @pytest.mark.e2e
-def test_each_of_the_two_services_bears_its_own(tmp_path: Path) -> None:
-    """The same with the database made, encoders taken in and viewers served in boxes apart."""
+def test_each_of_the_services_apart_bears_its_own(tmp_path: Path) -> None:
+    """The same with the database made, encoders, viewers and uploaded files in boxes apart."""
     data = tmp_path / "data"
     made = confined(HEADEND, "migrate", "--data", data, unit=MIGRATE)
     assert made.returncode == 0, made.stderr
@@ -288,10 +318,17 @@ def test_each_of_the_two_services_bears_its_own(tmp_path: Path) -> None:
         target = f"{server}/{said_by('Stream Key', said)}"
         ports = [server.split("/")[2], said_by("Over TLS", said).split("/")[2]]
         with boxed(API, "api", data, "--rtmp", ports[0], "--rtmps", ports[1]) as said:
-            assert playing(target, said_by("Watch", said))
+            watch = said_by("Watch", said)
+            assert playing(target, watch)
+            token = (data / "owner.token").read_text().strip()
+            film = tmp_path / "film.mp4"
+            film.write_bytes(a_film())
+            playlist = uploaded(watch.rpartition("/watch/")[0], token, film)
+            with boxed(TRANSCODE, "transcode", data, doors=False):
+                assert published(playlist, time.monotonic() + 60 * SCALE)
 
 
-@pytest.mark.parametrize("unit", [API, MIGRATE], ids=name)
+@pytest.mark.parametrize("unit", [MIGRATE], ids=name)
 def test_what_makes_no_engine_may_not_change_its_priority(unit: Path) -> None:
     done = confined(
         sys.executable, "-I", "-c", "import os; os.setpriority(os.PRIO_PROCESS, 0, 5)", unit=unit
