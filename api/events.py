@@ -8,7 +8,7 @@ from litestar import Request, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.errors import documented, invalid
+from api.errors import documented
 from api.paging import envelope, read_query
 from api.present import Presenter
 from api.projects import ProjectId, project_of
@@ -55,11 +55,17 @@ async def list_events(
 ) -> Listing[Event]:
     """List what happened to a project's streams in pages of ten, newest first."""
     project = await project_of(catalog, request.auth, project_id)
-    query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
     since_us = 0 if since is None else read_moment(since)
-    if since_us is None:
-        raise invalid({"since": ["The since must be a moment like 2026-01-31T12:00:00Z."]})
-    found = await catalog.list_events(project.id, since_us=since_us, page=query.page)
+    fault = {"since": ["The since must be a moment like 2026-01-31T12:00:00Z."]}
+    query = read_query(
+        search=None,
+        sort_column=None,
+        sort_order=None,
+        page=page,
+        columns=(),
+        faults=fault if since_us is None else None,
+    )
+    found = await catalog.list_events(project.id, since_us=since_us or 0, page=query.page)
     return envelope(
         found,
         [presenter.event(record) for record in found.items],

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from api.errors import invalid
+from api.errors import FieldErrors, invalid
 from api.schemas import Links, Listing, Meta, PageLink
 from api.texts import has_controls
 from storage.catalog.records import Page, Sort
@@ -39,15 +39,17 @@ def read_query(
     sort_order: str | None,
     page: str | None,
     columns: Sequence[str],
+    faults: FieldErrors | None = None,
 ) -> ListQuery:
     """Return what the query parameters of a list ask for; None means not sent.
 
-    Newest first; a column alone sorts upwards, an order alone is an order of numbers.
+    Newest first; a column alone sorts upwards, an order alone is an order of numbers. `faults` are
+    those of a list's own parameters, to be told together with those that are found here.
 
     Raises:
         ApiError: 422, with every parameter that is wrong.
     """
-    errors: dict[str, list[str]] = {}
+    errors = dict(faults or {})
     if search is not None and len(search) > _MAX_SEARCH:
         errors["search"] = [f"The search may have at most {_MAX_SEARCH} characters."]
     elif search is not None and has_controls(search):

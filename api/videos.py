@@ -131,24 +131,24 @@ def _day(text: str) -> int | None:
     return None if day is None else (day.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
-def _span(first: str | None, last: str | None) -> tuple[int | None, int | None]:
+def _span(
+    first: str | None, last: str | None, errors: dict[str, list[str]]
+) -> tuple[int | None, int | None]:
     """Return from when on and until when days of a query reach, both whole.
 
-    Raises:
-        ApiError: 422 where one is none, or stands alone.
+    Where one is no day, or stands alone, that goes into `errors`.
     """
     if first is None and last is None:
         return None, None
     begins = None if first is None else _day(first)
     ends = None if last is None else _day(last)
-    errors: dict[str, list[str]] = {}
     for name, other, sent, found in (("from", "to", first, begins), ("to", "from", last, ends)):
         if sent is None:
             errors[name] = [f"The {name} is required where there is a {other}."]
         elif found is None:
             errors[name] = [f"The {name} must be a day such as 2026-01-31."]
-    if errors or begins is None or ends is None:
-        raise invalid(errors)
+    if begins is None or ends is None:
+        return None, None
     return begins, ends + timedelta(days=1) // _MICROSECOND
 
 
@@ -173,10 +173,13 @@ def _asked(
     Raises:
         ApiError: 422, with what is wrong.
     """
-    query = read_query(search=search, sort_column=None, sort_order=None, page=page, columns=())
+    errors: dict[str, list[str]] = {}
     if type_ is not None and type_ not in _TYPES:
-        raise invalid({"type": [f"The type must be one of {', '.join(_TYPES)}."]})
-    from_us, until_us = _span(from_, to)
+        errors["type"] = [f"The type must be one of {', '.join(_TYPES)}."]
+    from_us, until_us = _span(from_, to, errors)
+    query = read_query(
+        search=search, sort_column=None, sort_order=None, page=page, columns=(), faults=errors
+    )
     if type_ == "recent":
         since_us = now_us - _RECENT // _MICROSECOND
         from_us = since_us if from_us is None else max(from_us, since_us)

@@ -26,6 +26,9 @@ LONGER: Final[dict[str, str]] = {}
 # Tests that stand for no one module: {"tests/room/test_x.py": "what they are about"}.
 OF_NO_MODULE: Final[dict[str, str]] = {
     "tests/web/test_bundle.py": "the built files in api/static against a fresh build of web/",
+    "tests/api/test_contract.py": "the interface, form by form, over the whole application",
+    "tests/api/test_contract_lists.py": "the lists of the interface, page by page",
+    "tests/api/test_contract_refusals.py": "what every operation refuses, and in which words",
 }
 
 # What was fetched or built is not ours to keep in order.

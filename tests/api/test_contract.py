@@ -1,0 +1,352 @@
+"""The interface, operation by operation: every form whole, every value as documented.
+
+All of it runs on both databases, through the whole application; the shapes are those of
+`tests.api.contract`. Lists are in `test_contract_lists`, refusals in `test_contract_refusals`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage.objects.disk import DiskObjects
+from tests.api import contract
+from tests.api.clips import VIDEOS, clip, picture, upload
+from tests.api.contract import faults
+from tests.api.house import STREAMS, House, Json
+from tests.api.test_videos_made import made
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    return both_places
+
+
+async def ask(house: House, method: str, path: str, body: object = None, status: int = 200) -> Json:
+    answer = await house.client.request(method, path, json=body, headers=house.owner)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    return answer.json()
+
+
+async def label(house: House, kind: str, name: str, project: object = 1) -> int:
+    """Make a tag, category or player; return its number."""
+    plural = {"tag": "tags", "category": "categories", "player": "players"}[kind]
+    body = await ask(house, "POST", f"/api/projects/{project}/{plural}", {"name": name}, 201)
+    return body[kind]["id"]
+
+
+async def everything_set(house: House) -> tuple[Json, Json]:
+    """Return a body that sets all that an edit of a video takes, and what a record then shows."""
+    category = await label(house, "category", "News")
+    tag = await label(house, "tag", "Known")
+    sent = {
+        "title": "Șah — 👩‍👩‍👧",
+        "description": "One\nTwo",
+        "category": category,
+        "countries": [642, "de", "RO", "Fr"],
+        "tags": [{"name": "New"}, {"id": tag}],
+    }
+    shown = {
+        "title": "Șah — 👩‍👩‍👧",
+        "description": "One\nTwo",
+        "category": {"id": category, "name": "News"},
+        "countries": [
+            {"id": 642, "code": "RO", "name": "Romania"},
+            {"id": 276, "code": "DE", "name": "Germany"},
+            {"id": 250, "code": "FR", "name": "France"},
+        ],
+    }
+    return sent, shown
+
+
+def some(record: Json, keys: Json) -> Json:
+    return {key: record[key] for key in keys}
+
+
+def test_a_body_of_another_shape_is_noticed() -> None:
+    good: Any = {"id": 1, "code": "RO", "name": "Romania"}
+    assert faults(good, contract.COUNTRY) == []
+    for change in ({"id": True}, {"id": "1"}, {"id": None}, {"code": "ro"}, {"more": 1}):
+        assert len(faults({**good, **change}, contract.COUNTRY)) == 1, change
+    assert faults({"id": 1, "name": "x"}, contract.COUNTRY) == ["$ lacks code"]
+    assert faults([good], contract.COUNTRY) != []
+    assert faults(None, contract.Nullable(contract.COUNTRY)) == []
+    assert faults([{"id": 1, "name": "x"}, good], [contract.NAMED]) != []
+    assert faults({"x": "https://a/b"}, contract.POSTERS) != []
+    assert faults({"360p": 1}, contract.POSTERS) != []
+    assert faults("2026-01-31T12:00:00Z", contract.STAMP) != []
+    assert contract.refusal_faults({"message": "x", "errors": {}}) != []
+    assert contract.refusal_faults({"message": "x", "errors": {"a": "b"}}) != []
+    assert contract.refusal_faults({"detail": "x"}) != []
+    assert contract.refusal_faults({"message": "x", "errors": {"a": ["b"]}}) == []
+
+
+async def test_a_video_has_its_documented_forms(house: House) -> None:
+    body = await upload(house, name="Über 1.Mai.mov", texts={"description": "Some"})
+    assert faults(body, contract.UPLOAD_VIDEO) == []
+    assert body["message"] == "Video added."
+    video = body["video"]
+    one = f"/api/videos/{video['id']}"
+    # The table of states: what an upload begins as.
+    assert some(video, video.keys() & {
+        "completed", "published", "uploading", "transcoding_progress", "transcoding_eta",
+        "completed_at", "published_at", "transcoding_at", "storage_size",
+    }) == {
+        "completed": False, "published": False, "uploading": False, "transcoding_progress": 0,
+        "transcoding_eta": 0, "completed_at": None, "published_at": None, "transcoding_at": None,
+        "storage_size": 0,
+    }  # fmt: skip
+    assert (video["title"], video["name"]) == ("Über 1.Mai", "uber-1-mai")
+    assert (video["size"], video["width"], video["height"]) == (len(clip()), 640, 360)
+    assert abs(video["length"] - 1) < 0.1
+    assert round(video["length"], 3) == video["length"]
+    assert video["iso8601_duration"] == f"PT{video['length']:.3f}".rstrip("0").rstrip(".") + "S"
+    sent, shown = await everything_set(house)
+    body = await ask(house, "PUT", one, sent)
+    assert faults(body, contract.EDIT_VIDEO) == []
+    assert body["message"] == "Video updated."
+    assert some(body["video"], shown) == shown
+    assert [tag["name"] for tag in body["video"]["tags"]] == ["Known", "New"]
+    player = await label(house, "player", "Dark")
+    with_player = await ask(house, "PUT", f"{one}/player", {"player": player})
+    assert faults(with_player, contract.EDIT_VIDEO) == []
+    full = with_player["video"]
+    assert full["player"] == {"id": player, "name": "Dark"}
+    body = await ask(house, "GET", one)
+    assert faults(body, contract.SHOW_VIDEO) == []
+    same = (contract.VIDEO_SHOWN.keys() & contract.VIDEO.keys()) - {"resolutions"}
+    assert some(body["data"], dict.fromkeys(same)) == some(full, dict.fromkeys(same))
+    assert body["data"]["media_resource"] == f"videos/{video['hash']}/index.m3u8"
+    (rung,) = body["data"]["resolutions"]
+    assert (rung["resolution"], rung["resolution_id"], rung["transcoded"]) == ("360p", 1, 0)
+    assert (rung["horizontal_value"], rung["vertical_value"]) == (640, 360)
+    body = await ask(house, "GET", VIDEOS)
+    assert faults(body, contract.LIST_VIDEOS) == []
+    assert body["data"] == [some(full, contract.VIDEO_ITEM)]
+
+
+async def test_a_made_video_is_whole_in_every_form(house: House, objects: DiskObjects) -> None:
+    files: Any = {"poster": ("p.jpg", picture("jpg"), "image/jpeg")}
+    big = (await upload(house, data=clip("640x480", "1"), files=files))["video"]
+    assert set(big["image_urls"]) == {"360p", "480p"}
+    assert big["image_update_at"] is not None
+    assert [(each["id"], each["name"]) for each in big["resolutions"]] == [(1, "360p"), (2, "480p")]
+    (status,) = await made(house, objects, big["id"])
+    assert status["state"] == "completed", status
+    body = await ask(house, "GET", f"/api/videos/{big['id']}")
+    assert faults(body, contract.SHOW_VIDEO) == []
+    shown = body["data"]
+    assert (shown["completed"], shown["published"]) == (True, True)
+    assert shown["completed_at"] is not None
+    assert shown["published_at"] is not None
+    assert [rung["transcoded"] for rung in shown["resolutions"]] == [1, 1]
+    assert [rung["vertical_value"] for rung in shown["resolutions"]] == [360, 480]
+    assert all(rung["size"] > 0 for rung in shown["resolutions"])
+    body = await ask(house, "PUT", f"/api/videos/{big['id']}", {})
+    assert faults(body, contract.EDIT_VIDEO) == []
+    full = body["video"]
+    assert (full["transcoding_progress"], full["transcoding_eta"]) == (100, 0)
+    assert full["transcoding_at"] is not None
+    assert full["storage_size"] >= sum(rung["size"] for rung in shown["resolutions"])
+    assert (full["uploading"], full["size"]) == (False, big["size"])
+    for kind, total in (("completed", 1), ("inprogress", 0), ("recent", 1)):
+        body = await ask(house, "GET", f"{VIDEOS}?type={kind}")
+        assert faults(body, contract.LIST_VIDEOS) == []
+        assert body["data"] == [some(full, contract.VIDEO_ITEM)] * total
+
+
+async def test_a_stream_has_its_documented_forms(house: House) -> None:
+    body = await ask(house, "POST", STREAMS, {"title": "Știri"}, 201)
+    assert faults(body, contract.CHANGE_STREAM) == []
+    assert body["message"] == "Stream added."
+    stream = body["stream"]
+    # The table of states: what a stream begins as, with one backup.
+    assert [
+        stream[key] for key in ("published", "live", "processing", "paused", "no_audio_stream")
+    ] == [False] * 5
+    assert stream["receiving_count"] == 0
+    assert stream["image_urls"] is None
+    assert [(each["live"], each["publish"]) for each in stream["backups"]] == [(False, False)]
+    assert [(each["id"], each["name"], each["active"]) for each in stream["resolutions"]] == [
+        (1, "360p", True), (2, "480p", True), (3, "720p", True), (4, "1080p", True),
+        (5, "1440p", False), (6, "2160p", False),
+    ]  # fmt: skip
+    sent, shown = await everything_set(house)
+    player = await label(house, "player", "Dark")
+    one = f"/api/streams/{stream['id']}"
+    body = await ask(house, "PUT", one, {**sent, "player": player, "resolutions": [6, 1, 1]})
+    assert faults(body, contract.CHANGE_STREAM) == []
+    assert body["message"] == "Stream updated."
+    full = body["stream"]
+    assert some(full, shown) == shown
+    assert [tag["name"] for tag in full["tags"]] == ["Known", "New"]
+    assert full["player"] == {"id": player, "name": "Dark"}
+    assert [each["id"] for each in full["resolutions"]] == [1, 2, 3, 4, 5, 6]
+    assert [each["id"] for each in full["resolutions"] if each["active"]] == [1, 6]
+    assert full["stream"] == stream["stream"]
+    body = await ask(house, "GET", f"{STREAMS}?sort_column=id&sort_order=desc")
+    assert faults(body, contract.LIST_STREAMS) == []
+    uuid = full["stream"].removeprefix(f"{full['hash']}_")
+    assert body["data"][0] == {**some(full, contract.STREAM_ITEM), "stream": uuid}
+    assert faults(await ask(house, "GET", one), {"data": contract.STREAM}) == []
+
+
+async def test_labels_have_their_documented_forms(house: House) -> None:
+    tag = await label(house, "tag", "Old")
+    await label(house, "category", "Chess")
+    body = await ask(house, "PUT", f"/api/tags/{tag}", {"name": "Újabb"})
+    assert faults(body, contract.EDIT_TAG) == []
+    edited = {"id": tag, "name": "Újabb", "active": True}
+    assert body == {"message": "Tag updated.", "tag": edited}
+    body = await ask(house, "GET", "/api/projects/1/tags")
+    assert faults(body, contract.LIST_LABELS) == []
+    assert body["data"] == [edited]
+    body = await ask(house, "GET", "/api/projects/1/categories")
+    assert faults(body, contract.LIST_LABELS) == []
+    assert [(each["name"], each["active"]) for each in body["data"]] == [("Chess", True)]
+
+
+LONG = ("x", "é", "日", "\U0001d518", "👩", "ﷺ", "'", "\\", "%")
+
+
+@pytest.mark.parametrize("kind", ["video", "stream"])
+async def test_texts_hold_any_characters_up_to_the_stated_lengths(house: House, kind: str) -> None:
+    record = (await upload(house))["video"] if kind == "video" else await house.add()
+    one = f"/api/{kind}s/{record['id']}"
+    texts: Json = {}
+    for letter in LONG:
+        texts = {"title": letter * 255, "description": "\n".join([letter * 4999] * 2) + letter}
+        assert len(texts["description"]) == 10_000
+        assert some((await ask(house, "PUT", one, texts))[kind], texts) == texts
+        assert some((await ask(house, "GET", one))["data"], texts) == texts
+        for key in texts:
+            longer = {"description": "New", "title": "New", key: texts[key] + letter}
+            told = await ask(house, "PUT", one, longer, 422)
+            assert set(told["errors"]) == {key}
+    faulty: tuple[tuple[str, Any], ...] = (  # Any: of every type
+        ("title", "a\x00"), ("title", "a\nb"), ("title", 1), ("title", ["x"]), ("title", True),
+        ("description", "a\x00"), ("description", 1), ("description", {}), ("category", "1"),
+        ("category", True), ("category", 1.5), ("countries", "RO"), ("countries", [None]),
+        ("countries", {"RO": 1}), ("tags", "x"), ("tags", [1]), ("tags", [{}]),
+        ("tags", [{"name": ""}]), ("tags", [{"name": None}]), ("tags", [{"id": "1"}]),
+        ("tags", [{"name": "a", "unheard": 1}]), ("tags", [{"name": "x" * 256}]),
+    )  # fmt: skip
+    for key, wrong in faulty:
+        told = await ask(house, "PUT", one, {"title": "New", key: wrong}, 422)
+        assert contract.refusal_faults(told) == []
+        assert set(told["errors"]) == {key}, wrong
+    assert some((await ask(house, "GET", one))["data"], texts) == texts
+
+
+async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(house: House) -> None:
+    body = await ask(house, "GET", "/api/countries")
+    assert faults(body, contract.LIST_COUNTRIES) == []
+    names = {each["id"]: each["name"] for each in body["data"]}
+    assert len(names) == len(body["data"]) >= 249
+    assert (names[642], names[276], names[4]) == ("Romania", "Germany", "Afghanistan")
+    one = f"/api/streams/{(await house.add())['id']}"
+    by_number = await ask(house, "PUT", one, {"countries": list(names)})
+    assert faults(by_number, contract.CHANGE_STREAM) == []
+    shown = by_number["stream"]["countries"]
+    assert [(each["id"], each["name"]) for each in shown] == list(names.items())
+    codes = [each["code"] for each in shown]
+    assert len(set(codes)) == len(codes)
+    by_code = await ask(house, "PUT", one, {"countries": [code.lower() for code in codes]})
+    assert by_code["stream"]["countries"] == shown
+
+
+@pytest.mark.parametrize("kind", ["video", "stream"])
+async def test_an_edit_changes_what_is_sent_and_null_clears(house: House, kind: str) -> None:
+    record = (await upload(house))["video"] if kind == "video" else await house.add()
+    one = f"/api/{kind}s/{record['id']}"
+    sent, shown = await everything_set(house)
+    before = (await ask(house, "PUT", one, sent))[kind]
+    # Each key by itself: the others stay.
+    changes: tuple[tuple[Json, str, object], ...] = (
+        ({}, "title", shown["title"]),
+        ({"title": "Other"}, "title", "Other"),
+        ({"description": "x"}, "description", "x"),
+        ({"description": None}, "description", ""),
+        ({"description": ""}, "description", ""),
+        ({"category": None}, "category", None),
+        ({"countries": ["AT"]}, "countries", [{"id": 40, "code": "AT", "name": "Austria"}]),
+        ({"countries": []}, "countries", []),
+        ({"countries": None}, "countries", []),
+        ({"tags": before["tags"][1:]}, "tags", before["tags"][1:]),
+        ({"tags": []}, "tags", []),
+        ({"tags": None}, "tags", []),
+    )
+    for body, key, value in changes:
+        changed = (await ask(house, "PUT", one, body))[kind]
+        assert changed[key] == value, body
+        rest = changed.keys() - {key, "embed"}
+        assert some(changed, dict.fromkeys(rest)) == some(before, dict.fromkeys(rest)), body
+        again = (await ask(house, "PUT", one, sent))[kind]
+        assert some(again, shown) == shown
+    if kind == "video":
+        for nothing in (None, "", "  "):
+            assert (await ask(house, "PUT", one, {"title": nothing}))[kind]["title"] == "clip"
+            await ask(house, "PUT", one, {"title": "x"})
+    else:
+        for nothing in (None, "", "  "):
+            refused = await ask(house, "PUT", one, {"title": nothing}, 422)
+            assert set(refused["errors"]) == {"title"}
+
+
+async def test_an_upload_without_a_title_is_named_by_its_file(house: House) -> None:
+    for texts in ({}, {"title": ""}, {"title": "  "}):
+        video = (await upload(house, name="My film.final.mp4", texts=texts))["video"]
+        assert (video["title"], video["name"]) == ("My film.final", "my-film-final")
+    video = (await upload(house, name="影.mp4", texts={"title": "Own"}))["video"]
+    assert (video["title"], video["name"]) == ("Own", "video")
+    video = (await ask(house, "PUT", f"/api/videos/{video['id']}", {"title": None}))["video"]
+    assert video["title"] == "影"
+
+
+@pytest.mark.parametrize("kind", ["video", "stream"])
+async def test_tags_link_by_number_or_name_and_make_no_twins(house: House, kind: str) -> None:
+    record = (await upload(house))["video"] if kind == "video" else await house.add()
+    one = f"/api/{kind}s/{record['id']}"
+    old = await label(house, "tag", "Șah")
+    body = await ask(
+        house, "PUT", one,
+        {"tags": [{"name": "șah"}, {"id": old}, {"name": "B"}, {"id": old, "name": "Other"}]},
+    )  # fmt: skip
+    tags = body[kind]["tags"]
+    # A record's tags come in the order of their names.
+    assert tags == [{"id": tags[0]["id"], "name": "B"}, {"id": old, "name": "Șah"}]
+    assert (await ask(house, "PUT", one, {"tags": tags}))[kind]["tags"] == tags
+    listed = await ask(house, "GET", "/api/projects/1/tags?sort_column=name")
+    assert listed["data"] == [{**tag, "active": True} for tag in tags]
+    # Renamed, it is so in the records that have it; deleted, it is gone from them.
+    await ask(house, "PUT", f"/api/tags/{old}", {"name": "Chess"})
+    body = await ask(house, "GET", one)
+    assert body["data"]["tags"] == [tags[0], {"id": old, "name": "Chess"}]
+    gone = await house.client.delete(f"/api/tags/{old}", headers=house.owner)
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert (await ask(house, "GET", one))["data"]["tags"] == tags[:1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural", "noun"), [("tag", "tags", "tag"), ("category", "categories", "category")]
+)
+async def test_a_taken_name_is_a_conflict(house: House, kind: str, plural: str, noun: str) -> None:
+    first = await label(house, kind, "Șah")
+    second = await label(house, kind, "Go")
+    one = f"/api/{plural}/{second}"
+    for name in ("Șah", "șAH", " Șah "):
+        refused = await ask(house, "PUT", one, {"name": name, "active": False}, 409)
+        assert contract.refusal_faults(refused) == []
+        assert set(refused["errors"]) == {"name"}
+        await ask(house, "POST", f"/api/projects/1/{plural}", {"name": name}, 409)
+    listed = await ask(house, "GET", f"/api/projects/1/{plural}?sort_column=id")
+    assert [(each["id"], each["name"], each["active"]) for each in listed["data"]] == [
+        (first, "Șah", True), (second, "Go", True),
+    ]  # fmt: skip
+    # Its own name in another case is not taken; in another project nothing of this counts.
+    assert (await ask(house, "PUT", one, {"name": "GO"}))[noun]["name"] == "GO"
+    other = (await ask(house, "POST", "/api/projects", {"name": "Other"}, 201))["project"]
+    assert await label(house, kind, "Șah", other["key"]) not in (first, second)

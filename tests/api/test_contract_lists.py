@@ -1,0 +1,315 @@
+"""The interface's lists, page by page: envelope, order, filters, on both databases."""
+
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+import pytest
+
+from media.keys import new_hash
+from storage.catalog.videorecords import Arrived
+from tests.api import contract
+from tests.api.clips import VIDEOS
+from tests.api.contract import faults
+from tests.api.house import NOW_US, STREAMS, House, Json
+from tests.api.test_contract import ask
+
+pytestmark = pytest.mark.anyio
+
+BASE = "https://live.example"
+TAGS = "/api/projects/1/tags"
+CATEGORIES = "/api/projects/1/categories"
+DAY_US = 86_400_000_000
+# NOW_US is in the 14th of November 2023, which begins here.
+TODAY_US = NOW_US - NOW_US % DAY_US
+
+
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    return both_places
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A documented list: where it is, what a page of it looks like, what it can be asked for."""
+
+    path: str
+    shape: Json
+    size: int
+    first: tuple[str, ...] = ()  # what a new project has in it
+
+
+LISTS = {
+    "videos": Listed(VIDEOS, contract.LIST_VIDEOS, 30),
+    "streams": Listed(STREAMS, contract.LIST_STREAMS, 10, ("My first stream",)),
+    "tags": Listed(TAGS, contract.LIST_LABELS, 10),
+    "categories": Listed(CATEGORIES, contract.LIST_LABELS, 10),
+}
+
+
+async def add(house: House, kind: str, name: str, now_us: int = NOW_US) -> None:
+    """Make a record of this title or name; videos without a file, as only lists are asked."""
+    if kind == "videos":
+        hash_ = new_hash()
+        file = Arrived(
+            hash=hash_,
+            title=name,
+            file_title="file",
+            description="",
+            name="file",
+            size=1,
+            source=f"sources/{hash_}/1",
+        )
+        await house.catalog.videos.add(1, file, now_us, by=None)
+    elif kind == "streams":
+        await house.add(name)
+    else:
+        await ask(house, "POST", LISTS[kind].path, {"name": name}, 201)
+
+
+def names(body: Json) -> list[str]:
+    return [item["title" if "title" in item else "name"] for item in body["data"]]
+
+
+def expected(path: str, filters: Json, size: int, number: int, total: int) -> Json:
+    """Return `links` and `meta` of a page as the interface has them, counted by hand."""
+    last = -(-total // size) or 1
+
+    def url(page: int) -> str:
+        return f"{BASE}{path}?{urlencode([*filters.items(), ('page', page)])}"
+
+    prev = None if number == 1 else url(min(number - 1, last))
+    following = None if number >= last else url(number + 1)
+    empty = (number - 1) * size >= total
+    return {
+        "links": {"first": url(1), "last": url(last), "prev": prev, "next": following},
+        "meta": {
+            "current_page": number,
+            "from": None if empty else (number - 1) * size + 1,
+            "to": None if empty else min(number * size, total),
+            "last_page": last,
+            "per_page": size,
+            "total": total,
+            "path": BASE + path,
+            "links": [
+                {"url": prev, "label": "« Previous", "active": False},
+                *(
+                    {"url": url(page), "label": str(page), "active": page == number}
+                    for page in range(1, last + 1)
+                ),
+                {"url": following, "label": "Next »", "active": False},
+            ],
+        },
+    }
+
+
+def same_links(body: Json, wanted: Json) -> None:
+    """Compare envelopes; the order of parameters in an address is nobody's business."""
+
+    def sorted_query(value: object) -> object:
+        if isinstance(value, str) and value.startswith(BASE):
+            parts = urlsplit(value)
+            return parts.path, sorted(parse_qsl(parts.query, keep_blank_values=True))
+        return value
+
+    def told(envelope: Json) -> list[object]:
+        links, meta = envelope["links"], dict(envelope["meta"])
+        bar = [
+            (sorted_query(each["url"]), each["label"], each["active"]) for each in meta.pop("links")
+        ]
+        return [{key: sorted_query(each) for key, each in links.items()}, meta, bar]
+
+    assert told({"links": body["links"], "meta": body["meta"]}) == told(wanted)
+
+
+@pytest.mark.parametrize("kind", LISTS)
+async def test_pages_are_as_documented_from_the_first_to_beyond_the_end(
+    house: House, kind: str
+) -> None:
+    which = LISTS[kind]
+    # Nothing at all is one empty page, with or without a filter.
+    for filters in ({"search": "nowhere & nobody"}, {} if not which.first else {"search": "?"}):
+        body = await ask(house, "GET", f"{which.path}?{urlencode(filters)}")
+        assert faults(body, which.shape) == []
+        assert body["data"] == []
+        same_links(body, expected(which.path, filters, which.size, 1, 0))
+    total = 2 * which.size + 1
+    made = list(which.first)
+    while len(made) < total:
+        made.append(f"Number {len(made):03}")
+        await add(house, kind, made[-1])
+    newest = made[::-1]
+    for number in (1, 2, 3, 4, 9):
+        body = await ask(house, "GET", f"{which.path}?page={number}")
+        assert faults(body, which.shape) == []
+        before = (number - 1) * which.size
+        assert names(body) == newest[before : before + which.size]
+        same_links(body, expected(which.path, {}, which.size, number, total))
+    assert await ask(house, "GET", which.path) == await ask(house, "GET", f"{which.path}?page=1")
+    # A filter narrows the count and stands in every address; following them leads through it.
+    filters = {"search": "nUMBER 0"} if kind == "videos" else {
+        "search": "nUMBER 0", "sort_column": "id", "sort_order": "asc",
+    }  # fmt: skip
+    wanted = sorted(
+        (name for name in made if name.startswith("Number 0")), reverse=len(filters) < 2
+    )
+    body = await ask(house, "GET", f"{which.path}?{urlencode(filters)}")
+    seen = names(body)
+    same_links(body, expected(which.path, filters, which.size, 1, len(wanted)))
+    while (following := body["links"]["next"]) is not None:
+        body = await ask(house, "GET", following.removeprefix(BASE))
+        seen += names(body)
+    assert seen == wanted
+    # A project named by its short string is named so in the addresses.
+    path = which.path.replace("/1/", f"/{house.key}/")
+    body = await ask(house, "GET", path)
+    same_links(body, expected(path, {}, which.size, 1, total))
+
+
+@pytest.mark.parametrize("kind", LISTS)
+async def test_a_search_takes_every_character_as_itself_whatever_the_case(
+    house: House, kind: str
+) -> None:
+    for name in ("100% Ștefan", "a_b", r"c\d", "Ünïcode & 日本", "plain"):
+        await add(house, kind, name)
+    for search, found in (
+        ("%", ["100% Ștefan"]), ("_", ["a_b"]), ("\\", [r"c\d"]), ("șTEF", ["100% Ștefan"]),
+        ("ÜNÏ", ["Ünïcode & 日本"]), ("日", ["Ünïcode & 日本"]), ("&", ["Ünïcode & 日本"]),
+        ("PLAIN", ["plain"]), ("a%b", []), ("a.b", []), ("' OR 1=1 --", []),
+    ):  # fmt: skip
+        body = await ask(house, "GET", f"{LISTS[kind].path}?{urlencode({'search': search})}")
+        assert names(body) == found, search
+        wanted = expected(LISTS[kind].path, {"search": search}, LISTS[kind].size, 1, len(found))
+        same_links(body, wanted)
+
+
+@pytest.mark.parametrize("kind", ["streams", "tags", "categories"])
+async def test_lists_come_in_the_order_that_was_asked_for(house: House, kind: str) -> None:
+    which = LISTS[kind]
+    made = [*which.first, "b", "Ä", "_", "A", "z", "C"]
+    for name in made[len(which.first) :]:
+        await add(house, kind, name)
+    name = "title" if kind == "streams" else "name"
+    by_name = sorted(made, key=str.casefold)
+    for query, wanted in (
+        ("", made[::-1]), ("?sort_column=id", made), ("?sort_order=asc", made),
+        ("?sort_column=id&sort_order=desc", made[::-1]), (f"?sort_column={name}", by_name),
+        (f"?sort_column={name}&sort_order=desc", by_name[::-1]),
+    ):  # fmt: skip
+        assert names(await ask(house, "GET", which.path + query)) == wanted, query
+    if kind != "streams":
+        first, *_, last = (await ask(house, "GET", f"{which.path}?sort_column=id"))["data"]
+        for each in (first, last):
+            body = await ask(house, "PUT", f"/api/{kind}/{each['id']}", {"active": False})
+            assert body[{"tags": "tag"}.get(kind, "category")] == {**each, "active": False}
+        active = (await ask(house, "GET", f"{which.path}?sort_column=active"))["data"]
+        assert [each["active"] for each in active] == [False, False, True, True, True, True]
+        active = (await ask(house, "GET", f"{which.path}?sort_column=active&sort_order=desc"))[
+            "data"
+        ]
+        assert [each["active"] for each in active] == [True, True, True, True, False, False]
+
+
+async def test_days_are_whole_and_recent_is_a_week(house: House) -> None:
+    for name, moment_us in (
+        ("week and more", NOW_US - 7 * DAY_US - 1),
+        ("week", NOW_US - 7 * DAY_US),
+        ("yesterday's last", TODAY_US - 1),
+        ("today's first", TODAY_US),
+        ("today's last", TODAY_US + DAY_US - 1),
+        ("tomorrow's first", TODAY_US + DAY_US),
+    ):
+        await add(house, "videos", name, moment_us)
+    for filters, found in (
+        ({"from": "2023-11-14", "to": "2023-11-14"}, ["today's last", "today's first"]),
+        ({"from": "2023-11-13", "to": "2023-11-13"}, ["yesterday's last"]),
+        ({"from": "2023-11-08", "to": "2023-11-13"}, ["yesterday's last"]),
+        ({"from": "2023-11-15", "to": "9999-12-31"}, ["tomorrow's first"]),
+        ({"from": "0001-01-01", "to": "2023-11-07"}, ["week", "week and more"]),
+        ({"from": "2023-11-14", "to": "2023-11-13"}, []),
+        ({"type": "completed"}, []),
+        ({"type": "recent", "search": "WEEK"}, ["week"]),
+        ({"type": "inprogress", "search": "week"}, ["week", "week and more"]),
+        (
+            {"type": "recent", "from": "2023-11-07", "to": "2023-11-13"},
+            ["yesterday's last", "week"],
+        ),
+    ):
+        body = await ask(house, "GET", f"{VIDEOS}?{urlencode(filters)}")
+        assert names(body) == found, filters
+        same_links(body, expected(VIDEOS, filters, 30, 1, len(found)))
+
+
+async def test_our_own_lists_come_in_the_same_envelope(house: House) -> None:
+    """Their items' keys are those of the page of decisions and of our own description."""
+    integer, string, boolean = contract.INTEGER, contract.STRING, contract.BOOLEAN
+    stamp, nullable = contract.STAMP, contract.Nullable
+    for number in range(10):
+        await ask(house, "POST", "/api/projects", {"name": f"Number {number}"}, 201)
+        await ask(house, "POST", "/api/tokens", {"name": f"Number {number}", "project": 1}, 201)
+        await ask(house, "POST", "/api/projects/1/players", {"name": f"Number {number}"}, 201)
+    for path, item, more in (
+        ("/api/projects",
+         {"id": integer, "key": string, "name": string, "created_at": stamp, "updated_at": stamp,
+          "project_json": contract.URL}, 1),
+        ("/api/tokens",
+         {"id": integer, "name": string, "project": nullable(integer), "write": boolean,
+          "created_at": stamp, "revoked_at": nullable(stamp)}, 1),
+        ("/api/projects/1/players",
+         {"id": integer, "name": string, "autoplay": boolean, "muted": boolean, "loop": boolean,
+          "controls": boolean, "color": nullable(string), "created_at": stamp,
+          "updated_at": stamp}, 0),
+    ):  # fmt: skip
+        for number in (1, 2, 3):
+            body = await ask(house, "GET", f"{path}?page={number}")
+            assert faults(body, contract.listing(item)) == []
+            same_links(body, expected(path, {}, 10, number, 10 + more))
+    path = "/api/projects/1/events"
+    filters = {"since": "2023-11-14T22:13:20.123456Z"}
+    body = await ask(house, "GET", f"{path}?{urlencode(filters)}")
+    for item in body["data"]:
+        assert faults({**item, "facts": 0}, {
+            "id": integer, "type": string, "subject": string, "facts": integer,
+            "token": nullable(integer), "created_at": stamp,
+        }) == []  # fmt: skip
+        assert isinstance(item["facts"], dict)
+    same_links(body, expected(path, filters, 10, 1, body["meta"]["total"]))
+    assert body["meta"]["total"] >= 20
+    told = await ask(house, "GET", f"{path}?since=x&page=0", status=422)
+    assert set(told["errors"]) == {"since", "page"}
+    assert [each["id"] for each in body["data"]] == sorted(
+        (each["id"] for each in body["data"]), reverse=True
+    )
+
+
+_ANY: tuple[tuple[str, set[str]], ...] = (
+    ("page=0", {"page"}), ("page=-1", {"page"}), ("page=1.5", {"page"}), ("page=", {"page"}),
+    ("page=x", {"page"}), ("page=%2B1", {"page"}), ("page=" + "9" * 30, {"page"}),
+    ("search=" + "x" * 256, {"search"}), ("search=%00", {"search"}),
+)  # fmt: skip
+_SORTED: tuple[tuple[str, set[str]], ...] = (
+    ("sort_column=hash", {"sort_column"}), ("sort_column=", {"sort_column"}),
+    ("sort_column=ID", {"sort_column"}), ("sort_order=up", {"sort_order"}),
+    ("sort_column=x&sort_order=y&page=z&search=%0A",
+     {"sort_column", "sort_order", "page", "search"}),
+)  # fmt: skip
+_OF_VIDEOS: tuple[tuple[str, set[str]], ...] = (
+    ("type=new", {"type"}), ("type=", {"type"}), ("type=Completed", {"type"}),
+    ("from=2023-11-14", {"to"}), ("to=2023-11-14", {"from"}),
+    ("from=2023-02-29&to=2023-03-01", {"from"}), ("from=14.11.2023&to=2023-11-14", {"from"}),
+    ("from=2023-11-14&to=2023-11-14T00:00:00Z", {"to"}), ("from=2023-W46-2&to=", {"from", "to"}),
+    ("type=x&from=y&page=z&search=%0A", {"type", "from", "to", "page", "search"}),
+)  # fmt: skip
+WRONG = {
+    "videos": _ANY + _OF_VIDEOS,
+    "streams": (*_ANY, *_SORTED, ("sort_column=name", {"sort_column"})),
+    "tags": (*_ANY, *_SORTED, ("sort_column=title", {"sort_column"})),
+    "categories": (*_ANY, *_SORTED, ("sort_column=title", {"sort_column"})),
+}
+
+
+@pytest.mark.parametrize("kind", LISTS)
+async def test_every_wrong_parameter_is_named_at_once(house: House, kind: str) -> None:
+    for query, fields in WRONG[kind]:
+        body = await ask(house, "GET", f"{LISTS[kind].path}?{query}", status=422)
+        assert contract.refusal_faults(body) == [], query
+        assert set(body["errors"]) == fields, query

@@ -1,0 +1,351 @@
+"""What the operations refuse: every one that the description names, on both databases.
+
+The operations come from the OpenAPI document, so that one that is added is asked too. After each
+round everything that can be read is read again: a refused request has changed nothing.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from httpx import Response
+
+from tests.api import contract
+from tests.api.clips import upload
+from tests.api.house import House, Json
+from tests.api.test_contract import ask, label
+
+pytestmark = pytest.mark.anyio
+
+_METHODS: Final = {"GET", "POST", "PUT", "DELETE", "PATCH"}
+# No record stands in these paths: what they answer is the caller's own.
+OF_NO_RECORD: Final = {
+    "/api/projects", "/api/tokens", "/api/countries", "/api/resolutions",
+}  # fmt: skip
+
+
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    return both_places
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """An operation of the description; `body` is the type of its body, "" where it has none."""
+
+    method: str
+    path: str
+    body: str
+
+    def at(self, numbers: Mapping[str, object]) -> str:
+        return self.path.format(**numbers)
+
+
+class Estate(msgspec.Struct, frozen=True):
+    """A house with one record of each kind in its first project; `numbers` fill paths."""
+
+    house: House
+    operations: list[Operation]
+    numbers: Mapping[str, object]
+
+    def of(self, *methods: str, body: str | None = None) -> Iterator[Operation]:
+        for operation in self.operations:
+            if operation.method in methods and body in (None, operation.body):
+                yield operation
+
+    async def everything(self) -> dict[str, Json]:
+        """Return all that the owner can read."""
+        found: dict[str, Json] = {}
+        for operation in self.of("GET"):
+            path = operation.at(self.numbers)
+            found[path] = await ask(self.house, "GET", path)
+        return found
+
+
+@pytest.fixture
+async def estate(house: House) -> Estate:
+    document = (await house.client.get("/schema/openapi.json")).json()
+    operations = [
+        Operation(
+            method.upper(), path, next(iter(each.get("requestBody", {}).get("content", {})), "")
+        )
+        for path, methods in document["paths"].items()
+        for method, each in methods.items()
+        if method.upper() in _METHODS
+    ]
+    stream = await house.add()
+    await house.headers_of("anybody's", 1, write=False)
+    tokens = await ask(house, "GET", "/api/tokens")
+    numbers = {
+        "project_id": 1,
+        "stream_id": stream["id"],
+        "backup_id": stream["backups"][0]["id"],
+        "video_id": (await upload(house))["video"]["id"],
+        "tag_id": await label(house, "tag", "Tag"),
+        "category_id": await label(house, "category", "Category"),
+        "player_id": await label(house, "player", "Player"),
+        "token_id": tokens["data"][0]["id"],
+    }
+    assert len(operations) > 40
+    return Estate(house=house, operations=operations, numbers=numbers)
+
+
+def refused(answer: Response, *statuses: int) -> Json:
+    """See that an answer is a refusal in the one shape that all have; return its body."""
+    told = f"{answer.request.method} {answer.request.url.path}: {answer.status_code} {answer.text}"
+    assert answer.status_code in statuses, told
+    assert answer.headers["content-type"] == "application/json", told
+    assert answer.headers["cache-control"] == "no-store", told
+    body = answer.json()
+    assert contract.refusal_faults(body) == [], told
+    # Only fields at fault are named, and only these two statuses have any.
+    assert ("errors" not in body) or answer.status_code in (409, 422), told
+    return body
+
+
+def sendable(operation: Operation) -> dict[str, Any]:  # Any: what httpx takes
+    """Return a body of the right type, where the operation has one."""
+    if operation.body == "application/json":
+        return {"json": {"name": "New", "title": "New", "player": None}}
+    if operation.body == "multipart/form-data":
+        return {"files": {"video": ("a.mp4", b"no media", "video/mp4")}}
+    return {}
+
+
+async def test_nobody_is_answered_without_a_good_token(estate: Estate) -> None:
+    before = await estate.everything()
+    good = estate.house.owner["Authorization"]
+    bad = (None, "", "Bearer", "Bearer x", good + "x", good[:-1], good.replace("Bearer", "Basic"))
+    for operation in estate.operations:
+        for header in bad:
+            headers = {} if header is None else {"Authorization": header}
+            answer = await estate.house.client.request(
+                operation.method,
+                operation.at(estate.numbers),
+                headers=headers,
+                **sendable(operation),
+            )
+            assert "errors" not in refused(answer, 401)
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert await estate.everything() == before
+
+
+async def test_a_token_that_may_read_changes_nothing(estate: Estate) -> None:
+    for project in (1, None):
+        reader = await estate.house.headers_of("reader", project, write=False)
+        before = await estate.everything()
+        for operation in estate.of("POST", "PUT", "DELETE"):
+            answer = await estate.house.client.request(
+                operation.method,
+                operation.at(estate.numbers),
+                headers=reader,
+                **sendable(operation),
+            )
+            refused(answer, 403)
+        for operation in estate.of("GET"):
+            path = operation.at(estate.numbers)
+            answer = await estate.house.client.get(path, headers=reader)
+            # Who has which token is for those who may make some.
+            assert answer.status_code == (403 if path == "/api/tokens" else 200), path
+        assert await estate.everything() == before
+
+
+async def test_another_projects_records_are_as_if_they_were_not_there(estate: Estate) -> None:
+    house = estate.house
+    other = await house.catalog.add_project("Other", 1)
+    stranger = await house.headers_of("stranger", other.id, write=True)
+    before = await estate.everything()
+    by_key = {**estate.numbers, "project_id": house.key}
+    nowhere = dict.fromkeys(estate.numbers, 2_000_000_000)
+    broken: dict[str, Any] = {"content": b"{"}  # Any: what httpx takes
+    asked = 0
+    for operation in estate.operations:
+        if operation.path in OF_NO_RECORD:
+            continue
+        told: list[Json] = []
+        for numbers in (estate.numbers, by_key, nowhere):
+            for sent in (sendable(operation), broken):
+                answer = await house.client.request(
+                    operation.method,
+                    operation.at(numbers),
+                    headers=stranger,
+                    **sent,
+                )
+                # Projects are ended with a token for all: without it, none is looked at.
+                ends = (
+                    operation.method == "DELETE" and operation.path == "/api/projects/{project_id}"
+                )
+                told.append(refused(answer, 403 if ends else 404))
+                asked += 1
+        # Nothing tells what is another's from what is not there.
+        assert all(body == told[0] for body in told), operation
+    assert asked > 200
+    assert await estate.everything() == before
+
+
+async def test_a_project_shows_its_own_alone_where_no_record_is_named(estate: Estate) -> None:
+    house = estate.house
+    other = await house.catalog.add_project("Other", 1)
+    stranger = await house.headers_of("stranger", other.id, write=True)
+    listed = (await house.client.get("/api/projects", headers=stranger)).json()
+    assert [each["id"] for each in listed["data"]] == [other.id]
+    assert listed["meta"]["total"] == 1
+    listed = (await house.client.get("/api/tokens", headers=stranger)).json()
+    assert [(each["name"], each["project"]) for each in listed["data"]] == [("stranger", other.id)]
+    before = await estate.everything()
+    client = house.client
+    refused(await client.post("/api/projects", json={"name": "x"}, headers=stranger), 403)
+    for project, status in ((None, 403), (1, 422), (99, 422)):
+        body = {"name": "x", "project": project, "write": True}
+        refused(await client.post("/api/tokens", json=body, headers=stranger), status)
+    assert await estate.everything() == before
+
+
+@pytest.mark.parametrize("kind", ["stream", "video"])
+async def test_what_belongs_to_another_project_links_to_nothing(estate: Estate, kind: str) -> None:
+    house = estate.house
+    other = (await ask(house, "POST", "/api/projects", {"name": "Other"}, 201))["project"]["id"]
+    theirs = {
+        name: await label(house, name, "Theirs", other) for name in ("tag", "category", "player")
+    }
+    before = await estate.everything()
+    one = f"/api/{kind}s/{estate.numbers[f'{kind}_id']}"
+    for tag, category, player in (
+        (theirs["tag"], theirs["category"], theirs["player"]), (99_999, 99_998, 99_997),
+        (-1, 0, -(1 << 70)), (1 << 31, 1 << 63, 1 << 64),
+    ):  # fmt: skip
+        good = {"title": "New", "description": "New", "countries": [642]}
+        links: tuple[tuple[str, str, Json], ...] = (
+            ("tags", one, {**good, "tags": [{"name": "Fresh"}, {"id": tag}]}),
+            ("category", one, {**good, "tags": [{"name": "Fresh"}], "category": category}),
+            ("player", one, {**good, "player": player})
+            if kind == "stream"
+            else ("player", f"{one}/player", {"player": player}),
+        )
+        for field, path, body in links:
+            answer = await house.client.put(path, json=body, headers=house.owner)
+            assert set(refused(answer, 422)["errors"]) == {field}, body
+    assert await estate.everything() == before
+
+
+async def test_unknown_countries_and_resolutions_are_named(estate: Estate) -> None:
+    house = estate.house
+    before = await estate.everything()
+    for kind in ("stream", "video"):
+        one = f"/api/{kind}s/{estate.numbers[f'{kind}_id']}"
+        for wrong in ("XX", "ROU", "ß", "642", 643_000, -1, 1 << 70):
+            body = {"title": "New", "countries": ["RO", wrong, 276]}
+            answer = await house.client.put(one, json=body, headers=house.owner)
+            (told,) = refused(answer, 422)["errors"]["countries"]
+            assert str(wrong)[:20] in told
+    one = f"/api/streams/{estate.numbers['stream_id']}"
+    for numbers in ([1, 7], [8], [0], [99], [-1], [1 << 70], [], ["720p"], [True], None, 1):
+        body = {"title": "New", "resolutions": numbers}
+        answer = await house.client.put(one, json=body, headers=house.owner)
+        assert set(refused(answer, 422)["errors"]) == {"resolutions"}, numbers
+    assert await estate.everything() == before
+
+
+async def test_what_is_no_good_body_is_refused_in_the_documented_status(estate: Estate) -> None:
+    house, json_type = estate.house, "application/json"
+    before = await estate.everything()
+    tried = 0
+    for operation in estate.of("POST", "PUT", body=json_type):
+        path = operation.at(estate.numbers)
+
+        async def send(
+            content: bytes, kind: str = json_type, path: str = path, method: str = operation.method
+        ) -> Response:
+            headers = {**house.owner, "Content-Type": kind}
+            return await house.client.request(method, path, content=content, headers=headers)
+
+        for content in (
+            b"{",
+            b'{"name":NaN}',
+            b"title=x",
+            b'{"name":"\xff"}',
+            b'{"a":1}}',
+            b"[" * 9999,
+        ):
+            refused(await send(content), 400)
+        for content in (b"[]", b"null", b'"x"', b"1"):
+            assert "errors" not in refused(await send(content), 422)
+        good = json.dumps({"name": "New", "title": "New", "player": None}).encode()
+        for kind in (
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=x",
+        ):
+            refused(await send(good, kind), 415)
+        named = refused(await send(b'{"hash":"x","id":5,"unheard\\u0000 of":{}}'), 422)["errors"]
+        assert {"hash", "id", "unheard\x00 of"} <= set(named), operation
+        refused(await send(b" " * ((1 << 20) + 1)), 413)
+        tried += 1
+    assert tried > 10
+    for operation in estate.of("POST", "PUT", body="multipart/form-data"):
+        for kind, status in ((json_type, 415), ("text/plain", 415), ("multipart/form-data", 400)):
+            headers = {**house.owner, "Content-Type": kind}
+            path = operation.at(estate.numbers)
+            answer = await house.client.request(
+                operation.method, path, content=b"{}", headers=headers
+            )
+            refused(answer, status)
+        files = {"unheard": ("a.mp4", b"x", "video/mp4")}
+        answer = await house.client.request(
+            operation.method, operation.at(estate.numbers), files=files, headers=house.owner
+        )
+        assert "unheard" in refused(answer, 422)["errors"]
+    assert await estate.everything() == before
+
+
+async def test_a_charset_beside_the_type_of_a_body_is_no_other_type(house: House) -> None:
+    one = f"/api/streams/{(await house.add())['id']}"
+    for kind in ("application/json; charset=utf-8", "Application/JSON"):
+        headers = {**house.owner, "Content-Type": kind}
+        answer = await house.client.put(one, content='{"title": "é"}'.encode(), headers=headers)
+        assert answer.status_code == 200
+        assert answer.json()["stream"]["title"] == "é"
+
+
+async def test_other_methods_are_refused_and_the_right_ones_named(estate: Estate) -> None:
+    before = await estate.everything()
+    paths: dict[str, set[str]] = {}
+    for operation in estate.operations:
+        paths.setdefault(operation.path, set()).add(operation.method)
+    for path, methods in paths.items():
+        for method in sorted(_METHODS - methods):
+            answer = await estate.house.client.request(
+                method, path.format(**estate.numbers), headers=estate.house.owner
+            )
+            refused(answer, 405)
+            allowed = {each.strip() for each in answer.headers["allow"].split(",")}
+            assert allowed - {"OPTIONS"} == methods, path
+    assert await estate.everything() == before
+
+
+async def test_what_is_not_there_is_not_found_in_json(estate: Estate) -> None:
+    house = estate.house
+    for path in (
+        "/api",
+        "/api/",
+        "/api/nothing",
+        "/api/videos",
+        "/api/streams/1/nothing",
+        "/api/%00",
+    ):
+        for method in ("GET", "POST"):
+            refused(await house.client.request(method, path, headers=house.owner), 404)
+    wrong = ("0", "-1", "01", "1.0", "x", "%00", "2147483648", "9223372036854775808", "9" * 99)
+    before = await estate.everything()
+    for operation in estate.operations:
+        if operation.path in OF_NO_RECORD:
+            continue
+        for number in wrong:
+            path = operation.at(dict.fromkeys(estate.numbers, number))
+            answer = await house.client.request(
+                operation.method, path, headers=house.owner, **sendable(operation)
+            )
+            refused(answer, 404)
+    assert await estate.everything() == before
