@@ -8,12 +8,13 @@ any, 646 of 900 were lost in silence; with both WAL and the lock, none of 900 wa
 
 import sqlite3
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final
 
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from storage.catalog.reader import Reader, open_reader
+from storage.catalog.writer import Writer, open_writer
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
 __all__ = ["DRIVER", "engines", "translation"]
@@ -39,17 +40,6 @@ _BROKEN: Final = frozenset(
 )
 
 
-class _Cursor(Protocol):
-    def execute(self, statement: str, /) -> object: ...
-    def close(self) -> None: ...
-
-
-class _DriverConnection(Protocol):
-    isolation_level: str | None
-
-    def cursor(self) -> _Cursor: ...
-
-
 def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine]:
     """Return the engine of readers and that of writers; `busy_ms` is how long writers wait."""
     return _reading(url, busy_ms), _writing(url, busy_ms)
@@ -71,15 +61,14 @@ def _reading(url: URL, busy_ms: int) -> AsyncEngine:
 
 
 def _writing(url: URL, busy_ms: int) -> AsyncEngine:
-    engine = _engine(url, _WRITERS, busy_ms)
+    async def opened(*_arguments: object, **_options: object) -> Writer:
+        return await open_writer(str(url.database), busy_ms)
 
-    def prepare(connection: _DriverConnection, _record: object) -> None:
-        _prepare(connection, busy_ms)
+    engine = _engine(url, _WRITERS, busy_ms, async_creator=opened)
 
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    event.listen(engine.sync_engine, "connect", prepare)
     event.listen(engine.sync_engine, "begin", begin)
     return engine
 
@@ -88,7 +77,7 @@ def _engine(
     url: URL,
     size: int,
     busy_ms: int,
-    async_creator: Callable[..., Awaitable[Reader]] | None = None,
+    async_creator: Callable[..., Awaitable[Reader | Writer]],
 ) -> AsyncEngine:
     return create_async_engine(
         url,
@@ -98,21 +87,6 @@ def _engine(
         pool_timeout=busy_ms / 1000,
         async_creator=async_creator,
     )
-
-
-def _prepare(connection: _DriverConnection, busy_ms: int) -> None:
-    """Set a new connection up: transactions are begun by our own events, not by the driver."""
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    try:
-        # First, so that the switch to WAL waits for other processes too.
-        cursor.execute(f"PRAGMA busy_timeout={busy_ms}")
-        cursor.execute("PRAGMA journal_mode=WAL")
-        # In WAL a crash of the machine may lose the newest commits, never the database's integrity.
-        cursor.execute("PRAGMA synchronous=NORMAL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-    finally:
-        cursor.close()
 
 
 def translation(error: BaseException | None, *, lost: bool) -> CatalogError:
