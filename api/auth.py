@@ -64,7 +64,7 @@ def needs_token(catalog: Catalog, callers: Callers | None = None) -> Guard:
         counted.hear(token, address)
         principal = None if token is None else await catalog.authorise(token)
         if token is None or principal is None:
-            counted.count_stranger(address)
+            counted.count_stranger(address, token)
             # RFC 6750, section 3: no error code where no token was sent at all.
             sent = ', error="invalid_token"' if authorization else ""
             raise ApiError(

@@ -26,6 +26,7 @@ RawHeaders = Sequence[tuple[bytes, bytes]]
 _Network = IPv4Network | IPv6Network
 _FORWARDED: Final = b"x-forwarded-for"
 _KNOWN: Final = 4096  # addresses of proxies and viewers whose text was read before
+_LONGEST: Final = 64  # characters of an address, with all that may stand around it
 
 
 class BadNetwork(ValueError):
@@ -92,7 +93,8 @@ class Clients:
         hops = ",".join(values_of(headers, _FORWARDED))
         while hops:
             hops, _, last = hops.rpartition(",")
-            at = address_of(last)
+            # What is far longer is none, and would be remembered.
+            at = address_of(last) if len(last) <= _LONGEST else None
             if not self.is_proxy(at):
                 return at
         return at

@@ -21,8 +21,10 @@ from storage.objects.inflow import Inflow, InflowTooLarge
 
 __all__ = ["QUIET_SECONDS", "TEXT_BYTES", "FileField", "Form", "read_form"]
 
-# A client that sends nothing for so long is gone, or means no good.
+# A client that is waited for so long without sending this much is gone, or means no good: slower
+# than 4 KiB a second a file would take a day.
 QUIET_SECONDS: Final = 30.0
+_LEAST_BYTES: Final = 1 << 17
 TEXT_BYTES: Final = 1 << 20  # of all parts that are no files, together
 _MULTIPART: Final = "multipart/form-data"
 _MOST_PARTS: Final = 16
@@ -171,16 +173,19 @@ async def read_form(
 
 
 async def _chunks(request: Call, quiet_seconds: float) -> AsyncGenerator[bytes, None]:
-    """Yield the body as it comes."""
+    """Yield the body as it comes; only the time that the client is waited for counts."""
     stream = request.stream()
+    clock = asyncio.get_running_loop().time
+    left, came = quiet_seconds, 0
     while True:
+        began = clock()
         try:
-            async with asyncio.timeout(quiet_seconds):
+            async with asyncio.timeout(left):
                 chunk = await anext(stream, b"")
         except TimeoutError as error:
             raise ApiError(
                 HTTPStatus.REQUEST_TIMEOUT,
-                "The body stood still for too long.",
+                "The body came too slowly.",
                 headers={"Connection": "close"},
             ) from error
         except InternalServerException as error:
@@ -188,4 +193,7 @@ async def _chunks(request: Call, quiet_seconds: float) -> AsyncGenerator[bytes, 
             raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
         if not chunk:
             return
+        left, came = left - (clock() - began), came + len(chunk)
+        if came >= _LEAST_BYTES:
+            left, came = quiet_seconds, 0
         yield chunk

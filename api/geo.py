@@ -147,7 +147,7 @@ class Geo:
             found = _country_in(self._reader.get(address))
         except ValueError:  # an IPv6 address, and a database that knows IPv4 alone
             found = None
-        except maxminddb.InvalidDatabaseError as error:
+        except _DAMAGED as error:
             log.error("geo database broken", extra={"reason": _why(error)})  # noqa: TRY400  # the world's
             self._reader = None
             return None
@@ -157,7 +157,9 @@ class Geo:
         return found
 
 
-_UNREADABLE: Final = (OSError, maxminddb.InvalidDatabaseError, ValueError)
+# The reader takes what it finds for what should stand there, and falls over what does not.
+_DAMAGED: Final = (maxminddb.InvalidDatabaseError, TypeError, LookupError)
+_UNREADABLE: Final = (OSError, ValueError, *_DAMAGED)
 
 
 def _mark(path: Path) -> tuple[int, int, int] | None:

@@ -117,12 +117,14 @@ class Callers:
         if good is None or now - good > _GOOD_SECONDS:
             _refuse_for(self._addresses.wait(_network(address), now))
 
-    def count_stranger(self, address: str) -> None:
-        """Count a request without a valid token.
+    def count_stranger(self, address: str, token: str | None = None) -> None:
+        """Count a request without a valid token; `token` is one that was shown and is not valid.
 
         Raises:
             ApiError: 429, as in `hear`.
         """
+        if token is not None:  # it may have been until it was revoked
+            self._good.pop(_digest(token), None)
         _refuse_for(self._addresses.take(_network(address), self._clock()))
 
     def count(self, token: str, number: int) -> None:

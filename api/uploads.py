@@ -22,6 +22,7 @@ from api.errors import ApiError, documented, invalid
 from api.filenames import file_title, slug
 from api.formbodies import PosterForm, VideoForm
 from api.forms import QUIET_SECONDS, TEXT_BYTES, FileField, read_form
+from api.gate import Gate
 from api.parameters import RecordId, missing
 from api.ports import FileFacts, FileRefused, PosterMaker, Probe
 from api.presentvideo import VideoPresenter
@@ -55,6 +56,9 @@ _STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
 _NUMBERS: Final = {box.label: box.number for box in BOXES}
 _RETRY_SECONDS: Final = 60
 _FIRST: Final = 1  # the generation of a video's first file
+# Each holds a file, a piece of it in memory and, in the end, a child process that looks into it.
+_AT_ONCE: Final = 24
+_OF_ONE_TOKEN: Final = 12
 _REFUSALS: Final = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.UNAUTHORIZED,
@@ -74,8 +78,8 @@ Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open to every a
 class Intake(msgspec.Struct, frozen=True, kw_only=True):
     """What it takes to take files in.
 
-    `least_free` bytes of the disk stay free; a client that sends nothing for `quiet_seconds` is
-    given up.
+    `least_free` bytes of the disk stay free; a client that sends next to nothing for
+    `quiet_seconds` is given up. `gate` bounds how many send at once.
     """
 
     objects: DiskObjects
@@ -84,6 +88,7 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     least_free: int
     max_video: int = MAX_VIDEO
     quiet_seconds: float = QUIET_SECONDS
+    gate: Gate = msgspec.field(default_factory=lambda: Gate(most=_AT_ONCE, each=_OF_ONE_TOKEN))
 
 
 def _guarded(intake: Intake, coming: int | None) -> None:
@@ -110,10 +115,11 @@ def _announced(request: Call) -> int | None:
 
 
 @asynccontextmanager
-async def _stored() -> AsyncGenerator[None, None]:
-    """Turn what a store could not do into an answer."""
+async def _stored(intake: Intake, caller: int) -> AsyncGenerator[None, None]:
+    """Hold a place among those who send, and turn what a store could not do into an answer."""
     try:
-        yield
+        with intake.gate.passed(caller):
+            yield
     except StoreFull as error:
         log.warning("upload refused", extra={"reason": str(error)})
         raise _full() from error
@@ -147,7 +153,7 @@ async def upload_video(
     project = await project_of(catalog, request.auth, project_id)
     _guarded(intake, _announced(request))
     async with (
-        _stored(),
+        _stored(intake, request.auth.id),
         receiving(intake.objects, most=intake.max_video, spare=intake.least_free) as video,
         receiving(intake.objects, most=MAX_POSTER, spare=intake.least_free) as poster,
     ):
@@ -275,7 +281,7 @@ async def put_poster(
     video = (await video_of(catalog, request.auth, video_id)).video
     _guarded(intake, _announced(request))
     async with (
-        _stored(),
+        _stored(intake, request.auth.id),
         receiving(intake.objects, most=MAX_POSTER, spare=intake.least_free) as poster,
     ):
         fields = {"poster": FileField(inflow=poster, most=f"{MAX_POSTER} bytes")}
@@ -285,8 +291,8 @@ async def put_poster(
         facts = FileFacts(length_us=video.length_us, width=video.width, height=video.height)
         pictures = await _pictures(intake, poster, facts)
         folder = f"{OWN_POSTERS}{new_hash()}"
-        await _put_posters(intake.objects, video.hash, folder, pictures)
         try:
+            await _put_posters(intake.objects, video.hash, folder, pictures)
             changed = await catalog.videos.set_posters(
                 video.id, folder, tuple(pictures), clock_us(), by=request.auth.id
             )

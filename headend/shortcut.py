@@ -16,10 +16,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from http import HTTPStatus
 from typing import Any, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from api.answers import Answer
 from api.files import OpenFile
+from headend.bounds import BoundedProtocol
 
 __all__ = ["Shortcut", "ShortcutProtocol"]
 
@@ -101,7 +102,7 @@ class _Sending:
         return found
 
 
-class ShortcutProtocol(HttpToolsProtocol):
+class ShortcutProtocol(BoundedProtocol):
     """A connection; `shortcut` is the application's."""
 
     shortcut: Shortcut
@@ -120,6 +121,7 @@ class ShortcutProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Take the shortcut, or make a request of the application."""
+        self.head_came()
         if not self._take_shortcut():
             super().on_headers_complete()
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from headend.bounds import BoundedProtocol
 from headend.shortcut import Shortcut, ShortcutProtocol
 from headend.websockets import MAX_MESSAGE, SocketProtocol
 
@@ -39,7 +39,7 @@ def _protocol(app: Application) -> type[asyncio.Protocol]:
     """Return the protocol for an application: with a shortcut where it has one."""
     way: Shortcut | None = getattr(app, "shortcut", None)
     if way is None:
-        return HttpToolsProtocol
+        return BoundedProtocol
 
     class Protocol(ShortcutProtocol):
         shortcut = staticmethod(way)

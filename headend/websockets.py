@@ -10,6 +10,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 
 from api.pusher.hub import FRAMES
 
@@ -23,6 +24,8 @@ MAX_MESSAGE: Final = 16 * 1024  # bytes
 # What the kernel keeps for a client that does not read; it would let this grow to megabytes.
 _KERNEL_BYTES: Final = 64 * 1024
 _FAREWELL_SECONDS: Final = 5.0
+# Pieces of one message. Its bytes are counted elsewhere, but there are pieces without any.
+_MOST_PIECES: Final = 1024
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
@@ -46,6 +49,23 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         # No extension is spoken, so the bytes are the same for every client.
         self.transport.write(frame)
         return True
+
+    def handle_ping(self) -> None:
+        """Answer a ping, unless answers to others wait still: then the newest of all will do.
+
+        Else a client that pings and does not read would fill the memory (RFC 6455, section 5.5.3).
+        """
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()
+
+    def handle_cont(self, event: Frame) -> None:
+        """Take another piece of a message."""
+        if len(self.frames) >= _MOST_PIECES:
+            self.transport.abort()
+            return
+        super().handle_cont(event)
 
     async def send(self, message: "ASGISendEvent") -> None:
         """Send a message; the one that closes is not kept waiting."""

@@ -15,6 +15,7 @@ from storage.errors import StorageError
 __all__ = [
     "BEAT_SECONDS",
     "LEASE_US",
+    "LONGEST_PAUSE_US",
     "MOST_FAILURES",
     "HeldJob",
     "JobFacts",
@@ -67,3 +68,7 @@ class JobLost(StorageError):
 def pause_us(failures: int) -> int:
     """Return how long a job waits after its `failures`-th failure: 5 s, 20 s, 80 s."""
     return int(_FIRST_PAUSE_US * 4 ** max(0, failures - 1))
+
+
+# Who is told to wait for longer was told so by a clock that has been set back since.
+LONGEST_PAUSE_US: Final = pause_us(MOST_FAILURES)

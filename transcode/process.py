@@ -138,7 +138,13 @@ async def engine(
 async def _complaints(child: asyncio.subprocess.Process, stream: str) -> None:
     """Log an engine's first lines on its standard error and drop the others."""
     lines = 0
-    while child.stderr is not None and (line := await child.stderr.readline()):
+    while child.stderr is not None:
+        try:
+            line = await child.stderr.readline()
+        except ValueError:  # longer than any line of ours: the reader has dropped it
+            continue
+        if not line:
+            return
         lines += 1
         if lines <= _COMPLAINTS:
             text = line.decode(errors="replace").rstrip()

@@ -60,6 +60,9 @@ class FileWorkers:
                 # The lease runs out, and the job is taken again.
                 log.error("job not ended", extra={"job": held.id, "cause": str(error)})  # noqa: TRY400  # one line
                 await asyncio.sleep(_TROUBLE_SECONDS)
+            except Exception:  # one file's fault must not end the others, nor the streams beside
+                # Its lease runs out; after the third time the video fails.
+                log.exception("job broke off", extra={"job": held.id, "attempt": held.attempt})
 
     async def _next(self) -> HeldJob:
         """Wait for a job and lease it."""

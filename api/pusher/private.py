@@ -18,10 +18,11 @@ from urllib.parse import parse_qsl
 import msgspec
 from litestar import Request, Response, route
 from litestar.enums import HttpMethod
-from litestar.exceptions import HTTPException, InternalServerException
+from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 
 from api.auth import Guard
+from api.bodies import whole_body
 from api.errors import HANDLERS, ApiError
 from api.pusher.limits import MAX_NAME
 from api.pusher.protocol import Sign, is_socket_id
@@ -107,11 +108,7 @@ async def _read(request: Request[Any, Any, Any]) -> _Wanted:
     Raises:
         ApiError: it is neither, or says nothing of use.
     """
-    try:
-        body = await request.body()
-    except InternalServerException as error:
-        # So Litestar says that the client hung up: no fault of ours, and nobody reads the answer.
-        raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
+    body = await whole_body(request)
     try:
         if request.content_type[0] == _JSON:
             wanted = msgspec.json.decode(body, type=_Wanted)

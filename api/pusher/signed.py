@@ -16,10 +16,10 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from litestar import Request, Response, post
-from litestar.exceptions import InternalServerException
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
+from api.bodies import whole_body
 from api.errors import ApiError
 from api.pusher.limits import MAX_CHANNELS, MAX_DATA_BYTES, MAX_NAME
 from api.pusher.protocol import is_channel, is_socket_id, signature
@@ -115,7 +115,7 @@ def publishing(
 
     async def read(request: Request[Any, Any, Any], app: str, kind: type[S]) -> S:
         """Return the body of a request that is signed."""
-        body = await _body(request)
+        body = await whole_body(request)
         query = request.scope["query_string"].decode("latin-1")
         try:
             parameters = dict(parse_qsl(query, True, max_num_fields=_MAX_PARAMETERS))
@@ -156,14 +156,6 @@ def publishing(
         return Response({})
 
     return [publish, publish_batch]
-
-
-async def _body(request: Request[Any, Any, Any]) -> bytes:
-    try:
-        return await request.body()
-    except InternalServerException as error:
-        # So Litestar says that the client hung up: no fault of ours, and nobody reads the answer.
-        raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
 
 
 def _converted(body: bytes, kind: type[S]) -> S:

@@ -133,7 +133,10 @@ class Broadcaster:
         if not self.admits(origins[0].decode("latin-1") if origins else None):
             return End(NOT_AUTHORISED, "pages of this origin may not connect")
         wanted = scope["path"].removeprefix(ROOM).strip("/")
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=100))
+        try:
+            query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=100))
+        except ValueError:  # more than anybody has to say
+            query = {}
         return refusal(key=self._key, wanted=wanted, protocol=query.get("protocol"))
 
     async def _converse(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own map

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.database import Database
 from storage.catalog.tables import jobs
-from storage.jobs import LEASE_US, HeldJob, JobFacts, JobLost, pause_us
+from storage.jobs import LEASE_US, LONGEST_PAUSE_US, HeldJob, JobFacts, JobLost, pause_us
 
 __all__ = [
     "TRANSCODE",
@@ -176,7 +176,10 @@ async def _change(
 def _due(now_us: int) -> ColumnElement[bool]:
     table = jobs.c
     return or_(
-        and_(table.state == _QUEUED, table.run_after_us <= now_us),
+        and_(
+            table.state == _QUEUED,
+            or_(table.run_after_us <= now_us, table.run_after_us > now_us + LONGEST_PAUSE_US),
+        ),
         and_(table.state == _RUNNING, table.leased_until_us < now_us),
     )
 

@@ -1,7 +1,14 @@
 """How bodies are read, and what is answered to those that cannot be."""
 
-import pytest
+import asyncio
+from http import HTTPStatus
+from typing import Any
 
+import pytest
+from litestar import Litestar, Request, post
+
+from api.bodies import whole_body
+from api.errors import ApiError
 from tests.api.house import STREAMS, House
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +41,31 @@ async def test_each_kind_of_body_has_its_answer(house: House, body: bytes, statu
     assert answer.headers["content-type"] == "application/json"
     if status in (400, 413):
         assert set(answer.json()) == {"message"}
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for_for_ever() -> None:
+    refused: list[ApiError] = []
+
+    @post("/", request_max_body_size=1000)
+    async def read(request: Request[Any, Any, Any]) -> None:
+        try:
+            await whole_body(request, seconds=0.1)
+        except ApiError as error:
+            refused.append(error)
+
+    async def drip() -> Any:  # ASGI's own map
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    async def answered(_message: object) -> None:
+        pass
+
+    scope: Any = {
+        "type": "http", "method": "POST", "path": "/", "raw_path": b"/", "headers": [],
+        "query_string": b"", "root_path": "", "client": None, "server": None, "scheme": "http",
+    }  # fmt: skip
+    await Litestar([read], logging_config=None)(scope, drip, answered)
+    assert [error.status_code for error in refused] == [HTTPStatus.REQUEST_TIMEOUT]
 
 
 @pytest.mark.parametrize(

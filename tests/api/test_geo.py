@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -170,3 +171,37 @@ def test_a_database_that_is_broken_inside_opens_nothing(
     geo = Geo(database=str(path))
     assert [geo.country(each, []) for each in (GERMAN, ROMANIAN, SIXTH, GERMAN)] == [None] * 4
     assert [record.message for record in caplog.records] == ["geo database broken"]
+
+
+def test_a_damaged_database_ends_neither_a_start_nor_a_look_in_an_error_of_the_reader(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One key of its description is another: the reader raises what it did not foresee."""
+    path = countries(tmp_path / "countries.mmdb")
+    damaged = path.read_bytes().replace(b"ip_version", b"ip_versioX")
+    geo = Geo(database=str(path))
+    path.write_bytes(damaged + b" ")
+    asyncio.run(geo.look())
+    assert geo.country(GERMAN, []) == "DE"
+    assert [record.message for record in caplog.records] == ["geo database not read"]
+    with pytest.raises(GeoError, match=r"geo\.database"):
+        Geo(database=str(path))
+
+
+def test_whatever_bytes_of_a_database_are_others_it_answers_or_knows_nothing(
+    tmp_path: Path,
+) -> None:
+    path = countries(tmp_path / "countries.mmdb")
+    content = path.read_bytes()
+    chance = random.Random(1)  # the same bytes each time
+    for _ in range(400):
+        damaged = bytearray(content)
+        for _ in range(chance.randint(1, 4)):
+            damaged[-chance.randint(1, 300)] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            geo = Geo(database=str(path))
+        except GeoError:
+            continue
+        for each in (GERMAN, ROMANIAN, FRENCH, SIXTH, NOWHERE):
+            assert geo.country(each, []) is None or isinstance(geo.country(each, []), str)

@@ -110,6 +110,17 @@ def test_guessing_ends_before_the_token_is_looked_at() -> None:
     callers.hear("guess", "192.0.2.2")
 
 
+def test_a_token_that_was_revoked_is_a_strangers_from_then_on() -> None:
+    callers = Callers(Rates(requests=0, attempts=1), clock=Clock())
+    callers.hear("good", HERE)
+    callers.count("good", 1)
+    callers.hear("good", HERE)
+    callers.count_stranger(HERE, "good")  # it was looked up, and is not valid any more
+    with pytest.raises(ApiError) as refused:
+        callers.hear("good", HERE)
+    assert refused.value.status_code == HTTPStatus.TOO_MANY_REQUESTS
+
+
 def test_a_token_that_was_good_is_heard_beside_a_guesser_for_ten_minutes() -> None:
     clock = Clock()
     callers = Callers(Rates(requests=0, attempts=1), clock=clock)

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from api.app import create_app
+from api.gate import Gate
 from api.ports import FileFacts
 from api.uploads import Intake
 from headend.intake import intake_on
@@ -116,6 +117,51 @@ async def test_a_client_that_stands_still_is_given_up(tmp_path: Path) -> None:
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"connection: close" in answer.lower()
         await door.nothing_is_left()
+
+
+async def test_a_client_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Path) -> None:
+    async with opened(tmp_path, quiet_seconds=0.5) as door:
+        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+        writer.write(door.head("Content-Length: 9000000") + form(video(data=b"x" * MiB))[:-60])
+        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+            answered = tasks.create_task(reader.readuntil(b"\r\n\r\n"))
+            while not answered.done():
+                writer.write(b"x")
+                await asyncio.sleep(0.05)
+        assert answered.result().startswith(b"HTTP/1.1 408 ")
+        writer.close()
+        await door.nothing_is_left()
+
+
+async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_served(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, gate=Gate(most=3, each=2), probe=_anything) as door:
+        _, token = await door.catalog.add_token("two", None, write=True, now_us=NOW_US)
+        other = msgspec.structs.replace(door, token=token)
+        whole = form(video(data=b"x" * MiB))
+        length = f"Content-Length: {len(whole)}"
+        held: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        for number, each in enumerate((door, door, other), 1):
+            held.append(await asyncio.open_connection("127.0.0.1", door.port))
+            held[-1][1].write(each.head(length) + whole[:-10])
+            async with asyncio.timeout(20):
+                while len(files_of(door.objects)) < number:  # noqa: ASYNC110  # nobody tells
+                    await asyncio.sleep(0.02)
+        mine = await talk(door, door.head(length))
+        assert mine.startswith(b"HTTP/1.1 429 ")
+        theirs = await talk(door, other.head(length))
+        assert theirs.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 10" in mine.lower()
+        assert b"retry-after: 10" in theirs.lower()
+        for reader, writer in held:
+            writer.write(whole[-10:])
+            async with asyncio.timeout(20):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 201 ")
+            writer.close()
+        async with httpx.AsyncClient(timeout=60) as client:
+            answer = await client.post(door.url, content=whole, headers=door.headers)
+        assert answer.status_code == 201, answer.text
 
 
 async def test_a_slow_client_that_goes_on_is_served(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def test_the_socket_that_published_does_not_hear_its_own() -> None:
     ("path", "code"),
     [
         (f"/app/{KEY}", 4008),
+        (f"/app/{KEY}?protocol=7{'&a=1' * 200}", 4008),
         (f"/app/{KEY}?protocol=x", 4006),
         (f"/app/{KEY}?protocol=99", 4007),
         ("/app/other?protocol=7", 4001),
@@ -263,5 +264,73 @@ def test_who_says_too_much_is_let_go() -> None:
                 for _ in range(100):
                     await client.send(words("pusher:ping"))
             assert await closing(client) == 4100
+
+    play(scene)
+
+
+async def knocked(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect by hand; returns the connection after the upgrade's answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    lines = [
+        f"GET /app/{KEY}?protocol=7 HTTP/1.1",
+        "Host: here",
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        "",
+        "",
+    ]
+    writer.write("\r\n".join(lines).encode())
+    async with asyncio.timeout(DEADLINE):
+        await reader.readuntil(b"\r\n\r\n")
+    return reader, writer
+
+
+def framed(opcode: int, payload: bytes = b"") -> bytes:
+    """Return a client's short frame; its mask changes nothing."""
+    return bytes((opcode, 0x80 | len(payload), 0, 0, 0, 0)) + payload
+
+
+def test_who_pings_without_end_and_does_not_read_gets_the_answers_to_some() -> None:
+    pings = framed(0x89, b"p" * 125) * 100
+
+    async def scene() -> None:
+        async with Place.open() as place:
+            reader, writer = await knocked(place)
+            sent = heard_back = 0
+            async with asyncio.timeout(DEADLINE):
+                while sent < 32 << 20:
+                    writer.write(pings)
+                    await writer.drain()
+                    sent += len(pings)
+            writer.write(framed(0x81, words("pusher:ping").encode()))
+            async with asyncio.timeout(DEADLINE):
+                last = b""
+                while b"pusher:pong" not in last:
+                    piece = await reader.read(1 << 20)
+                    heard_back += len(piece)
+                    last = last[-100:] + piece
+            assert heard_back < 8 << 20
+            writer.close()
+
+    play(scene)
+
+
+def test_a_message_in_more_pieces_than_anybody_sends_ends_the_connection() -> None:
+    async def scene() -> None:
+        async with Place.open() as place:
+            reader, writer = await knocked(place)
+            writer.write(framed(0x01))  # a text, not at its end
+            async with asyncio.timeout(DEADLINE):
+                with suppress(ConnectionError):
+                    while not reader.at_eof():
+                        writer.write(framed(0x00) * 100)
+                        await writer.drain()
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(0.01):
+                                await reader.read(1000)
+            writer.close()
+            await until(lambda: len(place.broadcaster.hub) == 0)
 
     play(scene)

@@ -107,3 +107,17 @@ def test_nothing_of_our_environment_reaches_an_engine(monkeypatch: pytest.Monkey
                 return file.read().decode()
 
     assert "s3cret" not in asyncio.run(story())
+
+
+def test_an_engine_that_complains_in_one_endless_line_is_no_danger() -> None:
+    """A module of the standard library, which runs its argument, stands in for a broken engine."""
+    complaint = (
+        "import os, sys; print('x' * 10**6, file=sys.stderr);"
+        "print('the end', file=sys.stderr, flush=True); os._exit(3)"
+    )
+
+    async def story() -> int:
+        async with engine(complaint, "test", module="timeit") as child:
+            return await child.wait()
+
+    assert asyncio.run(story()) == 3

@@ -13,6 +13,7 @@ import pytest
 from storage.catalog.videorecords import WholeVideo
 from storage.jobs import LEASE_US
 from tests.transcode.shop import Shop, now_us, shop, until
+from transcode.video import VideoTranscoder
 from transcode.worker import FileWorkers
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +100,40 @@ async def test_a_nudge_is_quicker_than_the_next_look(house: Shop, tmp_path: Path
             workers.nudge()
             await house.ended(video, within=PATIENCE)
         running.cancel()
+
+
+async def test_a_mistake_of_ours_over_one_file_does_not_end_the_worker(
+    house: Shop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mistakes = 1
+
+    def path_of(address: str) -> Path:
+        nonlocal mistakes
+        if mistakes:
+            mistakes -= 1
+            raise RuntimeError("a mistake of ours")
+        return house.objects.path(address)
+
+    transcoder = VideoTranscoder(
+        jobs=house.catalog.jobs,
+        transcoding=house.catalog.transcoding,
+        objects=house.objects,
+        path_of=path_of,
+        now_us=now_us,
+    )
+    names = iter(f"worker {number}" for number in range(100))
+    workers = FileWorkers(
+        transcoder, house.catalog.jobs, most=1, now_us=now_us, new_owner=lambda: next(names)
+    )
+    (tmp_path / "a.mp4").write_text("no film")
+    poison, other = [(await house.add(tmp_path / "a.mp4")).video.id for _ in range(2)]
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(workers.run())
+        assert (await house.ended(other, within=PATIENCE)).attempt == 1
+        # Once its lease has run out.
+        assert (await house.ended(poison, within=PATIENCE)).attempt == 2
+        running.cancel()
+    assert [record.message for record in caplog.records].count("job broke off") == 1
 
 
 async def test_a_worker_that_is_killed_loses_nothing(data: Path, long_film: Path) -> None:

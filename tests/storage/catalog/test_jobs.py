@@ -132,6 +132,20 @@ async def test_a_retry_waits_and_counts(catalog: Catalog, database: Database) ->
     assert (again.attempt, again.failures) == (2, 1)
 
 
+async def test_a_job_waits_for_no_clock_that_was_set_back(
+    catalog: Catalog, database: Database
+) -> None:
+    await queued(catalog)
+    hour = 3600 * SECOND
+    held = await leased(catalog, "one", NOW - hour)
+    async with database.writing() as connection:
+        await jobs.give_back(connection, held, NOW - hour)
+    again = await leased(catalog, "two", NOW - hour)
+    async with database.writing() as connection:
+        await jobs.retry(connection, again, NOW - hour)
+    assert await catalog.jobs.lease("three", NOW - hour) is None
+
+
 async def test_a_job_that_is_given_back_is_due_at_once_and_no_failure(
     catalog: Catalog, database: Database
 ) -> None:
