@@ -11,78 +11,22 @@ times.
 """
 
 import asyncio
-import contextlib
 import math
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["Cursor", "Reader", "open_reader"]
+from storage.catalog.cursor import HELD, Cursor, do_patiently, finished
+
+__all__ = ["Reader", "open_reader"]
 
 # What others on the event loop may be kept waiting for. A media packet's turn is longer.
 BUDGET_SECONDS: Final = 0.002
 # Of SQLite's virtual machine, between two looks at the clock: 10 to 50 us.
 _STEPS: Final = 1000
-_HELD: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_ELSEWHERE: Final = _HELD | {sqlite3.SQLITE_INTERRUPT}
-_PAUSE_SECONDS: Final = 0.005  # between two looks at a lock that another process holds
-_LOOK_SECONDS: Final = 0.05  # until a thread that was interrupted is interrupted again
-
-Row = tuple[Any, ...]  # Any: columns of every type
-
-
-class Cursor:
-    """Asks one question; all rows are there when it is answered."""
-
-    def __init__(self, reader: "Reader") -> None:
-        self._reader = reader
-        self._cursor = reader.raw.cursor()
-        self._rows: list[Row] = []
-
-    async def __aenter__(self) -> "Cursor":
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.close()
-
-    @property
-    def description(self) -> Any:  # DBAPI's own form
-        """What the columns of the answer are; None where it has none."""
-        return self._cursor.description
-
-    @property
-    def rowcount(self) -> int:
-        """Always -1: nothing is changed here."""
-        return self._cursor.rowcount
-
-    @property
-    def lastrowid(self) -> int | None:
-        """Always None: nothing is added here."""
-        return self._cursor.lastrowid
-
-    async def execute(self, statement: str, parameters: Sequence[Any] = ()) -> "Cursor":
-        """Ask.
-
-        Raises:
-            sqlite3.Error: the database refused.
-        """
-
-        def ask() -> None:
-            self._rows = self._cursor.execute(statement, parameters).fetchall()
-
-        await self._reader.do(ask)
-        return self
-
-    async def fetchall(self) -> list[Row]:
-        """Return the rows, once."""
-        rows, self._rows = self._rows, []
-        return rows
-
-    async def close(self) -> None:
-        """Let the statement go."""
-        self._cursor.close()
+_ELSEWHERE: Final = HELD | {sqlite3.SQLITE_INTERRUPT}
 
 
 class Reader:
@@ -156,34 +100,12 @@ class Reader:
             # The handler would want the interpreter thousands of times.
             self.raw.set_progress_handler(None, 0)
             try:
-                self._ask_patiently(ask, gone)
+                do_patiently(ask, gone, self._busy_ms / 1000)
             finally:
                 self.raw.set_progress_handler(self._is_over, _STEPS)
 
-        asked = asyncio.get_running_loop().run_in_executor(None, patiently)
-        try:
-            await asyncio.shield(asked)
-        except asyncio.CancelledError:
-            # The thread has the connection: nobody may have it back before the thread is done.
-            gone.set()
-            while not asked.done():
-                self.raw.interrupt()
-                with contextlib.suppress(TimeoutError, sqlite3.Error):
-                    async with asyncio.timeout(_LOOK_SECONDS):
-                        await asyncio.shield(asked)
-            raise
-
-    def _ask_patiently(self, ask: Callable[[], None], gone: threading.Event) -> None:
-        until = time.monotonic() + self._busy_ms / 1000
-        while True:
-            try:
-                ask()
-            except sqlite3.OperationalError as error:
-                is_held = error.sqlite_errorcode & 0xFF in _HELD
-                if not is_held or time.monotonic() > until or gone.wait(_PAUSE_SECONDS):
-                    raise
-            else:
-                return
+        doing = asyncio.get_running_loop().run_in_executor(None, patiently)
+        await finished(doing, self.raw, gone)
 
 
 async def open_reader(path: str, busy_ms: int, *, budget: float = BUDGET_SECONDS) -> Reader:

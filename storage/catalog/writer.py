@@ -11,83 +11,13 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any
 
-__all__ = ["Cursor", "Writer", "open_writer"]
+from storage.catalog.cursor import Cursor, do_patiently, finished
 
-_PAUSE_SECONDS: Final = 0.005  # between two looks at a lock that another process holds
-_LOOK_SECONDS: Final = 0.05  # until a thread that was interrupted is interrupted again
-_HELD: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-
-Row = tuple[Any, ...]  # Any: columns of every type
-
-
-class Cursor:
-    """Runs one statement; all rows are there when it is done."""
-
-    def __init__(self, writer: "Writer") -> None:
-        self._writer = writer
-        self._cursor = writer.raw.cursor()
-        self._rows: list[Row] = []
-
-    async def __aenter__(self) -> "Cursor":
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.close()
-
-    @property
-    def description(self) -> Any:  # DBAPI's own form
-        """What the columns of the answer are; None where it has none."""
-        return self._cursor.description
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows were changed."""
-        return self._cursor.rowcount
-
-    @property
-    def lastrowid(self) -> int | None:
-        """The number of the row that was added last."""
-        return self._cursor.lastrowid
-
-    async def execute(self, statement: str, parameters: Sequence[Any] = ()) -> "Cursor":
-        """Run a statement.
-
-        Raises:
-            sqlite3.Error: the database refused.
-        """
-
-        def act() -> None:
-            self._rows = self._cursor.execute(statement, parameters).fetchall()
-
-        await self._writer.do(act)
-        return self
-
-    async def executemany(self, statement: str, parameters: Sequence[Sequence[Any]]) -> "Cursor":
-        """Run a statement with many sets of values.
-
-        Raises:
-            sqlite3.Error: the database refused.
-        """
-
-        def act() -> None:
-            self._cursor.executemany(statement, parameters)
-
-        await self._writer.do(act)
-        return self
-
-    async def fetchall(self) -> list[Row]:
-        """Return the rows, once."""
-        rows, self._rows = self._rows, []
-        return rows
-
-    async def close(self) -> None:
-        """Let the statement go."""
-        self._cursor.close()
+__all__ = ["Writer", "open_writer"]
 
 
 class Writer:
@@ -131,7 +61,7 @@ class Writer:
         """Give SQL a function."""
         self.raw.create_function(*arguments, **options)
 
-    async def do(self, act: Callable[[], object]) -> None:
+    async def do(self, act: Callable[[], None]) -> None:
         """Do something on the thread; whoever is cancelled meanwhile waits until it is over.
 
         Raises:
@@ -139,32 +69,9 @@ class Writer:
         """
         gone = threading.Event()
         doing = asyncio.get_running_loop().run_in_executor(
-            self._thread, self._do_patiently, act, gone
+            self._thread, do_patiently, act, gone, self._busy_ms / 1000
         )
-        try:
-            await asyncio.shield(doing)
-        except asyncio.CancelledError:
-            gone.set()
-            while not doing.done():
-                self.raw.interrupt()
-                with contextlib.suppress(TimeoutError, sqlite3.Error):
-                    async with asyncio.timeout(_LOOK_SECONDS):
-                        await asyncio.shield(doing)
-            doing.exception()  # nobody asks for it any more
-            raise
-
-    def _do_patiently(self, act: Callable[[], object], gone: threading.Event) -> None:
-        """Do it, waiting for a lock that another process holds."""
-        until = time.monotonic() + self._busy_ms / 1000
-        while True:
-            try:
-                act()
-            except sqlite3.OperationalError as error:
-                is_held = error.sqlite_errorcode & 0xFF in _HELD
-                if not is_held or time.monotonic() > until or gone.wait(_PAUSE_SECONDS):
-                    raise
-            else:
-                return
+        await finished(doing, self.raw, gone)
 
 
 async def open_writer(path: str, busy_ms: int) -> Writer:

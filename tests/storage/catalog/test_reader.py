@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.catalog.reader import Cursor, Reader, open_reader
+from storage.catalog.cursor import Cursor
+from storage.catalog.reader import Reader, open_reader
 
 pytestmark = pytest.mark.anyio
 
