@@ -66,6 +66,13 @@ class CatalogJournal:
         except StorageError as error:
             raise PortError(str(error)) from error
 
+    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+        """Write an event of the stream with this hash."""
+        try:
+            await self._catalog.add_event(stream, kind, facts, self._now_us())
+        except StorageError as error:
+            raise PortError(str(error)) from error
+
 
 class CatalogChronicle:
     """The catalog as the place where events are written."""

@@ -2,20 +2,24 @@
 
 One `LiveStream` task owns a stream while it has a publisher or a run. Publishers hand it values
 from the same event loop; it alone opens, feeds and ends the run and writes the stream's state.
-Times are seconds of the event loop's clock.
+All seats are listened to; what one of them sends is on air. Times are seconds of the event loop's
+clock.
 """
 
 import asyncio
 import logging
-from typing import Final, Protocol
+from collections.abc import Collection
+from typing import Final
 
-from ingest.ports import Grant, LiveJournal, LiveState, PacketSink, PortError, SinkFactory
-from ingest.tracks import Begun, Found, TrackFinder, continues
+from ingest.failover import Policy, decide, healthy
+from ingest.ports import Grant, LiveJournal, LiveState, PacketSink, SinkFactory
+from ingest.seats import Publisher, Seat
+from ingest.tracks import Begun, Found, continues
+from ingest.written import Written
 from media.keys import Slot
-from media.packet import MediaPacket
 from media.track import AudioTrack, Track
 
-__all__ = ["ALIVE_SECONDS", "ANSWER_SECONDS", "LiveStream", "Occupied", "Publisher", "Seat"]
+__all__ = ["ALIVE_SECONDS", "ANSWER_SECONDS", "LiveStream", "Occupied"]
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +31,6 @@ ALIVE_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 2.5
 # What a source may send while its run opens: 8 s at 20 Mbit/s, far past any disk's hiccup.
 _WAITING_BYTES: Final = 20 << 20
-_JOURNAL_SECONDS: Final = 5.0
 _TICK_SECONDS: Final = 0.25
 
 
@@ -35,64 +38,20 @@ class Occupied(Exception):
     """The slot has a live publisher: the newcomer is refused."""
 
 
-class Publisher(Protocol):
-    """A connected encoder, as its stream sees it."""
-
-    @property
-    def peer(self) -> str:
-        """The encoder's address, for the log."""
-        ...
-
-    @property
-    def heard(self) -> float:
-        """When its last byte came."""
-        ...
-
-    def take_off(self, reason: str) -> None:
-        """Tell the encoder why, and close its connection."""
-        ...
-
-
-class Seat:
-    """A publisher's place in a stream: what it sends goes in here."""
-
-    def __init__(self, stream: "LiveStream", grant: Grant, publisher: Publisher) -> None:
-        self.slot = grant.slot
-        self.proof = grant.proof
-        self.publisher = publisher
-        self._stream = stream
-        self._finder = TrackFinder()
-
-    def track(self, track: Track, now: float) -> None:
-        """Take a new decoder configuration."""
-        self._stream.found(self, self._finder.track(track, now))
-
-    def packet(self, packet: MediaPacket, now: float) -> None:
-        """Take a packet."""
-        self._stream.found(self, self._finder.packet(packet, now))
-
-    def clock_jumped(self) -> None:
-        """The encoder's clock started anew."""
-        self._stream.found(self, self._finder.again())
-
-    def tick(self, now: float) -> None:
-        """Let time pass."""
-        self._stream.found(self, self._finder.tick(now))
-
-    def leave(self, *, goodbye: bool) -> None:
-        """The publisher is gone; `goodbye` says that it took its leave."""
-        self._stream.found(self, self._finder.leave())
-        self._stream.left(self, goodbye=goodbye)
-
-
 class LiveStream:
     """The owner of one stream's run."""
 
-    def __init__(self, grant: Grant, sinks: SinkFactory, journal: LiveJournal) -> None:
+    def __init__(
+        self, grant: Grant, sinks: SinkFactory, journal: LiveJournal, policy: Policy
+    ) -> None:
         self._grant = grant
         self._sinks = sinks
-        self._journal = journal
+        self._policy = policy
         self._seats: dict[Slot, Seat] = {}
+        self._on_air: Seat | None = None
+        # Who was on air before, and when the last of its media came.
+        self._shown: tuple[Slot, float] | None = None
+        self._came = 0.0  # when the first packet of what is on air came
         self._freed = asyncio.Event()
         self._wake = asyncio.Event()
         self._sink: PacketSink | None = None
@@ -107,9 +66,7 @@ class LiveStream:
         self._open = False  # a run is open, opens or closes
         self._cut_short = False  # it is to end now
         self._run_over = asyncio.Event()  # of the run that is open, or opens next
-        self._written: LiveState | None = None
-        self._wrote = asyncio.Event()
-        self._unwritten = False
+        self._written = Written(grant.hash, journal)
 
     # -- what publishers call ---------------------------------------------------------------------
 
@@ -138,36 +95,38 @@ class LiveStream:
             except TimeoutError:
                 continue
         self._grant = grant
-        seat = Seat(self, grant, publisher)
+        seat = Seat(self, grant, publisher, self._policy, clock())
         self._seats[grant.slot] = seat
         self._left_at = None
         self._wake.set()
         return seat
 
-    def found(self, seat: Seat, found: list[Found]) -> None:
-        """Take what a seat's packets turned out to be."""
+    def found(self, seat: Seat, found: list[Found], now: float) -> None:
+        """Take what a seat's packets turned out to be; a seat that was taken over says nothing."""
         if not found or self._seats.get(seat.slot) is not seat:
             return
         for value in found:
-            if self._sink is None or self._waiting or self._cut_short:
-                self._hold(value)
-            elif isinstance(value, Begun):
-                self._begin(value)
-            else:
-                self._sink.offer(value)
+            keyframe = False
+            if isinstance(value, Begun):
+                seat.ring.begin(value.tracks)
+            elif seat is not self._on_air or len(self._seats) > 1:
+                keyframe = seat.ring.put(value, now)
+            if seat is self._on_air:
+                self._pass(value, now)
+            elif keyframe or self._on_air is None:
+                self._choose(now, at=seat)
 
     def left(self, seat: Seat, *, goodbye: bool) -> None:
-        """Take note that a seat is empty; a seat that was taken over says nothing."""
+        """Take note that a seat is empty; of one that was taken over nothing is left to note."""
         if self._seats.get(seat.slot) is not seat:
             return
         del self._seats[seat.slot]
         self._freed.set()
         self._left_at = asyncio.get_running_loop().time()
         self._goodbye = goodbye
-        if self._waiting:  # a short visit is shown all the same
-            self._waiting.append(None)
-        else:
-            self._finish()
+        if seat is self._on_air:
+            self._choose(self._left_at)
+        self._spare()
         self._wake.set()
 
     async def end(self, reason: str) -> bool:
@@ -177,17 +136,16 @@ class LiveStream:
         """
         running, over = self._open, self._run_over
         there = running or bool(self._waiting or self._seats)
-        for seat in list(self._seats.values()):
-            seat.publisher.take_off(reason)
-            seat.leave(goodbye=True)
+        self._dismiss(self._seats.values(), reason, goodbye=True)
         # What comes from here on is the next run's; what waited was shown to nobody.
         self._cut_short = running
         self._waiting.clear()
+        self._shown = None
         self._wake.set()
         if running:
             await over.wait()
         if there:
-            await self._written_down()
+            await self._written.has(self._state)
         return there
 
     async def disconnect(self, proof: str | None, reason: str) -> int:
@@ -198,35 +156,30 @@ class LiveStream:
         wrong = [seat for seat in self._seats.values() if seat.proof != proof]
         for seat in wrong:
             log.info("taken off", extra=self._about(seat.slot, peer=seat.publisher.peer))
-            seat.publisher.take_off(reason)
-            seat.leave(goodbye=False)
+        self._dismiss(wrong, reason, goodbye=False)
         if wrong:
-            await self._written_down()
+            await self._written.has(self._state)
         return len(wrong)
-
-    async def _written_down(self) -> None:
-        """Wait until the journal has the present state."""
-        while self._written != self._state():
-            self._wrote.clear()
-            await self._wrote.wait()
 
     def drain(self) -> None:
         """Take the publishers off and close the run's segments, but keep the run for a restart."""
-        for seat in self._empty():
-            seat.publisher.take_off("the service is stopping")
-            seat.leave(goodbye=False)
+        self._turn_out("the service is stopping")
 
     def fail(self) -> None:
         """Take the publishers off: the run cannot be made."""
-        for seat in self._empty():
-            seat.publisher.take_off("the stream cannot be made now: try again")
-            seat.leave(goodbye=False)
+        self._turn_out("the stream cannot be made now: try again")
 
-    def _empty(self) -> list[Seat]:
-        """Let nobody in any more; return who is to leave."""
+    def _turn_out(self, reason: str) -> None:
+        """Let nobody in any more, and those who are here out."""
         self._draining = True
         self._wake.set()
-        return list(self._seats.values())
+        self._dismiss(self._seats.values(), reason, goodbye=False)
+
+    def _dismiss(self, seats: Collection[Seat], reason: str, *, goodbye: bool) -> None:
+        # Who is on air goes last: none of the others is to take over on its way out.
+        for seat in sorted(seats, key=lambda seat: seat is self._on_air):
+            seat.publisher.take_off(reason)
+            seat.leave(goodbye=goodbye)
 
     @property
     def idle(self) -> bool:
@@ -244,7 +197,7 @@ class LiveStream:
                 else:
                     await self._changed()
         finally:
-            await self._write()
+            await self._written.write(self._state())
 
     async def _one_run(self) -> None:
         self._open = True
@@ -285,26 +238,81 @@ class LiveStream:
         now = asyncio.get_running_loop().time()
         for seat in list(self._seats.values()):
             seat.tick(now)
-        await self._write()
+        self._choose(now)
+        await self._written.write(self._state())
 
-    async def _write(self) -> None:
-        state = self._state()
-        if state == self._written:
+    # -- who is on air ----------------------------------------------------------------------------
+
+    def _choose(self, now: float, *, at: Seat | None = None) -> None:
+        """Put on air who is to be there now; `at` is the seat whose keyframe has just come.
+
+        One that is well makes way only at the other's keyframe, so that nothing is lost or shown
+        twice.
+        """
+        before = self._on_air
+        alone = len(self._seats) == 1
+        slots = {
+            slot: seat.health(self._run_tracks, alone=alone) for slot, seat in self._seats.items()
+        }
+        want = decide(now, None if before is None else before.slot, slots, self._policy)
+        seat = None if want is None else self._seats[want]
+        if seat is before:
             return
-        try:
-            async with asyncio.timeout(_JOURNAL_SECONDS):
-                await self._journal.changed(state)
-            self._written = state
-            self._wrote.set()
-        except (TimeoutError, PortError) as error:
-            # Once a failure: the next moment tries again.
-            if not self._unwritten:
-                log.warning("state not written", extra={**self._about(), "cause": repr(error)})
-            self._unwritten = True
+        if before is None:
+            self._put_on_air(seat, "begins", now)
+        elif healthy(now, slots.get(before.slot), self._policy):
+            if seat is at:
+                self._put_on_air(seat, "returned", now)
         else:
-            self._unwritten = False
+            self._put_on_air(seat, "stalled" if before.slot in slots else "lost", now)
+
+    def _put_on_air(self, seat: Seat | None, reason: str, now: float) -> None:
+        """Show a seat from the keyframe on that is nearest to where the last one ended."""
+        if self._on_air is not None:
+            self._shown = (self._on_air.slot, self._on_air.last or now)
+            self._stop()
+        self._on_air = seat
+        self._wake.set()
+        if seat is None:
+            return
+        ended = now if self._shown is None else self._shown[1]
+        since, packets = seat.ring.since_nearest(ended) if seat.ring.filled else (now, [])
+        facts: dict[str, object] = {"reason": reason}
+        if self._shown is not None:
+            facts["gap_ms"] = round(1000 * (since - ended))
+        log.info("on air", extra={**self._about(seat.slot), **facts})
+        if self._shown is not None and self._shown[0] != seat.slot:
+            told = {"from": str(self._shown[0]), "to": str(seat.slot), **facts}
+            self._written.tell("switched", told)
+        self._pass(Begun(seat.ring.tracks), since)
+        for packet in packets:
+            self._pass(packet, now)
+        self._spare()
+
+    def _spare(self) -> None:
+        """Who is on air and alone needs no ring: there is nobody to come back from."""
+        if self._on_air is not None and len(self._seats) == 1:
+            self._on_air.ring.clear()
 
     # -- parts ------------------------------------------------------------------------------------
+
+    def _pass(self, value: Found, came: float) -> None:
+        """Hand on what is on air: to the run, or to those that wait for one."""
+        if isinstance(value, Begun):
+            self._came = came
+        if self._sink is None or self._waiting or self._cut_short:
+            self._hold(value)
+        elif isinstance(value, Begun):
+            self._begin(value)
+        else:
+            self._sink.offer(value)
+
+    def _stop(self) -> None:
+        """What is on air ends."""
+        if self._waiting:  # a short visit is shown all the same
+            self._waiting.append(None)
+        else:
+            self._finish()
 
     def _hold(self, value: Found) -> None:
         """Keep what comes before a run is open, from the newest beginning on."""
@@ -331,7 +339,8 @@ class LiveStream:
             return
         self._run_tracks = begun.tracks
         self._source_on = True
-        self._sink.begin(begun.tracks)
+        late = asyncio.get_running_loop().time() - self._came
+        self._sink.begin(begun.tracks, late)
         self._wake.set()
 
     def _finish(self) -> None:
@@ -357,7 +366,7 @@ class LiveStream:
 
     def _state(self) -> LiveState:
         live = self._sink is not None and self._sink.playable
-        on_air = next(iter(self._seats), None) if live and self._source_on else None
+        on_air = self._on_air.slot if live and self._source_on and self._on_air else None
         return LiveState(
             stream=self._grant.stream,
             hash=self._grant.hash,

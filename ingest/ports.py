@@ -67,8 +67,11 @@ class PacketSink(Protocol):
         """Whether viewers have been given a segment of this run."""
         ...
 
-    def begin(self, tracks: tuple[Track, ...]) -> None:
-        """A source starts or starts again, with these tracks (at most one of each kind)."""
+    def begin(self, tracks: tuple[Track, ...], late: float) -> None:
+        """A source starts or starts again, with these tracks (at most one of each kind).
+
+        Its first packet came `late` seconds ago.
+        """
         ...
 
     def offer(self, packet: MediaPacket) -> None:
@@ -119,6 +122,14 @@ class LiveJournal(Protocol):
 
     async def changed(self, state: LiveState) -> None:
         """Keep the state; the newest wins.
+
+        Raises:
+            PortError: it could not be written.
+        """
+        ...
+
+    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+        """Keep what the owner of the stream with this hash may want to know.
 
         Raises:
             PortError: it could not be written.

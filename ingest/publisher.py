@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from typing import Final, Protocol, cast
 
 from ingest.beat import Beat
-from ingest.live import Occupied, Seat
+from ingest.live import Occupied
 from ingest.ports import Grant, KeyDirectory, PortError
 from ingest.rtmp.errors import LimitExceeded, RtmpError
 from ingest.rtmp.events import (
@@ -29,6 +29,7 @@ from ingest.rtmp.events import (
 )
 from ingest.rtmp.limits import Bucket, Limits
 from ingest.rtmp.session import Session
+from ingest.seats import Seat
 from ingest.streams import LiveStreams
 from media.keys import StreamKey
 
@@ -264,9 +265,6 @@ class PublisherConnection(asyncio.Protocol):
                 self._refuse("wrong key", _NOT_KNOWN)
                 return
             self._stream = grant.hash
-            if grant.slot.number:
-                self._refuse("backup slot", "backup addresses are not served yet: use the primary")
-                return
             seat = await streams.seat(grant, self)
             # An order that came since the look-up found nobody here to be taken off.
             if streams.orders != orders and not await self._still_right(asked, seat):

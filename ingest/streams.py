@@ -7,8 +7,10 @@ on what is ordered from outside: that a run ends, that a key is no longer right.
 import asyncio
 import logging
 
-from ingest.live import LiveStream, Occupied, Publisher, Seat
+from ingest.failover import Policy
+from ingest.live import LiveStream, Occupied
 from ingest.ports import Grant, LiveJournal, SinkFactory
+from ingest.seats import Publisher, Seat
 
 __all__ = ["LiveStreams"]
 
@@ -18,8 +20,15 @@ log = logging.getLogger(__name__)
 class LiveStreams:
     """All streams that are on their way now; lives as long as its task group."""
 
-    def __init__(self, sinks: SinkFactory, journal: LiveJournal, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self,
+        sinks: SinkFactory,
+        journal: LiveJournal,
+        tasks: asyncio.TaskGroup,
+        policy: Policy | None = None,
+    ) -> None:
         self._sinks = sinks
+        self._policy = Policy() if policy is None else policy
         self._journal = journal
         self._tasks = tasks
         self._streams: dict[int, LiveStream] = {}
@@ -43,7 +52,7 @@ class LiveStreams:
         stream = self._streams.get(grant.stream)
         if stream is not None:
             return await stream.seat(grant, publisher)
-        stream = LiveStream(grant, self._sinks, self._journal)
+        stream = LiveStream(grant, self._sinks, self._journal, self._policy)
         self._streams[grant.stream] = stream
         seat = await stream.seat(grant, publisher)  # an empty stream: it does not wait
         self._empty.clear()

@@ -88,6 +88,8 @@ class Nobody:
 
     async def changed(self, state: LiveState) -> None: ...
 
+    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None: ...
+
 
 async def families(folder: Path) -> dict[str, str]:
     """What both roles yield without encoders: kinds by name, as they stand in the text."""
@@ -139,7 +141,7 @@ def test_words_of_refusals_are_those_that_encoders_get() -> None:
     )
     said = said.replace('_NOT_KNOWN: Final = "', '_refuse("wrong key", "')
     told = set(re.findall(r'_refuse\(\s*"[^"]+",\s*"([^"]+)"', said))
-    told |= set(re.findall(r'take_off\("([^"]+)"', said))
+    told |= set(re.findall(r'(?:take_off|_turn_out)\("([^"]+)"', said))
     told |= set(re.findall(r'AddressRefused\("([^"{]+)"\)', said))
     told.add(str(errors.PlayRefused()))
     assert len(told) > 7

@@ -64,10 +64,10 @@ class Backlog:
         """Return for how many seconds the oldest has waited."""
         return now - self._queue[0][1] if self._queue else 0.0
 
-    def begin(self, tracks: tuple[Track, ...], now: float) -> None:
-        """Put a beginning."""
+    def begin(self, tracks: tuple[Track, ...], now: float, late: float = 0.0) -> None:
+        """Put a beginning whose first packet came `late` seconds ago."""
         self.dropping = False
-        self._newest = Source.of(tracks, self._wall_us())
+        self._newest = Source.of(tracks, self._wall_us() - round(late * 1_000_000))
         self._queue.append((self._newest, now))
 
     def offer(self, packet: MediaPacket, now: float) -> bool:

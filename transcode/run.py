@@ -115,11 +115,11 @@ class LiveRun:
         """Whether viewers have been given a segment of this run."""
         return self._playable
 
-    def begin(self, tracks: tuple[Track, ...]) -> None:
-        """A source starts or starts again."""
+    def begin(self, tracks: tuple[Track, ...], late: float = 0.0) -> None:
+        """A source starts or starts again; its first packet came `late` seconds ago."""
         self.figures.begun()
         self._keyframes.begin()
-        self.backlog.begin(tracks, time.monotonic())
+        self.backlog.begin(tracks, time.monotonic(), late)
         self._more.set()
 
     def offer(self, packet: MediaPacket) -> None:

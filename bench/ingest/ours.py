@@ -43,7 +43,7 @@ class CountingRun:
         self.packets = 0
         self.bytes = 0
 
-    def begin(self, tracks: tuple[Track, ...]) -> None: ...
+    def begin(self, tracks: tuple[Track, ...], late: float) -> None: ...
 
     def offer(self, packet: MediaPacket) -> None:
         self.packets += 1
@@ -84,6 +84,8 @@ class Anyone:
         yield CountingRun()
 
     async def changed(self, state: LiveState) -> None: ...
+
+    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None: ...
 
 
 async def serve(limits: Limits, tls: list[str] | None) -> None:

@@ -166,7 +166,9 @@ def test_every_encoder_gets_through(headend: Running, small_source: Path, tmp_pa
             assert len(arrived) >= len(sent) - 2, way
 
 
-@pytest.mark.parametrize("wrong", ["a key of no stream", "a wrong secret", "no key", "a backup"])
+@pytest.mark.parametrize(
+    "wrong", ["a key of no stream", "a wrong secret", "no key", "no such backup"]
+)
 def test_a_wrong_key_is_refused_and_never_logged(
     headend: Running, small_source: Path, wrong: str
 ) -> None:
@@ -177,8 +179,8 @@ def test_a_wrong_key_is_refused_and_never_logged(
             name = f"AAAAAAAAAAAA_{nobody}"
         case "a wrong secret":
             name = f"{headend.hash}_{nobody}"
-        case "a backup":
-            name, server = headend.key, f"{server}-backup-1"
+        case "no such backup":
+            name, server = headend.key, f"{server}-backup-2"
         case _:
             name = "x"
     with publishing(ffmpeg(small_source, f"{server}/{name}")) as encoder:

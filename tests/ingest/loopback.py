@@ -65,7 +65,7 @@ class Run:
         self._place = place
         self._notify = notify
 
-    def begin(self, tracks: tuple[Track, ...]) -> None:
+    def begin(self, tracks: tuple[Track, ...], late: float) -> None:
         self.begun.append(tracks)
 
     def offer(self, packet: MediaPacket) -> None:
@@ -131,6 +131,8 @@ class Place:
         run = Run(self, notify)
         self.runs.append(run)
         yield run
+
+    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None: ...
 
     async def changed(self, state: LiveState) -> None:
         self.states.append(state)

@@ -4,8 +4,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ingest.live import ANSWER_SECONDS, Occupied, Seat
+from ingest.live import ANSWER_SECONDS, Occupied
 from ingest.ports import Grant, LiveState, PortError
+from ingest.seats import Seat
 from ingest.streams import LiveStreams
 from media.keys import Slot
 from media.packet import MediaPacket
@@ -25,10 +26,12 @@ class Sink:
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self.told: list[str] = []
+        self.late: list[float] = []
         self.playable = False
         self._notify = notify
 
-    def begin(self, tracks: tuple[Track, ...]) -> None:
+    def begin(self, tracks: tuple[Track, ...], late: float) -> None:
+        self.late.append(late)
         self.told.append("begin " + " ".join(type(track).__name__ for track in tracks))
 
     def offer(self, packet: MediaPacket) -> None:
@@ -50,6 +53,7 @@ class Place:
         self.sinks: list[Sink] = []
         self.closed = 0
         self.states: list[LiveState] = []
+        self.events: list[tuple[str, dict[str, object]]] = []
         self.refusals = 0
         self._opening = opening
         self._broken = broken
@@ -69,6 +73,10 @@ class Place:
             self.refusals -= 1
             raise PortError("busy")
         self.states.append(state)
+
+    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+        assert stream == GRANT.hash
+        self.events.append((kind, facts))
 
 
 class Encoder:

@@ -195,17 +195,19 @@ def test_a_refusal_reaches_an_encoder_that_goes_on_sending(loop: str) -> None:
     play(story(), loop)
 
 
-def test_a_backup_application_is_told_that_it_is_not_served_yet() -> None:
+def test_a_backup_application_has_a_seat_of_its_own() -> None:
     async def story() -> None:
         place = Place()
         async with house(place) as inside:
-            wire = await inside.dial()
-            await wire.send(place.opening("live-backup-1"))
-            await wire.rest()
-            assert peer.statuses(wire.read) == [BAD_NAME]
-            assert last_words(wire.read).startswith("backup addresses are not served yet")
-            assert inside.tally.refused == {"backup slot": 1}
-            await wire.hang_up()
+            primary = await inside.publishing(place)
+            backup = await inside.dial()
+            await backup.send(place.opening("live-backup-1"))
+            assert await backup.status() == START
+            await backup.send(peer.MEDIA)
+            await until(lambda: len(place.states[-1].sending) == 2)
+            assert len(place.runs) == 1
+            await backup.hang_up()
+            await primary.hang_up()
 
     play(story())
 

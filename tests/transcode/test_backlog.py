@@ -45,6 +45,12 @@ def test_orders_come_out_as_they_were_put() -> None:
     assert queue.bytes == 0
 
 
+def test_a_beginning_that_came_a_while_ago_is_dated_back() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0, late=2.5)
+    assert all_of(queue) == [Source(video=VIDEO, audio=AUDIO, wall_us=7 - 2_500_000)]
+
+
 def test_too_many_bytes_are_dropped_up_to_a_keyframe_that_begins_anew() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)

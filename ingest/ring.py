@@ -1,0 +1,120 @@
+"""The newest media of one source, so that it can be put on air from a little before now.
+
+Cut at keyframes: what it gives out can be decoded from its first packet on. Pure; `now` is when a
+packet came, in seconds.
+"""
+
+from collections import deque
+from typing import Final
+
+from media.packet import MediaPacket
+from media.track import Track, VideoTrack
+
+__all__ = ["RING_BYTES", "Ring"]
+
+# 9 s at 20 Mbit/s, the most that an encoder may send on average.
+RING_BYTES: Final = 24 << 20
+# A stall is noticed on the stream's next tick, not at once.
+_MARGIN_SECONDS: Final = 0.5
+# Sound can be cut anywhere; as fine as this is fine enough.
+_SOUND_SECONDS: Final = 0.5
+
+
+class _Group:
+    """A keyframe and what follows it, up to the next."""
+
+    __slots__ = ("bytes", "packets", "since")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.packets: list[MediaPacket] = []
+        self.bytes = 0
+
+
+class Ring:
+    """What came in the last seconds, from a keyframe on.
+
+    It reaches `seconds` back and on to the keyframe before that: at most that and two groups of
+    pictures. `tracks` are those that its packets belong to, none before the source has begun.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.tracks: tuple[Track, ...] = ()
+        self._keep = seconds + _MARGIN_SECONDS
+        self._break = seconds
+        self._picture = False
+        self._groups: deque[_Group] = deque()
+        self._bytes = 0
+        self._last = 0.0
+
+    @property
+    def picture(self) -> bool:
+        """Whether the source has one."""
+        return self._picture
+
+    @property
+    def filled(self) -> bool:
+        """Whether there is a keyframe in it."""
+        return bool(self._groups)
+
+    @property
+    def bytes(self) -> int:
+        """How much media it holds."""
+        return self._bytes
+
+    def begin(self, tracks: tuple[Track, ...]) -> None:
+        """The source begins, or begins anew: what was before belongs to other tracks."""
+        self.tracks = tracks
+        self._picture = any(isinstance(track, VideoTrack) for track in tracks)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the packets."""
+        self._groups.clear()
+        self._bytes = 0
+
+    def put(self, packet: MediaPacket, now: float) -> bool:
+        """Take a packet; True where decoding can begin with it."""
+        if now - self._last >= self._break:
+            # After a stall the packets before it are old news.
+            self.clear()
+        self._last = now
+        begins = self._begins(packet, now)
+        if begins:
+            self._groups.append(_Group(now))
+            while len(self._groups) > 1 and self._groups[1].since <= now - self._keep:
+                self._drop()
+        elif not self._groups:
+            return False
+        newest = self._groups[-1]
+        newest.packets.append(packet)
+        newest.bytes += len(packet.data)
+        self._bytes += len(packet.data)
+        while self._bytes > RING_BYTES:
+            self._drop()
+        return begins and self.filled
+
+    def since_nearest(self, moment: float) -> tuple[float, list[MediaPacket]]:
+        """Return what came from the keyframe on that came nearest to a moment, and when that was.
+
+        Raises:
+            LookupError: there is no keyframe.
+        """
+        if not self._groups:
+            raise LookupError("no keyframe")
+        first = min(self._groups, key=lambda group: abs(group.since - moment))
+        packets = [
+            packet
+            for group in self._groups
+            if group.since >= first.since
+            for packet in group.packets
+        ]
+        return first.since, packets
+
+    def _begins(self, packet: MediaPacket, now: float) -> bool:
+        if self._picture:
+            return packet.key and isinstance(packet.track, VideoTrack)
+        return not self._groups or now - self._groups[-1].since >= _SOUND_SECONDS
+
+    def _drop(self) -> None:
+        self._bytes -= self._groups.popleft().bytes

@@ -1,0 +1,154 @@
+"""A stream with two real encoders, one of which dies, hangs, comes back: its viewers go on."""
+
+import itertools
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from media.ticks import VIDEO_SCALE
+from tests.e2e.following import following
+from tests.e2e.publishers import ffmpeg, publishing
+from tests.e2e.service import SCALE, Running, fetch
+from tests.e2e.viewing import addresses, media, multivariant, until
+
+pytestmark = pytest.mark.e2e
+
+DETECT_SECONDS = 2.0
+RETURN_SECONDS = 10.0
+GOP_SECONDS = 2.0
+Json = dict[str, Any]  # Any: what the API answers
+
+
+def record(headend: Running) -> Json:
+    answer = fetch(f"{headend.http}/api/streams/1", token=headend.token)
+    assert answer.status == 200, answer.text
+    return cast("Json", answer.json["data"])
+
+
+def standing(headend: Running) -> tuple[bool, int, bool, bool]:
+    """Live, how many encoders send, whether the backup sends, whether viewers get the backup."""
+    stream = record(headend)
+    (backup,) = stream["backups"]
+    return stream["live"], stream["receiving_count"], backup["live"], backup["publish"]
+
+
+def switches(headend: Running) -> list[Json]:
+    """What the owner was told of switches, oldest first."""
+    answer = fetch(f"{headend.http}/api/projects/1/events", token=headend.token)
+    events = cast("list[Json]", answer.json["data"])
+    return [each["facts"] for each in events if each["type"] == "switched"][::-1]
+
+
+def newest(headend: Running) -> int:
+    playlist = media(addresses(headend.playlist)["audio"])
+    return playlist.sequence + len(playlist.segments)
+
+
+def clocks(headend: Running) -> Iterator[tuple[float, float]]:
+    """The time of day at which each segment begins, and where by their lengths it should."""
+    playlist = media(addresses(headend.playlist)["audio"])
+    for before, after in itertools.pairwise(playlist.segments):
+        assert before.wall_us is not None
+        assert after.wall_us is not None
+        yield after.wall_us / 1e6, before.wall_us / 1e6 + before.duration / VIDEO_SCALE
+
+
+def commands(headend: Running, source: Path) -> tuple[list[str], list[str]]:
+    """How the primary and the backup are sent to; the backup is a second ahead in its film."""
+    (backup,) = record(headend)["backups"]
+    loop = ("-stream_loop", "-1")
+    return (
+        ffmpeg(source, f"{headend.server}/{headend.key}", *loop),
+        ffmpeg(source, f"{backup['rtmp_url']}/{headend.key}", *loop, "-ss", "1"),
+    )
+
+
+def both_on(headend: Running) -> None:
+    until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+    until(lambda: standing(headend) == (True, 2, True, False), within=10, what="both encoders")
+    # Until the backup's first keyframe nobody could take over.
+    before = newest(headend)
+    until(lambda: newest(headend) >= before + 2, within=15, what="some segments")
+
+
+def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it_is_back(
+    headend: Running, small_source: Path
+) -> None:
+    primary, backup = commands(headend, small_source)
+    with publishing(primary) as first:
+        until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+        with publishing(backup) as second, following(headend.playlist) as viewer:
+            both_on(headend)
+            run = addresses(headend.playlist)
+            before = newest(headend)
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+            until(lambda: standing(headend) == (True, 1, True, True), within=2, what="the backup")
+            until(lambda: newest(headend) >= before + 3, within=12, what="going on")
+            assert addresses(headend.playlist) == run
+            with publishing(primary):
+                began = time.monotonic()
+                until(
+                    lambda: standing(headend) == (True, 2, True, False),
+                    within=RETURN_SECONDS + GOP_SECONDS + 8,
+                    what="the primary again",
+                )
+                assert time.monotonic() - began >= RETURN_SECONDS - 1
+                before = newest(headend)
+                until(lambda: newest(headend) >= before + 2, within=12, what="going on")
+                assert addresses(headend.playlist) == run
+                assert second.poll() is None
+            # The primary took its leave: the same again, at once.
+            until(lambda: standing(headend) == (True, 1, True, True), within=2, what="the backup")
+            before = newest(headend)
+            until(lambda: newest(headend) >= before + 2, within=12, what="going on")
+            assert addresses(headend.playlist) == run
+    told = [(each["from"], each["to"], each["reason"]) for each in switches(headend)]
+    assert told == [
+        ("primary", "backup-1", "lost"),
+        ("backup-1", "primary", "returned"),
+        ("primary", "backup-1", "lost"),
+    ]
+    lost, returned, _ = (each["gap_ms"] / 1000 for each in switches(headend))
+    assert -GOP_SECONDS - 0.5 * SCALE <= lost <= 0.3 * SCALE
+    assert abs(returned) <= 0.3 * SCALE
+    assert set(viewer.marks.values()) == {3}
+    log = headend.log.read_text()
+    assert re.search(r"on air.*backup-1.*lost", log)
+    assert headend.key.split("_")[1] not in log
+
+
+def test_a_primary_that_hangs_is_replaced_and_what_it_did_not_send_is_there(
+    headend: Running, small_source: Path
+) -> None:
+    primary, backup = commands(headend, small_source)
+    with publishing(primary) as first:
+        until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+        with publishing(backup), following(headend.playlist):
+            both_on(headend)
+            run = addresses(headend.playlist)
+            before = newest(headend)
+            first.send_signal(signal.SIGSTOP)
+            stopped = time.monotonic()
+            try:
+                until(
+                    lambda: standing(headend)[3],
+                    within=DETECT_SECONDS + GOP_SECONDS,
+                    what="the backup",
+                )
+                assert time.monotonic() - stopped >= DETECT_SECONDS - 0.5
+                assert standing(headend) == (True, 2, True, True)
+                until(lambda: newest(headend) >= before + 4, within=12, what="going on")
+                assert addresses(headend.playlist) == run
+            finally:
+                first.send_signal(signal.SIGCONT)
+    (switch,) = switches(headend)[:1]
+    assert (switch["from"], switch["to"], switch["reason"]) == ("primary", "backup-1", "stalled")
+    assert abs(switch["gap_ms"]) / 1000 <= GOP_SECONDS / 2 + 0.3 * SCALE
+    # The time of day goes on too: what was replayed is dated by when it came.
+    assert all(abs(is_at - due) <= GOP_SECONDS / 2 + 1.0 for is_at, due in clocks(headend))

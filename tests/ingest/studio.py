@@ -1,0 +1,123 @@
+"""A stream with several encoders for tests: they send by themselves, on a clock that jumps.
+
+They send ten pictures a second and a sound with each; a packet's time is when it came, in
+milliseconds of the test's clock, so that what reaches the run tells what was lost on the way.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import msgspec
+
+from ingest.failover import Policy
+from ingest.streams import LiveStreams
+from media.keys import Slot
+from media.packet import MediaPacket
+from media.track import Track, VideoTrack
+from tests.ingest.test_live import AUDIO, GRANT, VIDEO, Encoder, Place
+
+PRIMARY, BACKUP, SECOND = Slot(0), Slot(1), Slot(2)
+GOP = 20  # pictures
+
+
+class Camera(Encoder):
+    """An encoder that sends by itself while its task runs."""
+
+    def __init__(self, slot: Slot, video: VideoTrack | None = VIDEO) -> None:
+        super().__init__()
+        self.slot = slot
+        self.video = video
+        self.stalled = False
+
+    async def sending(self, phase: float = 0.0) -> None:
+        """Send for ever; `phase` is when its first keyframe comes after the others'."""
+        await asyncio.sleep(phase)
+        clock = asyncio.get_running_loop().time
+        assert self.seat is not None
+        tracks: tuple[Track, ...] = (AUDIO,) if self.video is None else (self.video, AUDIO)
+        for track in tracks:
+            self.seat.track(track, clock())
+        number = 0
+        while True:
+            for track in tracks:
+                key = track is AUDIO or number % GOP == 0
+                at = round(clock() * 1000)
+                if not self.stalled:
+                    data = bytes([self.slot.number])
+                    packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=data)
+                    self.seat.packet(packet, clock())
+            number += 1
+            await asyncio.sleep(0.1)
+
+    def leave(self, *, goodbye: bool = False) -> None:
+        assert self.seat is not None
+        self.seat.leave(goodbye=goodbye)
+
+
+class Studio:
+    """A stream with its encoders."""
+
+    def __init__(self, place: Place, live: LiveStreams, tasks: asyncio.TaskGroup) -> None:
+        self.place = place
+        self._live = live
+        self._tasks = tasks
+        self._sending: list[asyncio.Task[None]] = []
+
+    @property
+    def live(self) -> LiveStreams:
+        return self._live
+
+    @property
+    def on_air(self) -> Slot | None:
+        return self.place.states[-1].on_air
+
+    async def camera(
+        self, slot: Slot, video: VideoTrack | None = VIDEO, phase: float = 0.0
+    ) -> Camera:
+        camera = Camera(slot, video)
+        camera.seat = await self._live.seat(msgspec.structs.replace(GRANT, slot=slot), camera)
+        self._sending.append(self._tasks.create_task(camera.sending(phase)))
+        return camera
+
+    def stop(self) -> None:
+        for task in self._sending:
+            task.cancel()
+
+
+@asynccontextmanager
+async def studio(place: Place, policy: Policy | None = None) -> AsyncGenerator[Studio, None]:
+    async with asyncio.TaskGroup() as tasks:
+        live = LiveStreams(place, place, tasks, policy)
+        made = Studio(place, live, tasks)
+        yield made
+        made.stop()
+        live.drain()
+
+
+def pictures(told: list[str]) -> list[list[int]]:
+    """Return the times of what was offered, source by source, each once."""
+    sources: list[list[int]] = []
+    for line in told:
+        if line.startswith("begin"):
+            sources.append([])
+        elif line.startswith("offer"):
+            at = int(line.split()[1])
+            if not sources[-1] or sources[-1][-1] != at:
+                sources[-1].append(at)
+    return sources
+
+
+def seam(before: list[int], after: list[int]) -> float:
+    """Return the seconds that were lost at a switch; below 0: that were shown twice."""
+    return (after[0] - before[-1]) / 1000 - 0.1
+
+
+def whole(source: list[int]) -> bool:
+    """Say whether nothing is missing within what one source gave."""
+    return all(99 <= later - sooner <= 101 for sooner, later in pairwise(source))
+
+
+async def soon() -> None:
+    await asyncio.sleep(0.3)

@@ -1,0 +1,89 @@
+import pytest
+
+from ingest.failover import Policy
+from ingest.seats import Seat
+from ingest.tracks import Begun, Found
+from media.packet import MediaPacket
+from tests.ingest.test_live import AUDIO, GRANT, VIDEO, Encoder
+from tests.ingest.virtual import run
+
+POLICY = Policy(detect_seconds=2.0)
+
+
+class Stream:
+    """A stream that writes down what it is told, and fills the seat's ring as a real one does."""
+
+    def __init__(self) -> None:
+        self.found_at: list[tuple[str, float]] = []
+        self.gone: list[bool] = []
+
+    def found(self, seat: Seat, found: list[Found], now: float) -> None:
+        for value in found:
+            if isinstance(value, Begun):
+                seat.ring.begin(value.tracks)
+            else:
+                seat.ring.put(value, now)
+            self.found_at.append((type(value).__name__, now))
+
+    def left(self, seat: Seat, *, goodbye: bool) -> None:
+        self.gone.append(goodbye)
+
+
+def seated() -> tuple[Stream, Seat]:
+    async def sit() -> tuple[Stream, Seat]:
+        stream = Stream()
+        return stream, Seat(stream, GRANT, Encoder(), POLICY, 100.0)
+
+    return run(sit())
+
+
+def picture(*, key: bool = True) -> MediaPacket:
+    return MediaPacket(track=VIDEO, dts=0, pts=0, key=key, data=b"x")
+
+
+def test_a_source_is_well_since_its_media_comes_without_a_break() -> None:
+    _, seat = seated()
+    assert (seat.health((), alone=False).since, seat.last) == (None, None)
+    seat.track(VIDEO, 101.0)
+    seat.track(AUDIO, 101.1)
+    for number in range(10):
+        seat.packet(picture(), 101.1 + number)
+        health = seat.health((), alone=False)
+        assert (health.since, health.last) == (101.0, 101.1 + number)
+    seat.packet(picture(), 110.1 + POLICY.detect_seconds)
+    assert seat.health((), alone=False).since == pytest.approx(112.1)
+
+
+def test_it_is_playable_from_a_keyframe_on_or_with_its_tracks_where_it_is_alone() -> None:
+    _, seat = seated()
+    seat.track(VIDEO, 101.0)
+    assert not seat.health((), alone=True).playable
+    seat.track(AUDIO, 101.0)
+    seat.packet(picture(key=False), 101.1)
+    assert seat.health((), alone=True).playable
+    assert not seat.health((), alone=False).playable
+    seat.packet(picture(), 101.2)
+    assert seat.health((), alone=False).playable
+
+
+def test_it_fits_into_a_run_that_has_a_picture_too() -> None:
+    _, seat = seated()
+    seat.track(VIDEO, 101.0)
+    seat.track(AUDIO, 101.0)
+    for run_tracks, fits in (((), True), ((VIDEO,), True), ((AUDIO,), False)):
+        health = seat.health(run_tracks, alone=True)
+        assert (health.fits, health.picture) == (fits, True)
+
+
+def test_what_has_no_time_of_its_own_happens_at_the_newest_that_is_known() -> None:
+    stream, seat = seated()
+    seat.packet(picture(), 101.0)
+    seat.leave(goodbye=True)
+    assert stream.found_at == [("Begun", 101.0), ("MediaPacket", 101.0)]
+    assert stream.gone == [True]
+    stream, seat = seated()
+    seat.track(VIDEO, 101.0)
+    seat.track(AUDIO, 101.0)
+    seat.tick(103.0)
+    seat.clock_jumped()
+    assert stream.found_at == [("Begun", 101.0), ("Begun", 103.0)]
