@@ -45,8 +45,8 @@ house: setup ## who may import whom, and the other rules of the house
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_house.py
 
-test: setup tools lint types house ## everything a change must pass (under 10 minutes)
-	$(BIN)/pytest -m "not prove" --ignore=tests/test_house.py $(ARGS)
+test: setup tools lint types house ## everything a change must pass
+	@scripts/halves.sh $(ARGS)
 
 e2e: setup tools ## only the whole service against foreign software
 	$(BIN)/pytest -m "e2e and not prove" $(ARGS)

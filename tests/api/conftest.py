@@ -31,12 +31,12 @@ def objects(tmp_path: Path) -> Generator[DiskObjects]:
 
 
 @pytest.fixture
-def catalog_place(tmp_path: Path) -> str | Path:
+def catalog_place(migrated_place: Path) -> str | Path:
     """Where the application's catalog is: a file, as 200 tests on both would take a minute more.
 
     Modules that are for both databases have their own, which returns `both_places`.
     """
-    return tmp_path / "catalog.db"
+    return migrated_place
 
 
 @pytest.fixture
