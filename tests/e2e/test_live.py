@@ -13,7 +13,7 @@ import pytest
 from media.playlist import MultivariantPlaylist
 from tests.conftest import Proof
 from tests.e2e.publishers import ffmpeg, gstreamer, publishing
-from tests.e2e.service import Running, fetch
+from tests.e2e.service import SCALE, Running, fetch
 from tests.e2e.viewing import (
     Collected,
     addresses,
@@ -68,7 +68,7 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
         # The wall clock of the first segment is when its first picture came: one GOP (2 s) + 1.5 s.
         assert first.wall_us is not None
         waited = listed - first.wall_us / 1e6
-        assert waited <= 3.5
+        assert waited <= 3.5 * SCALE
         proof(
             "first keyframe's arrival to its segment in the playlist, 2 s GOP",
             f"{waited:.2f} s",
