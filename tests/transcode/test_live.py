@@ -54,9 +54,17 @@ async def until(question: Callable[[], bool], seconds: float = 15.0) -> None:
 
 
 def children() -> list[int]:
-    """Return the engines: the only children of this process."""
+    """Return the engines among the children of this process; a database may be another."""
     own = os.getpid()
-    return [int(pid) for pid in Path(f"/proc/{own}/task/{own}/children").read_text().split()]
+    pids = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+    return [int(pid) for pid in pids if b"transcode.engine" in _command(pid)]
+
+
+def _command(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
 
 
 @asynccontextmanager
