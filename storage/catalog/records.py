@@ -99,7 +99,7 @@ class BackupRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """A tag, a category or a player, as a stream refers to it."""
+    """A tag, a category or a player, as a stream or a video refers to it."""
 
     id: int
     name: str

@@ -10,10 +10,10 @@ import msgspec
 
 from media.countries import Country
 from media.keys import PublicHash
+from storage.catalog.records import Named
 
 __all__ = [
     "Arrived",
-    "Named",
     "Phase",
     "VideoQuery",
     "VideoRecord",
@@ -83,13 +83,6 @@ class VideoRung(msgspec.Struct, frozen=True, kw_only=True):
     transcoded: bool
     size: int
     transcode_seconds: int
-
-
-class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """A tag, a category or a player, as a video refers to it."""
-
-    id: int
-    name: str
 
 
 class WholeVideo(msgspec.Struct, frozen=True, kw_only=True):

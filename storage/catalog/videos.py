@@ -15,13 +15,12 @@ from media.countries import unpacked
 from media.keys import PublicHash, new_hash
 from storage.catalog import events, jobs, labels, named, players, projects, totals
 from storage.catalog.folding import fold
-from storage.catalog.records import Page
+from storage.catalog.records import Named, Page
 from storage.catalog.tables import jobs as jobs_table
 from storage.catalog.tables import projects as projects_table
 from storage.catalog.tables import streams, video_resolutions, videos
 from storage.catalog.videorecords import (
     Arrived,
-    Named,
     VideoQuery,
     VideoRecord,
     VideoRung,
