@@ -71,7 +71,9 @@ installation = Table(
     Column("broadcaster_secret", String(64), nullable=False, server_default=""),
 )
 
-# `settings` is a JSON object: defaults for the project's streams.
+# `settings` is a JSON object: defaults for the project's streams. `slate` names the picture that
+# stands in for them (null: the card). `origins` are the pages' origins that may upload from a
+# browser, with spaces between.
 projects = Table(
     "projects",
     METADATA,
@@ -82,6 +84,8 @@ projects = Table(
     Column("updated_us", BigInteger, nullable=False, server_default="0"),
     Column("settings", Text, nullable=False, server_default="{}"),
     Column("version", BigInteger, nullable=False, server_default="1"),
+    Column("slate", String(64)),
+    Column("origins", Text, nullable=False, server_default=""),
     sqlite_autoincrement=True,
 )
 
@@ -162,7 +166,8 @@ Index("ix_players_project_id_id", players.c.project_id, players.c.id)
 # that no index gives away how much of a guess was right. `next_backup` is the number of the next
 # backup. `on_air` is a slot's number (0 = primary). `countries` are ISO 3166-1 numeric codes with
 # commas between them, "" for everywhere. `settings` is a JSON object: what differs from its
-# project's. `paused` says that the owner holds the output.
+# project's. `paused` says that the owner holds the output. `event_number` is the number of its
+# newest event, `slate` as in projects.
 streams = Table(
     "streams",
     METADATA,
@@ -191,6 +196,10 @@ streams = Table(
     Column("countries", Text, nullable=False, server_default=""),
     Column("settings", Text, nullable=False, server_default="{}"),
     Column("paused", Boolean, nullable=False, server_default=false()),
+    Column("event_number", Integer, nullable=False, server_default="0"),
+    Column("poster_labels", String(255), nullable=False, server_default=""),
+    Column("image_us", BigInteger),
+    Column("slate", String(64)),
     sqlite_autoincrement=True,
 )
 # The two orders that lists are asked for in.
@@ -234,6 +243,8 @@ Index("ix_stream_tags_tag_id", stream_tags.c.tag_id)
 # the video's own (null: nothing plays yet), `posters` that of its posters with their labels in
 # `poster_labels`, with commas between. `source` is the address of the uploaded file. `reason` is
 # why it failed, `warnings` a JSON array of sentences. `generation` counts the files it had.
+# `expires_us` is when a recording goes. `previews` is the folder of its preview pictures,
+# `subtitles` a JSON array of its subtitles' renditions.
 videos = Table(
     "videos",
     METADATA,
@@ -274,6 +285,9 @@ videos = Table(
     Column("image_us", BigInteger),
     Column("storage_size", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False),
+    Column("expires_us", BigInteger),
+    Column("previews", String(64)),
+    Column("subtitles", Text, nullable=False, server_default="[]"),
     sqlite_autoincrement=True,
 )
 Index("ix_videos_project_id_id", videos.c.project_id, videos.c.id)
@@ -281,6 +295,7 @@ Index("ix_videos_project_id_phase_id", videos.c.project_id, videos.c.phase, vide
 Index("ix_videos_project_id_created_us_id", videos.c.project_id, videos.c.created_us, videos.c.id)
 Index("ix_videos_category_id", videos.c.category_id)
 Index("ix_videos_player_id", videos.c.player_id)
+Index("ix_videos_expires_us", videos.c.expires_us)
 
 video_tags = Table(
     "video_tags",
@@ -327,7 +342,8 @@ Index("ix_jobs_video_id", jobs.c.video_id)
 
 # What happened in a project, for its owner: to a stream, to a video, or done by the bearer of a
 # token; `facts` is a JSON object. Without foreign keys to streams, videos and tokens: that one was
-# deleted must outlive it. `subject` is the hash of the stream or video, "" for neither.
+# deleted must outlive it. `subject` is the hash of the stream or video, "" for neither; `number`
+# counts the events of a stream, null where it is about none.
 events = Table(
     "events",
     METADATA,
@@ -338,6 +354,7 @@ events = Table(
     Column("facts", Text, nullable=False),
     Column("token_id", Integer),
     Column("created_us", BigInteger, nullable=False),
+    Column("number", Integer),
     sqlite_autoincrement=True,
 )
 Index("ix_events_project_id_id", events.c.project_id, events.c.id)

@@ -102,7 +102,11 @@ function main(): void {
   });
   quality.addEventListener("change", () => {
     const { hls } = show.engine ?? {};
-    if (hls) hls.nextLevel = Number(quality.value);
+    if (!hls) return;
+    const chosen = Number(quality.value);
+    // A film may be in the buffer to its end: what is chosen would never be seen.
+    if (chosen >= 0 && hls.latestLevelDetails?.live === false) hls.currentLevel = chosen;
+    else hls.nextLevel = chosen;
   });
   bindKeys(video, () => show.goLive());
   // Where its owner wants no controls, the picture itself is the button.
