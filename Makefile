@@ -17,7 +17,7 @@ help: ## list these commands
 run: install ## serve: RTMP and RTMPS in, HLS and a watch page out (ARGS="--http 127.0.0.1:9000")
 	@exec $(BIN)/headend serve $(ARGS)
 
-demo: install ## serve, and publish a moving test picture to it
+demo: install ## serve, and send a moving test picture from two encoders, one of which fails
 	@exec $(BIN)/headend demo $(ARGS)
 
 # Both fill the same folder; each is instant when nothing changed.

@@ -3,6 +3,8 @@
 Bases are URLs without a trailing slash: `http://localhost:8080`, `rtmp://localhost:1935`.
 """
 
+from typing import Literal
+
 import msgspec
 
 from media.keys import PublicHash, Slot
@@ -47,6 +49,15 @@ class Addresses(msgspec.Struct, frozen=True, kw_only=True):
     def video_poster(self, hash_: PublicHash, label: str) -> str:
         """A video's poster in the resolution of that label."""
         return f"{self.http}/videos/{hash_}/poster/{label}.jpg"
+
+    def slate(self, picture: str) -> str:
+        """A picture that stands in while nobody is on air, of that address in the store."""
+        return f"{self.http}/{picture}"
+
+    def poster(self, kind: Literal["stream", "video"], hash_: PublicHash, label: str) -> str:
+        """A poster of a stream or a video."""
+        of_kind = self.live_poster if kind == "stream" else self.video_poster
+        return of_kind(hash_, label)
 
     def watch(self, hash_: PublicHash) -> str:
         """The page that plays a stream or a video."""

@@ -14,15 +14,20 @@ from api import (
     backups,
     countries,
     events,
+    imports,
     labels,
     players,
     projects,
+    reports,
     resolutions,
+    resumable,
+    slates,
     streamcommands,
     streamedits,
     streams,
     streamsettings,
     tokens,
+    uploadlinks,
     uploads,
     videos,
     videostates,
@@ -30,7 +35,9 @@ from api import (
 from api.addresses import Addresses
 from api.auth import Guard, needs_token
 from api.bodies import MAX_BODY
+from api.crossing import crossing
 from api.errors import HANDLERS
+from api.imports import ImportRules
 from api.ingest import Ingest
 from api.options import name_all_methods
 from api.ports import MediaRemover
@@ -43,6 +50,7 @@ from storage.catalog import Catalog
 __all__ = ["create_app"]
 
 _BEARER: Final = "bearer"
+_PUBLIC: Final = ImportRules()
 
 
 def _clock_us() -> int:
@@ -55,6 +63,7 @@ def _api(
     media: MediaRemover | None,
     ingest: Ingest,
     intake: uploads.Intake | None,
+    import_rules: ImportRules,
     clock_us: Callable[[], int],
     guard: Guard,
 ) -> Router:
@@ -68,10 +77,21 @@ def _api(
             *streamedits.HANDLERS,
             *streamcommands.HANDLERS,
             *streamsettings.HANDLERS,
+            *reports.HANDLERS,
             *backups.HANDLERS,
             *videos.HANDLERS,
+            *imports.HANDLERS,
             *videostates.HANDLERS,
-            *(uploads.HANDLERS if intake is not None else ()),
+            *(
+                (
+                    *uploads.HANDLERS,
+                    *resumable.HANDLERS,
+                    *uploadlinks.HANDLERS,
+                    *slates.HANDLERS,
+                )
+                if intake is not None
+                else ()
+            ),
             *events.HANDLERS,
             *projects.HANDLERS,
             *tokens.HANDLERS,
@@ -87,6 +107,7 @@ def _api(
             "media": Provide(lambda: media, sync_to_thread=False),
             "ingest": Provide(lambda: ingest, sync_to_thread=False),
             "intake": Provide(lambda: intake, sync_to_thread=False),
+            "import_rules": Provide(lambda: import_rules, sync_to_thread=False),
             "video_presenter": Provide(lambda: video_presenter, sync_to_thread=False),
             "clock_us": Provide(lambda: clock_us, sync_to_thread=False),
             "now_us": Provide(clock_us, sync_to_thread=False),
@@ -95,6 +116,29 @@ def _api(
         # Records of streams hold their keys.
         response_headers={"Cache-Control": "no-store"},
         security=[{_BEARER: []}],
+    )
+
+
+def _linked(
+    catalog: Catalog,
+    presenter: Presenter,
+    intake: uploads.Intake,
+    clock_us: Callable[[], int],
+    callers: Callers | None,
+) -> Router:
+    """Return the addresses that hold an upload link's secret, and take no token."""
+    return Router(
+        "/api",
+        route_handlers=uploadlinks.LINKED,
+        guards=[uploadlinks.needs_link(catalog, callers)],
+        dependencies={
+            "catalog": Provide(lambda: catalog, sync_to_thread=False),
+            "presenter": Provide(lambda: presenter, sync_to_thread=False),
+            "intake": Provide(lambda: intake, sync_to_thread=False),
+            "clock_us": Provide(lambda: clock_us, sync_to_thread=False),
+        },
+        response_headers={"Cache-Control": "no-store"},
+        include_in_schema=False,
     )
 
 
@@ -126,6 +170,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     intake: uploads.Intake | None = None,
     ingest: Ingest | None = None,
     callers: Callers | None = None,
+    import_rules: ImportRules = _PUBLIC,
     clock_us: Callable[[], int] = _clock_us,
     debug: bool = False,
 ) -> Litestar:
@@ -137,9 +182,10 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     `callers` counts their requests, where they are limited. `media` deletes what is kept of records
     that are deleted; without it nothing is. `intake` takes uploads in, where they are taken.
     `ingest` is the process that takes encoders in; without it, one that looks by itself at what it
-    is asked.
+    is asked. `import_rules` say where videos may be fetched from.
     """
     guard = needs_token(catalog, callers)
+    most = 0 if intake is None else intake.most_upload
     presenter = Presenter(addresses=addresses, broadcaster_key=broadcaster_key)
     return Litestar(
         route_handlers=[
@@ -149,13 +195,15 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
                 media,
                 ingest or Ingest(catalog, media),
                 intake,
+                import_rules,
                 clock_us,
                 guard,
             ),
+            *(() if intake is None else (_linked(catalog, presenter, intake, clock_us, callers),)),
             Router("/", route_handlers=handlers, include_in_schema=False),
         ],
         exception_handlers=HANDLERS,
-        before_send=[name_all_methods],
+        before_send=[name_all_methods, crossing(catalog, most)],
         openapi_config=_description(version),
         # Logging is set up where the process starts, and errors are logged by their handlers.
         logging_config=None,

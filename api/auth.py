@@ -11,6 +11,7 @@ from typing import Any, Final
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from api.crossing import is_open
 from api.errors import ApiError
 from api.ratelimit import UNLIMITED, Callers
 from storage.catalog import Catalog
@@ -58,6 +59,8 @@ def needs_token(catalog: Catalog, callers: Callers | None = None) -> Guard:
     async def guard(
         connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
     ) -> None:
+        if is_open(connection.scope):
+            return
         authorization = connection.headers.get("authorization")
         token = bearer_token(authorization)
         address = counted.address_of(connection.scope)

@@ -13,7 +13,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Sche
 from api.errors import ApiError, invalid
 from api.texts import MAX_DESCRIPTION, MAX_TITLE, Description, Name, OptionalTitle, Title
 
-__all__ = ["MAX_BODY", "described", "read_body", "whole_body"]
+__all__ = ["MAX_BODY", "described", "read_body", "read_values", "whole_body"]
 
 # The longest body of the API is a description of 10 000 characters among lists of numbers.
 MAX_BODY: Final = 1 << 20  # bytes
@@ -94,7 +94,15 @@ async def read_body(request: Request[Any, Any, Any], kind: type[S]) -> S:
     Raises:
         ApiError: as in `_read_object`, and 422 with every key that is wrong, missing or unknown.
     """
-    sent = await _read_object(request)
+    return read_values(await _read_object(request), kind)
+
+
+def read_values(sent: dict[str, Any], kind: type[S]) -> S:  # Any: JSON
+    """Return decoded JSON as a value of `kind`; `sent` is used up.
+
+    Raises:
+        ApiError: 422 with every key that is wrong, missing or unknown.
+    """
     errors: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):

@@ -117,6 +117,7 @@ class _Pages:
         video = shown.kind == "video"
         options = shown.player or (_OF_VIDEOS if video else _OF_STREAMS)
         room = "videos" if video else "live"
+        pictured = video or bool(shown.poster_labels)
         color = options.color or ""
         behaviour = {
             "controls": options.controls,
@@ -131,8 +132,9 @@ class _Pages:
             title=shown.title,
             description=shown.description,
             playlist=f"{self._playback}/{room}/{hash_}/index.m3u8",
-            poster=f"{self._base}/videos/{hash_}/poster/{CARD}.jpg" if video else "",
-            image=addresses.video_poster(hash_, CARD) if video else self._card,
+            poster=f"{self._base}/{room}/{hash_}/poster/{CARD}.jpg" if pictured else "",
+            # Who makes previews keeps pictures by their address: the card has one of its own.
+            image=addresses.poster(shown.kind, hash_, CARD) if pictured else self._card,
             behaviour=" ".join(name for name, wanted in behaviour.items() if wanted),
             color=color if _COLOR.fullmatch(color) else "",
             failed="true" if shown.failed else "false",

@@ -130,10 +130,16 @@ def _unavailable(
 ) -> Response[ErrorBody]:
     log.warning(
         "request not served",
-        extra={"method": request.method, "path": request.url.path, "reason": str(error)},
+        extra={"method": request.method, "path": _path(request), "reason": str(error)},
     )
     status = HTTPStatus.SERVICE_UNAVAILABLE
     return _answer(status, _MESSAGES[status], headers={"Retry-After": str(_RETRY_SECONDS)})
+
+
+def _path(request: Request[Any, Any, Any]) -> str:
+    """Return a request's path for the log, without what of it is a secret."""
+    secret = str(request.path_params.get("link_secret", ""))
+    return request.url.path.replace(secret, "...") if secret else request.url.path
 
 
 def _gone(_request: Request[Any, Any, Any], _error: NoSuchProject) -> Response[ErrorBody]:
@@ -158,7 +164,7 @@ def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[Error
     number = secrets.token_hex(6)
     log.error(
         "request failed",
-        extra={"error": number, "method": request.method, "path": request.url.path},
+        extra={"error": number, "method": request.method, "path": _path(request)},
         exc_info=error,
     )
     return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"Something went wrong here: {number}.")

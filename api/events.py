@@ -1,5 +1,6 @@
-"""What happened to a project's streams, for their owner."""
+"""What happened in a project, or to one of its streams, for their owner."""
 
+import re
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -15,11 +16,13 @@ from api.projects import ProjectId, project_of
 from api.schemas import Event, Listing
 from api.times import read_moment
 from storage.catalog import Catalog
-from storage.catalog.records import Principal
+from storage.catalog.records import Principal, StreamRecord
 
 __all__ = ["HANDLERS"]
 
 _PATH: Final = "/projects/{project_id:str}/events"
+_NO_MOMENT: Final = "The since must be a moment like 2026-01-31T12:00:00Z."
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,9}")
 
 # Checked in words of ours; here they are only described.
 Since = Annotated[
@@ -29,9 +32,23 @@ Since = Annotated[
         schema_extra={"type": "string", "one_of": None},
     ),
 ]
+StreamNumber = Annotated[
+    str | None,
+    QueryParameter(
+        description="Only what happened to the stream with this number.",
+        schema_extra={"type": "integer", "one_of": None, "minimum": 1},
+    ),
+]
 PageNumber = Annotated[
     str | None, QueryParameter(schema_extra={"type": "integer", "one_of": None, "minimum": 1})
 ]
+
+
+async def _stream_of(catalog: Catalog, project: int, text: str) -> StreamRecord | None:
+    """Return the stream of a project whose number `text` is; None where there is none."""
+    number = int(text) if _NUMBER.fullmatch(text) else 0
+    record = await catalog.stream(number)
+    return record if record is not None and record.project == project else None
 
 
 @get(
@@ -51,26 +68,32 @@ async def list_events(
     catalog: NamedDependency[Catalog],
     presenter: NamedDependency[Presenter],
     since: Since = None,
+    stream: StreamNumber = None,
     page: PageNumber = None,
 ) -> Listing[Event]:
-    """List what happened to a project's streams in pages of ten, newest first."""
+    """List what happened in a project in pages of ten, newest first."""
     project = await project_of(catalog, request.auth, project_id)
     since_us = 0 if since is None else read_moment(since)
-    fault = {"since": ["The since must be a moment like 2026-01-31T12:00:00Z."]}
+    faults = {} if since_us is not None else {"since": [_NO_MOMENT]}
+    whose = None
+    if stream is not None:
+        whose = await _stream_of(catalog, project.id, stream)
+        if whose is None:
+            faults["stream"] = ["The stream must be the number of one of this project."]
     query = read_query(
-        search=None,
-        sort_column=None,
-        sort_order=None,
-        page=page,
-        columns=(),
-        faults=fault if since_us is None else None,
+        search=None, sort_column=None, sort_order=None, page=page, columns=(), faults=faults
     )
-    found = await catalog.list_events(project.id, since_us=since_us or 0, page=query.page)
+    found = await catalog.list_events(
+        project.id,
+        since_us=since_us or 0,
+        page=query.page,
+        subject="" if whose is None else whose.hash,
+    )
     return envelope(
         found,
         [presenter.event(record) for record in found.items],
         path=f"{presenter.addresses.http}/api/projects/{quote(project_id, safe='')}/events",
-        filters=[("since", since)] if since else [],
+        filters=[(name, value) for name, value in (("since", since), ("stream", stream)) if value],
     )
 
 

@@ -13,13 +13,13 @@ from litestar.openapi.spec import (
     Schema,
 )
 
-__all__ = ["PosterForm", "VideoForm"]
+__all__ = ["PosterForm", "SlateForm", "VideoForm"]
 
 _MULTIPART: Final = "multipart/form-data"
 _OCTETS: Final = "application/octet-stream"
 # Of OpenAPI 3.0; most generators of clients know a file by it alone.
 _BINARY: Final = OpenAPIFormat.BINARY
-_POSTER: Final = Schema(
+_PICTURE: Final = Schema(
     type=OpenAPIType.STRING,
     format=_BINARY,
     content_media_type=_OCTETS,
@@ -51,7 +51,7 @@ class VideoForm(Operation):
                     content_media_type=_OCTETS,
                     description="The file, of at most 524288000 bytes.",
                 ),
-                "poster": _POSTER,
+                "poster": _PICTURE,
                 "title": Schema(
                     type=OpenAPIType.STRING,
                     max_length=255,
@@ -69,4 +69,13 @@ class PosterForm(Operation):
 
     def __post_init__(self) -> None:
         """Describe the form."""
-        self.request_body = _body({"poster": _POSTER}, "poster")
+        self.request_body = _body({"poster": _PICTURE}, "poster")
+
+
+@dataclass  # as above
+class SlateForm(Operation):
+    """A picture that stands in while nobody is on air."""
+
+    def __post_init__(self) -> None:
+        """Describe the form."""
+        self.request_body = _body({"picture": _PICTURE}, "picture")

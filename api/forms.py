@@ -19,12 +19,12 @@ from api.errors import ApiError, invalid
 from api.filenames import file_name
 from storage.objects.inflow import Inflow, InflowTooLarge
 
-__all__ = ["QUIET_SECONDS", "TEXT_BYTES", "FileField", "Form", "read_form"]
+__all__ = ["LEAST_BYTES", "QUIET_SECONDS", "TEXT_BYTES", "FileField", "Form", "read_form"]
 
 # A client that is waited for so long without sending this much is gone, or means no good: slower
 # than 4 KiB a second a file would take a day.
 QUIET_SECONDS: Final = 30.0
-_LEAST_BYTES: Final = 1 << 17
+LEAST_BYTES: Final = 1 << 17
 TEXT_BYTES: Final = 1 << 20  # of all parts that are no files, together
 _MULTIPART: Final = "multipart/form-data"
 _MOST_PARTS: Final = 16
@@ -194,6 +194,6 @@ async def _chunks(request: Call, quiet_seconds: float) -> AsyncGenerator[bytes, 
         if not chunk:
             return
         left, came = left - (clock() - began), came + len(chunk)
-        if came >= _LEAST_BYTES:
+        if came >= LEAST_BYTES:
             left, came = quiet_seconds, 0
         yield chunk

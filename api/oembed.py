@@ -155,7 +155,7 @@ def _video(addresses: Addresses, shown: Shown, most: tuple[int, int]) -> _Video:
     picture = _fitted(shape, min(wide, shape[0]), min(high, shape[1]))
     return msgspec.structs.replace(
         video,
-        thumbnail_url=addresses.video_poster(shown.hash, CARD),
+        thumbnail_url=addresses.poster(shown.kind, shown.hash, CARD),
         thumbnail_width=picture[0],
         thumbnail_height=picture[1],
     )

@@ -1,8 +1,9 @@
 """The addresses of media and posters: which there are, and where their objects stand.
 
 Pure. Only addresses of these forms exist, so a run's notes, a store's temporaries or an uploaded
-file can never be asked for. Of a video only the folder that its record names exists: what an older
-attempt left behind does not. Posters of streams there are none yet.
+file can never be asked for. Of a video only the folder that its record names exists, and those of
+what else was made of the same file, which its playlists lead to; and posters, of the labels alone
+that the record names.
 """
 
 import re
@@ -12,17 +13,17 @@ from typing import Final
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records import Shown
 
-__all__ = ["CARD", "PLAYLIST", "ROOMS", "form_of", "is_early", "object_of", "place"]
+__all__ = ["CARD", "PLAYLIST", "ROOMS", "belongs", "form_of", "is_early", "object_of", "place"]
 
 ROOMS: Final = ("/live", "/videos")
 PLAYLIST: Final = "application/vnd.apple.mpegurl"
-CARD: Final = "default"  # the poster that a video always has
+CARD: Final = "default"  # the poster that there always is
 
 _HASH: Final = r"(?P<hash>[0-9A-Za-z]{12})"
 _RENDITION: Final = r"(?P<rendition>[0-9A-Za-z_]{1,20})"
 _LIVE: Final = re.compile(
     rf"/live/{_HASH}/(?:"
-    r"(?P<variants>index\.m3u8)|(?P<poster>(?!))|"
+    r"(?P<variants>index\.m3u8)|poster/(?P<poster>[0-9a-z]{1,12})\.jpg|"
     rf"(?P<folder>[0-9]{{8}}T[0-9]{{9}})/{_RENDITION}/(?:"
     r"(?P<playlist>index\.m3u8)|(?P<part>[0-9]{1,12}\.[0-9]{1,6}\.m4s)|"
     r"(?P<media>[0-9]{1,12}\.m4s|init-[0-9]{1,9}\.mp4)))"
@@ -44,6 +45,7 @@ _VARIANTS: Final = "public, max-age=5"
 _VIDEO_TEXT: Final = "public, max-age=300"
 # Another picture comes to the same address.
 _POSTER: Final = "public, max-age=60"
+_LIVE_POSTER: Final = "public, max-age=30"  # as often as there is another
 
 
 def place(path: str) -> re.Match[str] | None:
@@ -56,25 +58,40 @@ def place(path: str) -> re.Match[str] | None:
 
 def object_of(match: re.Match[str], shown: Shown) -> str | None:
     """Return the object's address in the store, None where what is `shown` has no such thing."""
-    if match.re is _LIVE:
-        return match[0][1:] if shown.kind == "stream" else None
-    if shown.kind != "video":
+    if not belongs(match, shown):
         return None
     if match["poster"]:
         return _poster(match["poster"], shown)
+    if match.re is _LIVE:
+        return match[0][1:]
     if match["variants"]:
         return None if shown.media is None else f"videos/{shown.hash}/{shown.media}/index.m3u8"
-    return match[0][1:] if match["folder"] == shown.media else None
+    return match[0][1:] if _is_of(match["folder"], shown.media) else None
+
+
+def belongs(match: re.Match[str], shown: Shown) -> bool:
+    """Say whether the address is one of what is `shown`: a stream's or a video's."""
+    return (match.re is _LIVE) is (shown.kind == "stream")
+
+
+def _is_of(folder: str, media: str | None) -> bool:
+    """Say whether a folder belongs to what plays: made of the same file, in whatever attempt."""
+    if media is None or folder == media:
+        return folder == media
+    generation, made, _ = media.partition("-")
+    return bool(made) and generation.isdecimal() and folder.startswith(f"{generation}-")
 
 
 def _poster(label: str, shown: Shown) -> str | None:
-    if shown.posters is None or not shown.poster_labels:
+    folder = "poster" if shown.kind == "stream" else shown.posters
+    if folder is None or not shown.poster_labels:
         return None
     if label == CARD:
         label = shown.poster_labels[-1]
     if label not in shown.poster_labels:
         return None
-    return f"videos/{shown.hash}/{shown.posters}/{label}.jpg"
+    room = "live" if shown.kind == "stream" else "videos"
+    return f"{room}/{shown.hash}/{folder}/{label}.jpg"
 
 
 def is_early(match: re.Match[str]) -> bool:
@@ -96,7 +113,7 @@ def _form(live: bool, what: str | None, sound: bool) -> tuple[str, str]:
         case "part":
             return media, _PART
         case "poster":
-            return "image/jpeg", _POSTER
+            return "image/jpeg", _LIVE_POSTER if live else _POSTER
         case "variants" if not live:
             return PLAYLIST, _VARIANTS
         case _:

@@ -25,7 +25,7 @@ from api.assets import Asset
 from api.clients import RawHeaders
 from api.conditional import takes_gzip
 from api.files import open_file
-from api.places import CARD, PLAYLIST, ROOMS, form_of, is_early, object_of, place
+from api.places import CARD, PLAYLIST, ROOMS, belongs, form_of, is_early, object_of, place
 from api.verdicts import Verdict, Verdicts, Viewer
 from storage.edge.base import Edge, Text
 from storage.errors import StorageError
@@ -57,7 +57,7 @@ _HEEDED: Final = frozenset({b"accept-encoding", b"if-none-match", b"if-range", b
 class Origin:
     """Answers requests for what is published; an ASGI application.
 
-    `card` is the default poster of a video that has none. `clock` is in seconds.
+    `card` is the default poster of what has none. `clock` is in seconds.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Origin:
 
     def _placeholder(self, match: re.Match[str], verdict: Verdict) -> Held | None:
         card = self._card
-        if card is None or verdict.shown is None or verdict.shown.kind != "video":
+        if card is None or verdict.shown is None or not belongs(match, verdict.shown):
             return None
         cached = _PLACEHOLDER if verdict.access.kept else _PRIVATE
         headers = _described(form_of(match)[0], cached, "")

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-import msgspec
-
+from storage.arrivals import FileFacts, FileRefused, Probe
 from storage.catalog.records import ProjectRecord, Shown
 
 __all__ = [
@@ -17,6 +16,7 @@ __all__ = [
     "Probe",
     "ProjectIndex",
     "Showcase",
+    "SlateMaker",
 ]
 
 
@@ -39,40 +39,16 @@ class MediaRemover(Protocol):
         """
         ...
 
+    async def remove_project(self, key: str, /) -> None:
+        """Delete what is kept of a project itself, in the same way."""
+        ...
+
 
 class OwnerCheck(Protocol):
     """Tells an owner from a viewer."""
 
     async def __call__(self, authorization: str | None, hash_: str, /) -> bool:
         """Say whether the `Authorization` header holds a token that reaches the stream."""
-        ...
-
-
-class FileRefused(Exception):
-    """Nothing can be made of an uploaded file; `reason` is a sentence for its owner."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a video file is: its length in microseconds, its upright picture's size in pixels."""
-
-    length_us: int
-    width: int
-    height: int
-
-
-class Probe(Protocol):
-    """Looks into an uploaded video file, in a box."""
-
-    async def __call__(self, file: Path, /) -> FileFacts | None:
-        """Return what the file is; None where that takes too long to wait for.
-
-        Raises:
-            FileRefused: it is no media, or none that can be made anything of.
-        """
         ...
 
 
@@ -83,6 +59,18 @@ class PosterMaker(Protocol):
         """Return JPEGs by the labels of the resolutions of a video of that size.
 
         A size of 0 is not known yet: then the picture's own takes its place.
+
+        Raises:
+            FileRefused: it is no picture, or none that can be shown.
+        """
+        ...
+
+
+class SlateMaker(Protocol):
+    """Makes the picture that stands in while nobody is on air of an uploaded one, in a box."""
+
+    async def __call__(self, file: Path, /) -> bytes:
+        """Return it as a JPEG of at most 1920 x 1080, in its own shape and never scaled up.
 
         Raises:
             FileRefused: it is no picture, or none that can be shown.

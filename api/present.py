@@ -1,7 +1,4 @@
-"""Rows into bodies: what the catalog keeps, as the interface shows it.
-
-What a stream cannot have yet (posters) is shown as absent, which is the truth about it.
-"""
+"""Rows into bodies: what the catalog keeps, as the interface shows it."""
 
 from typing import Final
 
@@ -69,7 +66,7 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             web_socket_broadcaster=_BROADCASTER,
             web_socket_key=self.broadcaster_key,
             web_socket_cluster=_CLUSTER,
-            image_urls=None,
+            image_urls=self._posters(record),
             embed=self._embed(record),
             player=_player(record),
             backups=[self._backup(backup) for backup in record.backups],
@@ -99,7 +96,7 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             web_socket_broadcaster=_BROADCASTER,
             web_socket_key=self.broadcaster_key,
             web_socket_cluster=_CLUSTER,
-            image_urls=None,
+            image_urls=self._posters(record),
             embed=self._embed(record),
             player=_player(record),
         )
@@ -108,6 +105,7 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
         """Return an event."""
         return Event(
             id=record.id,
+            number=record.number,
             type=record.kind,
             subject=record.subject,
             facts=record.facts,
@@ -125,6 +123,12 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             publish=record.on_air,
             live=record.live,
         )
+
+    def _posters(self, record: StreamRecord) -> dict[str, str] | None:
+        urls = {
+            label: self.addresses.live_poster(record.hash, label) for label in record.poster_labels
+        }
+        return urls or None
 
     def _embed(self, record: StreamRecord) -> Embed:
         return snippets(self.addresses, record.hash, record.title, "stream")

@@ -10,7 +10,8 @@ from litestar.params import PathParameter
 
 from api.auth import needs_write
 from api.bodies import described, read_body
-from api.errors import ApiError, documented
+from api.crossing import origins_fault, read_origins
+from api.errors import ApiError, documented, invalid
 from api.paging import envelope, read_query
 from api.parameters import PageNumber, missing
 from api.ports import MediaRemover
@@ -37,9 +38,13 @@ class ProjectNaming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a project is to change."""
+    """What of a project is to change.
+
+    `origins` are those of the pages that may upload from a browser, "*" for all; none at first.
+    """
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
+    origins: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +53,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     key: str
     name: str
+    origins: list[str]
     created_at: str
     updated_at: str
     project_json: str
@@ -113,11 +119,24 @@ def _needs_all(caller: Principal) -> None:
         raise ApiError(HTTPStatus.FORBIDDEN, message)
 
 
+def _origins(texts: list[str]) -> tuple[str, ...]:
+    """Return the origins of a body.
+
+    Raises:
+        ApiError: 422 where one is none.
+    """
+    fault = origins_fault(texts)
+    if fault is not None:
+        raise invalid({"origins": [fault]})
+    return read_origins(texts)
+
+
 def _shown(record: ProjectRecord, presenter: Presenter) -> Project:
     return Project(
         id=record.id,
         key=record.key,
         name=record.name,
+        origins=list(record.origins),
         created_at=written(record.created_us),
         updated_at=written(record.updated_us),
         project_json=presenter.addresses.project_document(record.key),
@@ -190,13 +209,15 @@ async def edit_project(
     presenter: NamedDependency[Presenter],
     now_us: NamedDependency[int],
 ) -> ProjectAnswer:
-    """Give a project another name; its number and its short string stay."""
+    """Give a project another name, or other origins; its number and its short string stay."""
     project = await project_of(catalog, request.auth, project_id)
     body = await read_body(request, ProjectEdit)
+    name = None if body.name is msgspec.UNSET else str(body.name)
+    origins = None if body.origins is msgspec.UNSET else _origins(body.origins)
     record: ProjectRecord | None = project
-    if body.name is not msgspec.UNSET:
+    if name is not None or origins is not None:
         record = await catalog.edit_project(
-            project.id, name=str(body.name), by=request.auth.id, now_us=now_us
+            project.id, name=name, origins=origins, by=request.auth.id, now_us=now_us
         )
     if record is None:
         raise missing("project")
@@ -228,6 +249,7 @@ async def delete_project(
         raise missing("project")
     if media is not None:
         await media.remove(hashes)
+        await media.remove_project(project.key)
 
 
 HANDLERS: Final = (list_projects, add_project, show_project, edit_project, delete_project)

@@ -162,10 +162,12 @@ class StreamAdded(msgspec.Struct, frozen=True, kw_only=True):
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened; `subject` is the hash of the stream or video, "" for neither.
 
-    `token` is the number of the token whose bearer did it, null where nobody asked for it.
+    `token` is the number of the token whose bearer did it, null where nobody asked for it. `number`
+    counts the events of a stream from 1 on without a gap, null for all others.
     """
 
     id: int
+    number: int | None
     type: str
     subject: str
     facts: dict[str, Any]  # Any: JSON, by the event's type

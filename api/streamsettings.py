@@ -9,50 +9,77 @@ import msgspec
 from litestar import get, put
 from litestar.di import NamedDependency
 
+from api.addresses import Addresses
 from api.auth import needs_write
 from api.bodies import described, read_body
 from api.parameters import RecordId, missing
+from api.present import Presenter
 from api.projects import ProjectId, project_of
-from api.streamforms import Failover, Settings, SettingsChanged, SettingsData, SettingsEdit
+from api.streamforms import (
+    Failover,
+    Recording,
+    Settings,
+    SettingsChanged,
+    SettingsData,
+    SettingsEdit,
+    Slate,
+)
 from api.streampaths import LOOKS, STREAM, WRITES, Call, stream_of
 from storage.catalog import Catalog
-from storage.catalog.streamsettings import Failover as FailoverRecord
-from storage.catalog.streamsettings import FailoverChange
+from storage.catalog.streamsettings import (
+    Chosen,
+    FailoverChange,
+    RecordingChange,
+    SettingsChange,
+)
 
-__all__ = ["HANDLERS"]
+__all__ = ["HANDLERS", "shown"]
 
 _STREAM: Final = f"{STREAM}/settings"
 _PROJECT: Final = "/projects/{project_id:str}/settings"
 _CHANGED: Final = "Settings updated."
 
 
-def _shown(record: FailoverRecord | None, noun: str) -> Settings:
-    if record is None:  # deleted since it was looked up
+def shown(record: Chosen | None, noun: str, addresses: Addresses) -> Settings:
+    """Return what was set, for a stream or a project that was there a moment ago.
+
+    Raises:
+        ApiError: 404 where it was deleted meanwhile.
+    """
+    if record is None:
         raise missing(noun)
+    picture = None if record.slate is None else addresses.slate(record.slate)
     return Settings(
-        failover=Failover(
-            reconnect_seconds=record.reconnect_seconds, goodbye_seconds=record.goodbye_seconds
-        )
+        failover=Failover(**msgspec.structs.asdict(record.failover)),
+        slate=Slate(picture=picture),
+        recording=Recording(**msgspec.structs.asdict(record.recording)),
     )
 
 
-async def _change(request: Call) -> FailoverChange:
+async def _change(request: Call) -> SettingsChange:
     body = await read_body(request, SettingsEdit)
-    if body.failover is msgspec.UNSET:
-        return FailoverChange()
-    return FailoverChange(
-        reconnect_seconds=body.failover.reconnect_seconds,
-        goodbye_seconds=body.failover.goodbye_seconds,
-    )
+    change = SettingsChange()
+    if body.failover is not msgspec.UNSET:
+        failover = FailoverChange(**msgspec.structs.asdict(body.failover))
+        change = msgspec.structs.replace(change, failover=failover)
+    if body.recording is not msgspec.UNSET:
+        recording = RecordingChange(**msgspec.structs.asdict(body.recording))
+        change = msgspec.structs.replace(change, recording=recording)
+    return change
 
 
 @get(_STREAM, summary="Show a stream's settings", tags=["streams"], responses=LOOKS)
 async def show_settings(
-    request: Call, stream_id: RecordId, catalog: NamedDependency[Catalog]
+    request: Call,
+    stream_id: RecordId,
+    catalog: NamedDependency[Catalog],
+    presenter: NamedDependency[Presenter],
 ) -> SettingsData:
     """Show what was set for a stream; null where its project's settings hold."""
     stream = await stream_of(catalog, request.auth, stream_id)
-    return SettingsData(data=_shown(await catalog.streams.settings(stream.id), "stream"))
+    return SettingsData(
+        data=shown(await catalog.streams.settings(stream.id), "stream", presenter.addresses)
+    )
 
 
 @put(
@@ -67,22 +94,30 @@ async def change_settings(
     request: Call,
     stream_id: RecordId,
     catalog: NamedDependency[Catalog],
+    presenter: NamedDependency[Presenter],
     now_us: NamedDependency[int],
 ) -> SettingsChanged:
-    """Set how long a run waits for its encoder; null takes back what was set."""
+    """Set who is on air, how long a run waits, what is recorded; null takes back what was set."""
     stream = await stream_of(catalog, request.auth, stream_id)
     change = await _change(request)
     record = await catalog.streams.set(stream.id, change, now_us=now_us, by=request.auth.id)
-    return SettingsChanged(message=_CHANGED, settings=_shown(record, "stream"))
+    return SettingsChanged(message=_CHANGED, settings=shown(record, "stream", presenter.addresses))
 
 
 @get(_PROJECT, summary="Show a project's settings", tags=["projects"], responses=LOOKS)
 async def show_project_settings(
-    request: Call, project_id: ProjectId, catalog: NamedDependency[Catalog]
+    request: Call,
+    project_id: ProjectId,
+    catalog: NamedDependency[Catalog],
+    presenter: NamedDependency[Presenter],
 ) -> SettingsData:
     """Show what was set for a project's streams; null where the service's own settings hold."""
     project = await project_of(catalog, request.auth, project_id)
-    return SettingsData(data=_shown(await catalog.streams.project_settings(project.id), "project"))
+    return SettingsData(
+        data=shown(
+            await catalog.streams.project_settings(project.id), "project", presenter.addresses
+        )
+    )
 
 
 @put(
@@ -97,6 +132,7 @@ async def change_project_settings(
     request: Call,
     project_id: ProjectId,
     catalog: NamedDependency[Catalog],
+    presenter: NamedDependency[Presenter],
     now_us: NamedDependency[int],
 ) -> SettingsChanged:
     """Set the same for all streams of a project that have no setting of their own."""
@@ -105,7 +141,7 @@ async def change_project_settings(
     record = await catalog.streams.set_project(
         project.id, change, now_us=now_us, by=request.auth.id
     )
-    return SettingsChanged(message=_CHANGED, settings=_shown(record, "project"))
+    return SettingsChanged(message=_CHANGED, settings=shown(record, "project", presenter.addresses))
 
 
 HANDLERS: Final = (

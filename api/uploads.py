@@ -8,8 +8,8 @@ nothing: not a file, not a row.
 import contextlib
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -24,42 +24,57 @@ from api.formbodies import PosterForm, VideoForm
 from api.forms import QUIET_SECONDS, TEXT_BYTES, FileField, read_form
 from api.gate import Gate
 from api.parameters import RecordId, missing
-from api.ports import FileFacts, FileRefused, PosterMaker, Probe
+from api.ports import FileFacts, FileRefused, PosterMaker, Probe, SlateMaker
 from api.presentvideo import VideoPresenter
 from api.projects import ProjectId, project_of
 from api.texts import Description, OptionalTitle
+from api.uploadlimits import UploadLimits
 from api.videobodies import VideoAdded, VideoChanged
 from api.videos import video_of
+from api.writers import Writers
 from media.keys import PublicHash, new_hash
-from media.ladder import BOXES, ladder_for
+from storage.arrivals import looked_into, rungs_of
 from storage.catalog import Catalog
 from storage.catalog.records import Principal
-from storage.catalog.videorecords import Arrived
+from storage.catalog.videorecords import Arrived, WholeVideo
 from storage.errors import StorageError
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.inflow import Inflow, receiving
 
-__all__ = ["HANDLERS", "MAX_POSTER", "MAX_VIDEO", "OWN_POSTERS", "Intake"]
+__all__ = [
+    "FORM_BYTES",
+    "FRAME",
+    "HANDLERS",
+    "MAX_POSTER",
+    "MAX_VIDEO",
+    "OWN_POSTERS",
+    "REFUSALS",
+    "Intake",
+    "announced",
+    "guarded",
+    "kept",
+    "stored",
+    "taken_form",
+]
 
 log = logging.getLogger(__name__)
 
 MAX_VIDEO: Final = 500 * 1024 * 1024  # bytes
 MAX_POSTER: Final = 10 * 1024 * 1024
 # The parts' headers and boundaries.
-_FRAME: Final = 1 << 16
-_MAX_UPLOAD: Final = MAX_VIDEO + MAX_POSTER + TEXT_BYTES + _FRAME
+FRAME: Final = 1 << 16
+# What may come in a form beside the video.
+FORM_BYTES: Final = MAX_POSTER + TEXT_BYTES + FRAME
 # A folder of posters that its owner sent begins so: what is made of the video leaves it alone.
 OWN_POSTERS: Final = "own-"
-_STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
-_NUMBERS: Final = {box.label: box.number for box in BOXES}
 _RETRY_SECONDS: Final = 60
 _FIRST: Final = 1  # the generation of a video's first file
 # Each holds a file, a piece of it in memory and, in the end, a child process that looks into it.
 _AT_ONCE: Final = 24
 _OF_ONE_TOKEN: Final = 12
-_REFUSALS: Final = (
+REFUSALS: Final = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
@@ -79,19 +94,25 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     """What it takes to take files in.
 
     `least_free` bytes of the disk stay free; a client that sends next to nothing for
-    `quiet_seconds` is given up. `gate` bounds how many send at once.
+    `quiet_seconds` is given up. `gate` bounds how many send at once. A resumable
+    upload may have `most_upload` bytes and is kept for `keep_us` after the last; `writers` append
+    to them.
     """
 
     objects: DiskObjects
     probe: Probe
     posters: PosterMaker
+    slate: SlateMaker
     least_free: int
     max_video: int = MAX_VIDEO
+    most_upload: int = UploadLimits().most_bytes
+    keep_us: int = UploadLimits().keep_us
     quiet_seconds: float = QUIET_SECONDS
+    writers: Writers = msgspec.field(default_factory=Writers)
     gate: Gate = msgspec.field(default_factory=lambda: Gate(most=_AT_ONCE, each=_OF_ONE_TOKEN))
 
 
-def _guarded(intake: Intake, coming: int | None) -> None:
+def guarded(intake: Intake, coming: int | None) -> None:
     """See that there is room for what is announced.
 
     Raises:
@@ -109,17 +130,28 @@ def _full() -> ApiError:
     )
 
 
-def _announced(request: Call) -> int | None:
+def announced(request: Request[Any, Any, Any]) -> int | None:  # Any: as above
+    """Return how long the body says that it is, in bytes."""
     length = request.headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
 
 
 @asynccontextmanager
-async def _stored(intake: Intake, caller: int) -> AsyncGenerator[None, None]:
+async def stored(intake: Intake, caller: int) -> AsyncGenerator[None, None]:
     """Hold a place among those who send, and turn what a store could not do into an answer."""
+    with intake.gate.passed(caller), kept():
+        yield
+
+
+@contextmanager
+def kept() -> Generator[None]:
+    """Turn what a store could not do into an answer.
+
+    Raises:
+        ApiError: 503.
+    """
     try:
-        with intake.gate.passed(caller):
-            yield
+        yield
     except StoreFull as error:
         log.warning("upload refused", extra={"reason": str(error)})
         raise _full() from error
@@ -135,11 +167,11 @@ async def _stored(intake: Intake, caller: int) -> AsyncGenerator[None, None]:
 @post(
     "/projects/{project_id:str}/videos",
     guards=[needs_write],
-    request_max_body_size=_MAX_UPLOAD,
+    request_max_body_size=MAX_VIDEO + FORM_BYTES,
     operation_class=VideoForm,
     summary="Upload a video",
     tags=["videos"],
-    responses=documented(*_REFUSALS),
+    responses=documented(*REFUSALS),
 )
 async def upload_video(
     request: Call,
@@ -151,17 +183,45 @@ async def upload_video(
 ) -> VideoAdded:
     """Take a video in as one file and have it made playable; its progress is told by web socket."""
     project = await project_of(catalog, request.auth, project_id)
-    _guarded(intake, _announced(request))
+    caller = request.auth.id
+
+    async def add(arrived: Arrived) -> WholeVideo:
+        return await catalog.videos.add(project.id, arrived, clock_us(), by=caller)
+
+    whole = await taken_form(
+        request, catalog, intake, caller=caller, most=intake.max_video, add=add
+    )
+    return video_presenter.added(whole)
+
+
+async def taken_form(  # what it is for, each by its name
+    request: Request[Any, Any, Any],  # Any: as above
+    catalog: Catalog,
+    intake: Intake,
+    *,
+    caller: int,
+    most: int,
+    add: Callable[[Arrived], Awaitable[WholeVideo]],
+) -> WholeVideo:
+    """Take a form with a video of at most `most` bytes; `add` writes down what came.
+
+    `caller` is whom the gate counts.
+
+    Raises:
+        ApiError: what is wrong with the form or the file; then nothing stays.
+        StorageError: of `add`; the same.
+    """
+    guarded(intake, announced(request))
     async with (
-        _stored(intake, request.auth.id),
-        receiving(intake.objects, most=intake.max_video, spare=intake.least_free) as video,
+        stored(intake, caller),
+        receiving(intake.objects, most=most, spare=intake.least_free) as video,
         receiving(intake.objects, most=MAX_POSTER, spare=intake.least_free) as poster,
     ):
         form = await read_form(
             request,
             texts={"title": OptionalTitle.parse, "description": Description.parse},
             files={
-                "video": FileField(inflow=video, most=f"{intake.max_video} bytes"),
+                "video": FileField(inflow=video, most=f"{most} bytes"),
                 "poster": FileField(inflow=poster, most=f"{MAX_POSTER} bytes"),
             },
             quiet_seconds=intake.quiet_seconds,
@@ -186,7 +246,7 @@ async def upload_video(
             length_us=facts.length_us,
             width=facts.width,
             height=facts.height,
-            rungs=_rungs(facts),
+            rungs=rungs_of(facts),
             posters=folder,
             poster_labels=tuple(pictures),
         )
@@ -194,9 +254,9 @@ async def upload_video(
             if folder is not None:
                 await _put_posters(intake.objects, hash_, folder, pictures)
             await video.keep(arrived.source)
-            whole = await catalog.videos.add(project.id, arrived, clock_us(), by=request.auth.id)
+            whole = await add(arrived)
     log.info("uploaded", extra={"video": hash_, "bytes": arrived.size})
-    return video_presenter.added(whole)
+    return whole
 
 
 @asynccontextmanager
@@ -226,10 +286,9 @@ async def _probed(intake: Intake, video: Inflow) -> FileFacts:
     """
     await video.flush()
     try:
-        facts = await intake.probe(video.path)
+        return await looked_into(intake.probe, video.path)
     except FileRefused as error:
         raise invalid({"video": [error.reason]}) from error
-    return facts or FileFacts(length_us=0, width=0, height=0)
 
 
 async def _pictures(intake: Intake, poster: Inflow, facts: FileFacts) -> Mapping[str, bytes]:
@@ -252,22 +311,14 @@ async def _put_posters(
         await objects.put(addresses.video_poster(hash_, folder, label), picture)
 
 
-def _rungs(facts: FileFacts) -> list[tuple[int, int, int]]:
-    """Return the resolutions that a video of this size is to have: number, width, height."""
-    if not facts.width or not facts.height:
-        return []
-    ladder = ladder_for(facts.width, facts.height, _STANDARD)
-    return [(_NUMBERS[rung.name], rung.width, rung.height) for rung in ladder.renditions]
-
-
 @put(
     "/videos/{video_id:str}/poster",
     guards=[needs_write],
-    request_max_body_size=MAX_POSTER + TEXT_BYTES + _FRAME,
+    request_max_body_size=MAX_POSTER + TEXT_BYTES + FRAME,
     operation_class=PosterForm,
     summary="Give a video a poster",
     tags=["videos"],
-    responses=documented(*_REFUSALS),
+    responses=documented(*REFUSALS),
 )
 async def put_poster(
     request: Call,
@@ -279,9 +330,9 @@ async def put_poster(
 ) -> VideoChanged:
     """Show a picture of the owner's before the video plays; it takes the place of all posters."""
     video = (await video_of(catalog, request.auth, video_id)).video
-    _guarded(intake, _announced(request))
+    guarded(intake, announced(request))
     async with (
-        _stored(intake, request.auth.id),
+        stored(intake, request.auth.id),
         receiving(intake.objects, most=MAX_POSTER, spare=intake.least_free) as poster,
     ):
         fields = {"poster": FileField(inflow=poster, most=f"{MAX_POSTER} bytes")}

@@ -2,23 +2,45 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
 
-from ingest.ports import Grant, LiveState, PacketSink, PortError
+from ingest.failover import Mode, Policy
+from ingest.ports import Grant, Happened, LiveState, PacketSink, PortError
 from media.keys import Slot, StreamKey
 from storage.catalog import Catalog
+from storage.catalog.settingsrecords import Failover
 from storage.errors import StorageError
 from transcode.live import LiveTranscoding
 
 __all__ = ["CatalogChronicle", "CatalogDirectory", "CatalogJournal", "EngineSinks"]
 
+T = TypeVar("T")
+
 
 class CatalogDirectory:
-    """The catalog as a directory of keys; the seconds are for streams whose owners set none."""
+    """The catalog as a directory of keys.
 
-    def __init__(self, catalog: Catalog, *, window: float, goodbye: float) -> None:
+    What is set for a stream or its project comes before what is said here: the seconds that a run
+    waits for an encoder that was lost (`window`) or took its leave (`goodbye`), when to switch, and
+    whether runs are recorded and kept for how many days.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        window: float,
+        goodbye: float,
+        policy: Policy | None = None,
+        record: bool = False,
+        keep_days: int = 30,
+    ) -> None:
         self._catalog = catalog
         self._window = window
         self._goodbye = goodbye
+        self._policy = Policy() if policy is None else policy
+        self._record = record
+        self._keep_days = keep_days
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         """Look the key up, whatever the application: each refusal costs the same."""
@@ -29,18 +51,32 @@ class CatalogDirectory:
         slot = Slot.of_application(application)
         if record is None or slot is None or slot.number not in record.slots:
             return None
+        failover, recording = record.failover, record.recording
         return Grant(
             stream=record.id,
             hash=record.hash,
             slot=slot,
             active=record.active,
-            window=_set_or(record.reconnect_seconds, self._window),
-            goodbye=_set_or(record.goodbye_seconds, self._goodbye),
+            window=_set_or(failover.reconnect_seconds, self._window),
+            goodbye=_set_or(failover.goodbye_seconds, self._goodbye),
+            policy=_policy(failover, self._policy),
             proof=record.proof,
+            paused=record.paused,
+            slate=record.slate,
+            record=_set_or(recording.enabled, self._record),
+            keep_days=_set_or(recording.keep_days, self._keep_days),
         )
 
 
-def _set_or(own: float | None, default: float) -> float:
+def _policy(own: Failover, default: Policy) -> Policy:
+    return Policy(
+        mode=default.mode if own.mode is None else Mode(own.mode),
+        detect_seconds=_set_or(own.detect_seconds, default.detect_seconds),
+        return_seconds=_set_or(own.return_seconds, default.return_seconds),
+    )
+
+
+def _set_or(own: T | None, default: T) -> T:
     return default if own is None else own
 
 
@@ -51,8 +87,8 @@ class CatalogJournal:
         self._catalog = catalog
         self._now_us = now_us
 
-    async def changed(self, state: LiveState) -> None:
-        """Write the state of one stream."""
+    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
+        """Write the state of one stream, and what happened up to it, in one transaction."""
         try:
             await self._catalog.set_live_state(
                 state.stream,
@@ -62,14 +98,9 @@ class CatalogJournal:
                 sending=frozenset(slot.number for slot in state.sending),
                 no_audio=state.no_audio,
                 now_us=self._now_us(),
+                paused=state.paused,
+                happened=[(each.kind, each.facts) for each in told],
             )
-        except StorageError as error:
-            raise PortError(str(error)) from error
-
-    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
-        """Write an event of the stream with this hash."""
-        try:
-            await self._catalog.add_event(stream, kind, facts, self._now_us())
         except StorageError as error:
             raise PortError(str(error)) from error
 
@@ -101,5 +132,11 @@ class EngineSinks:
     ) -> AbstractAsyncContextManager[PacketSink]:
         """Open a run of the stream."""
         return self._transcoding.run(
-            stream=grant.hash, active=grant.active, window=grant.window, notify=notify
+            stream=grant.hash,
+            active=grant.active,
+            window=grant.window,
+            notify=notify,
+            slate=grant.slate,
+            record=grant.record,
+            keep_days=grant.keep_days,
         )

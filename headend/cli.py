@@ -14,6 +14,7 @@ import click
 
 from api.pusher.signed import APP
 from headend import logs
+from headend.demo import EVERY_SECONDS
 from headend.installation import OWNER_TOKEN, catalog_place, install, make_folder
 from headend.locks import FolderError
 from headend.run import StartError, run
@@ -102,12 +103,19 @@ def transcode(config: Path | None, **given: str | None) -> None:
 
 @main.command()
 @_settings_options
-def demo(config: Path | None, **given: str | None) -> None:
-    """Run the service and publish a test picture to its first stream."""
-    _run(SERVE, _read(config, **given)[0], demo=True)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0),
+    default=EVERY_SECONDS,
+    show_default=True,
+    help="Kill the primary's encoder each so many seconds; 0: never.",
+)
+def demo(config: Path | None, every: float, **given: str | None) -> None:
+    """Run the service and send a test picture from two encoders, one of which fails."""
+    _run(SERVE, _read(config, **given)[0], demo=every)
 
 
-def _run(role: Role, settings: Settings, *, demo: bool = False) -> None:
+def _run(role: Role, settings: Settings, *, demo: float | None = None) -> None:
     logs.set_up(form=settings.log.format, level=settings.log.level)
     try:
         run(role, settings, demo=demo)

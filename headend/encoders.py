@@ -1,10 +1,12 @@
 """The side of a service that takes encoders in: its listener, its runs, what is asked of it."""
 
+import logging
 import socket
 import ssl
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 
@@ -14,14 +16,22 @@ from headend.doors import Doors
 from headend.ground import Ground, wall_us
 from headend.media import StoredMedia
 from headend.orders import Orders
+from headend.recordings import recorder_on
 from headend.telemetry import Telemetry
 from headend.tls import Tls
+from ingest.failover import Mode, Policy
 from ingest.listener import listening
 from media.keys import PublicHash
+from media.ticks import VIDEO_SCALE
+from storage.catalog import Catalog
+from storage.errors import StorageError
 from storage.publication import Window
 from transcode.live import LiveTranscoding
+from transcode.liveposters import LivePosters
 
 __all__ = ["Encoders", "taking_encoders"]
+
+log = logging.getLogger(__name__)
 
 
 class Encoders(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +40,7 @@ class Encoders(msgspec.Struct, frozen=True, kw_only=True):
     figures: Callable[[], bytes]
     tls: Tls | None
     nudge: Callable[[], None]  # there is a command
+    is_shedding: Callable[[], bool]  # whether live streams do without rungs
 
 
 @asynccontextmanager
@@ -39,12 +50,20 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
     await catalog.reset_live_states(wall_us())
     tls = Tls(settings, ground.folder / "tls", ground.addresses) if doors.rtmps else None
     window = Window(listed=settings.live.listed_seconds, kept=settings.live.kept_seconds)
+    posters = LivePosters(
+        ground.objects,
+        partial(_pictured, catalog),
+        every=round(settings.live.poster_seconds * VIDEO_SCALE),
+    )
+    recorder = recorder_on(ground)
     transcoding = LiveTranscoding(
         objects=ground.objects,
         edge=ground.edge,
         window=window,
         wall_us=wall_us,
         chronicle=CatalogChronicle(catalog, wall_us).happened,
+        posters=posters,
+        recorder=recorder,
     )
     left: defaultdict[float, list[PublicHash]] = defaultdict(list)
     for hash_, window_seconds in (await catalog.reconnect_windows()).items():
@@ -52,8 +71,13 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
         left[window_seconds if own else settings.live.reconnect_seconds].append(hash_)
     async with (
         while_running(
-            *(transcoding.end_abandoned(hashes, seconds) for seconds, hashes in left.items()),
+            *(
+                _end_abandoned(transcoding, catalog, hashes, seconds)
+                for seconds, hashes in left.items()
+            ),
             transcoding.govern(),
+            posters.keep(),
+            recorder.run(),
         ),
         listening(
             limits=settings.limits,
@@ -61,6 +85,13 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
                 catalog,
                 window=settings.live.reconnect_seconds,
                 goodbye=settings.live.goodbye_seconds,
+                policy=Policy(
+                    mode=Mode(settings.failover.mode),
+                    detect_seconds=settings.failover.detect_seconds,
+                    return_seconds=settings.failover.return_seconds,
+                ),
+                record=settings.recording.enabled,
+                keep_days=settings.recording.keep_days,
             ),
             sinks=EngineSinks(transcoding),
             journal=CatalogJournal(catalog, wall_us),
@@ -77,8 +108,32 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
         )
         async with while_running(orders.carry_out()):
             yield Encoders(
-                figures=Telemetry(listener, transcoding).text, tls=tls, nudge=orders.nudge
+                figures=Telemetry(listener, transcoding).text,
+                tls=tls,
+                nudge=orders.nudge,
+                is_shedding=lambda: transcoding.is_shedding,
             )
+
+
+async def _pictured(
+    catalog: Catalog, hash_: PublicHash, labels: Sequence[str], size: tuple[int, int]
+) -> bool:
+    """Write down that a stream has new posters (see `transcode.liveposters.Note`)."""
+    return await catalog.streams.set_posters(hash_, labels, size, now_us=wall_us())
+
+
+async def _end_abandoned(
+    transcoding: LiveTranscoding,
+    catalog: Catalog,
+    hashes: Collection[PublicHash],
+    window: float,
+) -> None:
+    """End the runs that nobody came back to; then they are not paused any more."""
+    await transcoding.end_abandoned(hashes, window)
+    try:
+        await catalog.end_pauses(hashes, wall_us())
+    except StorageError as error:
+        log.warning("pauses not taken back", extra={"cause": repr(error)})
 
 
 def _ingest_doors(

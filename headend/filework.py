@@ -1,11 +1,14 @@
 """Workers for uploaded files, over a catalog and the objects of a data folder."""
 
+import os
 import secrets
 import time
+from collections.abc import Callable
 
 from headend.settings import Transcode
 from storage.catalog import Catalog
 from storage.objects.disk import DiskObjects
+from transcode.cores import Cores
 from transcode.video import VideoTranscoder
 from transcode.worker import FileWorkers
 
@@ -20,15 +23,26 @@ def _new_owner() -> str:
     return secrets.token_hex(16)
 
 
-def file_workers(settings: Transcode, catalog: Catalog, objects: DiskObjects) -> FileWorkers:
-    """Return the workers of this process; nothing is done before `run`."""
+def _always() -> bool:
+    return True
+
+
+def file_workers(
+    settings: Transcode,
+    catalog: Catalog,
+    objects: DiskObjects,
+    may_begin: Callable[[], bool] = _always,
+) -> FileWorkers:
+    """Return the workers of this process; nothing is done before `run`, nor unless `may_begin`."""
+    cores = settings.cores or os.cpu_count() or 1
     transcoder = VideoTranscoder(
         jobs=catalog.jobs,
+        spans=catalog.spans,
         transcoding=catalog.transcoding,
         objects=objects,
         path_of=objects.path,
         now_us=_now_us,
+        cores=Cores(cores),
     )
-    return FileWorkers(
-        transcoder, catalog.jobs, most=settings.jobs, now_us=_now_us, new_owner=_new_owner
-    )
+    most = min(settings.workers or cores, cores)
+    return FileWorkers(transcoder, most=most, new_owner=_new_owner, may_begin=may_begin)

@@ -2,14 +2,20 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from api.ports import FileFacts, FileRefused
+from api.uploadlimits import UploadLimits
 from api.uploads import Intake
 from storage.objects.disk import DiskObjects
 from transcode.probe import NotMedia, ProbeSlow, probe
-from transcode.still import NotPicture, stills
+from transcode.still import NotPicture, picture, stills
 
-__all__ = ["intake_on", "look", "posters"]
+__all__ = ["intake_on", "look", "posters", "slate"]
+
+# The size that live streams come in most; a run fits the picture into its own.
+_SLATE: Final = (1920, 1080)
+_DEFAULTS: Final = UploadLimits()
 
 
 async def look(file: Path, /) -> FileFacts | None:
@@ -39,6 +45,26 @@ async def posters(file: Path, width: int, height: int, /) -> Mapping[str, bytes]
         raise FileRefused(error.reason) from error
 
 
-def intake_on(objects: DiskObjects, least_free: int) -> Intake:
+async def slate(file: Path, /) -> bytes:
+    """Return an uploaded picture as it stands in while nobody is on air.
+
+    Raises:
+        FileRefused: it is none that can be shown.
+    """
+    try:
+        return await picture(file, *_SLATE)
+    except NotPicture as error:
+        raise FileRefused(error.reason) from error
+
+
+def intake_on(objects: DiskObjects, least_free: int, uploads: UploadLimits = _DEFAULTS) -> Intake:
     """Return what takes files in to a store; `least_free` bytes of its disk stay free."""
-    return Intake(objects=objects, probe=look, posters=posters, least_free=least_free)
+    return Intake(
+        objects=objects,
+        probe=look,
+        posters=posters,
+        slate=slate,
+        least_free=least_free,
+        most_upload=uploads.most_bytes,
+        keep_us=uploads.keep_us,
+    )

@@ -61,7 +61,9 @@ def set_up(*, form: Literal["text", "json"], level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for chatty in ("uvicorn.access", "sqlalchemy.engine", "alembic", "aiosqlite", "asyncio"):
+    chatty_ones = ("uvicorn.access", "sqlalchemy.engine", "alembic", "aiosqlite", "asyncio")
+    # The last would tell whole addresses, which may hold secrets.
+    for chatty in (*chatty_ones, "httpcore"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
     for server in ("uvicorn", "uvicorn.error"):
         logging.getLogger(server).handlers[:] = []

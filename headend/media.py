@@ -13,8 +13,10 @@ __all__ = ["StoredMedia"]
 
 log = logging.getLogger(__name__)
 
-# What is kept of a stream, of a video, and of a video's uploaded file.
-_ROOMS: Final = ("live", "videos", "sources")
+# What is kept of a stream (its run and posters, its slate's picture), of a video, and of a video's
+# uploaded file.
+_ROOMS: Final = ("live/{}", "slates/s-{}", "videos/{}", "sources/{}")
+_OF_PROJECT: Final = "slates/p-{}"
 
 
 class StoredMedia:
@@ -28,10 +30,15 @@ class StoredMedia:
         """Remove all there is under these hashes; what will not go is told to the log."""
         for hash_ in hashes:
             for room in _ROOMS:
-                folder = f"{room}/{hash_}"
-                try:
-                    await self._objects.delete_tree(folder)
-                except StorageError as error:
-                    about = {"folder": folder, "cause": str(error)}
-                    log.warning("media not removed", extra=about)
-                await self._edge.forget(folder)
+                await self._remove(room.format(hash_))
+
+    async def remove_project(self, key: str) -> None:
+        """Remove what a project has itself: the picture that stands in for its streams."""
+        await self._remove(_OF_PROJECT.format(key))
+
+    async def _remove(self, folder: str) -> None:
+        try:
+            await self._objects.delete_tree(folder)
+        except StorageError as error:
+            log.warning("media not removed", extra={"folder": folder, "cause": str(error)})
+        await self._edge.forget(folder)

@@ -40,6 +40,22 @@ class Streams(Protocol):
         """Take off who publishes with a key that is not right any more."""
         ...
 
+    async def pause(self, stream: int) -> bool:
+        """Give a run's viewers the slate until `resume`; False where there is no run."""
+        ...
+
+    async def resume(self, stream: int) -> bool:
+        """Give a paused run's viewers a source again; False where there is no run."""
+        ...
+
+    async def drill(self, stream: int) -> dict[str, object]:
+        """Try a stream's failover; returns how it went, or why it was `refused`."""
+        ...
+
+    def report(self, stream: int) -> dict[str, object]:
+        """Return what a stream's encoders send, fit for JSON; none: it has no encoder here."""
+        ...
+
 
 class LeftRuns(Protocol):
     """Runs that a stop left open for their encoders (`transcode.live.LiveTranscoding`)."""
@@ -119,7 +135,10 @@ class Orders:
                 return
             async with asyncio.timeout(_CARRY_OUT_SECONDS):
                 answer = await self._done(command)
-            log.info("carried out", extra={**about, **answer})
+            if command.kind is CommandKind.REPORT:  # pages ask again and again, and it is long
+                log.debug("reported", extra=about)
+            else:
+                log.info("carried out", extra={**about, **answer})
             async with asyncio.timeout(_DATABASE_SECONDS):
                 await self._catalog.commands.answer(record.id, answer, self._now_us())
         except (StorageError, TimeoutError) as error:
@@ -148,5 +167,20 @@ class Orders:
                 await self._left.end_left(command.hash)
                 await self._media.remove([command.hash])
                 return {"disconnected": taken_off}
+            case CommandKind.PAUSE | CommandKind.RESUME:
+                return {"done": await self._hold(command)}
+            case CommandKind.DRILL:
+                return await self._streams.drill(command.stream)
+            case CommandKind.REPORT:
+                return self._streams.report(command.stream)
             case _:
                 assert_never(command.kind)
+
+    async def _hold(self, command: Command) -> bool:
+        """Pause or resume a run as its owner's newest word is: commands may overtake each other."""
+        async with asyncio.timeout(_DATABASE_SECONDS):
+            stream = await self._catalog.stream(command.stream)
+        if stream is None:
+            return False
+        act = self._streams.pause if stream.paused else self._streams.resume
+        return await act(command.stream)

@@ -2,13 +2,10 @@
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
 from typing import Final, cast
 
@@ -17,6 +14,7 @@ import uvloop
 from api.clients import BadNetwork
 from api.geo import GeoError
 from headend.certificates import CertificateError
+from headend.demo import DemoError, demonstrating, stamped
 from headend.installation import catalog_place, install, make_folder
 from headend.locks import FolderError, relying_on_form, writing
 from headend.settings import Settings
@@ -24,7 +22,6 @@ from headend.sockets import AddressError
 from headend.systemd import keep_watchdog, notify
 from headend.welcome import welcome
 from headend.wiring import Role, Service
-from media.keys import Slot
 from storage.errors import CatalogUnavailable, StorageError
 
 __all__ = ["StartError", "run"]
@@ -37,6 +34,7 @@ _REFUSALS: Final = (
     AddressError,
     BadNetwork,
     CertificateError,
+    DemoError,
     FolderError,
     GeoError,
     OSError,
@@ -48,8 +46,10 @@ class StartError(Exception):
     """The service cannot start; the text is the sentence for its operator."""
 
 
-def run(role: Role, settings: Settings, *, demo: bool = False) -> None:
+def run(role: Role, settings: Settings, *, demo: float | None = None) -> None:
     """Run a role until SIGTERM or SIGINT; the second such signal ends it at once.
+
+    `demo` has it shown by test pictures, whose primary is killed each so many seconds.
 
     Raises:
         StartError: it could not start.
@@ -78,7 +78,7 @@ def _look_at(folder: Path, role: Role, settings: Settings) -> None:
         raise CatalogUnavailable(f"there is no catalog at {place}; run `headend migrate` first")
 
 
-async def _run(role: Role, settings: Settings, *, demo: bool) -> None:
+async def _run(role: Role, settings: Settings, *, demo: float | None) -> None:
     stop = asyncio.Event()
     _catch_signals(stop)
     async with role.service(settings) as running, asyncio.TaskGroup() as tasks:
@@ -87,7 +87,7 @@ async def _run(role: Role, settings: Settings, *, demo: bool) -> None:
         where = running.status or running.addresses.http
         notify(f"READY=1\nSTATUS={role.name} at {where}")
         log.info("ready", extra={"role": role.name, "http": where})
-        async with _demo(running) if demo else contextlib.nullcontext():
+        async with _shown(running, demo):
             await stop.wait()
         notify("STOPPING=1")
         log.info("draining")
@@ -125,30 +125,11 @@ async def _renew(running: Service) -> None:
             log.error("certificate not loaded", extra={"cause": str(error)})  # noqa: TRY400 # one line
 
 
-@asynccontextmanager
-async def _demo(running: Service) -> AsyncGenerator[None, None]:
-    """Publish the test pattern to the first stream for the length of the block."""
-    stream = running.first.stream
-    if stream is None:
-        raise StartError("the demo needs the stream of the first start, and it is gone")
-    order = {
-        "url": f"rtmp://localhost:{running.rtmp_port}/{Slot(0).application}/{stream.key.text}",
-        "seconds": None,
-        "size": [1280, 720],
-        "fps": 30,
-    }
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "transcode.engine.pattern", stdin=asyncio.subprocess.PIPE
-    )
-    try:
-        if child.stdin is not None:
-            child.stdin.write(json.dumps(order).encode() + b"\n")
-            await child.stdin.drain()
-        yield
-    finally:
-        if child.returncode is None:
-            child.terminate()
-        await child.wait()
+def _shown(running: Service, demo: float | None) -> AbstractAsyncContextManager[None]:
+    """Return what sends test pictures where that is wanted."""
+    if demo is None:
+        return contextlib.nullcontext()
+    return demonstrating(running, demo, lambda text: print(stamped(text), flush=True))  # noqa: T201 # its purpose
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> str:

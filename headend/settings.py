@@ -12,17 +12,22 @@ from typing import Annotated, Any, Final, Literal, cast, get_type_hints
 import msgspec
 
 from api.pusher.limits import Limits as Broadcaster
+from api.uploadlimits import UploadLimits
 from ingest.rtmp.limits import Limits
 from media.playlist import TARGET_SECONDS
+from storage.webaddress import Network, networks
 
 __all__ = [
     "Api",
     "Database",
+    "Failover",
     "Geo",
     "Http",
+    "Imports",
     "Ingest",
     "Live",
     "Log",
+    "Recording",
     "Redis",
     "Rtmp",
     "Rtmps",
@@ -145,6 +150,33 @@ class Live(_Section, frozen=True, kw_only=True):
     kept_seconds: Annotated[
         float, _about("segments stay readable after they left the playlist", "s", ge=30)
     ] = 60.0
+    poster_seconds: Annotated[
+        float, _about("time between two posters of a stream", "s", ge=2, le=3600)
+    ] = 30.0
+
+
+class Failover(_Section, frozen=True, kw_only=True):
+    """Who is on air, for streams whose owners set nothing."""
+
+    mode: Annotated[
+        Literal["prefer_primary", "sticky"],
+        _about("whether a primary that is well again takes over from a backup"),
+    ] = "prefer_primary"
+    detect_seconds: Annotated[
+        float, _about("media that stays away for as long has failed", "s", ge=1, le=30)
+    ] = 2.0
+    return_seconds: Annotated[
+        float, _about("the primary must have been well for as long", "s", ge=0, le=600)
+    ] = 10.0
+
+
+class Recording(_Section, frozen=True, kw_only=True):
+    """Runs as videos, for streams whose owners set nothing."""
+
+    enabled: Annotated[bool, _about("each run becomes a video when it is over")] = True
+    keep_days: Annotated[
+        int, _about("a recording is deleted after so long", "days", ge=1, le=3650)
+    ] = 30
 
 
 class Database(_Section, frozen=True, kw_only=True):
@@ -162,9 +194,42 @@ class Database(_Section, frozen=True, kw_only=True):
 class Transcode(_Section, frozen=True, kw_only=True):
     """Uploaded files on their way to playlists."""
 
-    jobs: Annotated[
-        int, _about("files that one process transcodes at once", "files", ge=1, le=64)
-    ] = 1
+    workers: Annotated[
+        int, _about("files, or parts of one, at work at once; 0: as many as cores", ge=0, le=256)
+    ] = 0
+    cores: Annotated[
+        int, _about("cores that they use together in a process; 0: all there are", ge=0, le=256)
+    ] = 0
+
+
+class Imports(_Section, frozen=True, kw_only=True):
+    """Videos that are fetched from addresses."""
+
+    at_once: Annotated[
+        int, _about("files that a process fetches at once; 0: none", ge=0, le=64)
+    ] = 4
+    most_bytes: Annotated[int, _about("longest file", "bytes", ge=1)] = 50 << 30
+    most_seconds: Annotated[
+        float, _about("longest time that fetching one may take", "s", ge=1)
+    ] = 6 * 3600.0
+    ports: Annotated[str, _about("ports that may be connected to; commas between")] = "80, 443"
+    allow_private: Annotated[
+        str,
+        _about("networks that are not public and may be connected to; commas between", "networks"),
+    ] = ""
+
+    @property
+    def open_ports(self) -> frozenset[int]:
+        """The ports, as numbers; `ValueError` where one is none."""
+        found = frozenset(int(part) for part in self.ports.split(",") if part.strip())
+        if not all(0 < port < 1 << 16 for port in found):
+            raise ValueError("Expected numbers from 1 to 65535")
+        return found
+
+    @property
+    def private_networks(self) -> tuple[Network, ...]:
+        """The networks; `ValueError` where one is none."""
+        return networks(self.allow_private)
 
 
 class Storage(_Section, frozen=True, kw_only=True):
@@ -216,9 +281,13 @@ class Settings(_Section, frozen=True, kw_only=True):
     rtmps: Rtmps = Rtmps()
     ingest: Ingest = Ingest()
     live: Live = Live()
+    failover: Failover = Failover()
+    recording: Recording = Recording()
     database: Database = Database()
     transcode: Transcode = Transcode()
+    imports: Imports = Imports()
     storage: Storage = Storage()
+    uploads: UploadLimits = UploadLimits()
     limits: Limits = Limits()
     broadcaster: Broadcaster = Broadcaster()
     redis: Redis = Redis()
@@ -272,7 +341,19 @@ def load(
             f"{source}: live.kept_seconds: Expected at least live.listed_seconds "
             f"and one segment, {least:g} s"
         )
+    _check_imports(settings.imports, sources)
     return settings, sources
+
+
+def _check_imports(imports: Imports, sources: Mapping[str, str]) -> None:
+    for name, read in (
+        ("imports.ports", lambda: imports.open_ports),
+        ("imports.allow_private", lambda: imports.private_networks),
+    ):
+        try:
+            read()
+        except ValueError as error:
+            raise SettingsError(f"{sources.get(name, 'default')}: {name}: {error}") from error
 
 
 def explain(settings: Settings, sources: Mapping[str, str]) -> list[Setting]:

@@ -18,6 +18,7 @@ from api.geo import Geo
 from api.oembed import oembed
 from api.playback import Origin, OriginFirst
 from api.replies import Handlers
+from api.slatepictures import slate_pictures
 from api.verdicts import Verdicts
 from headend.settings import Settings
 from headend.web import Application
@@ -90,5 +91,6 @@ class Viewers(msgspec.Struct, frozen=True, kw_only=True):
                 *pages(verdicts, addresses),
                 *documents(verdicts, catalog, addresses),
                 *oembed(verdicts, addresses),
+                *slate_pictures(objects),
             ],
         )

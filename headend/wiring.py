@@ -30,9 +30,11 @@ from headend.doors import port_of
 from headend.encoders import taking_encoders
 from headend.filework import file_workers
 from headend.ground import Ground, grounded, wall_us
+from headend.importwork import file_importers, import_rules
 from headend.installation import OWNER_TOKEN
 from headend.intake import intake_on
 from headend.media import StoredMedia
+from headend.recordings import keep_expired_away
 from headend.settings import Settings
 from headend.sockets import bind, public_base
 from headend.states import keep_states_true
@@ -40,9 +42,11 @@ from headend.tls import Tls
 from headend.viewers import Viewers
 from headend.web import Application, serving
 from headend.webfigures import CountedApplication, WebFigures
+from storage.catalog import Catalog
 from storage.catalog.records import FirstStart
 from storage.errors import StorageError
 from storage.leftovers import keep_clean
+from storage.unfinished import keep_finishing
 
 __all__ = ["API", "INGEST", "SERVE", "TRANSCODE", "Role", "Service"]
 
@@ -56,6 +60,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None
     rtmp_port: int | None = None
     tls: Tls | None = None
+    catalog: Catalog | None = None
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +80,16 @@ async def _serve(settings: Settings) -> AsyncGenerator[Service, None]:
         _viewing(ground) as viewers,
         taking_encoders(ground) as encoders,
         while_running(
-            file_workers(settings.transcode, ground.catalog, ground.objects).run(),
+            file_workers(
+                settings.transcode,
+                ground.catalog,
+                ground.objects,
+                lambda: not encoders.is_shedding(),
+            ).run(),
+            file_importers(ground).run(),
             keep_clean(ground.objects, ground.catalog.videos, wall_us),
+            _expiring(ground),
+            _finishing(ground),
         ),
         _broadcasting(ground) as broadcaster,
         _answering(
@@ -93,6 +106,7 @@ async def _serve(settings: Settings) -> AsyncGenerator[Service, None]:
             token_file=ground.folder / OWNER_TOKEN,
             rtmp_port=port_of(ground.doors.rtmp),
             tls=encoders.tls,
+            catalog=ground.catalog,
         )
 
 
@@ -147,7 +161,9 @@ async def _transcode(settings: Settings) -> AsyncGenerator[Service, None]:
     async with grounded(settings, viewers=False, encoders=False) as ground:
         workers = file_workers(settings.transcode, ground.catalog, ground.objects)
         clean = keep_clean(ground.objects, ground.catalog.videos, wall_us)
-        async with while_running(workers.run(), clean):
+        importers = file_importers(ground)
+        ends = _expiring(ground), _finishing(ground)
+        async with while_running(workers.run(), importers.run(), clean, *ends):
             yield Service(addresses=ground.addresses, first=ground.first)
 
 
@@ -155,6 +171,18 @@ SERVE: Final = Role(name="serve", service=_serve, writes=True, installs=True)
 INGEST: Final = Role(name="ingest", service=_ingest, writes=True, installs=False)
 API: Final = Role(name="api", service=_api, writes=False, installs=False)
 TRANSCODE: Final = Role(name="transcode", service=_transcode, writes=False, installs=False)
+
+
+def _expiring(ground: Ground) -> Awaitable[None]:
+    """Take recordings away whose time is over."""
+    media = StoredMedia(ground.objects, ground.edge)
+    return keep_expired_away(ground.catalog.recordings, media, wall_us)
+
+
+def _finishing(ground: Ground) -> Awaitable[None]:
+    """Take uploads away that nobody goes on with."""
+    catalog = ground.catalog
+    return keep_finishing(ground.objects, catalog.uploads, catalog.links, wall_us)
 
 
 @asynccontextmanager
@@ -205,9 +233,12 @@ def _application(
         broadcaster_key=ground.first.broadcaster_key,
         version=version("headend"),
         media=media,
-        intake=intake_on(ground.objects, ground.settings.storage.min_free_bytes),
+        intake=intake_on(
+            ground.objects, ground.settings.storage.min_free_bytes, ground.settings.uploads
+        ),
         ingest=Ingest(catalog, media, nudge),
         callers=callers,
+        import_rules=import_rules(ground.settings.imports),
         handlers=[
             *viewers.handlers,
             *status_handlers(problems=_problems(ground), figures=figures),

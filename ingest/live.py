@@ -1,9 +1,9 @@
 """A stream on its way to viewers: who publishes into it, and its run from first media to the end.
 
 One `LiveStream` task owns a stream while it has a publisher or a run. Publishers hand it values
-from the same event loop; it alone opens, feeds and ends the run and writes the stream's state.
-All seats are listened to; what one of them sends is on air. Times are seconds of the event loop's
-clock.
+from the same event loop; it alone opens and ends runs. `ingest.air` decides what goes on air of
+what the seats bring, `ingest.feed` brings it into the run, `ingest.written` writes down how the
+stream stands. Times are seconds of the event loop's clock.
 """
 
 import asyncio
@@ -11,13 +11,15 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from ingest.failover import Policy, decide, healthy
+from ingest.air import DRILL_SECONDS, Air, NoDrill
+from ingest.feed import Feed
 from ingest.ports import Grant, LiveJournal, LiveState, PacketSink, SinkFactory
-from ingest.seats import Publisher, Seat
-from ingest.tracks import Begun, Found, continues
+from ingest.report import report_of
+from ingest.seats import Leaving, Publisher, Seat
+from ingest.tracks import Found
 from ingest.written import Written
+from media.encoder import StreamReport
 from media.keys import Slot
-from media.track import AudioTrack, Track
 
 __all__ = ["ALIVE_SECONDS", "ANSWER_SECONDS", "LiveStream", "Occupied"]
 
@@ -29,9 +31,9 @@ ALIVE_SECONDS: Final = 2.0
 # How long a newcomer's answer may wait for the holder to show whether it lives. OBS comes back
 # about 2 s after a loss and takes a refusal as final.
 ANSWER_SECONDS: Final = 2.5
-# What a source may send while its run opens: 8 s at 20 Mbit/s, far past any disk's hiccup.
-_WAITING_BYTES: Final = 20 << 20
 _TICK_SECONDS: Final = 0.25
+# A refused encoder tries again every few seconds, for days; its owner hears of it this often.
+_REFUSAL_SECONDS: Final = 60.0
 
 
 class Occupied(Exception):
@@ -41,32 +43,25 @@ class Occupied(Exception):
 class LiveStream:
     """The owner of one stream's run."""
 
-    def __init__(
-        self, grant: Grant, sinks: SinkFactory, journal: LiveJournal, policy: Policy
-    ) -> None:
+    def __init__(self, grant: Grant, sinks: SinkFactory, journal: LiveJournal) -> None:
         self._grant = grant
         self._sinks = sinks
-        self._policy = policy
-        self._seats: dict[Slot, Seat] = {}
-        self._on_air: Seat | None = None
-        # Who was on air before, and when the last of its media came.
-        self._shown: tuple[Slot, float] | None = None
-        self._came = 0.0  # when the first packet of what is on air came
-        self._freed = asyncio.Event()
+        self._clock = asyncio.get_running_loop().time
         self._wake = asyncio.Event()
-        self._sink: PacketSink | None = None
-        self._run_tracks: tuple[Track, ...] = ()
-        self._source_on = False
-        # What came before the run was open; None is the end of a source.
-        self._waiting: list[Found | None] = []
-        self._waiting_bytes = 0
+        self._written = Written(grant.hash, journal)
+        self._feed = Feed(grant.hash, self._clock, self._wake.set)
+        self._air = Air(grant.hash, self._feed, grant.policy, self._written.tell)
+        self._air.paused = grant.paused
+        self._freed = asyncio.Event()
+        self._refused: dict[Slot, float] = {}  # when the owner was told last
         self._left_at: float | None = None
-        self._goodbye = False
+        self._allowed = 0.0  # how long the run waits for an encoder from then on
         self._draining = False
+        self._ending = False  # all are being taken off for good
         self._open = False  # a run is open, opens or closes
+        self._running = False  # it is open
         self._cut_short = False  # it is to end now
         self._run_over = asyncio.Event()  # of the run that is open, or opens next
-        self._written = Written(grant.hash, journal)
 
     # -- what publishers call ---------------------------------------------------------------------
 
@@ -74,19 +69,17 @@ class LiveStream:
         """Give a publisher its slot, taking it from a dead connection.
 
         Raises:
-            Occupied: the slot's holder is alive.
+            Occupied: the slot's holder is alive, or the stream is stopping.
         """
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + ANSWER_SECONDS
-        while (holder := self._seats.get(grant.slot)) is not None:
-            silent = clock() - holder.publisher.heard
+        deadline = self._clock() + ANSWER_SECONDS
+        while (holder := self._air.seats.get(grant.slot)) is not None:
+            silent = self._clock() - holder.publisher.heard
             if silent >= ALIVE_SECONDS:
-                log.info("takes over", extra=self._about(grant.slot, peer=publisher.peer))
-                holder.publisher.take_off("another connection took over")
-                holder.leave(goodbye=False)
+                self._take_over(holder, publisher)
                 break
-            left = deadline - clock()
+            left = deadline - self._clock()
             if left <= 0:
+                self._refuse(grant.slot)
                 raise Occupied
             self._freed.clear()
             try:
@@ -94,40 +87,54 @@ class LiveStream:
                     await self._freed.wait()
             except TimeoutError:
                 continue
+        if self._draining:
+            raise Occupied
         self._grant = grant
-        seat = Seat(self, grant, publisher, self._policy, clock())
-        self._seats[grant.slot] = seat
+        seat = Seat(self, grant, publisher, self._clock())
+        self._air.seats[grant.slot] = seat
+        self._air.policy_is(grant.policy)
         self._left_at = None
+        self._tell_of(grant.slot, "encoder on", len(self._air.seats))
         self._wake.set()
         return seat
 
     def found(self, seat: Seat, found: list[Found], now: float) -> None:
-        """Take what a seat's packets turned out to be; a seat that was taken over says nothing."""
-        if not found or self._seats.get(seat.slot) is not seat:
-            return
-        for value in found:
-            keyframe = False
-            if isinstance(value, Begun):
-                seat.ring.begin(value.tracks)
-            elif seat is not self._on_air or len(self._seats) > 1:
-                keyframe = seat.ring.put(value, now)
-            if seat is self._on_air:
-                self._pass(value, now)
-            elif keyframe or self._on_air is None:
-                self._choose(now, at=seat)
+        """Take what a seat's packets turned out to be."""
+        self._air.found(seat, found, now)
 
-    def left(self, seat: Seat, *, goodbye: bool) -> None:
+    def left(self, seat: Seat, why: Leaving) -> None:
         """Take note that a seat is empty; of one that was taken over nothing is left to note."""
-        if self._seats.get(seat.slot) is not seat:
+        seats = self._air.seats
+        if seats.get(seat.slot) is not seat:
             return
-        del self._seats[seat.slot]
         self._freed.set()
-        self._left_at = asyncio.get_running_loop().time()
-        self._goodbye = goodbye
-        if seat is self._on_air:
-            self._choose(self._left_at)
-        self._spare()
+        self._left_at = now = self._clock()
+        goodbye = why is Leaving.GOODBYE
+        self._allowed = self._grant.goodbye if goodbye else self._grant.window
+        self._tell_of(seat.slot, "encoder off", len(seats) - 1, reason=why.value)
+        # A run that ends at once ends with its source's last picture.
+        over = self._draining or self._ending or (len(seats) == 1 and not self._allowed)
+        self._air.left(seat, now, why, slate=not over)
         self._wake.set()
+
+    def _take_over(self, holder: Seat, publisher: Publisher) -> None:
+        log.info("takes over", extra=self._about(holder.slot, peer=publisher.peer))
+        self._written.tell("taken over", {"slot": str(holder.slot)})
+        holder.leave(goodbye=False, why=Leaving.TAKEN_OVER)
+        holder.publisher.take_off("another connection took over")
+
+    def _refuse(self, slot: Slot) -> None:
+        now = self._clock()
+        if now - self._refused.get(slot, -_REFUSAL_SECONDS) >= _REFUSAL_SECONDS:
+            self._refused[slot] = now
+            reason = "another encoder is sending"
+            self._written.tell("refused", {"slot": str(slot), "reason": reason})
+            self._wake.set()
+
+    def _tell_of(self, slot: Slot, kind: str, count: int, **facts: object) -> None:
+        self._written.tell(kind, {"slot": str(slot), "receiving_count": count, **facts})
+
+    # -- orders -----------------------------------------------------------------------------------
 
     async def end(self, reason: str) -> bool:
         """Take the publishers off and end the run for its viewers; False: there was nothing.
@@ -135,12 +142,16 @@ class LiveStream:
         Returns when that is done and written down; who comes meanwhile begins another run.
         """
         running, over = self._open, self._run_over
-        there = running or bool(self._waiting or self._seats)
-        self._dismiss(self._seats.values(), reason, goodbye=True)
-        # What comes from here on is the next run's; what waited was shown to nobody.
+        there = running or bool(self._feed.waiting or self._air.seats)
         self._cut_short = running
-        self._waiting.clear()
-        self._shown = None
+        self._ending = True
+        self._dismiss(self._air.seats.values(), reason)
+        self._ending = False
+        # What comes from here on is the next run's; what waited was shown to nobody.
+        if running:
+            self._feed.turn_away()
+        else:
+            self._feed.give_up()
         self._wake.set()
         if running:
             await over.wait()
@@ -153,229 +164,160 @@ class LiveStream:
 
         Returns when that is written down; the run goes on for whoever comes within its window.
         """
-        wrong = [seat for seat in self._seats.values() if seat.proof != proof]
+        wrong = [seat for seat in self._air.seats.values() if seat.proof != proof]
         for seat in wrong:
             log.info("taken off", extra=self._about(seat.slot, peer=seat.publisher.peer))
-        self._dismiss(wrong, reason, goodbye=False)
+        self._dismiss(wrong, reason)
         if wrong:
             await self._written.has(self._state)
         return len(wrong)
+
+    async def pause(self) -> bool:
+        """Give viewers the slate, whoever sends; False: there is no run.
+
+        Returns when that is written down, as `resume` does.
+        """
+        if not self._open:
+            return False
+        self._air.pause(self._clock())
+        return await self._settled()
+
+    async def resume(self) -> bool:
+        """Give viewers a source again, from its next keyframe on; False: there is no run."""
+        if not self._open:
+            return False
+        self._air.resume()
+        return await self._settled()
+
+    async def drill(self) -> dict[str, object]:
+        """Let who is on air count as silent until another has taken over.
+
+        Returns what that was, `from`, `to`, `gap_ms` and `switched_after_ms`, or why it was not to
+        be: `refused`. Viewers keep what they have then.
+        """
+        try:
+            begun = self._air.begin_drill(self._clock())
+            try:
+                async with asyncio.timeout(DRILL_SECONDS):
+                    facts = await begun
+            finally:
+                self._air.end_drill(begun, self._clock())
+        except NoDrill as no:
+            return {"refused": str(no)}
+        except TimeoutError:
+            return {"refused": "no other encoder took over in time"}
+        await self._settled()
+        return facts
+
+    def report(self) -> StreamReport:
+        """Return what its encoders send, and what their owner should change."""
+        return report_of(self._state(), self._air.seats, self._grant.active, self._clock())
 
     def drain(self) -> None:
         """Take the publishers off and close the run's segments, but keep the run for a restart."""
         self._turn_out("the service is stopping")
 
-    def fail(self) -> None:
+    async def fail(self) -> None:
         """Take the publishers off: the run cannot be made."""
         self._turn_out("the stream cannot be made now: try again")
+        self._feed.give_up()
+        self._written.note(self._state())
+        await self._written.flush()
+
+    async def _settled(self) -> bool:
+        self._wake.set()
+        await self._written.has(self._state)
+        return True
 
     def _turn_out(self, reason: str) -> None:
         """Let nobody in any more, and those who are here out."""
         self._draining = True
         self._wake.set()
-        self._dismiss(self._seats.values(), reason, goodbye=False)
+        self._dismiss(self._air.seats.values(), reason)
 
-    def _dismiss(self, seats: Collection[Seat], reason: str, *, goodbye: bool) -> None:
+    def _dismiss(self, seats: Collection[Seat], reason: str) -> None:
         # Who is on air goes last: none of the others is to take over on its way out.
-        for seat in sorted(seats, key=lambda seat: seat is self._on_air):
+        for seat in sorted(seats, key=lambda seat: seat.slot == self._air.slot):
+            seat.leave(goodbye=False, why=Leaving.CLOSED)
             seat.publisher.take_off(reason)
-            seat.leave(goodbye=goodbye)
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to serve."""
-        return self._draining or not (self._seats or self._waiting)
+        """Whether there is nothing to serve, and nothing left to write."""
+        return self._draining or not (self._air.seats or self._feed.waiting or self._written.behind)
 
     # -- the owner's task -------------------------------------------------------------------------
 
     async def serve(self) -> None:
         """Open runs while there are publishers; return when the stream has neither."""
-        try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._written.write())
             while not self.idle:
-                if self._waiting:
+                if self._feed.waiting:
                     await self._one_run()
                 else:
                     await self._changed()
-        finally:
-            await self._written.write(self._state())
+            self._written.note(self._state())
+            self._written.close()
 
     async def _one_run(self) -> None:
         self._open = True
         try:
             async with self._sinks.run(self._grant, self._wake.set) as sink:
-                self._sink = sink
                 log.info("run begins", extra=self._about())
+                self._running = True
+                self._feed.open(sink)
                 try:
                     await self._serve_run(sink)
                 finally:
-                    self._sink = None
-                    self._source_on = False
-                    self._run_tracks = ()
+                    self._running = False
+                    self._feed.close()
         finally:
             self._open = self._cut_short = False
+            self._air.run_over(self._clock(), held=self._draining)
             self._run_over.set()
             self._run_over = asyncio.Event()
         log.info("run ends", extra=self._about())
 
     async def _serve_run(self, sink: PacketSink) -> None:
-        if not self._cut_short:
-            self._release()
         while not self._draining:
             await self._changed()
             # What waits is a source that cannot go on in this run: it gets the next one.
-            if self._cut_short or self._waiting or self._window_over():
+            if self._cut_short or self._feed.waiting or self._window_over():
                 sink.end()
                 return
 
     async def _changed(self) -> None:
-        """Wait for a change or a moment, then write the state where it is another."""
+        """Wait for a change or a moment, then note how the stream stands."""
         try:
             async with asyncio.timeout(_TICK_SECONDS):
                 await self._wake.wait()
         except TimeoutError:
             pass
         self._wake.clear()
-        now = asyncio.get_running_loop().time()
-        for seat in list(self._seats.values()):
+        now = self._clock()
+        for seat in list(self._air.seats.values()):
             seat.tick(now)
-        self._choose(now)
-        await self._written.write(self._state())
-
-    # -- who is on air ----------------------------------------------------------------------------
-
-    def _choose(self, now: float, *, at: Seat | None = None) -> None:
-        """Put on air who is to be there now; `at` is the seat whose keyframe has just come.
-
-        One that is well makes way only at the other's keyframe, so that nothing is lost or shown
-        twice.
-        """
-        before = self._on_air
-        alone = len(self._seats) == 1
-        slots = {
-            slot: seat.health(self._run_tracks, alone=alone) for slot, seat in self._seats.items()
-        }
-        want = decide(now, None if before is None else before.slot, slots, self._policy)
-        seat = None if want is None else self._seats[want]
-        if seat is before:
-            return
-        if before is None:
-            self._put_on_air(seat, "begins", now)
-        elif healthy(now, slots.get(before.slot), self._policy):
-            if seat is at:
-                self._put_on_air(seat, "returned", now)
-        else:
-            self._put_on_air(seat, "stalled" if before.slot in slots else "lost", now)
-
-    def _put_on_air(self, seat: Seat | None, reason: str, now: float) -> None:
-        """Show a seat from the keyframe on that is nearest to where the last one ended."""
-        if self._on_air is not None:
-            self._shown = (self._on_air.slot, self._on_air.last or now)
-            self._stop()
-        self._on_air = seat
-        self._wake.set()
-        if seat is None:
-            return
-        ended = now if self._shown is None else self._shown[1]
-        since, packets = seat.ring.since_nearest(ended) if seat.ring.filled else (now, [])
-        facts: dict[str, object] = {"reason": reason}
-        if self._shown is not None:
-            facts["gap_ms"] = round(1000 * (since - ended))
-        log.info("on air", extra={**self._about(seat.slot), **facts})
-        if self._shown is not None and self._shown[0] != seat.slot:
-            told = {"from": str(self._shown[0]), "to": str(seat.slot), **facts}
-            self._written.tell("switched", told)
-        self._pass(Begun(seat.ring.tracks), since)
-        for packet in packets:
-            self._pass(packet, now)
-        self._spare()
-
-    def _spare(self) -> None:
-        """Who is on air and alone needs no ring: there is nobody to come back from."""
-        if self._on_air is not None and len(self._seats) == 1:
-            self._on_air.ring.clear()
-
-    # -- parts ------------------------------------------------------------------------------------
-
-    def _pass(self, value: Found, came: float) -> None:
-        """Hand on what is on air: to the run, or to those that wait for one."""
-        if isinstance(value, Begun):
-            self._came = came
-        if self._sink is None or self._waiting or self._cut_short:
-            self._hold(value)
-        elif isinstance(value, Begun):
-            self._begin(value)
-        else:
-            self._sink.offer(value)
-
-    def _stop(self) -> None:
-        """What is on air ends."""
-        if self._waiting:  # a short visit is shown all the same
-            self._waiting.append(None)
-        else:
-            self._finish()
-
-    def _hold(self, value: Found) -> None:
-        """Keep what comes before a run is open, from the newest beginning on."""
-        if isinstance(value, Begun):
-            self._waiting = [value]
-            self._waiting_bytes = 0
-        elif self._waiting:
-            self._waiting.append(value)
-            self._waiting_bytes += len(value.data)
-        if self._waiting_bytes > _WAITING_BYTES:
-            # The engine begins at the next keyframe, so what is left stays decodable.
-            del self._waiting[1:]
-            self._waiting_bytes = 0
-            log.warning("run opens too slowly: media dropped", extra=self._about())
-        self._wake.set()
-
-    def _begin(self, begun: Begun) -> None:
-        if self._sink is None:
-            return
-        self._finish()
-        if self._run_tracks and not continues(self._run_tracks, begun.tracks):
-            log.info("source differs: another run", extra=self._about())
-            self._hold(begun)
-            return
-        self._run_tracks = begun.tracks
-        self._source_on = True
-        late = asyncio.get_running_loop().time() - self._came
-        self._sink.begin(begun.tracks, late)
-        self._wake.set()
-
-    def _finish(self) -> None:
-        if self._sink is not None and self._source_on:
-            self._sink.finish()
-        self._source_on = False
-
-    def _release(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for value in waiting:
-            if value is None:
-                self._finish()
-            elif isinstance(value, Begun):
-                self._begin(value)
-            elif self._sink is not None:
-                self._sink.offer(value)
+        self._air.choose(now)
+        self._written.note(self._state())
 
     def _window_over(self) -> bool:
-        if self._seats or self._left_at is None:
+        if self._air.seats or self._left_at is None:
             return False
-        allowed = self._grant.goodbye if self._goodbye else self._grant.window
-        return asyncio.get_running_loop().time() - self._left_at >= allowed
+        return self._clock() - self._left_at >= self._allowed
 
     def _state(self) -> LiveState:
-        live = self._sink is not None and self._sink.playable
-        on_air = self._on_air.slot if live and self._source_on and self._on_air else None
+        live = self._running and self._feed.live
         return LiveState(
             stream=self._grant.stream,
             hash=self._grant.hash,
             live=live,
-            processing=self._sink is not None,
-            on_air=on_air,
-            sending=frozenset(self._seats),
-            no_audio=self._source_on
-            and not any(isinstance(track, AudioTrack) for track in self._run_tracks),
+            processing=self._running,
+            on_air=self._air.slot if live and self._feed.source_on else None,
+            sending=frozenset(self._air.seats),
+            no_audio=self._feed.silent,
+            paused=self._air.paused,
+            slate=live and self._feed.slate_on,
         )
 
     def _about(self, slot: Slot | None = None, peer: str | None = None) -> dict[str, object]:

@@ -10,12 +10,14 @@ from typing import Protocol
 
 import msgspec
 
+from ingest.failover import Policy
 from media.keys import Slot, StreamKey
 from media.packet import MediaPacket
 from media.track import Track
 
 __all__ = [
     "Grant",
+    "Happened",
     "KeyDirectory",
     "LiveJournal",
     "LiveState",
@@ -35,7 +37,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     `stream` is the stream's number, `hash` its public name, `active` the labels of its resolutions
     that are on. `window` is how long a lost encoder may stay away before the run ends and
     `goodbye` the same for one that took its leave, both in seconds. `proof` is another one once
-    the stream's key is.
+    the stream's key is. `paused` says that its owner holds the output of a run that a stop cut
+    off, `slate` is the address of its slate's picture among the objects (None: the card). `record`
+    says that its runs are kept as videos, for `keep_days` days.
     """
 
     stream: int
@@ -44,7 +48,12 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     active: frozenset[str]
     window: float
     goodbye: float
+    policy: Policy = Policy()
     proof: str = ""
+    paused: bool = False
+    slate: str | None = None
+    record: bool = False
+    keep_days: int = 30
 
 
 class KeyDirectory(Protocol):
@@ -67,15 +76,26 @@ class PacketSink(Protocol):
         """Whether viewers have been given a segment of this run."""
         ...
 
-    def begin(self, tracks: tuple[Track, ...], late: float) -> None:
+    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None:
         """A source starts or starts again, with these tracks (at most one of each kind).
 
-        Its first packet came `late` seconds ago.
+        Its first packet came `late` seconds ago. With `splice` it replaces at once the source that
+        is on, which was not finished, and goes on where that ended, without a seam where that can
+        be.
         """
         ...
 
     def offer(self, packet: MediaPacket) -> None:
         """Take a packet of the source that began last."""
+        ...
+
+    def slate(self, late: float) -> None:
+        """Nobody is on air since `late` seconds ago; called in place of `finish`.
+
+        From then on viewers get the last picture, then the slate, silent, on the wall clock, until
+        another source begins or the run ends. A run that is paused from its beginning on has begun
+        a source, of which nothing was offered.
+        """
         ...
 
     def finish(self) -> None:
@@ -105,7 +125,8 @@ class SinkFactory(Protocol):
 class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     """How a stream stands, as its record shows it.
 
-    `on_air` is the slot that viewers get, `sending` the slots whose encoders send now.
+    `on_air` is the slot that viewers get, None on the slate too; `sending` the slots whose encoders
+    send now. `paused`: the owner holds the run's output; `slate`: viewers get the slate.
     """
 
     stream: int
@@ -115,21 +136,22 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     on_air: Slot | None
     sending: frozenset[Slot]
     no_audio: bool
+    paused: bool = False
+    slate: bool = False
+
+
+class Happened(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stream's owner may want to know: a fixed phrase, and facts that are fit for JSON."""
+
+    kind: str
+    facts: dict[str, object]
 
 
 class LiveJournal(Protocol):
     """Writes down how streams stand."""
 
-    async def changed(self, state: LiveState) -> None:
-        """Keep the state; the newest wins.
-
-        Raises:
-            PortError: it could not be written.
-        """
-        ...
-
-    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
-        """Keep what the owner of the stream with this hash may want to know.
+    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
+        """Keep the state, and what happened up to it, both or neither; the newest state wins.
 
         Raises:
             PortError: it could not be written.

@@ -18,7 +18,7 @@ from typing import Final, Protocol, cast
 from ingest.beat import Beat
 from ingest.live import Occupied
 from ingest.ports import Grant, KeyDirectory, PortError
-from ingest.rtmp.errors import LimitExceeded, RtmpError
+from ingest.rtmp.errors import LimitExceeded, RtmpError, TimedOut
 from ingest.rtmp.events import (
     ClockJumped,
     Event,
@@ -29,7 +29,7 @@ from ingest.rtmp.events import (
 )
 from ingest.rtmp.limits import Bucket, Limits
 from ingest.rtmp.session import Session
-from ingest.seats import Seat
+from ingest.seats import Leaving, Seat
 from ingest.streams import LiveStreams
 from media.keys import StreamKey
 
@@ -312,7 +312,7 @@ class PublisherConnection(asyncio.Protocol):
             right = await self._look_up(asked) is not None
         finally:
             if not right:
-                seat.leave(goodbye=False)
+                seat.leave(goodbye=False, why=Leaving.CLOSED)
         return right
 
     def _refuse(self, cause: str, description: str) -> None:
@@ -330,7 +330,8 @@ class PublisherConnection(asyncio.Protocol):
         self._house.tally.refuse(cause)
         if self._worth_a_line("closed", cause):
             log.info("closed", extra={**self._about(), "cause": str(error)})
-        self._close(str(error))
+        silent = isinstance(error, TimedOut)
+        self._close(str(error), Leaving.SILENT if silent else Leaving.CLOSED)
 
     def _failed(self, error: Exception) -> None:
         """Close for a fault of ours."""
@@ -342,13 +343,13 @@ class PublisherConnection(asyncio.Protocol):
     def _worth_a_line(self, what: str, cause: str) -> bool:
         return self._house.worth_a_line(what, cause, self.host)
 
-    def _close(self, reason: str) -> None:
+    def _close(self, reason: str, why: Leaving = Leaving.CLOSED) -> None:
         """Write what is left and close once the peer had time to read it."""
         if self._closing or self._transport is None:
             return
         self._closing = True
         self._flush()
-        self._leave()
+        self._leave(why)
         log.debug("closing", extra={**self._about(), "cause": reason})
         transport = self._transport
         loop = asyncio.get_running_loop()
@@ -356,12 +357,12 @@ class PublisherConnection(asyncio.Protocol):
         # A peer that reads nothing would keep the last status, and the socket, for ever.
         loop.call_later(10 * _FLUSH_SECONDS, transport.abort)
 
-    def _leave(self) -> None:
+    def _leave(self, why: Leaving | None = None) -> None:
         seat, self._seat = self._seat, None
         if seat is not None:
             self._house.tally.publishers -= 1
             log.info("publisher off", extra={**self._about(), "goodbye": self._goodbye})
-            seat.leave(goodbye=self._goodbye)
+            seat.leave(goodbye=self._goodbye, why=why)
 
     def _flush(self) -> None:
         """Write what there is to say; while there is more to read, and we stay, not yet.

@@ -40,12 +40,16 @@ class Ring:
 
     def __init__(self, seconds: float) -> None:
         self.tracks: tuple[Track, ...] = ()
-        self._keep = seconds + _MARGIN_SECONDS
-        self._break = seconds
+        self.reach(seconds)
         self._picture = False
         self._groups: deque[_Group] = deque()
         self._bytes = 0
         self._last = 0.0
+
+    def reach(self, seconds: float) -> None:
+        """Reach as many seconds back from now on; what was let go does not return."""
+        self._keep = seconds + _MARGIN_SECONDS
+        self._break = seconds
 
     @property
     def picture(self) -> bool:

@@ -3,16 +3,28 @@
 Times are seconds of the event loop's clock.
 """
 
+from enum import Enum
 from typing import Protocol
 
-from ingest.failover import Health, Policy
+from ingest.failover import Health
+from ingest.meter import Meter
 from ingest.ports import Grant
 from ingest.ring import Ring
 from ingest.tracks import Found, TrackFinder, continues
 from media.packet import MediaPacket
 from media.track import Track
 
-__all__ = ["Publisher", "Seat", "Seated"]
+__all__ = ["Leaving", "Publisher", "Seat", "Seated"]
+
+
+class Leaving(Enum):
+    """Why a seat is empty; the values are for the owner's eyes."""
+
+    GOODBYE = "goodbye"
+    LOST = "lost"
+    SILENT = "silent"  # connected, without media for longer than we wait
+    TAKEN_OVER = "taken over"
+    CLOSED = "closed by us"
 
 
 class Publisher(Protocol):
@@ -40,7 +52,7 @@ class Seated(Protocol):
         """Take what a seat's packets turned out to be."""
         ...
 
-    def left(self, seat: "Seat", *, goodbye: bool) -> None:
+    def left(self, seat: "Seat", why: Leaving) -> None:
         """Take note that a seat is empty."""
         ...
 
@@ -48,49 +60,55 @@ class Seated(Protocol):
 class Seat:
     """A publisher's place in a stream: what it sends goes in here.
 
-    `last` is when its newest media came, None before the first.
+    `last` is when its newest media came, `since` when the media began to come that has come
+    without a break; None before the first. `cut`, of a drill, is from when on it counts as silent.
     """
 
-    def __init__(
-        self, stream: Seated, grant: Grant, publisher: Publisher, policy: Policy, now: float
-    ) -> None:
+    def __init__(self, stream: Seated, grant: Grant, publisher: Publisher, now: float) -> None:
         self.slot = grant.slot
         self.proof = grant.proof
         self.publisher = publisher
-        self.ring = Ring(policy.detect_seconds)
+        self.ring = Ring(grant.policy.detect_seconds)
+        self.meter = Meter(now)
         self.last: float | None = None
-        self._since: float | None = None
+        self.since: float | None = None
+        self.cut: float | None = None
         self._now = now
-        self._break = policy.detect_seconds
+        self._break = grant.policy.detect_seconds
         self._stream = stream
         self._finder = TrackFinder()
 
-    def health(self, run: tuple[Track, ...], *, alone: bool) -> Health:
-        """Tell how its source stands, beside a run with these tracks (none: no run yet).
+    def detect(self, seconds: float) -> None:
+        """Take media that stays away for as long as a break from now on."""
+        self._break = seconds
+        self.ring.reach(seconds)
 
-        Where it is `alone`, no ring is kept: then it is playable once its tracks are known.
-        """
-        tracks = self.ring.tracks
+    def health(self, run: tuple[Track, ...]) -> Health:
+        """Tell how its source stands, beside a run with these tracks (none: no run yet)."""
         return Health(
-            since=self._since,
+            since=self.since,
             last=self.last,
-            playable=bool(tracks) and (alone or self.ring.filled),
-            fits=not run or continues(run, tracks),
+            cut=self.cut,
+            playable=self.ring.filled,
+            fits=not run or continues(run, self.ring.tracks),
             picture=self.ring.picture,
         )
 
     def track(self, track: Track, now: float) -> None:
         """Take a new decoder configuration."""
         self._came(now)
+        self.meter.track(track, now)
         self._stream.found(self, self._finder.track(track, now), now)
 
     def packet(self, packet: MediaPacket, now: float) -> None:
         """Take a packet."""
         self._came(now)
+        self.meter.packet(packet, now)
         self._stream.found(self, self._finder.packet(packet, now), now)
 
     def clock_jumped(self) -> None:
         """The encoder's clock started anew."""
+        self.meter.jumped(self._now)
         self._stream.found(self, self._finder.again(), self._now)
 
     def tick(self, now: float) -> None:
@@ -98,12 +116,22 @@ class Seat:
         self._now = now
         self._stream.found(self, self._finder.tick(now), now)
 
-    def leave(self, *, goodbye: bool) -> None:
-        """The publisher is gone; `goodbye` says that it took its leave."""
+    def leave(self, *, goodbye: bool, why: Leaving | None = None) -> None:
+        """The publisher is gone; `goodbye` says that it took its leave, `why` what else it was."""
         self._stream.found(self, self._finder.leave(), self._now)
-        self._stream.left(self, goodbye=goodbye)
+        plain = Leaving.GOODBYE if goodbye else Leaving.LOST
+        self._stream.left(self, plain if why is None else why)
+
+    def cut_off(self, now: float) -> None:
+        """Count as silent from now on."""
+        self.cut = now
+
+    def join_again(self, now: float) -> None:
+        """Count as what it is again: well from now on, after having been cut off."""
+        self.cut = None
+        self.since = now
 
     def _came(self, now: float) -> None:
         if self.last is None or now - self.last >= self._break:
-            self._since = now
+            self.since = now
         self.last = self._now = now

@@ -7,9 +7,11 @@ on what is ordered from outside: that a run ends, that a key is no longer right.
 import asyncio
 import logging
 
-from ingest.failover import Policy
+import msgspec
+
 from ingest.live import LiveStream, Occupied
 from ingest.ports import Grant, LiveJournal, SinkFactory
+from ingest.report import report_of
 from ingest.seats import Publisher, Seat
 
 __all__ = ["LiveStreams"]
@@ -20,15 +22,8 @@ log = logging.getLogger(__name__)
 class LiveStreams:
     """All streams that are on their way now; lives as long as its task group."""
 
-    def __init__(
-        self,
-        sinks: SinkFactory,
-        journal: LiveJournal,
-        tasks: asyncio.TaskGroup,
-        policy: Policy | None = None,
-    ) -> None:
+    def __init__(self, sinks: SinkFactory, journal: LiveJournal, tasks: asyncio.TaskGroup) -> None:
         self._sinks = sinks
-        self._policy = Policy() if policy is None else policy
         self._journal = journal
         self._tasks = tasks
         self._streams: dict[int, LiveStream] = {}
@@ -52,7 +47,7 @@ class LiveStreams:
         stream = self._streams.get(grant.stream)
         if stream is not None:
             return await stream.seat(grant, publisher)
-        stream = LiveStream(grant, self._sinks, self._journal, self._policy)
+        stream = LiveStream(grant, self._sinks, self._journal)
         self._streams[grant.stream] = stream
         seat = await stream.seat(grant, publisher)  # an empty stream: it does not wait
         self._empty.clear()
@@ -78,6 +73,27 @@ class LiveStreams:
         served = self._streams.get(stream)
         return served is not None and await served.end(reason)
 
+    async def pause(self, stream: int) -> bool:
+        """Give a run's viewers the slate until `resume`; False where there is no run."""
+        served = self._streams.get(stream)
+        return served is not None and await served.pause()
+
+    async def resume(self, stream: int) -> bool:
+        """Give a paused run's viewers a source again; False where there is no run."""
+        served = self._streams.get(stream)
+        return served is not None and await served.resume()
+
+    async def drill(self, stream: int) -> dict[str, object]:
+        """Try a stream's failover (see `LiveStream.drill`)."""
+        served = self._streams.get(stream)
+        return {"refused": "no encoder is on air"} if served is None else await served.drill()
+
+    def report(self, stream: int) -> dict[str, object]:
+        """Return what a stream's encoders send (`media.encoder.StreamReport`), fit for JSON."""
+        served = self._streams.get(stream)
+        found = report_of(None, {}, frozenset(), 0.0) if served is None else served.report()
+        return msgspec.to_builtins(found)
+
     def drain(self) -> None:
         """Stop every stream, keeping its run for a restart; their tasks end by themselves."""
         self._draining = True
@@ -100,7 +116,7 @@ class LiveStreams:
                 await stream.serve()
         except Exception:  # one stream's fault must not end the others
             log.exception("stream failed", extra={"stream": grant.hash})
-            stream.fail()
+            await stream.fail()
         finally:
             if self._streams.get(grant.stream) is stream:
                 del self._streams[grant.stream]

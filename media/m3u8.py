@@ -7,14 +7,14 @@ skipped, as the standard asks of clients.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from media.playlist import Listed, MediaPlaylist, MultivariantPlaylist, Sound, Variant
 from media.ticks import VIDEO_SCALE, rescale
 
-__all__ = ["MAX_TEXT", "M3u8Error", "parse", "render", "utc_text"]
+__all__ = ["MAX_TEXT", "M3u8Error", "SegmentLines", "enclosed", "parse", "render", "utc_text"]
 
 MAX_TEXT: Final = 4 << 20  # characters; a day of 2 s segments is 43 200 entries, below 4 MiB
 # EXT-X-MAP in ordinary media playlists needs 6, EXT-X-GAP nothing more (8); fMP4 renditions are
@@ -50,7 +50,26 @@ def render(playlist: MediaPlaylist | MultivariantPlaylist) -> str:
     return "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{_VERSION}", *lines, ""])
 
 
+def enclosed(playlist: MediaPlaylist, segments: Iterable[str]) -> str:
+    """Return the text of a playlist without segments, with these texts of segments in it.
+
+    For a playlist that is too long to be a value: `SegmentLines` makes the texts, stretch by
+    stretch.
+    """
+    opening = "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{_VERSION}", *_opening(playlist), ""])
+    return "".join([opening, *segments, "#EXT-X-ENDLIST\n" if playlist.ended else ""])
+
+
 def _media_lines(playlist: MediaPlaylist) -> Iterator[str]:
+    yield from _opening(playlist)
+    lines = SegmentLines()
+    for segment in playlist.segments:
+        yield lines.of(segment)
+    if playlist.ended:
+        yield "#EXT-X-ENDLIST"
+
+
+def _opening(playlist: MediaPlaylist) -> Iterator[str]:
     yield f"#EXT-X-TARGETDURATION:{playlist.target}"
     yield f"#EXT-X-MEDIA-SEQUENCE:{playlist.sequence}"
     if playlist.whole:
@@ -58,25 +77,39 @@ def _media_lines(playlist: MediaPlaylist) -> Iterator[str]:
     if playlist.discontinuities:
         yield f"#EXT-X-DISCONTINUITY-SEQUENCE:{playlist.discontinuities}"
     yield "#EXT-X-INDEPENDENT-SEGMENTS"
-    map_uri: str | None = None
-    for segment in playlist.segments:
-        if segment.discontinuity:
-            yield "#EXT-X-DISCONTINUITY"
-        # A gap is never decoded: the next segment that is there brings its own init section.
-        needed = None if segment.gap else segment.map_uri
-        if needed is not None and needed != map_uri:
-            map_uri = needed
-            yield f'#EXT-X-MAP:URI="{_uri(map_uri)}"'
-        if segment.wall_us is not None:
-            yield f"#EXT-X-PROGRAM-DATE-TIME:{utc_text(segment.wall_us)}"
-        if segment.gap:
-            yield "#EXT-X-GAP"
+
+
+class SegmentLines:
+    """The lines of a playlist's segments, in their order."""
+
+    def __init__(self) -> None:
+        self._map_uri: str | None = None
+
+    def text(self, segments: Iterable[Listed]) -> str:
+        """Return the lines of the next segments, each with its end."""
+        return "".join([f"{self.of(segment)}\n" for segment in segments])
+
+    def of(self, segment: Listed) -> str:
+        """Return the lines of the next segment, without the end of the last.
+
+        Raises:
+            M3u8Error: a URI holds what a playlist cannot carry.
+        """
         micros = rescale(segment.duration, VIDEO_SCALE, _MICROSECONDS)
         # Six decimals tell every tick of 90 000 apart.
-        yield f"#EXTINF:{micros // _MICROSECONDS}.{micros % _MICROSECONDS:06d},"
-        yield _uri(segment.uri)
-    if playlist.ended:
-        yield "#EXT-X-ENDLIST"
+        lines = f"#EXTINF:{micros // _MICROSECONDS}.{micros % _MICROSECONDS:06d},\n"
+        if segment.gap:
+            lines = f"#EXT-X-GAP\n{lines}"
+        if segment.wall_us is not None:
+            lines = f"#EXT-X-PROGRAM-DATE-TIME:{utc_text(segment.wall_us)}\n{lines}"
+        # A gap is never decoded: the next segment that is there brings its own init section.
+        needed = None if segment.gap else segment.map_uri
+        if needed is not None and needed != self._map_uri:
+            self._map_uri = needed
+            lines = f'#EXT-X-MAP:URI="{_uri(needed)}"\n{lines}'
+        if segment.discontinuity:
+            lines = f"#EXT-X-DISCONTINUITY\n{lines}"
+        return lines + _uri(segment.uri)
 
 
 def _multivariant_lines(playlist: MultivariantPlaylist) -> Iterator[str]:

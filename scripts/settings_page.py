@@ -66,6 +66,8 @@ def _value(setting: Setting) -> str:
             return "empty"
         case str() as text:
             return f"`{text}`"
+        case bool() as on:
+            return "`true`" if on else "`false`"
         case float() as number:
             return f"{number:g}"
         case int() as number if setting.unit == "bytes":

@@ -7,10 +7,13 @@
         ├── CatalogUnavailable  the world's: the database cannot be read or written
         ├── HashTaken           nobody's: a public name came up twice; try again
         ├── NameTaken           the caller's: what must have a name of its own was given another's
+        ├── LinkSpent           the caller's: an upload link was used, or its time is over
         ├── NoSuchLabel         the caller's: a tag, category or player to link is not there
         ├── NotFailed           the caller's: only a failed video is queued again
+        ├── NotNow              the caller's: the stream cannot be paused or resumed as it stands
         ├── NoSuchProject       the caller's: the project to make something in is not there
         ├── ProjectKept         the caller's: the project cannot be deleted, or not now
+        ├── TooManyUploads      the caller's: a project has as many uploads under way as it may
         ├── TooManyBackups      the caller's: the stream has as many backups as it may have
         └── SchemaMismatch      the operator's: the catalog's form is not the one this code knows
             ├── SchemaMissing   there is no catalog at that place
@@ -26,10 +29,12 @@ __all__ = [
     "CatalogError",
     "CatalogUnavailable",
     "HashTaken",
+    "LinkSpent",
     "NameTaken",
     "NoSuchLabel",
     "NoSuchProject",
     "NotFailed",
+    "NotNow",
     "ProjectKept",
     "SchemaMismatch",
     "SchemaMissing",
@@ -37,6 +42,7 @@ __all__ = [
     "SchemaOlder",
     "StorageError",
     "TooManyBackups",
+    "TooManyUploads",
 ]
 
 
@@ -90,6 +96,18 @@ class HashTaken(CatalogError):
         self.hash = hash_
 
 
+class LinkSpent(CatalogError):
+    """An upload link was used already, or its time is over; the text says which."""
+
+
+class TooManyUploads(CatalogError):
+    """A project was to have more than `most` uploads under way."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"a project may have at most {most} uploads under way")
+        self.most = most
+
+
 class NotFailed(CatalogError):
     """A video that has not failed, or whose file is gone, was to be queued again."""
 
@@ -97,6 +115,10 @@ class NotFailed(CatalogError):
         super().__init__(f"video {video} is {state}: there is nothing to try again")
         self.video = video
         self.state = state
+
+
+class NotNow(CatalogError):
+    """A stream cannot be paused, resumed or drilled as it stands; the text is the reason."""
 
 
 class ProjectKept(CatalogError):

@@ -4,6 +4,10 @@ Pure; the statements are in `storage.catalog.jobs` (`enqueue` among them). A wor
 `LEASE_US` and extends that every `BEAT_SECONDS`. A worker that dies stops extending, and the job
 goes to the next one. Whoever held it before and wakes up again has lost it: every statement asks
 for the owner and the attempt, and the attempt rises with each lease, for good.
+
+A job may have spans, which any worker leases in the same way while the job is open. Whoever holds
+the job then makes what is made in one piece, and gives it back to wait for them; the last span that
+is done queues the job again, for what is left to do when all is there.
 """
 
 from typing import Final
@@ -18,8 +22,11 @@ __all__ = [
     "LONGEST_PAUSE_US",
     "MOST_FAILURES",
     "HeldJob",
+    "HeldSpan",
     "JobFacts",
     "JobLost",
+    "PlannedSpan",
+    "SpanLost",
     "pause_us",
 ]
 
@@ -57,12 +64,53 @@ class HeldJob(msgspec.Struct, frozen=True, kw_only=True):
         return self.failures >= MOST_FAILURES
 
 
+class PlannedSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of a video that is to be made apart; `number` counts from 1 in a job.
+
+    `cost` is what it is to take beside the others, `facts` is JSON for whoever makes it.
+    """
+
+    number: int
+    cost: int
+    facts: str
+
+
+class HeldSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A span that a worker has leased, as a job is, and the video it belongs to."""
+
+    id: int
+    job: int
+    video: int
+    hash: str
+    source: str
+    generation: int
+    number: int
+    owner: str
+    attempt: int
+    failures: int
+    cost: int
+    facts: str
+
+    @property
+    def spent(self) -> bool:
+        """Whether it failed so often that it is not to be tried again, but ended."""
+        return self.failures >= MOST_FAILURES
+
+
 class JobLost(StorageError):
     """The job is not the worker's any more: its lease was over, or the video is gone."""
 
     def __init__(self, job: HeldJob) -> None:
         super().__init__(f"job {job.id} is not held any more")
         self.job = job
+
+
+class SpanLost(StorageError):
+    """The span is not the worker's any more: its lease was over, or its job has ended."""
+
+    def __init__(self, span: HeldSpan) -> None:
+        super().__init__(f"span {span.number} of job {span.job} is not held any more")
+        self.span = span
 
 
 def pause_us(failures: int) -> int:

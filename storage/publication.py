@@ -27,6 +27,7 @@ from media.segment import InitSection, Part, Segment
 from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.expiry import Expiry
+from storage.listener import Listener
 from storage.objects.addresses import (
     live_init,
     live_part,
@@ -83,6 +84,7 @@ class Publication:
         self._variants_due = False  # whether the multivariant playlist is to be written
         self._at_edge: list[Step] = []
         self._expiry = Expiry(found.notes, kept=window.kept, now=clock())
+        self._listener: Listener | None = None
 
     # -- beginning --------------------------------------------------------------------------------
 
@@ -148,6 +150,12 @@ class Publication:
         except StorageError as error:  # the edge has them, the disk gets them with the next step
             publication._complain("playlists not stored", error)
         return publication
+
+    def attach(self, listener: Listener) -> None:
+        """Have each step told from now on, and at once those that are on disk already."""
+        for step in (*self._notes.left, *self._notes.listed):
+            listener.listed(step, self._notes, {})
+        self._listener = listener
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -241,6 +249,9 @@ class Publication:
                 await self._tell()
         except StorageError as error:
             self._complain("end of the run not stored", error)
+        finally:
+            if self._listener is not None:
+                self._listener.ended()
 
     async def _take_init(self, init: InitSection) -> None:
         self._steps.init(init)
@@ -309,6 +320,8 @@ class Publication:
             raise
         self._notes, self._playlists = notes, playlists
         self._steps.listed(step)
+        if self._listener is not None:
+            self._listener.listed(step, notes, codecs)
         await self._tell()
 
     async def _leave_out(self, step: Step) -> None:

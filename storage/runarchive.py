@@ -24,7 +24,7 @@ from storage.objects.addresses import (
 from storage.objects.base import ObjectMissing, Objects
 from storage.runs import RunNotes
 
-__all__ = ["RunFound", "clear_older", "is_whole", "new_name", "newest"]
+__all__ = ["RunFound", "clear_older", "is_whole", "new_name", "newest", "notes_of"]
 
 log = logging.getLogger(__name__)
 
@@ -57,15 +57,23 @@ def _name(moment: datetime) -> str:
 async def newest(objects: Objects, hash_: str) -> RunFound | None:
     """Return the stream's newest run, or None where there is none that can be read."""
     for run in sorted(await _runs(objects, hash_), reverse=True):
-        try:
-            text = await objects.get(live_state(hash_, run))
-            return RunFound(hash=hash_, run=run, notes=msgspec.json.decode(text, type=RunNotes))
-        except ObjectMissing:
-            continue  # it never listed anything
-        except msgspec.MsgspecError as error:
-            facts = {"stream": hash_, "run": run, "reason": str(error)}
-            log.warning("notes of a run not read", extra=facts)
+        notes = await notes_of(objects, hash_, run)
+        if notes is not None:
+            return RunFound(hash=hash_, run=run, notes=notes)
     return None
+
+
+async def notes_of(objects: Objects, hash_: str, run: str) -> RunNotes | None:
+    """Return a run's notes; None where there are none (it never listed anything) to be read."""
+    try:
+        text = await objects.get(live_state(hash_, run))
+        return msgspec.json.decode(text, type=RunNotes)
+    except ObjectMissing:
+        return None
+    except msgspec.MsgspecError as error:
+        facts = {"stream": hash_, "run": run, "reason": str(error)}
+        log.warning("notes of a run not read", extra=facts)
+        return None
 
 
 async def is_whole(objects: Objects, found: RunFound) -> bool:

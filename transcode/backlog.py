@@ -16,32 +16,44 @@ from media.packet import MediaPacket
 from media.track import AudioTrack, Track, VideoTrack
 from transcode.wire import Finish, Packet, Rungs
 
-__all__ = ["QUEUE_BYTES", "QUEUE_SECONDS", "Backlog", "Source", "Waiting"]
+__all__ = ["QUEUE_BYTES", "QUEUE_SECONDS", "Backlog", "Nobody", "Source", "Waiting"]
 
-# 4 s at 32 Mbit/s, far more than comes in during an engine's start.
-QUEUE_BYTES: Final = 16 << 20
+# What a backup's ring holds at most (24 MiB) comes in at once; 4 s at 32 Mbit/s besides, far more
+# than comes in during an engine's start.
+QUEUE_BYTES: Final = 40 << 20
 # What has waited for longer is better skipped than shown: players are 12 s behind the live edge.
 QUEUE_SECONDS: Final = 10.0
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A beginning as it waits for the engine; `wall_us` is when it came."""
+    """A beginning as it waits for the engine; `wall_us` is when it came.
+
+    `splice` says that it replaces the source before it, which did not finish.
+    """
 
     video: VideoTrack | None
     audio: AudioTrack | None
     wall_us: int
+    splice: bool = False
 
     @classmethod
-    def of(cls, tracks: tuple[Track, ...], wall_us: int) -> "Source":
+    def of(cls, tracks: tuple[Track, ...], wall_us: int, *, splice: bool = False) -> "Source":
         """Return the beginning of a source with these tracks, at most one of each kind."""
         return cls(
             video=next((track for track in tracks if isinstance(track, VideoTrack)), None),
             audio=next((track for track in tracks if isinstance(track, AudioTrack)), None),
             wall_us=wall_us,
+            splice=splice,
         )
 
 
-Waiting = Source | Packet | Rungs | Finish
+class Nobody(msgspec.Struct, frozen=True, kw_only=True):
+    """Nobody is on air since that time; the source before has ended."""
+
+    since: float
+
+
+Waiting = Source | Nobody | Packet | Rungs | Finish
 
 
 class Backlog:
@@ -56,6 +68,7 @@ class Backlog:
         self._wall_us = wall_us
         self._queue: deque[tuple[Waiting, float]] = deque()
         self._newest: Source | None = None  # the beginning that packets belong to, if it goes on
+        self._empty = False  # whether nobody is on air
 
     def __bool__(self) -> bool:
         return bool(self._queue)
@@ -64,10 +77,14 @@ class Backlog:
         """Return for how many seconds the oldest has waited."""
         return now - self._queue[0][1] if self._queue else 0.0
 
-    def begin(self, tracks: tuple[Track, ...], now: float, late: float = 0.0) -> None:
+    def begin(
+        self, tracks: tuple[Track, ...], now: float, late: float = 0.0, *, splice: bool = False
+    ) -> None:
         """Put a beginning whose first packet came `late` seconds ago."""
         self.dropping = False
-        self._newest = Source.of(tracks, self._wall_us() - round(late * 1_000_000))
+        wall_us = self._wall_us() - round(late * 1_000_000)
+        self._newest = Source.of(tracks, wall_us, splice=splice or self._empty)
+        self._empty = False
         self._queue.append((self._newest, now))
 
     def offer(self, packet: MediaPacket, now: float) -> bool:
@@ -90,13 +107,21 @@ class Backlog:
         """Let the source begin anew with the packet that follows."""
         self.dropping = False
         if self._newest is not None:
-            self._newest = msgspec.structs.replace(self._newest, wall_us=self._wall_us())
+            self._newest = msgspec.structs.replace(
+                self._newest, wall_us=self._wall_us(), splice=False
+            )
             self._queue += ((Finish(), now), (self._newest, now))
+
+    def leave(self, now: float, late: float = 0.0) -> None:
+        """Put the end of the source, `late` seconds ago, after which nobody is on air."""
+        if self._empty:
+            return
+        self.dropping, self._newest, self._empty = False, None, True
+        self._queue.append((Nobody(since=now - late), now))
 
     def finish(self, now: float) -> None:
         """Put the end of the source."""
-        self.dropping = False
-        self._newest = None
+        self.dropping, self._newest, self._empty = False, None, False
         self._queue.append((Finish(), now))
 
     def urge(self, order: Rungs, now: float) -> None:
@@ -112,13 +137,19 @@ class Backlog:
 
     def restart(self, source: Source, now: float) -> None:
         """Let `source` begin again in a new engine, at the next keyframe that waits."""
-        while self._queue and not isinstance(head := self._queue[0][0], Source | Finish):
+        while self._queue and not isinstance(head := self._queue[0][0], Source | Nobody | Finish):
             if isinstance(head, Packet) and head.key and (head.video or source.video is None):
                 break
             self.pop()
         if not (self._queue and isinstance(self._queue[0][0], Source)):
             source = msgspec.structs.replace(source, wall_us=self._wall_us())
             self._queue.appendleft((source, now))
+
+    def restart_empty(self, source: Source, now: float) -> None:
+        """Let a new engine go on without a source, in the renditions of the one before."""
+        if not (self._queue and isinstance(self._queue[0][0], Source | Finish)):
+            source = msgspec.structs.replace(source, wall_us=self._wall_us())
+            self._queue.extendleft(((Nobody(since=now), now), (source, now)))
 
     def _resumes(self, packet: MediaPacket, now: float, *, video: bool) -> bool:
         """Say whether there is room again, at a place where decoding can begin."""

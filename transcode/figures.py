@@ -9,7 +9,7 @@ from typing import Final
 from media.packet import MediaPacket
 from media.ticks import MILLISECONDS, rescale
 from media.track import VideoTrack
-from transcode.overload import RunLoad
+from transcode.overload import IN_TIME_SECONDS, KEEPING_PACE, RunLoad
 from transcode.wire import Progress
 
 __all__ = ["RunFigures"]
@@ -33,7 +33,7 @@ class RunFigures:
         self.bytes_out = 0
         self.sheds = 0
         self.late = 0.0  # seconds that the newest media are behind the encoder
-        self.pace = 0.0  # seconds of media made in a second; 0 before it is known
+        self.pace = 0.0  # seconds of media made in a second; 0 until it is known of the source
         self.cores = 0.0  # CPU that the engine gets
         self.frame_rate = 0.0  # pictures that the engine takes in a second
         self.bit_rate = 0.0  # of what the source sends
@@ -59,8 +59,18 @@ class RunFigures:
         self._newest = max(self._newest, at)
 
     def begun(self) -> None:
-        """The source's line of time begins anew."""
+        """The source's line of time begins anew.
+
+        What a backup kept of its newest seconds comes in at once: the run is late until it has
+        caught up, and the pace of the source before says nothing about whether it will.
+        """
         self._first = None
+        self.pace = 0.0
+
+    def idle(self) -> None:
+        """Nobody is on air: nothing can be late."""
+        self.begun()
+        self.late = 0.0
 
     def engine_begun(self) -> None:
         """A new engine counts from 0."""
@@ -91,7 +101,7 @@ class RunFigures:
         return RunLoad(
             stream=stream,
             late=self.late,
-            pace=self.pace,
+            pace=self.pace or KEEPING_PACE,
             cores=self.cores,
             costs={name: self.costs[name] for name in encoded if name in self.costs},
             off=self.off.intersection(encoded),
@@ -106,7 +116,10 @@ class RunFigures:
 
     def _measure(self, new: Progress, old: Progress, seconds: float) -> None:
         media = (new.made - old.made) / 1000
-        self.pace = _mean(self.pace, media / seconds)
+        pace = media / seconds
+        if self._first is not None and self.late <= IN_TIME_SECONDS:
+            pace = max(pace, 1.0)  # there was no more to make: a source that stalls is not slow
+        self.pace = _mean(self.pace, pace)
         self.cores = _mean(self.cores, (new.cpu_ms - old.cpu_ms) / 1000 / seconds)
         self.frame_rate = _mean(self.frame_rate, (new.frames - old.frames) / seconds)
         if media <= 0:

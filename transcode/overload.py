@@ -13,10 +13,12 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Governor", "RunLoad"]
+__all__ = ["IN_TIME_SECONDS", "KEEPING_PACE", "Governor", "RunLoad"]
 
 # A run's media are 0.5 to 1.5 s behind its encoder when all is well: part, lookahead, a report each
-# second. Players are 6 s and more behind the newest segment, and what is decided needs time.
+# second.
+IN_TIME_SECONDS: Final = 1.5
+# Players are 6 s and more behind the newest segment, and what is decided needs time.
 LATE_SECONDS: Final = 3.0
 # So far ahead it is asked where the present pace leads.
 FORESIGHT_SECONDS: Final = 4.0

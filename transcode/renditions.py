@@ -1,29 +1,61 @@
-"""A file's renditions on their way to an object store, and the playlists that name them.
+"""A file's renditions on their way to an object store, and what is known of them afterwards.
 
-Segments are stored as they are made; playlists are written when all is there, so whoever can read
-one can read all that it names. One task at a time may call it.
+Segments are stored as they are made; playlists are written by `transcode.stitching` when all is
+there, so whoever can read one can read all that it names. One task at a time may call it.
 """
 
-from typing import Final
+import hashlib
+from collections.abc import Sequence
 
 import msgspec
 
-from media.ladder import AUDIO_RENDITION, Rendition
-from media.m3u8 import render
-from media.playlist import Listed, MediaPlaylist
 from media.segment import InitSection, Part, Segment
-from media.ticks import VIDEO_SCALE
 from storage.objects.addresses import video
 from storage.objects.base import Objects
-from storage.rates import Measure, announce
 
-__all__ = ["OutOfStep", "Renditions"]
-
-_INDEX: Final = "index.m3u8"
+__all__ = ["MadePiece", "MadeRendition", "MadeSegment", "OutOfStep", "Renditions"]
 
 
 class OutOfStep(Exception):
     """The renditions do not fit together, or there is none: ours to mend."""
+
+
+class MadeSegment(msgspec.Struct, frozen=True, array_like=True):
+    """A segment that is stored: bytes, ticks of 90 000 a second, samples; `init` is its section."""
+
+    sequence: int
+    size: int
+    duration: int
+    frames: int
+    init: int = 0
+    discontinuity: bool = False
+
+
+class MadeRendition(msgspec.Struct, frozen=True, kw_only=True):
+    """What is stored of one rendition: `inits` are digests of its init sections by number.
+
+    `size` is all of its bytes.
+    """
+
+    name: str
+    codecs: str
+    size: int
+    inits: dict[int, str]
+    segments: tuple[MadeSegment, ...]
+
+
+class MadePiece(msgspec.Struct, frozen=True, kw_only=True):
+    """What one engine made of a video, stored below `folder`; `cpu_ms` is what its rungs took."""
+
+    folder: str
+    renditions: tuple[MadeRendition, ...]
+    cpu_ms: dict[str, int] = {}
+    warnings: dict[str, int] = {}
+
+    @property
+    def size(self) -> int:
+        """All of its bytes."""
+        return sum(each.size for each in self.renditions)
 
 
 class _Rendition(msgspec.Struct):
@@ -31,34 +63,19 @@ class _Rendition(msgspec.Struct):
 
     codecs: str = ""
     parts: list[Part] = []
-    listed: list[Listed] = []
-    sequences: list[int] = []
-    measure: Measure = Measure()
+    segments: list[MadeSegment] = []
+    inits: dict[int, str] = {}
     size: int = 0
 
 
 class Renditions:
-    """The renditions below the folder `media` of a video; `rungs` are those of its picture."""
+    """The renditions `names` below the folder `folder` of a video."""
 
-    def __init__(
-        self, objects: Objects, *, hash_: str, media: str, rungs: tuple[Rendition, ...]
-    ) -> None:
+    def __init__(self, objects: Objects, *, hash_: str, folder: str, names: Sequence[str]) -> None:
         self._objects = objects
-        self._media = media
-        self._folder = f"{video(hash_)}/{media}"
-        self._rungs = rungs
-        names = (*(rung.name for rung in rungs), AUDIO_RENDITION)
+        self.folder = folder
+        self._place = f"{video(hash_)}/{folder}"
         self._made = {name: _Rendition() for name in names}
-        self.size = 0
-
-    def sizes(self) -> dict[str, int]:
-        """Return the bytes of each rendition's media."""
-        return {name: made.size for name, made in self._made.items()}
-
-    @property
-    def length(self) -> int:
-        """The length of the longest rendition, in ticks of 90 000 a second."""
-        return max(made.measure.ticks for made in self._made.values())
 
     async def take(self, report: InitSection | Part | Segment) -> None:
         """Store what was made.
@@ -73,69 +90,44 @@ class Renditions:
         match report:
             case InitSection():
                 made.codecs = report.codecs
+                made.inits[report.number] = hashlib.sha256(report.data).hexdigest()[:32]
                 await self._put(made, f"{report.rendition}/init-{report.number}.mp4", report.data)
             case Part():
                 made.parts.append(report)
             case Segment():
                 await self._segment(made, report)
 
-    async def finish(self) -> None:
-        """Write the playlists: of each rendition, then the one that names them.
-
-        Raises:
-            ObjectError: one could not be stored; what is there is of no use.
-            OutOfStep: a rendition lacks what the others have.
-        """
-        first = next(iter(self._made.values())).sequences
-        for name, made in self._made.items():
-            if not first or made.sequences != first:
-                raise OutOfStep(f"{name} has {len(made.sequences)} segments, not {len(first)}")
-        for name, made in self._made.items():
-            playlist = MediaPlaylist(
-                target=_target(made.listed), segments=tuple(made.listed), ended=True, whole=True
+    def made(self, names: Sequence[str] | None = None) -> tuple[MadeRendition, ...]:
+        """Return what is stored, in the renditions `names` or in all."""
+        return tuple(
+            MadeRendition(
+                name=name,
+                codecs=made.codecs,
+                size=made.size,
+                inits=dict(made.inits),
+                segments=tuple(made.segments),
             )
-            await self._put(made, f"{name}/{_INDEX}", render(playlist).encode())
-        variants = announce(
-            self._media,
-            self._rungs,
-            {name: made.measure for name, made in self._made.items()},
-            {name: made.codecs for name, made in self._made.items()},
-            None,
+            for name, made in self._made.items()
+            if names is None or name in names
         )
-        data = render(variants).encode()
-        self.size += len(data)
-        await self._objects.put(f"{self._folder}/{_INDEX}", data)
-
-    async def remove(self) -> None:
-        """Remove all of it."""
-        await self._objects.delete_tree(self._folder)
 
     async def _segment(self, made: _Rendition, segment: Segment) -> None:
         parts, made.parts = made.parts, []
         data = b"".join(part.data for part in parts)
-        if segment.gap or len(data) != segment.size:
+        if segment.gap or len(data) != segment.size or segment.init not in made.inits:
             raise OutOfStep(f"segment {segment.sequence} of {segment.rendition} is not its parts")
         await self._put(made, f"{segment.rendition}/{segment.sequence}.m4s", data)
-        made.sequences.append(segment.sequence)
-        made.listed.append(
-            Listed(
-                uri=f"{segment.sequence}.m4s",
+        made.segments.append(
+            MadeSegment(
+                sequence=segment.sequence,
+                size=segment.size,
                 duration=segment.duration,
-                map_uri=f"init-{segment.init}.mp4",
+                frames=segment.frames,
+                init=segment.init,
                 discontinuity=segment.discontinuity,
             )
         )
-        made.measure = made.measure.next(
-            segment.size, segment.duration, frames=segment.frames, epoch=segment.epoch
-        )
 
     async def _put(self, made: _Rendition, name: str, data: bytes) -> None:
-        await self._objects.put(f"{self._folder}/{name}", data)
+        await self._objects.put(f"{self._place}/{name}", data)
         made.size += len(data)
-        self.size += len(data)
-
-
-def _target(listed: list[Listed]) -> int:
-    """Return the least target duration in which all segments fit, as rounded (4.4.3.1)."""
-    longest = max(segment.duration for segment in listed)
-    return max(1, (2 * longest + VIDEO_SCALE) // (2 * VIDEO_SCALE))

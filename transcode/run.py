@@ -5,40 +5,46 @@ one task opens the publication, keeps an engine alive, writes to it and stores w
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
-import msgspec
-
-from media.ladder import Ladder, Rendition, ladder_for
 from media.packet import MediaPacket
 from media.segment import InitSection, Part, Segment
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
-from media.track import Track, VideoTrack
+from media.track import Track
 from storage.errors import StorageError
 from storage.objects.base import ObjectError
 from storage.publication import Publication
-from transcode.backlog import Backlog, Source
+from transcode.backlog import Backlog, Nobody, Source, Waiting
+from transcode.epochs import Epochs
 from transcode.figures import RunFigures
 from transcode.keyframes import Keyframes
+from transcode.liveposters import LivePosters
 from transcode.overload import RunLoad
+from transcode.ports import Home
 from transcode.process import Engine, EngineLost, engine
 from transcode.wire import (
     Begin,
     Finish,
     Finished,
+    Packet,
+    Posters,
     Prepared,
     Progress,
+    Reach,
     Rungs,
+    Slate,
+    Spliced,
     TakenOver,
     Trouble,
     WireError,
 )
 
-__all__ = ["Home", "LiveRun"]
+__all__ = ["LiveRun"]
 
 log = logging.getLogger(__name__)
 
@@ -47,32 +53,8 @@ _DEATHS: Final = 5
 _DEATH_PERIOD: Final = 60.0
 # Orders were written and no report came: an engine at work reports about once a second.
 SILENT_SECONDS: Final = 15.0
-
-
-class Home(Protocol):
-    """What a run needs of the place it belongs to."""
-
-    def wall_us(self) -> int:
-        """Return the time of day, in microseconds since the Unix epoch."""
-        ...
-
-    async def open_publication(self, stream: str, window: float, *, picture: bool) -> Publication:
-        """Go on with the stream's newest run where a restart cut it off, else begin another.
-
-        `picture` says whether the source has one; a run keeps what it began with.
-        """
-        ...
-
-    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
-        """Write down what the stream's owner may want to know."""
-        ...
-
-
-class _Epoch(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked of the engine for one source."""
-
-    renditions: tuple[Rendition, ...]
-    wall_us: int
+# How often an engine is told how far the slate goes: less than a part's length.
+REACH_SECONDS: Final = 0.2
 
 
 class LiveRun:
@@ -86,27 +68,30 @@ class LiveRun:
         active: frozenset[str],
         window: float,
         notify: Callable[[], None],
+        posters: LivePosters | None = None,
+        slate: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stream = stream
         self.figures = RunFigures()
         self.backlog = Backlog(home.wall_us)
         self._home = home
-        self._active = active
         self._window = window
         self._notify = notify
+        self._posters = posters
+        self._slate = slate
+        self._clock = clock
         self._more = asyncio.Event()
         self._ended = False
         self._closed = False
         self._source: Source | None = None  # what the engine was told of last
+        self._empty_since: float | None = None  # while nobody is on air: since when
         self._publication: Publication | None = None
-        self._renditions: tuple[Rendition, ...] = ()  # the picture's, from the first source on
-        self._epochs: dict[int, _Epoch] = {}
+        self._epochs = Epochs(active)
         self._playable = False
         self._last_report = 0.0
         self._deaths: deque[float] = deque()
         self._keyframes = Keyframes()
-        self._encoded: tuple[str, ...] = ()  # the rungs that are made by an encoder, largest first
-        self._least = 1
 
     # -- the sink ---------------------------------------------------------------------------------
 
@@ -115,16 +100,19 @@ class LiveRun:
         """Whether viewers have been given a segment of this run."""
         return self._playable
 
-    def begin(self, tracks: tuple[Track, ...], late: float = 0.0) -> None:
-        """A source starts or starts again; its first packet came `late` seconds ago."""
+    def begin(self, tracks: tuple[Track, ...], late: float = 0.0, *, splice: bool = False) -> None:
+        """A source starts or starts again; its first packet came `late` seconds ago.
+
+        `splice`: it replaces the one that is on, and goes on where that ends.
+        """
         self.figures.begun()
         self._keyframes.begin()
-        self.backlog.begin(tracks, time.monotonic(), late)
+        self.backlog.begin(tracks, self._clock(), late, splice=splice)
         self._more.set()
 
     def offer(self, packet: MediaPacket) -> None:
         """Take a packet, or drop it up to the next keyframe where the engine is too far behind."""
-        now = time.monotonic()
+        now = self._clock()
         self.figures.offered(packet)
         if self._keyframes.regular_again(packet):
             log.info("keyframes are regular again", extra={"stream": self.stream})
@@ -137,9 +125,16 @@ class LiveRun:
                 log.warning("engine too slow: media dropped", extra={"stream": self.stream})
         self._more.set()
 
+    def slate(self, late: float = 0.0) -> None:
+        """Nobody is on air since `late` seconds ago: viewers get the slate until one begins."""
+        self.figures.idle()
+        self._keyframes.begin()
+        self.backlog.leave(self._clock(), late)
+        self._more.set()
+
     def finish(self) -> None:
         """The source ended."""
-        self.backlog.finish(time.monotonic())
+        self.backlog.finish(self._clock())
         self._more.set()
 
     def end(self) -> None:
@@ -156,21 +151,22 @@ class LiveRun:
     @property
     def rungs(self) -> dict[str, bool]:
         """The renditions of the picture, and whether each is made now."""
-        shed = self.figures.off.intersection(self._encoded)
-        return {rung.name: rung.name not in shed for rung in self._renditions}
+        shed = self.figures.off.intersection(self._epochs.encoded)
+        return {rung.name: rung.name not in shed for rung in self._epochs.renditions}
 
     def load(self) -> RunLoad | None:
         """Return how the run stands; None where no source is being made, or nobody knows yet."""
-        if self._source is None or not self._encoded or not self.figures.pace:
+        epochs, on_air = self._epochs, self._source is not None and self._empty_since is None
+        if not on_air or not epochs.encoded or not self.figures.costs:
             return None
-        return self.figures.load(self.stream, self._encoded, least=self._least)
+        return self.figures.load(self.stream, epochs.encoded, least=epochs.least)
 
     async def make_all_but(self, off: frozenset[str]) -> None:
         """Have the engine make all rungs but these, from the next cut on."""
         shed, back = sorted(off - self.figures.off), sorted(self.figures.off - off)
         self.figures.off = off
         self.figures.sheds += len(shed)
-        self.backlog.urge(Rungs(off=tuple(sorted(off))), time.monotonic())
+        self.backlog.urge(Rungs(off=tuple(sorted(off))), self._clock())
         self._more.set()
         if shed:
             late = round(self.figures.late, 1)
@@ -198,14 +194,14 @@ class LiveRun:
 
     async def _anything(self) -> bool:
         """Wait until there is something to make; False where the run is closed."""
-        while not self.backlog and not self._closed:
+        while not self.backlog and self._empty_since is None and not self._closed:
             self._more.clear()
             await self._more.wait()
-        return bool(self.backlog)
+        return bool(self.backlog) or not self._closed
 
     async def _work(self, child: Engine) -> None:
         """Feed one engine until the run is closed, storing what it makes."""
-        self._last_report = time.monotonic()
+        self._last_report = self._clock()
         self.figures.engine_begun()
         log.info("engine on", extra={"stream": self.stream, "engine": child.pid})
         async with asyncio.TaskGroup() as tasks:
@@ -223,35 +219,60 @@ class LiveRun:
             raise EngineLost(status)
 
     async def _feed(self, child: Engine) -> None:
-        if self._source is not None:  # a new engine for a source that is still sending
-            self.backlog.restart(self._source, time.monotonic())
+        if self._source is not None and self._empty_since is not None:
+            self.backlog.restart_empty(self._source, self._clock())
+        elif self._source is not None:  # a new engine for a source that is still sending
+            self.backlog.restart(self._source, self._clock())
         while True:
             while self.backlog:
-                order = self.backlog.pop()
-                if isinstance(order, Source):
-                    await child.send(await self._beginning(order))
-                    continue
-                if isinstance(order, Finish):
-                    self._source = None
-                await child.send(order)
+                await self._order(child, self.backlog.pop())
             if self._closed:
                 child.close_input()
                 return
             self._more.clear()
-            await self._more.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if self._empty_since is None else REACH_SECONDS):
+                    await self._more.wait()
+            if self._empty_since is not None and not self.backlog:
+                await self._reach(child, self._empty_since)
+
+    async def _order(self, child: Engine, waiting: Waiting) -> None:
+        """Have the engine do what has waited the longest."""
+        match waiting:
+            case Source():
+                if self._empty_since is not None:
+                    # Up to when it came, so that the media go on with the wall clock.
+                    late_us = max(0, self._home.wall_us() - waiting.wall_us)
+                    await self._reach(child, self._empty_since + late_us / 1_000_000)
+                self._empty_since = None
+                await child.send(await self._beginning(waiting))
+            case Nobody():
+                self._empty_since = waiting.since
+                address = self._slate
+                picture = await self._home.picture(self.stream, address) if address else None
+                self._log("slate")
+                await child.send(Slate(picture=picture))
+                await self._reach(child, waiting.since)
+            case Finish():
+                self._source = self._empty_since = None
+                await child.send(waiting)
+            case Packet() | Rungs():
+                await child.send(waiting)
+
+    async def _reach(self, child: Engine, since: float) -> None:
+        """Have the slate shown up to now."""
+        elapsed = max(0.0, self._clock() - since)
+        await child.send(Reach(elapsed=round(elapsed * VIDEO_SCALE)))
 
     async def _beginning(self, source: Source) -> Begin:
         """Open what the source needs and say where it begins."""
         self._source = source
-        video = source.video
-        publication = await self._opened(picture=video is not None)
-        ladder = self._ladder(video) if video is not None else None
-        renditions = ladder.renditions if ladder is not None else ()
-        epoch = max([publication.epochs - 1, *self._epochs]) + 1
-        self._epochs[epoch] = _Epoch(renditions=renditions, wall_us=source.wall_us)
+        publication = await self._opened(picture=source.video is not None)
+        ladder = self._epochs.ladder(source.video)
+        epoch = self._epochs.begin(ladder, wall_us=source.wall_us, following=publication.epochs)
         return Begin(
             epoch=epoch,
-            video=video,
+            video=source.video,
             audio=source.audio,
             ladder=ladder,
             start=max(publication.end, ORIGIN_SECONDS * VIDEO_SCALE),
@@ -259,6 +280,8 @@ class LiveRun:
             inits=publication.next_inits,
             discontinuity=publication.next_sequence > 0,
             off=tuple(sorted(self.figures.off)),
+            poster=self._posters.every if self._posters is not None else 0,
+            splice=source.splice,
         )
 
     async def _opened(self, *, picture: bool) -> Publication:
@@ -266,66 +289,51 @@ class LiveRun:
             self._publication = await self._home.open_publication(
                 self.stream, self._window, picture=picture
             )
-            self._renditions = self._publication.renditions
+            self._epochs.renditions = self._publication.renditions
             self._log("publication opens", run=self._publication.run)
         return self._publication
 
-    def _ladder(self, video: VideoTrack) -> Ladder:
-        """Return the renditions that the run has, or those for its first source.
-
-        Viewers hold the playlists of a run: a source of another size is fitted into its renditions,
-        and only one of the top rung's own size can lend it its packets.
-        """
-        if not self._renditions:
-            ladder = ladder_for(video.width, video.height, self._active)
-            self._renditions = ladder.renditions
-            return ladder
-        top, *others = self._renditions
-        same = (top.width, top.height) == (video.width, video.height)
-        return Ladder((msgspec.structs.replace(top, source_size=same), *others))
-
     async def _store(self, child: Engine) -> None:
         async for report in child.reports():
-            self._last_report = time.monotonic()
+            self._last_report = self._clock()
             match report:
                 case InitSection() | Part() | Segment() if self._publication is not None:
                     await self._take(self._publication, report)
                 case Prepared() if self._publication is not None:
                     await self._prepare(self._publication, report)
+                case Spliced():  # players are told nothing of the new source
+                    self._epochs.prepared(report)
+                    self._log("spliced", reused=report.reused)
                 case Progress():
                     self._progress(report)
                 case TakenOver():
                     await self._taken_over(report)
                 case Trouble():
                     self._log("engine trouble", what=report.what, detail=report.detail)
+                case Posters() if self._posters is not None:
+                    self._posters.offer(self.stream, report)
                 case Finished():
                     self._log("source made", frames=report.frames_in, **report.frames_out)
                 case _:
                     pass
 
     async def _prepare(self, publication: Publication, report: Prepared) -> None:
-        # Reports come in the order of the sources, which may begin faster than they are made.
-        self._epochs = {key: self._epochs[key] for key in self._epochs if key >= report.epoch}
-        epoch = self._epochs[report.epoch]
+        epoch = self._epochs.prepared(report)
         await publication.prepare(report.epoch, epoch.renditions, epoch.wall_us)
-        self._encoded = tuple(rung.name for rung in epoch.renditions if rung.name != report.reused)
-        self._least = 0 if report.reused is not None else 1
         self._log("renditions", rendition=",".join(report.names), reused=report.reused)
 
     async def _taken_over(self, report: TakenOver) -> None:
         """The encoder makes the top rung, too: it counts as one that can be shed."""
-        if report.epoch == max(self._epochs, default=-1):
-            self._least = 1
-            self._encoded = tuple(rung.name for rung in self._epochs[report.epoch].renditions)
-            source = self._source
-            if source is not None and source.video is not None and not report.for_good:
-                self._keyframes.lost(source.video)
+        source = self._source
+        video = source.video if source is not None and not report.for_good else None
+        if self._epochs.taken_over(report) and video is not None:
+            self._keyframes.lost(video)
         cause = "another picture than announced" if report.for_good else "keyframes too far apart"
         log.warning("top rung encoded", extra={"stream": self.stream, "cause": cause})
         await self._home.happened(self.stream, "top rung encoded", {"cause": cause})
 
     def _progress(self, report: Progress) -> None:
-        current = report.epoch == max(self._epochs, default=-1)
+        current = self._epochs.is_newest(report.epoch)
         self.figures.report(report, self._last_report, current=current)
 
     def _log(self, event: str, /, **facts: object) -> None:
@@ -349,15 +357,15 @@ class LiveRun:
         while True:
             await asyncio.sleep(1.0)
             if self._source is None:
-                self._last_report = time.monotonic()
-            elif time.monotonic() - self._last_report > SILENT_SECONDS:
+                self._last_report = self._clock()
+            elif self._clock() - self._last_report > SILENT_SECONDS:
                 log.error("engine silent: killed", extra={"stream": self.stream})
                 child.kill()
 
     async def _engine_lost(self, lost: BaseExceptionGroup[Exception]) -> None:
         """Make ready for the next engine, or give up where they die too often."""
         self.figures.deaths += 1
-        now = time.monotonic()
+        now = self._clock()
         self._deaths.append(now)
         while now - self._deaths[0] > _DEATH_PERIOD:
             self._deaths.popleft()

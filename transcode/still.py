@@ -1,4 +1,4 @@
-"""Posters of a picture that an owner sent, asked of a boxed child."""
+"""Posters and the like of a picture that an owner sent, asked of a boxed child."""
 
 import asyncio
 import logging
@@ -8,17 +8,18 @@ from typing import Final
 
 import msgspec
 
-from media.ladder import BOXES, ladder_for
+from media.ladder import BOXES, Ladder, Rendition, ladder_for
 from transcode.process import engine
 from transcode.wire import Make, Poster, Refused, WireError
 
-__all__ = ["NotPicture", "stills"]
+__all__ = ["NotPicture", "picture", "stills"]
 
 log = logging.getLogger(__name__)
 
 # A picture of 8192 x 4320 takes 2 s to be decoded and scaled.
 _SECONDS: Final = 20.0
 _STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
+_ONLY: Final = "picture"
 _BROKE_IT: Final = "The picture cannot be read: it makes the reader fail."
 
 
@@ -39,7 +40,21 @@ async def stills(path: Path, width: int, height: int) -> dict[str, bytes]:
         NotPicture: it is none that can be shown.
         OSError: the file cannot be opened.
     """
-    ladder = ladder_for(width, height, _STANDARD) if width and height else None
+    return await _made(path, ladder_for(width, height, _STANDARD) if width and height else None)
+
+
+async def picture(path: Path, width: int, height: int) -> bytes:
+    """Return a JPEG of a picture in its own shape within `width` x `height`, never scaled up.
+
+    Raises:
+        NotPicture: it is none that can be shown.
+        OSError: the file cannot be opened.
+    """
+    box = Rendition(name=_ONLY, width=width, height=height, rate=0)
+    return (await _made(path, Ladder((box,))))[_ONLY]
+
+
+async def _made(path: Path, ladder: Ladder | None) -> dict[str, bytes]:
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         async with asyncio.timeout(_SECONDS):

@@ -1,88 +1,125 @@
-"""One job: an uploaded file becomes an adaptive playlist with posters, or fails with a reason.
+"""One job, or one stretch of one: an uploaded file becomes an adaptive playlist with posters.
 
-What is made lies in folders of the attempt's own, and is shown to nobody before the one transaction
-that ends the job. Who loses the job, or fails, removes what it made.
+What is made lies in folders of the attempt's own, and is shown to nobody before a transaction
+names it. Who loses the job, or fails, removes what it made.
 """
 
 import asyncio
 import logging
-import re
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from storage.catalog.jobs import Jobs
-from storage.catalog.transcoding import MadeVideo, Transcoding, VideoWork
+from storage.catalog.spans import Spans
+from storage.catalog.transcoding import Transcoding
+from storage.catalog.videowork import MadeVideo, VideoWork
 from storage.errors import CatalogError
-from storage.jobs import BEAT_SECONDS, LEASE_US, HeldJob, JobLost
-from storage.objects.addresses import video
-from storage.objects.base import ObjectError, Objects
-from transcode.making import NotDone, VideoMaker, folders_of
+from storage.jobs import BEAT_SECONDS, HeldJob, HeldSpan, JobLost
+from storage.objects.base import Objects
+from transcode.cores import Cores
+from transcode.filework import NotDone
+from transcode.filming import Studio
+from transcode.lease import holding
+from transcode.making import VideoMaker
+from transcode.originals import Original, folders_of
 from transcode.probe import NotMedia
+from transcode.stretching import Stretcher
+from transcode.sweeping import remove_folders, sweep
 
 __all__ = ["VideoTranscoder"]
 
 log = logging.getLogger(__name__)
 
-_MICROSECONDS: Final = 1_000_000
-_FOLDER: Final = re.compile(r"(?:poster-)?[0-9]+-([0-9]+)")
 _SPENT: Final = "Transcoding broke off {} times and was given up; the file may be damaged."
 
 
+def _nobody() -> None:
+    """Stand in where nobody wants to know."""
+
+
 class VideoTranscoder:
-    """Does jobs. `path_of` is where an object stands as a file; `clock` never goes back."""
+    """Does jobs, and stretches of jobs. `path_of` is where an object stands as a file; `clock`
+    never goes back; `cores` are those that all its engines may use together.
+
+    `on_more` is called when there is more to be leased.
+    """
 
     def __init__(
         self,
         *,
         jobs: Jobs,
+        spans: Spans,
         transcoding: Transcoding,
         objects: Objects,
         path_of: Callable[[str], Path],
         now_us: Callable[[], int],
+        cores: Cores | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.on_more: Callable[[], None] = _nobody
+        self.cores = cores or Cores(os.cpu_count() or 1)
         self._jobs = jobs
+        self._spans = spans
         self._transcoding = transcoding
         self._objects = objects
         self._now_us = now_us
         self._clock = clock
-        self._maker = VideoMaker(
-            transcoding=transcoding, objects=objects, path_of=path_of, now_us=now_us, clock=clock
+        studio = Studio(
+            transcoding=transcoding,
+            spans=spans,
+            objects=objects,
+            cores=self.cores,
+            path_of=path_of,
+            now_us=now_us,
+            clock=clock,
+            nudge=lambda: self.on_more(),
         )
+        self._maker = VideoMaker(studio)
+        self._stretcher = Stretcher(studio)
 
-    async def do(self, held: HeldJob) -> None:
-        """Do a job to its end, good or bad; cancelled, it gives the job back.
+    async def lease(self, owner: str) -> HeldJob | HeldSpan | None:
+        """Take what is to be done next, a job before a span; `owner` is a new random name.
 
         Raises:
-            JobLost: another worker has it.
+            CatalogError: the database did not answer.
+        """
+        held = await self._jobs.lease(owner, self._now_us())
+        return held if held is not None else await self._spans.lease(owner, self._now_us())
+
+    async def do(self, held: HeldJob | HeldSpan) -> None:
+        """Do a job or a span to its end, good or bad; cancelled, it is given back.
+
+        Raises:
+            JobLost, SpanLost: another worker has it.
             CatalogError: its end could not be written down; the lease will run out.
         """
+        if isinstance(held, HeldSpan):
+            await self._stretcher.do(held)
+        else:
+            await self._do(held)
+
+    async def _do(self, held: HeldJob) -> None:
         work = await self._transcoding.begin(held, self._now_us())
         facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
         if held.spent:
             reason = _SPENT.format(held.failures)
             await self._transcoding.fail(held, reason, self._now_us())
             log.error("video given up", extra={**facts, "failures": held.failures})
-            await self._sweep(work, held, keep=())
+            await self._sweep(work, held)
             return
         log.info("transcoding", extra=facts)
         try:
-            # What workers left that were killed; one that only sleeps clears up after itself.
-            await self._sweep(work, held, keep=(), before=held.attempt)
-            made = await self._held(work, held)
-            replaced = await self._transcoding.complete(held, made, self._now_us())
-            log.info("video completed", extra={**facts, "bytes": made.size})
-            kept = {made.media, made.posters} - set(replaced.folders)
-            await self._sweep(work, held, keep=tuple(kept))
+            await self._make(work, held, facts)
         except NotMedia as error:
             await self._remove(work, held)
             await self._transcoding.fail(held, error.reason, self._now_us())
             log.info("video failed", extra={**facts, "reason": error.reason})
-            await self._sweep(work, held, keep=())
+            await self._sweep(work, held)
         except NotDone as error:
             await self._remove(work, held)
             await self._again(work, held, error.reason)
@@ -94,6 +131,53 @@ class VideoTranscoder:
             await self._remove(work, held)
             raise
 
+    async def _make(self, work: VideoWork, held: HeldJob, facts: Mapping[str, object]) -> None:
+        if await self._original(held) is None:
+            # What workers left that were killed; one that only sleeps clears up after itself.
+            await sweep(
+                self._objects,
+                work.hash,
+                keep=(work.media, work.posters),
+                generations=_this(work),
+                attempt=held.attempt - 1,
+                job=held.id - 1,
+            )
+        done = await self._held(work, held)
+        if done is None:
+            log.info("waiting for spans", extra=dict(facts))
+            self.on_more()
+            return
+        made, folders = done
+        replaced = await self._transcoding.complete(held, made, self._now_us())
+        log.info("video completed", extra={**facts, "bytes": made.size})
+        kept = {*folders, made.posters, work.posters}
+        kept -= set(replaced.folders).difference(folders)
+        await sweep(
+            self._objects,
+            work.hash,
+            keep=kept,
+            generations=range(work.generation + 1),
+            attempt=held.attempt,
+            job=held.id,
+        )
+
+    async def _original(self, held: HeldJob) -> Original | None:
+        """Return what was made in one piece for the job, by this attempt or an older one."""
+        made = await self._spans.outcomes(held)
+        return msgspec.json.decode(made[0], type=Original) if made and made[0] else None
+
+    async def _held(
+        self, work: VideoWork, held: HeldJob
+    ) -> tuple[MadeVideo, tuple[str, ...]] | None:
+        """Make the video while the lease is extended (see `VideoMaker.make`)."""
+        return await holding(
+            self._maker.make(work, held),
+            beat=lambda: self._jobs.beat(held, self._now_us()),
+            lost=JobLost(held),
+            clock=self._clock,
+            ends=(NotMedia, NotDone, JobLost),
+        )
+
     # -- the end that it comes to -----------------------------------------------------------------
 
     async def _again(self, work: VideoWork, held: HeldJob, reason: str) -> None:
@@ -102,7 +186,7 @@ class VideoTranscoder:
         if last:
             await self._transcoding.fail(held, reason, self._now_us())
             log.error("video given up", extra=facts)
-            await self._sweep(work, held, keep=())
+            await self._sweep(work, held)
         else:
             await self._transcoding.put_back(held, self._now_us(), failed=True)
             log.warning("video put back", extra=facts)
@@ -118,79 +202,31 @@ class VideoTranscoder:
             log.warning("video not given back", extra={"video": work.hash, "cause": str(error)})
 
     async def _remove(self, work: VideoWork, held: HeldJob) -> None:
-        await self._delete(work, folders_of(work, held))
-
-    async def _sweep(
-        self,
-        work: VideoWork,
-        held: HeldJob,
-        *,
-        keep: tuple[str | None, ...],
-        before: int | None = None,
-    ) -> None:
-        """Remove what this attempt (or those `before` one) and older ones left, but what is shown.
-
-        `keep` is what is shown; empty, it is what was at the beginning.
-        """
-        shown = {*keep} if keep else {work.media, work.posters}
-        last = held.attempt if before is None else before - 1
+        """Remove what this attempt made, but what is shown or still needed."""
         try:
-            found = await self._objects.addresses(video(work.hash))
-        except ObjectError as error:
-            log.warning("leftovers not found", extra={"video": work.hash, "cause": str(error)})
+            kept = {*await self._transcoding.shown(held.video)}
+            original = await self._original(held)
+        except CatalogError as error:  # whoever completes the video removes it
+            log.warning("leftovers stay", extra={"video": work.hash, "cause": str(error)})
             return
-        folders = {address.split("/")[2] for address in found if address.count("/") > 1}
-        older = [
-            name
-            for name in sorted(folders - shown)
-            if (number := _FOLDER.fullmatch(name)) and int(number[1]) <= last
-        ]
-        await self._delete(work, older)
+        if original is not None:
+            kept |= {original.piece.folder, original.posters}
+        folders = [name for name in folders_of(work, held) if name not in kept]
+        await remove_folders(self._objects, work.hash, folders)
 
-    async def _delete(self, work: VideoWork, folders: list[str] | tuple[str, ...]) -> None:
-        for folder in folders:
-            try:
-                await self._objects.delete_tree(f"{video(work.hash)}/{folder}")
-            except ObjectError as error:  # it takes room and is named by nothing
-                log.warning("leftovers stay", extra={"video": work.hash, "cause": str(error)})
+    async def _sweep(self, work: VideoWork, held: HeldJob) -> None:
+        """Remove what this job and older ones left, but what is shown."""
+        keep = await self._transcoding.shown(held.video)
+        await sweep(
+            self._objects,
+            work.hash,
+            keep=keep,
+            generations=_this(work),
+            attempt=held.attempt,
+            job=held.id,
+        )
 
-    # -- holding it -------------------------------------------------------------------------------
 
-    async def _held(self, work: VideoWork, held: HeldJob) -> MadeVideo:
-        """Make the video while the lease is extended; broken off where that is lost.
-
-        Raises:
-            NotMedia: nothing can be made of the file.
-            NotDone: nothing was made of it this time.
-            JobLost: another worker has the job.
-        """
-        outcome: MadeVideo | NotMedia | NotDone | JobLost
-        try:
-            async with asyncio.timeout(None) as deadline, asyncio.TaskGroup() as tasks:
-                beating = tasks.create_task(self._beat(held, deadline))
-                try:
-                    outcome = await self._maker.make(work, held)
-                except (NotMedia, NotDone, JobLost) as error:
-                    outcome = error
-                finally:
-                    beating.cancel()
-        except TimeoutError as error:
-            raise JobLost(held) from error
-        if isinstance(outcome, MadeVideo):
-            return outcome
-        raise outcome
-
-    async def _beat(self, held: HeldJob, deadline: asyncio.Timeout) -> None:
-        """Extend the lease again and again; move the deadline to now when it is lost."""
-        good = self._clock()
-        while self._clock() - good < LEASE_US / _MICROSECONDS:
-            await asyncio.sleep(BEAT_SECONDS)
-            try:
-                async with asyncio.timeout(BEAT_SECONDS):
-                    await self._jobs.beat(held, self._now_us())
-                good = self._clock()
-            except JobLost:
-                break
-            except (CatalogError, TimeoutError) as error:
-                log.warning("lease not extended", extra={"job": held.id, "cause": str(error)})
-        deadline.reschedule(asyncio.get_running_loop().time())
+def _this(work: VideoWork) -> range:
+    """Return the generation at work: what an older file was made into plays until it is done."""
+    return range(work.generation, work.generation + 1)

@@ -6,6 +6,9 @@ reads `Order`s from its standard input and writes `Report`s to its standard outp
     parent: Begin, (Packet | Rungs)..., Finish     one epoch = one source with one set of tracks
     engine: Prepared, InitSection..., (Part..., Segment)..., Finished
     parent: Begin, ...                     the next epoch of the same run
+    parent: Begin (splice), Packet...      another source instead of that one, in the same epoch
+    engine: Spliced                        or Finished, Prepared..., where it cannot go on in it
+    parent: Slate, Reach...                nobody is on air, until a Begin (splice) or Finish
     parent: end of input                   the engine finishes what it has and exits with 0
 
 An engine that reads a file (probe, video, poster) gets no orders: the file is its standard input,
@@ -13,7 +16,8 @@ what is wanted stands in its arguments (`Make`, as JSON), and it reports `Probed
 epoch like the above; or it says `Refused`.
 
 Epochs of a run share sequence numbers and the output clock; every epoch after a run's first begins
-with a discontinuity.
+with a discontinuity. Orders and `Progress` name a source by its own epoch, segments by the one that
+was prepared for them.
 """
 
 import struct
@@ -25,6 +29,7 @@ import msgspec
 from media.ladder import Ladder
 from media.segment import InitSection, Part, Segment
 from media.track import AudioTrack, VideoTrack
+from transcode.filewire import Ready, Surveyed
 
 __all__ = [
     "MAX_FRAME",
@@ -35,12 +40,16 @@ __all__ = [
     "Order",
     "Packet",
     "Poster",
+    "Posters",
     "Prepared",
     "Probed",
     "Progress",
+    "Reach",
     "Refused",
     "Report",
     "Rungs",
+    "Slate",
+    "Spliced",
     "TakenOver",
     "Trouble",
     "WireError",
@@ -69,7 +78,9 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     `reuse` allows the source's own packets as the top rung. `discontinuity` marks the first
     segment. `cut` is the least length of a segment and `longest` the greatest, `part` the target of
     a part, all in ticks of 90 000 a second. `off` names the rungs that are not to be made (see
-    `Rungs`).
+    `Rungs`). `poster` is the time between two posters of a live source, 0 for none, in those ticks.
+    `splice` says that no `Finish` came before: it replaces the source that is on, without a seam
+    where that can be.
     """
 
     epoch: int
@@ -85,6 +96,8 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     longest: int = 4 * 90_000
     part: int = 45_000
     off: tuple[str, ...] = ()
+    poster: int = 0
+    splice: bool = False
 
 
 class Packet(msgspec.Struct, frozen=True, kw_only=True, tag="packet", gc=False):
@@ -101,6 +114,22 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True, tag="finish"):
     """The epoch's source has ended: make everything out of what was sent, close the segment."""
 
 
+class Slate(msgspec.Struct, frozen=True, kw_only=True, tag="slate"):
+    """The epoch's source has ended, and viewers get its last picture, then a slate, silent.
+
+    `picture` is a JPEG, None the card that the engine draws. It lasts until a `Begin` or `Finish`;
+    an epoch that was begun without a source has it from its beginning.
+    """
+
+    picture: bytes | None = None
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True, tag="reach"):
+    """Show the slate up to `elapsed`, in ticks of 90 000 a second from where it began."""
+
+    elapsed: int
+
+
 class Rungs(msgspec.Struct, frozen=True, kw_only=True, tag="rungs"):
     """From the next cut on make all rungs but those in `off`; it replaces the order before it.
 
@@ -111,7 +140,7 @@ class Rungs(msgspec.Struct, frozen=True, kw_only=True, tag="rungs"):
     off: tuple[str, ...]
 
 
-Order = Begin | Packet | Rungs | Finish
+Order = Begin | Packet | Rungs | Slate | Reach | Finish
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
@@ -119,6 +148,16 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
 
     epoch: int
     names: tuple[str, ...]
+    reused: str | None
+
+
+class Spliced(msgspec.Struct, frozen=True, kw_only=True, tag="spliced"):
+    """The source of that epoch goes on where the one before it ended, without a seam.
+
+    Segments keep the number that they had. `reused` is as in `Prepared`.
+    """
+
+    epoch: int
     reused: str | None
 
 
@@ -201,12 +240,22 @@ class Make(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Poster(msgspec.Struct, frozen=True, kw_only=True, tag="poster"):
-    """A still of a file as JPEG, fitted into the box of that label."""
+    """A still of a file or a stream as JPEG, fitted into the box of that label."""
 
     label: str
     width: int
     height: int
     data: bytes
+
+
+class Posters(msgspec.Struct, frozen=True, kw_only=True, tag="posters"):
+    """One still of a live source in all its sizes, largest first.
+
+    `poor` says that it is black or plain, and that nothing better has been seen in this run.
+    """
+
+    posters: tuple[Poster, ...]
+    poor: bool = False
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
@@ -221,13 +270,17 @@ Report = (
     | InitSection
     | Part
     | Segment
+    | Spliced
     | TakenOver
     | Finished
     | Progress
     | Trouble
     | Probed
     | Poster
+    | Posters
     | Refused
+    | Surveyed
+    | Ready
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -6,9 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from storage.catalog.jobs import Jobs
 from storage.errors import CatalogError
-from storage.jobs import HeldJob, JobLost
+from storage.jobs import HeldJob, HeldSpan, JobLost, SpanLost
 from transcode.video import VideoTranscoder
 
 __all__ = ["FileWorkers"]
@@ -20,27 +19,35 @@ _POLL_SECONDS: Final = 0.5
 _TROUBLE_SECONDS: Final = 5.0
 
 
+def _always() -> bool:
+    """Stand in where nothing speaks against a beginning."""
+    return True
+
+
 class FileWorkers:
-    """Does the jobs of a catalog, at most `most` at once. `new_owner` makes random names."""
+    """Does the jobs and spans of a catalog, at most `most` at once.
+
+    `new_owner` makes random names. Nothing new is begun while `may_begin` says no: live streams
+    need the machine. What is under way goes on.
+    """
 
     def __init__(
         self,
         transcoder: VideoTranscoder,
-        jobs: Jobs,
         *,
         most: int,
-        now_us: Callable[[], int],
         new_owner: Callable[[], str],
+        may_begin: Callable[[], bool] = _always,
     ) -> None:
         self._transcoder = transcoder
-        self._jobs = jobs
         self._most = most
-        self._now_us = now_us
         self._new_owner = new_owner
+        self._may_begin = may_begin
         self._more = asyncio.Event()
+        transcoder.on_more = self.nudge
 
     def nudge(self) -> None:
-        """Look for a job now: one was queued."""
+        """Look for work now: there is more of it."""
         self._more.set()
 
     async def run(self) -> None:
@@ -52,27 +59,31 @@ class FileWorkers:
     async def _work(self) -> None:
         while True:
             held = await self._next()
+            number = held.id if isinstance(held, HeldJob) else held.job
+            facts = {"job": number, "attempt": held.attempt}
             try:
-                await self._transcoder.do(held)
-            except JobLost:
-                log.warning("job lost", extra={"job": held.id, "attempt": held.attempt})
+                async with self._transcoder.cores.one():
+                    await self._transcoder.do(held)
+            except (JobLost, SpanLost):
+                log.warning("job lost", extra=facts)
             except CatalogError as error:
                 # The lease runs out, and the job is taken again.
-                log.error("job not ended", extra={"job": held.id, "cause": str(error)})  # noqa: TRY400  # one line
+                log.error("job not ended", extra={**facts, "cause": str(error)})  # noqa: TRY400  # one line
                 await asyncio.sleep(_TROUBLE_SECONDS)
             except Exception:  # one file's fault must not end the others, nor the streams beside
                 # Its lease runs out; after the third time the video fails.
-                log.exception("job broke off", extra={"job": held.id, "attempt": held.attempt})
+                log.exception("job broke off", extra=facts)
 
-    async def _next(self) -> HeldJob:
-        """Wait for a job and lease it."""
+    async def _next(self) -> HeldJob | HeldSpan:
+        """Wait for a job or a span, and for a core to do it with, and lease it."""
         while True:
             self._more.clear()
             pause = _POLL_SECONDS
             try:
-                held = await self._jobs.lease(self._new_owner(), self._now_us())
-                if held is not None:
-                    return held
+                if self._transcoder.cores.idle and self._may_begin():
+                    held = await self._transcoder.lease(self._new_owner())
+                    if held is not None:
+                        return held
             except CatalogError as error:
                 log.warning("no jobs to be had", extra={"cause": str(error)})
                 pause = _TROUBLE_SECONDS

@@ -22,7 +22,7 @@ import uvloop
 from headend.certificates import tls_context
 from headend.sockets import bind
 from ingest.listener import listening
-from ingest.ports import Grant, LiveState
+from ingest.ports import Grant, Happened, LiveState
 from ingest.rtmp.limits import Limits
 from media.keys import Slot, StreamKey
 from media.packet import MediaPacket
@@ -43,11 +43,14 @@ class CountingRun:
         self.packets = 0
         self.bytes = 0
 
-    def begin(self, tracks: tuple[Track, ...], late: float) -> None: ...
+    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None: ...
 
     def offer(self, packet: MediaPacket) -> None:
         self.packets += 1
         self.bytes += len(packet.data)
+
+    def slate(self, late: float) -> None:  # noqa: ARG002 # a visit is over all the same
+        self.finish()
 
     def finish(self) -> None:
         print(
@@ -83,9 +86,7 @@ class Anyone:
     ) -> AsyncGenerator[CountingRun, None]:
         yield CountingRun()
 
-    async def changed(self, state: LiveState) -> None: ...
-
-    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None: ...
+    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None: ...
 
 
 async def serve(limits: Limits, tls: list[str] | None) -> None:

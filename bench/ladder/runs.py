@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["CONTENDERS", "RUNGS", "Run", "file_of", "run"]
+__all__ = ["CONTENDERS", "RUNGS", "Run", "ffmpeg_command", "file_of", "run"]
 
 # name, width, height, kbit/s: what the ladder of a 1080p source is below its top
 RUNGS: Final = (
@@ -49,7 +49,7 @@ def run(contender: str, clip: Path, folder: Path) -> Run:
     if module := _ENGINES.get(contender):
         command = [sys.executable, "-m", "bench.ladder.feeder", str(clip), str(folder), module]
     else:
-        command = _ffmpeg(clip, folder)
+        command = ffmpeg_command(clip, folder)
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as child:
         said = child.stdout.read() if child.stdout else b""
         _, status, used = os.wait4(child.pid, 0)
@@ -74,7 +74,7 @@ def file_of(contender: str, rung: str, folder: Path) -> Path:
     return whole
 
 
-def _ffmpeg(clip: Path, folder: Path) -> Sequence[str]:
+def ffmpeg_command(clip: Path, folder: Path) -> Sequence[str]:
     """Return the one command: decode once, scale each rung from the source, encode, write HLS."""
     command = ["ffmpeg", "-nostdin", "-hide_banner", "-v", "error", "-y", "-i", str(clip)]
     command += ["-map", "0:v", "-c:v:0", "copy"]

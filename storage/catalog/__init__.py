@@ -5,9 +5,10 @@ own; the functions that it calls (`streams`, `airing`, `events`, `projects`, `to
 transaction, so that what must happen together can.
 """
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Unpack
 
 from media.keys import PublicHash, StreamKey
 from storage.catalog import (
@@ -22,10 +23,12 @@ from storage.catalog import (
 )
 from storage.catalog.commands import Commands
 from storage.catalog.database import Database, database_url, open_database
+from storage.catalog.imports import Imports
 from storage.catalog.jobs import Jobs
 from storage.catalog.labels import Labels
 from storage.catalog.notices import Notices
 from storage.catalog.players import Players
+from storage.catalog.recordings import Recordings
 from storage.catalog.records import (
     EventRecord,
     FirstStart,
@@ -38,8 +41,11 @@ from storage.catalog.records import (
     StreamRecord,
     TokenRecord,
 )
+from storage.catalog.spans import Spans
 from storage.catalog.streamfacet import Streams
 from storage.catalog.transcoding import Transcoding
+from storage.catalog.uploadlinks import UploadLinks
+from storage.catalog.uploads import Uploads
 from storage.catalog.videofacet import Videos
 
 __all__ = ["Catalog", "open_catalog"]
@@ -59,9 +65,14 @@ class Catalog:
         self.players = Players(database)
         self.commands = Commands(database)
         self.streams = Streams(database)
+        self.imports = Imports(database)
         self.jobs = Jobs(database)
+        self.spans = Spans(database)
         self.transcoding = Transcoding(database)
         self.videos = Videos(database)
+        self.recordings = Recordings(database)
+        self.uploads = Uploads(database)
+        self.links = UploadLinks(database)
 
     async def ping(self) -> None:
         """See that the database answers."""
@@ -93,13 +104,22 @@ class Catalog:
             return await projects.find_page(connection, reach=reach, page=page)
 
     async def edit_project(
-        self, project: int, *, name: str, by: int | None, now_us: int
+        self,
+        project: int,
+        *,
+        name: str | None = None,
+        origins: Sequence[str] | None = None,
+        by: int | None,
+        now_us: int,
     ) -> ProjectRecord | None:
-        """Give a project another name; None where there is no such project."""
+        """Give a project another name, other origins, or both; None where there is no project."""
+        values: dict[str, str] = {} if name is None else {"name": name}
+        if origins is not None:
+            values["origins"] = " ".join(origins)
         async with self._database.writing() as connection:
-            record = await projects.edit(connection, project, name, now_us)
+            record = await projects.edit(connection, project, values, now_us)
             if record is not None:
-                facts = {"project": project, "keys": ["name"]}
+                facts = {"project": project, "keys": list(values)}
                 await events.record(connection, project, "project edited", facts, now_us, by=by)
             return record
 
@@ -216,30 +236,23 @@ class Catalog:
         self,
         stream: int,
         *,
-        live: bool,
-        processing: bool,
-        on_air: int | None,
-        sending: Collection[int],
-        no_audio: bool,
         now_us: int,
+        happened: Sequence[tuple[str, Mapping[str, object]]] = (),
+        **state: Unpack[airing.AirState],
     ) -> None:
-        """Write down how a stream stands; `on_air` and `sending` are numbers of slots."""
+        """Write down how a stream stands, with what happened up to then, as kinds and facts."""
         async with self._database.writing() as connection:
-            await airing.set_live_state(
-                connection,
-                stream,
-                live=live,
-                processing=processing,
-                on_air=on_air,
-                sending=sending,
-                no_audio=no_audio,
-                now_us=now_us,
-            )
+            await airing.set_live_state(connection, stream, now_us, happened, **state)
 
     async def reset_live_states(self, now_us: int) -> None:
         """Take every stream off the air on paper, before ingest begins."""
         async with self._database.writing() as connection:
             await airing.reset_live_states(connection, now_us)
+
+    async def end_pauses(self, hashes: Collection[PublicHash], now_us: int) -> None:
+        """Take the pauses back of those of these streams whose runs nobody came back to."""
+        async with self._database.writing() as connection:
+            await airing.end_pauses(connection, hashes, now_us)
 
     async def ingest_proof(self, stream: int) -> str | None:
         """Return the proof of a stream's present key (see `IngestRecord`); None: no such stream."""
@@ -259,11 +272,13 @@ class Catalog:
             await events.add(connection, stream, kind, facts, now_us)
 
     async def list_events(
-        self, project: int, *, since_us: int = 0, page: int = 1
+        self, project: int, *, since_us: int = 0, page: int = 1, subject: PublicHash = ""
     ) -> Page[EventRecord]:
-        """Return a page of what happened to a project's streams, newest first."""
+        """Return a page of what happened in a project, newest first; `subject` is whose to show."""
         async with self._database.reading() as connection:
-            return await events.find_page(connection, project, since_us=since_us, page=page)
+            return await events.find_page(
+                connection, project, since_us=since_us, page=page, subject=subject
+            )
 
     async def shown(self, hash_: PublicHash) -> Shown | None:
         """Return what viewers may come to know of a stream or a video; None: there is neither."""

@@ -20,7 +20,7 @@ import msgspec
 from sqlalchemy import Row, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog import events
+from storage.catalog import events, notices
 from storage.catalog.database import Database
 from storage.catalog.tables import commands, streams
 
@@ -47,6 +47,10 @@ class CommandKind(StrEnum):
     END = "end"  # its run is over now
     DISCONNECT = "disconnect"  # encoders whose key is no longer the stream's are closed
     FORGET = "forget"  # it is gone: end it, and remove its media
+    PAUSE = "pause"  # viewers get the slate, encoders stay connected
+    RESUME = "resume"  # viewers get the encoder on air again
+    DRILL = "drill"  # the slot on air counts as failed until another has taken over
+    REPORT = "report"  # how its encoders are, and what they sent lately
 
 
 class Standing(StrEnum):
@@ -162,16 +166,24 @@ class Commands:
     async def answer(self, number: int, answer: Mapping[str, object], now_us: int) -> None:
         """Say that the command was carried out, and what came of it; fit for JSON.
 
-        That a run was ended is written among the events, as only now it is known.
+        That a run was ended, or that a drill went through, is written among the events, as only
+        now it is known.
         """
         async with self._database.writing() as connection:
+            # The stream's row first, as who asks has it: what is told of it below changes it.
+            whose = select(commands.c.stream_id).where(commands.c.id == number).scalar_subquery()
+            asked = select(streams.c.id, streams.c.project_id, streams.c.paused)
+            asked = asked.where(streams.c.id == whose).with_for_update()
+            stream = (await connection.execute(asked)).one_or_none()
             record = await _locked(connection, number)
             if record is None:
                 return
             await _write(connection, number, answer)
             await _close(connection, number, now_us)
-            if record.command.kind is CommandKind.END and answer.get("ended"):
-                await _note_end(connection, record.command, now_us)
+            if stream is not None:
+                await _note(connection, stream.project_id, record.command, answer, now_us)
+            if stream is not None and _pauses_nothing(record.command.kind, answer):
+                await _unpause(connection, stream, record.command, now_us)
 
     async def withdraw(self, number: int, now_us: int) -> bool:
         """See that nobody takes the command any more; False where somebody has."""
@@ -183,20 +195,60 @@ class Commands:
             await _close(connection, number, now_us)
             return True
 
+    async def drop(self, number: int) -> None:
+        """Remove a command that nobody waits for any more, answered or not."""
+        async with self._database.writing() as connection:
+            await connection.execute(delete(commands).where(commands.c.id == number))
 
-async def _note_end(connection: AsyncConnection, command: Command, now_us: int) -> None:
-    asked = select(streams.c.project_id).where(streams.c.id == command.stream)
-    project = (await connection.execute(asked)).scalar_one_or_none()
-    if project is not None:
-        await events.record(
-            connection,
-            project,
-            "stream ended",
-            {"stream": command.stream},
-            now_us,
-            subject=command.hash,
-            by=command.by,
-        )
+
+def _done_kind(kind: CommandKind, answer: Mapping[str, object]) -> str | None:
+    """Return which event it is that a command was carried out; None: none."""
+    if kind is CommandKind.END and answer.get("ended"):
+        return "stream ended"
+    if kind is CommandKind.DRILL and "refused" not in answer:
+        return "failover drill"
+    return None
+
+
+async def _note(
+    connection: AsyncConnection,
+    project: int,
+    command: Command,
+    answer: Mapping[str, object],
+    now_us: int,
+) -> None:
+    """Write down that a command was carried out, where that is an event."""
+    kind = _done_kind(command.kind, answer)
+    if kind is None:
+        return
+    facts: dict[str, object] = {"stream": command.stream}
+    if command.kind is CommandKind.DRILL:
+        facts |= answer
+    await events.record(
+        connection, project, kind, facts, now_us, subject=command.hash, by=command.by
+    )
+
+
+def _pauses_nothing(kind: CommandKind, answer: Mapping[str, object]) -> bool:
+    """Say whether a run was to be paused that had ended by then."""
+    return kind is CommandKind.PAUSE and not answer.get("done")
+
+
+async def _unpause(
+    connection: AsyncConnection,
+    stream: Row[int, int, bool],
+    command: Command,
+    now_us: int,
+) -> None:
+    """Take back that a stream is paused, where nobody has yet."""
+    number, project, paused = stream
+    if not paused:
+        return
+    changed = update(streams).where(streams.c.id == number)
+    await connection.execute(changed.values(paused=False, version=streams.c.version + 1))
+    facts = {"stream": number, "cause": "its run was over"}
+    await events.record(connection, project, "resumed", facts, now_us, subject=command.hash)
+    await notices.tell_stream(connection, number, now_us)
 
 
 async def _locked(connection: AsyncConnection, number: int) -> CommandRecord | None:

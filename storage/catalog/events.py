@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.keys import PublicHash
@@ -49,10 +49,12 @@ async def record(
     subject: PublicHash = "",
     by: int | None = None,
 ) -> None:
-    """Write an event down.
+    """Write an event down; one of a stream has the next of the stream's own numbers.
 
     `kind` is a fixed phrase, `facts` must be fit for JSON and hold no secret, `subject` is the hash
-    of the stream or video that it is about, `by` the number of the token whose bearer did it.
+    of the stream or video that it is about, `by` the number of the token whose bearer did it. From
+    then on the transaction holds the stream's row, and the project's against being deleted: who
+    takes both takes them in that order.
     """
     values = {
         "project_id": project,
@@ -61,10 +63,21 @@ async def record(
         "facts": json.dumps(facts, ensure_ascii=False),
         "token_id": by,
         "created_us": now_us,
+        "number": await _next_number(connection, subject),
     }
     (made,) = (await connection.execute(insert(events).values(values).returning(events.c.id))).one()
     if made % _TRIM_EVERY == 0:
         await _trim(connection, project)
+
+
+async def _next_number(connection: AsyncConnection, subject: PublicHash) -> int | None:
+    """Count an event of a stream; None for what happened to a video, or to nothing of a name."""
+    if not subject:
+        return None
+    raised = update(streams).where(streams.c.hash == subject)
+    raised = raised.values(event_number=streams.c.event_number + 1)
+    row = await connection.execute(raised.returning(streams.c.event_number))
+    return row.scalar_one_or_none()
 
 
 async def _trim(connection: AsyncConnection, project: int) -> None:
@@ -76,13 +89,18 @@ async def _trim(connection: AsyncConnection, project: int) -> None:
 
 
 async def find_page(
-    connection: AsyncConnection, project: int, *, since_us: int, page: int
+    connection: AsyncConnection, project: int, *, since_us: int, page: int, subject: PublicHash = ""
 ) -> Page[EventRecord]:
-    """Return a page of a project's events at or after a moment, newest first."""
+    """Return a page of a project's events at or after a moment, newest first.
+
+    `subject` is the hash of the stream or video whose to show, "" for all.
+    """
     table = events.c
     wanted = [table.project_id == project]
     if since_us:
         wanted.append(table.created_us >= since_us)
+    if subject:
+        wanted.append(table.subject == subject)
     # At most `KEPT` and a few: no total need be kept for them.
     total = (
         await connection.execute(select(func.count()).select_from(events).where(*wanted))
@@ -92,7 +110,13 @@ async def find_page(
     if offset < total:
         chosen = (
             select(
-                table.id, table.subject, table.kind, table.facts, table.token_id, table.created_us
+                table.id,
+                table.subject,
+                table.kind,
+                table.facts,
+                table.token_id,
+                table.created_us,
+                table.number,
             )
             .where(*wanted)
             .order_by(table.id.desc())
@@ -100,13 +124,14 @@ async def find_page(
         rows = (await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))).all()
         records = tuple(
             EventRecord(
-                id=number,
-                subject=subject,
+                id=id_,
+                subject=whose,
                 kind=kind,
                 facts=json.loads(facts),
                 token=token,
                 created_us=created,
+                number=number,
             )
-            for number, subject, kind, facts, token, created in rows
+            for id_, whose, kind, facts, token, created, number in rows
         )
     return Page(items=records, total=total, number=page, size=PAGE_SIZE)

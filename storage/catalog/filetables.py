@@ -17,7 +17,7 @@ from sqlalchemy import (
 
 from storage.catalog.tables import METADATA
 
-__all__ = ["METADATA", "recordings", "spans", "upload_links", "uploads"]
+__all__ = ["METADATA", "imports", "recordings", "spans", "upload_links", "uploads"]
 
 # A run that is being recorded: `hash` is the video's that it will be. Without a foreign key to
 # streams: what was recorded of one that is deleted becomes a video all the same.
@@ -53,8 +53,8 @@ upload_links = Table(
 )
 Index("ix_upload_links_project_id", upload_links.c.project_id)
 
-# A resumable upload: `name` is its address, `length` null until it is known, `video_id` set once it
-# became a video.
+# A resumable upload: `name` is its address, `length` null until it is known, `received` what of it
+# is safe, `writer` who appends to it just now or did last, `video_id` the video that it is to be.
 uploads = Table(
     "uploads",
     METADATA,
@@ -63,6 +63,8 @@ uploads = Table(
     Column("link_id", Integer, ForeignKey("upload_links.id", ondelete="CASCADE")),
     Column("name", String(64), nullable=False, unique=True),
     Column("length", BigInteger),
+    Column("received", BigInteger, nullable=False),
+    Column("writer", String(32)),
     Column("most_bytes", BigInteger, nullable=False),
     Column("facts", Text, nullable=False),
     Column("state", String(12), nullable=False),
@@ -76,7 +78,21 @@ Index("ix_uploads_link_id", uploads.c.link_id)
 Index("ix_uploads_video_id", uploads.c.video_id)
 Index("ix_uploads_expires_us", uploads.c.expires_us)
 
-# A stretch of a video that one worker makes; leased as `jobs` are.
+# Where a video's file is fetched from, until it is there. `url` may hold secrets. Without a foreign
+# key to tokens: `token_id` is whose bearer asked, for the event.
+imports = Table(
+    "imports",
+    METADATA,
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE"), primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("token_id", Integer),
+    Column("created_us", BigInteger, nullable=False),
+)
+
+# A stretch of a video that one worker makes; leased as `jobs` are, and `failures` counted apart.
+# Number 0 is what the holder of the job makes itself: it is never leased. `cost` is what a span is
+# to take beside the others, `done` how much of that is done; `facts` is what is to be made and
+# `outcome` what was, both JSON that those who make it understand.
 spans = Table(
     "spans",
     METADATA,
@@ -85,10 +101,14 @@ spans = Table(
     Column("number", Integer, nullable=False),
     Column("state", String(12), nullable=False),
     Column("attempt", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
     Column("owner", String(64)),
     Column("leased_until_us", BigInteger),
     Column("run_after_us", BigInteger, nullable=False),
+    Column("cost", Integer, nullable=False),
+    Column("done", Integer, nullable=False),
     Column("facts", Text, nullable=False),
+    Column("outcome", Text),
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
     UniqueConstraint("job_id", "number"),

@@ -16,37 +16,48 @@ from storage.catalog.tables import jobs
 from storage.jobs import LEASE_US, LONGEST_PAUSE_US, HeldJob, JobFacts, JobLost, pause_us
 
 __all__ = [
+    "IMPORT",
+    "OPEN",
     "TRANSCODE",
     "Jobs",
     "beat",
+    "end",
     "enqueue",
     "fail",
     "finish",
     "give_back",
     "lease",
+    "requeue",
     "retry",
+    "wait",
 ]
 
-TRANSCODE: Final = "transcode"  # the one kind there is
+# The kinds that there are: a file is made playable, or fetched from an address.
+TRANSCODE: Final = "transcode"
+IMPORT: Final = "import"
 _QUEUED, _RUNNING, _DONE, _FAILED = "queued", "running", "done", "failed"
+_WAITING: Final = "waiting"  # for its spans: held by nobody, and not to be taken
+OPEN: Final = (_QUEUED, _RUNNING, _WAITING)  # the states of a job that is not over
 _NO_FACTS: Final = msgspec.json.encode(JobFacts()).decode()
 
 
-async def enqueue(connection: AsyncConnection, video: int, now_us: int) -> int:
-    """Have a video transcoded; returns the job's number.
+async def enqueue(
+    connection: AsyncConnection, video: int, now_us: int, kind: str = TRANSCODE
+) -> int:
+    """Have a video transcoded, or its file fetched; returns the job's number.
 
     An older job of the video that is not over ends with this: nobody holds it any more.
     """
     mine = jobs.c.video_id == video
     await connection.execute(
         update(jobs)
-        .where(mine, jobs.c.state.in_((_QUEUED, _RUNNING)))
+        .where(mine, jobs.c.state.in_(OPEN))
         .values(state=_FAILED, owner=None, leased_until_us=None, updated_us=now_us)
     )
     # Attempts are numbered over all jobs of a video: what they make lies in folders of that name.
     before = (await connection.execute(select(func.max(jobs.c.attempt)).where(mine))).scalar_one()
     values = {
-        "kind": TRANSCODE,
+        "kind": kind,
         "video_id": video,
         "state": _QUEUED,
         "attempt": before or 0,
@@ -58,14 +69,16 @@ async def enqueue(connection: AsyncConnection, video: int, now_us: int) -> int:
     return (await connection.execute(insert(jobs).values(values).returning(jobs.c.id))).scalar_one()
 
 
-async def due(connection: AsyncConnection, now_us: int) -> bool:
+async def due(connection: AsyncConnection, now_us: int, kind: str = TRANSCODE) -> bool:
     """Say whether there is a job that nobody holds; asks nothing of the write lock."""
-    found = await connection.execute(select(jobs.c.id).where(_due(now_us)).limit(1))
+    found = await connection.execute(select(jobs.c.id).where(_due(now_us, kind)).limit(1))
     return found.one_or_none() is not None
 
 
-async def lease(connection: AsyncConnection, owner: str, now_us: int) -> HeldJob | None:
-    """Take the job that has waited longest; None where there is none.
+async def lease(
+    connection: AsyncConnection, owner: str, now_us: int, kind: str = TRANSCODE
+) -> HeldJob | None:
+    """Take the job of a kind that has waited longest; None where there is none.
 
     `owner` must be a new random name for each lease. A job whose last worker let its lease run out
     counts that as a failure.
@@ -73,7 +86,7 @@ async def lease(connection: AsyncConnection, owner: str, now_us: int) -> HeldJob
     table = jobs.c
     chosen = (
         select(table.id, table.video_id, table.state, table.attempt, table.facts)
-        .where(_due(now_us))
+        .where(_due(now_us, kind))
         .order_by(table.run_after_us, table.id)
         .limit(1)
         .with_for_update(skip_locked=True)
@@ -155,6 +168,34 @@ async def give_back(connection: AsyncConnection, held: HeldJob, now_us: int) -> 
     await _change(connection, held, now_us, state=_QUEUED, owner=None, leased_until_us=None)
 
 
+async def wait(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+    """Give a job back that waits for its spans.
+
+    Raises:
+        JobLost: it is not held any more.
+    """
+    await _change(connection, held, now_us, state=_WAITING, owner=None, leased_until_us=None)
+
+
+async def requeue(connection: AsyncConnection, job: int, now_us: int) -> None:
+    """Queue a job that waits for its spans: they are done. What failed before them is over."""
+    await connection.execute(
+        update(jobs)
+        .where(jobs.c.id == job, jobs.c.state == _WAITING)
+        .values(state=_QUEUED, run_after_us=now_us, facts=_NO_FACTS, updated_us=now_us)
+    )
+
+
+async def end(connection: AsyncConnection, job: int, now_us: int) -> bool:
+    """End a job that cannot succeed, whoever holds it; False where it is over already."""
+    changed = await connection.execute(
+        update(jobs)
+        .where(jobs.c.id == job, jobs.c.state.in_(OPEN))
+        .values(state=_FAILED, owner=None, leased_until_us=None, updated_us=now_us)
+    )
+    return changed.rowcount == 1
+
+
 async def _change(
     connection: AsyncConnection, held: HeldJob, now_us: int, **values: object
 ) -> None:
@@ -173,14 +214,17 @@ async def _change(
         raise JobLost(held)
 
 
-def _due(now_us: int) -> ColumnElement[bool]:
+def _due(now_us: int, kind: str) -> ColumnElement[bool]:
     table = jobs.c
-    return or_(
-        and_(
-            table.state == _QUEUED,
-            or_(table.run_after_us <= now_us, table.run_after_us > now_us + LONGEST_PAUSE_US),
+    return and_(
+        table.kind == kind,
+        or_(
+            and_(
+                table.state == _QUEUED,
+                or_(table.run_after_us <= now_us, table.run_after_us > now_us + LONGEST_PAUSE_US),
+            ),
+            and_(table.state == _RUNNING, table.leased_until_us < now_us),
         ),
-        and_(table.state == _RUNNING, table.leased_until_us < now_us),
     )
 
 
@@ -201,13 +245,13 @@ class Jobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def lease(self, owner: str, now_us: int) -> HeldJob | None:
+    async def lease(self, owner: str, now_us: int, kind: str = TRANSCODE) -> HeldJob | None:
         """Take a job (see `lease`); looks before it asks for the write lock."""
         async with self._database.reading() as connection:
-            if not await due(connection, now_us):
+            if not await due(connection, now_us, kind):
                 return None
         async with self._database.writing() as connection:
-            return await lease(connection, owner, now_us)
+            return await lease(connection, owner, now_us, kind)
 
     async def beat(self, held: HeldJob, now_us: int) -> None:
         """Extend a lease (see `beat`)."""

@@ -148,10 +148,17 @@ async def tell_stream(connection: AsyncConnection, stream: int, now_us: int) -> 
     await tell(connection, names, LIVE, _text(body), now_us)
 
 
-async def tell_video(connection: AsyncConnection, video: int, event: str, now_us: int) -> None:
+async def tell_video(
+    connection: AsyncConnection,
+    video: int,
+    event: str,
+    now_us: int,
+    *,
+    besides: Mapping[str, object] | None = None,
+) -> None:
     """Tell how a video stands now, after its row was changed.
 
-    `event` is one of progress, completed, failed.
+    `event` is one of progress, completed, failed; `besides` is what is to stand in its data too.
     """
     table = videos.c
     row = (
@@ -183,6 +190,7 @@ async def tell_video(connection: AsyncConnection, video: int, event: str, now_us
         "published": row.published,
         "failed": row.state == "failed",
         "version": row.version,
+        **(besides or {}),
     }
     names = _names("video", row.hash, row.project_id, row.key)
     await tell(connection, names, event, _text(body), now_us)

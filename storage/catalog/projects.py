@@ -1,7 +1,8 @@
 """Questions about projects. Each function runs within the caller's transaction."""
 
 import re
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Row, Select, bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -39,6 +40,7 @@ def _record(row: Row[Any]) -> ProjectRecord:  # Any: the row of a whole table ha
         name=row.name,
         created_us=row.created_us,
         updated_us=row.updated_us,
+        origins=tuple(row.origins.split()),
     )
 
 
@@ -105,16 +107,41 @@ async def require(connection: AsyncConnection, project: int) -> None:
 
 
 async def edit(
-    connection: AsyncConnection, project: int, name: str, now_us: int
+    connection: AsyncConnection, project: int, values: Mapping[str, str], now_us: int
 ) -> ProjectRecord | None:
-    """Give a project another name; None where there is no such project (any more)."""
+    """Set columns of a project; None where there is no such project (any more)."""
     statement = (
         update(projects)
         .where(projects.c.id == project)
-        .values(name=name, version=projects.c.version + 1, updated_us=now_us)
+        .values(version=projects.c.version + 1, updated_us=now_us, **values)
     )
     row = (await connection.execute(statement.returning(projects))).one_or_none()
     return None if row is None else _record(row)
+
+
+class _Held(NamedTuple):
+    """What a project holds, while nobody else can change it."""
+
+    streams: Sequence[Row[Any]]  # Any: as in `_record`
+    hashes: tuple[PublicHash, ...]  # of the streams and videos
+
+
+async def _hold(connection: AsyncConnection, project: int) -> _Held:
+    """Hold a project's streams, so that none of them goes on air, and its videos."""
+    mine = select(streams).where(streams.c.project_id == project).order_by(streams.c.id)
+    rows = (await connection.execute(mine.with_for_update())).all()
+    theirs = select(videos.c.hash).where(videos.c.project_id == project).order_by(videos.c.id)
+    of_videos = (await connection.execute(theirs.with_for_update())).scalars()
+    return _Held(rows, (*(row.hash for row in rows), *of_videos))
+
+
+async def _hashes(connection: AsyncConnection, project: int) -> tuple[PublicHash, ...]:
+    """Return the hashes of a project's streams and videos as they are now."""
+    found: list[PublicHash] = []
+    for table in (streams, videos):
+        mine = select(table.c.hash).where(table.c.project_id == project).order_by(table.c.id)
+        found += (await connection.execute(mine)).scalars()
+    return tuple(found)
 
 
 async def remove(
@@ -127,23 +154,22 @@ async def remove(
     Raises:
         ProjectKept: it is the first one, or one of its streams is on air.
     """
-    held = select(projects).where(projects.c.id == project).with_for_update()
-    row = (await connection.execute(held)).one_or_none()
+    # Streams and videos first, the project last: who changes one of them holds its row already when
+    # it writes an event, which waits for the project.
+    held = await _hold(connection, project)
+    asked = select(projects).where(projects.c.id == project).with_for_update()
+    row = (await connection.execute(asked)).one_or_none()
     if row is None:
         return None
     if project == await find_first(connection):
         raise ProjectKept("The first project cannot be deleted.")
-    mine = select(streams).where(streams.c.project_id == project).order_by(streams.c.id)
-    # Held, so that none of them goes on air while they are deleted.
-    hashes: list[PublicHash] = []
-    for stream in await connection.execute(mine.with_for_update()):
+    if await _hashes(connection, project) != held.hashes:
+        raise ProjectKept("Something was just added to this project: try again.")
+    for stream in held.streams:
         if stream.live or stream.processing or stream.receiving_count:
             raise ProjectKept("A stream of this project is on air: end it first.")
-        hashes.append(stream.hash)
         # An encoder may have leave to publish already, and not be seen yet.
         forget = Command(stream=stream.id, hash=stream.hash, kind=CommandKind.FORGET)
         await commands.ask(connection, forget, now_us)
-    theirs = select(videos.c.hash).where(videos.c.project_id == project).order_by(videos.c.id)
-    hashes += (await connection.execute(theirs.with_for_update())).scalars()
     await connection.execute(delete(projects).where(projects.c.id == project))
-    return _record(row), tuple(hashes)
+    return _record(row), held.hashes

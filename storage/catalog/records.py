@@ -9,6 +9,7 @@ import msgspec
 
 from media.countries import Country
 from media.keys import PublicHash, StreamKey
+from storage.catalog.settingsrecords import Failover, Recording
 
 __all__ = [
     "BackupRecord",
@@ -35,13 +36,17 @@ T = TypeVar("T")
 
 
 class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A project; `key` is the short string that paths take in place of the number."""
+    """A project; `key` is the short string that paths take in place of the number.
+
+    `origins` are those of the pages that may upload from a browser; "*" is all.
+    """
 
     id: int
     key: str
     name: str
     created_us: int
     updated_us: int
+    origins: tuple[str, ...] = ()
 
 
 class LabelRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +141,7 @@ class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     countries: tuple[Country, ...] = ()
     player: Named | None = None
     tags: tuple[Named, ...] = ()
+    poster_labels: tuple[str, ...] = ()
 
     @property
     def hash(self) -> PublicHash:
@@ -147,8 +153,9 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What ingest needs of a stream whose key was right.
 
     `slots` are the numbers of the slots that exist (0 = primary), `active` the labels of the
-    resolutions that are on. `proof` is another one once the key is. The seconds are what the owner
-    set for a lost encoder and for one that took its leave, None where nothing was set.
+    resolutions that are on. `proof` is another one once the key is. `failover` and `recording` are
+    what was set for the stream or its project. `slate` is the address of the picture that stands
+    in while nobody is on air, None for the card.
     """
 
     id: int
@@ -157,8 +164,10 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
     slots: frozenset[int]
     active: frozenset[str]
     proof: str
-    reconnect_seconds: float | None = None
-    goodbye_seconds: float | None = None
+    failover: Failover = Failover()
+    recording: Recording = Recording()
+    paused: bool = False
+    slate: str | None = None
 
     def __repr__(self) -> str:
         return f"IngestRecord(id={self.id}, hash={self.hash!r})"
@@ -169,8 +178,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
     `countries` are two letters each; none is everywhere. `player` None leaves it to the page. Of a
     video: `media` is the folder that
-    plays (None: nothing yet), `posters` that of its posters, in `poster_labels` from the smallest
-    up; `failed` says that it could not be made.
+    plays (None: nothing yet), `posters` that of its posters; `failed` says that it could not be
+    made. `poster_labels` go from the smallest up; a stream's `width` and `height` are its largest
+    poster's.
     """
 
     hash: PublicHash
@@ -239,7 +249,8 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened; `kind` is a fixed phrase.
 
     `subject` is the hash of the stream or video that it happened to, "" for neither; `token` the
-    number of the token whose bearer did it, None where nobody asked for it.
+    number of the token whose bearer did it, None where nobody asked for it. `number` counts the
+    events of a stream from 1 on without a gap, None for those of nobody's stream.
     """
 
     id: int
@@ -248,6 +259,7 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, object]
     token: int | None
     created_us: int
+    number: int | None = None
 
 
 class Sort(msgspec.Struct, frozen=True):

@@ -27,6 +27,9 @@ _OF_STREAMS: Final = (
         streams.c.countries,
         players.c.options,
         streams.c.live,
+        streams.c.poster_labels,
+        streams.c.image_width,
+        streams.c.image_height,
     )
     .select_from(streams)
     .outerjoin(players, players.c.id == streams.c.player_id)
@@ -69,12 +72,14 @@ async def find_shown(connection: AsyncConnection, hash_: PublicHash) -> Shown | 
             live=row.live,
             countries=_letters(row.countries),
             player=_options(row.options),
+            poster_labels=_labels(row.poster_labels),
+            width=row.image_width,
+            height=row.image_height,
             created_us=row.created_us,
         )
     row = (await connection.execute(_OF_VIDEOS.where(videos.c.hash == hash_))).one_or_none()
     if row is None:
         return None
-    labels = [label for label in row.poster_labels.split(",") if label]
     return Shown(
         hash=hash_,
         project=row.project_id,
@@ -88,7 +93,7 @@ async def find_shown(connection: AsyncConnection, hash_: PublicHash) -> Shown | 
         player=_options(row.options),
         media=row.media,
         posters=row.posters,
-        poster_labels=tuple(sorted(labels, key=_lines)),
+        poster_labels=_labels(row.poster_labels),
         length_us=row.length_us,
         width=row.width,
         height=row.height,
@@ -110,6 +115,10 @@ def _options(text: str | None) -> PlayerOptions | None:
         return msgspec.json.decode(text, type=PlayerOptions)
     except msgspec.DecodeError:
         return PlayerOptions()
+
+
+def _labels(text: str) -> tuple[str, ...]:
+    return tuple(sorted((label for label in text.split(",") if label), key=_lines))
 
 
 def _lines(label: str) -> int:

@@ -19,17 +19,20 @@ from storage.catalog.folding import fold
 from storage.catalog.named import MOST
 from storage.catalog.secret import digest
 from storage.catalog.tables import stream_backups, stream_resolutions, streams
-from storage.errors import BackupSends, TooManyBackups
+from storage.errors import BackupSends, NotNow, TooManyBackups
 
 __all__ = [
     "MAX_BACKUPS",
     "StreamChange",
     "add_backup",
+    "ask_drill",
     "ask_end",
     "edit",
+    "pause",
     "publish",
     "remove",
     "remove_backup",
+    "resume",
     "rotate",
     "unpublish",
 ]
@@ -194,6 +197,77 @@ async def ask_end(
     if row is None:
         return None
     return await _ask(connection, row, CommandKind.END, now_us, deadline_us, by)
+
+
+async def ask_drill(
+    connection: AsyncConnection, stream: int, now_us: int, deadline_us: int, by: int | None
+) -> int | None:
+    """Ask for a switch to another encoder, up to a moment; it is an event once it was done.
+
+    Returns the command's number; None: there is no such stream.
+
+    Raises:
+        NotNow: the stream is not live, or it is paused.
+    """
+    row = await _locked(connection, stream)
+    if row is None:
+        return None
+    if not row.live:
+        raise NotNow("The stream is not live: there is no encoder to switch away from.")
+    if row.paused:
+        raise NotNow("The stream is paused: resume it first.")
+    return await _ask(connection, row, CommandKind.DRILL, now_us, deadline_us, by)
+
+
+async def pause(
+    connection: AsyncConnection, stream: int, now_us: int, by: int | None
+) -> int | None:
+    """Show viewers the slate until the stream is resumed; its encoders stay connected.
+
+    Returns the number of the command that has it done; None: there is no such stream.
+
+    Raises:
+        NotNow: the stream is not live, or it is paused already.
+    """
+    row = await _locked(connection, stream)
+    if row is None:
+        return None
+    if not row.live:
+        raise NotNow("The stream is not live: there is nothing to pause.")
+    if row.paused:
+        raise NotNow("The stream is paused already.")
+    return await _hold(connection, row, CommandKind.PAUSE, now_us, by)
+
+
+async def resume(
+    connection: AsyncConnection, stream: int, now_us: int, by: int | None
+) -> int | None:
+    """Show viewers the encoder on air again; as `pause`.
+
+    Raises:
+        NotNow: the stream is not paused.
+    """
+    row = await _locked(connection, stream)
+    if row is None:
+        return None
+    if not row.paused:
+        raise NotNow("The stream is not paused.")
+    return await _hold(connection, row, CommandKind.RESUME, now_us, by)
+
+
+async def _hold(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as above
+    kind: CommandKind,
+    now_us: int,
+    by: int | None,
+) -> int:
+    paused = kind is CommandKind.PAUSE
+    await _set(connection, row.id, now_us, {"paused": paused})
+    await _note(connection, row, "paused" if paused else "resumed", {}, now_us, by)
+    command = await _ask(connection, row, kind, now_us, by=by)
+    await notices.tell_stream(connection, row.id, now_us)
+    return command
 
 
 async def remove(

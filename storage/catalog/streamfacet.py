@@ -1,10 +1,14 @@
 """A catalog's streams, as their owners change them: each call is a transaction of its own."""
 
-from storage.catalog import streamchanges, streams, streamsettings
+from collections.abc import Sequence
+
+from media.keys import PublicHash
+from storage.catalog import slates, streamchanges, streamposters, streams, streamsettings
 from storage.catalog.database import Database
 from storage.catalog.records import StreamRecord
+from storage.catalog.slates import SlateSet
 from storage.catalog.streamchanges import StreamChange
-from storage.catalog.streamsettings import Failover, FailoverChange
+from storage.catalog.streamsettings import Chosen, SettingsChange
 
 __all__ = ["Streams"]
 
@@ -56,6 +60,35 @@ class Streams:
         async with self._database.writing() as connection:
             return await streamchanges.ask_end(connection, stream, now_us, deadline_us, by)
 
+    async def ask_drill(
+        self, stream: int, *, now_us: int, deadline_us: int, by: int | None
+    ) -> int | None:
+        """Ask for a switch to another encoder until a moment; returns the command.
+
+        Raises:
+            NotNow: the stream is not live, or it is paused.
+        """
+        async with self._database.writing() as connection:
+            return await streamchanges.ask_drill(connection, stream, now_us, deadline_us, by)
+
+    async def pause(self, stream: int, *, now_us: int, by: int | None) -> int | None:
+        """Show viewers the slate until the stream is resumed; returns the command.
+
+        Raises:
+            NotNow: the stream is not live, or it is paused already.
+        """
+        async with self._database.writing() as connection:
+            return await streamchanges.pause(connection, stream, now_us, by)
+
+    async def resume(self, stream: int, *, now_us: int, by: int | None) -> int | None:
+        """Show viewers the encoder on air again; returns the command.
+
+        Raises:
+            NotNow: the stream is not paused.
+        """
+        async with self._database.writing() as connection:
+            return await streamchanges.resume(connection, stream, now_us, by)
+
     async def remove(self, stream: int, *, now_us: int, by: int | None) -> int | None:
         """Delete a stream; returns the command that ends what runs of it."""
         async with self._database.writing() as connection:
@@ -83,26 +116,47 @@ class Streams:
         async with self._database.writing() as connection:
             return await streamchanges.remove_backup(connection, stream, backup, now_us, by)
 
-    async def settings(self, stream: int) -> Failover | None:
+    async def set_posters(
+        self, hash_: PublicHash, labels: Sequence[str], size: tuple[int, int], *, now_us: int
+    ) -> bool:
+        """Write down that a stream has new posters, the largest of that size."""
+        async with self._database.writing() as connection:
+            return await streamposters.set_posters(connection, hash_, labels, size, now_us)
+
+    async def settings(self, stream: int) -> Chosen | None:
         """Return what was set for a stream."""
         async with self._database.reading() as connection:
             return await streamsettings.find_stream(connection, stream)
 
     async def set(
-        self, stream: int, change: FailoverChange, *, now_us: int, by: int | None
-    ) -> Failover | None:
+        self, stream: int, change: SettingsChange, *, now_us: int, by: int | None
+    ) -> Chosen | None:
         """Set what a stream's runs do; returns what is set then."""
         async with self._database.writing() as connection:
             return await streamsettings.change_stream(connection, stream, change, now_us, by)
 
-    async def project_settings(self, project: int) -> Failover | None:
+    async def set_slate(
+        self, stream: int, name: str | None, *, now_us: int, by: int | None
+    ) -> SlateSet | None:
+        """Give a stream the slate's picture of that name, or with None take its own back."""
+        async with self._database.writing() as connection:
+            return await slates.set_stream(connection, stream, name, now_us, by)
+
+    async def set_project_slate(
+        self, project: int, name: str | None, *, now_us: int, by: int | None
+    ) -> SlateSet | None:
+        """Do the same for all streams of a project that have none of their own."""
+        async with self._database.writing() as connection:
+            return await slates.set_project(connection, project, name, now_us, by)
+
+    async def project_settings(self, project: int) -> Chosen | None:
         """Return what was set for all streams of a project."""
         async with self._database.reading() as connection:
             return await streamsettings.find_project(connection, project)
 
     async def set_project(
-        self, project: int, change: FailoverChange, *, now_us: int, by: int | None
-    ) -> Failover | None:
+        self, project: int, change: SettingsChange, *, now_us: int, by: int | None
+    ) -> Chosen | None:
         """Set what the runs of a project's streams do; returns what is set then."""
         async with self._database.writing() as connection:
             return await streamsettings.change_project(connection, project, change, now_us, by)

@@ -214,4 +214,5 @@ def _record(
         ),
         paused=row.paused,
         countries=unpacked(row.countries),
+        poster_labels=tuple(label for label in row.poster_labels.split(",") if label),
     )

@@ -1,150 +1,164 @@
 """What the owner set for a stream, and for all streams of a project that say nothing themselves.
 
-Kept as a JSON object with the keys that were set and no others, so that a default which is changed
-later reaches every stream that keeps to it. Each function runs within the caller's transaction.
+Kept as a JSON object of sections with the keys that were set and no others, so that a default which
+is changed later reaches every stream that keeps to it. The picture of the slate is no setting of
+that object but a column (`storage.catalog.slates`). Each function runs within the caller's
+transaction.
 """
 
 import json
-from typing import Final
+from typing import Any
 
 import msgspec
-from sqlalchemy import select, update
+from sqlalchemy import Table, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import events
 from storage.catalog.named import MOST
+from storage.catalog.settingsrecords import (
+    DETECT_SECONDS,
+    KEEP_DAYS,
+    MAX_SECONDS,
+    MODES,
+    RETURN_SECONDS,
+    Chosen,
+    Failover,
+    FailoverChange,
+    Recording,
+    RecordingChange,
+    SettingsChange,
+    StreamSettings,
+    in_force,
+    read,
+)
 from storage.catalog.tables import projects, streams
+from storage.objects.addresses import slate_picture
 
 __all__ = [
+    "DETECT_SECONDS",
+    "KEEP_DAYS",
     "MAX_SECONDS",
+    "MODES",
+    "RETURN_SECONDS",
+    "Chosen",
     "Failover",
     "FailoverChange",
+    "Recording",
+    "RecordingChange",
+    "SettingsChange",
+    "StreamSettings",
     "change_project",
     "change_stream",
     "find_project",
     "find_stream",
     "in_force",
+    "own_slate",
+    "project_slate",
 ]
 
-# A day: a run that waits longer for its encoder is one that nobody waits for.
-MAX_SECONDS: Final = 86_400.0
-_FAILOVER: Final = "failover"
 
-
-class Failover(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a run waits for its encoder, in seconds; None: what stands behind it says.
-
-    `goodbye_seconds` is for an encoder that took its leave, `reconnect_seconds` for one that was
-    lost.
-    """
-
-    reconnect_seconds: float | None = None
-    goodbye_seconds: float | None = None
-
-
-class FailoverChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to change; None takes back what was set."""
-
-    reconnect_seconds: float | msgspec.UnsetType | None = msgspec.UNSET
-    goodbye_seconds: float | msgspec.UnsetType | None = msgspec.UNSET
-
-
-def _failover(settings: str) -> Failover:
-    return msgspec.convert(json.loads(settings).get(_FAILOVER, {}), Failover)
-
-
-def in_force(settings: str, defaults: str) -> Failover:
-    """Return what holds for a stream: its own settings before those of its project."""
-    own, behind = _failover(settings), _failover(defaults)
-    return Failover(
-        reconnect_seconds=_first(own.reconnect_seconds, behind.reconnect_seconds),
-        goodbye_seconds=_first(own.goodbye_seconds, behind.goodbye_seconds),
-    )
-
-
-def _first(own: float | None, behind: float | None) -> float | None:
-    return behind if own is None else own
-
-
-def _changed(settings: str, change: FailoverChange) -> tuple[str, list[str]]:
+def _changed(settings: str, change: SettingsChange) -> tuple[str, list[str]]:
     """Return the settings after a change, and which of them are others now."""
     tree = json.loads(settings)
-    before: dict[str, float] = tree.get(_FAILOVER, {})
-    after = dict(before)
-    for field in msgspec.structs.fields(FailoverChange):
-        wanted: float | msgspec.UnsetType | None = getattr(change, field.name)
-        if wanted is None:
-            after.pop(field.name, None)
-        elif wanted is not msgspec.UNSET:
-            after[field.name] = wanted
-    tree[_FAILOVER] = after
-    keys = [key for key in (*before, *after) if before.get(key) != after.get(key)]
-    return json.dumps(tree), sorted({f"{_FAILOVER}.{key}" for key in keys})
+    keys: list[str] = []
+    for section in SettingsChange.__struct_fields__:
+        before: dict[str, object] = tree.get(section, {})
+        after = dict(before)
+        wanted = msgspec.structs.asdict(getattr(change, section))
+        for key, value in wanted.items():
+            if value is None:
+                after.pop(key, None)
+            elif value is not msgspec.UNSET:
+                after[key] = value
+        tree[section] = after
+        keys += [f"{section}.{key}" for key in wanted if before.get(key) != after.get(key)]
+    return json.dumps(tree), sorted(keys)
 
 
-async def find_stream(connection: AsyncConnection, stream: int) -> Failover | None:
+def _chosen(settings: str, slate: str | None) -> Chosen:
+    known = read(settings)
+    return Chosen(failover=known.failover, recording=known.recording, slate=slate)
+
+
+def own_slate(hash_: str, name: str | None) -> str | None:
+    """Return the address of a stream's own picture, where it has one."""
+    return None if name is None else slate_picture(f"s-{hash_}", name)
+
+
+def project_slate(key: str, name: str | None) -> str | None:
+    """Return the address of a project's picture, where it has one."""
+    return None if name is None else slate_picture(f"p-{key}", name)
+
+
+async def find_stream(connection: AsyncConnection, stream: int) -> Chosen | None:
     """Return what was set for a stream; None where there is no such stream."""
     if not 0 < stream <= MOST:
         return None
-    asked = select(streams.c.settings).where(streams.c.id == stream)
-    found = (await connection.execute(asked)).scalar_one_or_none()
-    return None if found is None else _failover(found)
+    table = streams.c
+    asked = select(table.settings, table.hash, table.slate).where(table.id == stream)
+    found = (await connection.execute(asked)).one_or_none()
+    if found is None:
+        return None
+    return _chosen(found.settings, own_slate(found.hash, found.slate))
 
 
-async def find_project(connection: AsyncConnection, project: int) -> Failover | None:
+async def find_project(connection: AsyncConnection, project: int) -> Chosen | None:
     """Return what was set for a project; None where there is no such project."""
-    asked = select(projects.c.settings).where(projects.c.id == project)
-    found = (await connection.execute(asked)).scalar_one_or_none()
-    return None if found is None else _failover(found)
+    table = projects.c
+    asked = select(table.settings, table.key, table.slate).where(table.id == project)
+    found = (await connection.execute(asked)).one_or_none()
+    if found is None:
+        return None
+    return _chosen(found.settings, project_slate(found.key, found.slate))
 
 
 async def change_stream(
-    connection: AsyncConnection, stream: int, change: FailoverChange, now_us: int, by: int | None
-) -> Failover | None:
+    connection: AsyncConnection, stream: int, change: SettingsChange, now_us: int, by: int | None
+) -> Chosen | None:
     """Set what a stream's runs do; returns what is set then, None where there is no such stream."""
     if not 0 < stream <= MOST:
         return None
-    asked = select(streams.c.settings, streams.c.project_id, streams.c.hash)
+    table = streams.c
+    asked = select(table.settings, table.project_id, table.hash, table.slate)
     row = (
-        await connection.execute(asked.where(streams.c.id == stream).with_for_update())
+        await connection.execute(asked.where(table.id == stream).with_for_update())
     ).one_or_none()
     if row is None:
         return None
     settings, keys = _changed(row.settings, change)
     if keys:
-        await connection.execute(
-            update(streams)
-            .where(streams.c.id == stream)
-            .values(settings=settings, updated_us=now_us, version=streams.c.version + 1)
-        )
+        await _write(connection, streams, stream, settings, now_us)
         facts = {"keys": keys}
+        kind = "stream settings changed"
         await events.record(
-            connection,
-            row.project_id,
-            "stream settings changed",
-            facts,
-            now_us,
-            subject=row.hash,
-            by=by,
+            connection, row.project_id, kind, facts, now_us, subject=row.hash, by=by
         )
-    return _failover(settings)
+    return _chosen(settings, own_slate(row.hash, row.slate))
 
 
 async def change_project(
-    connection: AsyncConnection, project: int, change: FailoverChange, now_us: int, by: int | None
-) -> Failover | None:
+    connection: AsyncConnection, project: int, change: SettingsChange, now_us: int, by: int | None
+) -> Chosen | None:
     """Set the defaults of a project's streams; as `change_stream`."""
-    asked = select(projects.c.settings).where(projects.c.id == project).with_for_update()
-    before = (await connection.execute(asked)).scalar_one_or_none()
-    if before is None:
+    table = projects.c
+    asked = select(table.settings, table.key, table.slate).where(table.id == project)
+    row = (await connection.execute(asked.with_for_update())).one_or_none()
+    if row is None:
         return None
-    settings, keys = _changed(before, change)
+    settings, keys = _changed(row.settings, change)
     if keys:
-        await connection.execute(
-            update(projects)
-            .where(projects.c.id == project)
-            .values(settings=settings, updated_us=now_us, version=projects.c.version + 1)
-        )
+        await _write(connection, projects, project, settings, now_us)
         facts = {"keys": keys}
         await events.record(connection, project, "project settings changed", facts, now_us, by=by)
-    return _failover(settings)
+    return _chosen(settings, project_slate(row.key, row.slate))
+
+
+async def _write(
+    connection: AsyncConnection, table: Table, number: int, settings: str, now_us: int
+) -> None:
+    values: dict[str, Any] = {  # Any: a column of any type
+        "settings": settings,
+        "updated_us": now_us,
+        "version": table.c.version + 1,
+    }
+    await connection.execute(update(table).where(table.c.id == number).values(values))

@@ -167,7 +167,8 @@ Index("ix_players_project_id_id", players.c.project_id, players.c.id)
 # backup. `on_air` is a slot's number (0 = primary). `countries` are ISO 3166-1 numeric codes with
 # commas between them, "" for everywhere. `settings` is a JSON object: what differs from its
 # project's. `paused` says that the owner holds the output. `event_number` is the number of its
-# newest event, `slate` as in projects.
+# newest event, `slate` as in projects. `poster_labels` are as of videos, `image_width` and
+# `image_height` the largest poster's, `image_us` its time.
 streams = Table(
     "streams",
     METADATA,
@@ -200,6 +201,8 @@ streams = Table(
     Column("poster_labels", String(255), nullable=False, server_default=""),
     Column("image_us", BigInteger),
     Column("slate", String(64)),
+    Column("image_width", Integer, nullable=False, server_default="0"),
+    Column("image_height", Integer, nullable=False, server_default="0"),
     sqlite_autoincrement=True,
 )
 # The two orders that lists are asked for in.

@@ -13,10 +13,10 @@ import msgspec
 from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.keys import PublicHash
 from storage.catalog import events, jobs, notices, totals
 from storage.catalog.database import Database
 from storage.catalog.tables import video_resolutions, videos
+from storage.catalog.videowork import MadeRung, MadeVideo, PlannedRung, Replaced, VideoWork
 from storage.jobs import HeldJob, JobLost
 
 __all__ = [
@@ -29,7 +29,9 @@ __all__ = [
     "begin",
     "complete",
     "fail",
+    "mark_failed",
     "plan",
+    "play",
     "progress",
     "put_back",
 ]
@@ -41,54 +43,6 @@ _OWN_POSTERS: Final = "own-"
 _NEARLY: Final = 99  # what shows until it plays
 
 
-class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be made into a playlist: the object `source`, the `generation`-th of its files.
-
-    `media` and `posters` are the folders that it has already, where it has.
-    """
-
-    video: int
-    hash: PublicHash
-    source: str
-    generation: int
-    media: str | None
-    posters: str | None
-
-
-class PlannedRung(msgspec.Struct, frozen=True, kw_only=True):
-    """A rung that is to be made; `number` is the resolution's public one."""
-
-    number: int
-    width: int
-    height: int
-
-
-class MadeRung(msgspec.Struct, frozen=True, kw_only=True):
-    """A rung that plays now: its bytes, and the seconds that making it took."""
-
-    number: int
-    size: int
-    seconds: int
-
-
-class MadeVideo(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was made of a video; folders are below the video's own, `posters` None for none."""
-
-    media: str
-    size: int
-    length_us: int
-    rungs: tuple[MadeRung, ...]
-    posters: str | None
-    poster_labels: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-
-
-class Replaced(msgspec.Struct, frozen=True, kw_only=True):
-    """Folders that nothing names any more, below the video's own."""
-
-    folders: tuple[str, ...]
-
-
 async def begin(connection: AsyncConnection, held: HeldJob, now_us: int) -> VideoWork:
     """Note that a worker has taken the video; returns what is to be done.
 
@@ -97,11 +51,12 @@ async def begin(connection: AsyncConnection, held: HeldJob, now_us: int) -> Vide
     """
     row = await _locked(connection, held)
     await jobs.beat(connection, held, now_us)
-    values: dict[str, object] = {"state": "transcoding", "eta": 0}
+    values: dict[str, object] = {"state": "transcoding"}
     if row.transcoding_us is None:
-        values["transcoding_us"] = now_us
+        values |= {"transcoding_us": now_us, "eta": 0}
+    if row.transcoding_us is None or row.state != "transcoding" or held.failures:
+        await _record(connection, row, "transcoding began", {"attempt": held.attempt}, now_us)
     await _change(connection, row, now_us, values)
-    await _record(connection, row, "transcoding began", {"attempt": held.attempt}, now_us)
     await notices.tell_video(connection, row.id, _PROGRESS, now_us)
     return VideoWork(
         video=row.id,
@@ -192,7 +147,7 @@ async def complete(
     }
     if not row.hidden and not row.published:
         values |= {"published": True, "published_us": now_us}
-    replaced = [] if row.media is None else [row.media]
+    replaced = [] if row.media in (None, made.media) else [row.media]
     if made.posters is not None and _are_ours(row.posters):
         labels = ",".join(made.poster_labels)
         values |= {"posters": made.posters, "poster_labels": labels, "image_us": now_us}
@@ -200,19 +155,42 @@ async def complete(
     elif made.posters is not None:
         replaced.append(made.posters)
     await _change(connection, row, now_us, values)
-    for rung in made.rungs:
-        await connection.execute(
-            update(video_resolutions)
-            .where(
-                video_resolutions.c.video_id == row.id, video_resolutions.c.number == rung.number
-            )
-            .values(transcoded=True, size=rung.size, transcode_seconds=rung.seconds)
-        )
+    await _plays(connection, row.id, made.rungs)
     facts = {"size": made.size, "warnings": len(made.warnings)}
     await _record(connection, row, "video completed", facts, now_us)
     await notices.tell_video(connection, row.id, _COMPLETED, now_us)
     await _move(connection, row, "completed")
     return Replaced(folders=tuple(replaced))
+
+
+async def play(connection: AsyncConnection, held: HeldJob, made: MadeVideo, now_us: int) -> None:
+    """Publish what plays already, unless the owner hid the video; the job goes on.
+
+    Raises:
+        JobLost: the job is not held any more.
+    """
+    row = await _locked(connection, held)
+    await jobs.beat(connection, held, now_us)
+    values: dict[str, object] = {
+        "length_us": made.length_us,
+        "media": made.media,
+        "storage_size": made.size,
+    }
+    if not row.hidden and not row.published:
+        values |= {"published": True, "published_us": now_us}
+    await _change(connection, row, now_us, values)
+    await _plays(connection, row.id, made.rungs)
+    await notices.tell_video(connection, row.id, _PROGRESS, now_us)
+
+
+async def _plays(connection: AsyncConnection, video: int, rungs: Sequence[MadeRung]) -> None:
+    table = video_resolutions.c
+    for rung in rungs:
+        await connection.execute(
+            update(video_resolutions)
+            .where(table.video_id == video, table.number == rung.number)
+            .values(transcoded=True, size=rung.size, transcode_seconds=rung.seconds)
+        )
 
 
 async def fail(
@@ -230,6 +208,18 @@ async def fail(
     """
     row = await _locked(connection, held)
     await jobs.fail(connection, held, now_us)
+    await mark_failed(connection, row, reason, now_us, warnings=warnings)
+
+
+async def mark_failed(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as below
+    reason: str,
+    now_us: int,
+    *,
+    warnings: Sequence[str] = (),
+) -> None:
+    """Note on a video's row, which is locked, that its job has failed."""
     values = {
         "state": "failed",
         "phase": "failed",
@@ -322,6 +312,13 @@ class Transcoding:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def shown(self, video: int) -> tuple[str | None, str | None]:
+        """Return the folders of what a video shows: media and posters."""
+        asked = select(_TABLE.media, _TABLE.posters).where(_TABLE.id == video)
+        async with self._database.reading() as connection:
+            row = (await connection.execute(asked)).one_or_none()
+        return (None, None) if row is None else (row.media, row.posters)
+
     async def begin(self, held: HeldJob, now_us: int) -> VideoWork:
         """Note that a worker has taken the video (see `begin`)."""
         async with self._database.writing() as connection:
@@ -352,6 +349,11 @@ class Transcoding:
         """Publish what was made (see `complete`)."""
         async with self._database.writing() as connection:
             return await complete(connection, held, made, now_us)
+
+    async def play(self, held: HeldJob, made: MadeVideo, now_us: int) -> None:
+        """Publish what plays already (see `play`)."""
+        async with self._database.writing() as connection:
+            await play(connection, held, made, now_us)
 
     async def fail(
         self, held: HeldJob, reason: str, now_us: int, *, warnings: Sequence[str] = ()

@@ -12,7 +12,8 @@ from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import Country, packed
-from storage.catalog import events, jobs, labels, notices, players, totals, videos
+from storage.catalog import events, imports, jobs, labels, notices, players, totals, videos
+from storage.catalog.arriving import UPLOADING
 from storage.catalog.folding import fold
 from storage.catalog.labels import TagWanted
 from storage.catalog.tables import videos as table
@@ -156,10 +157,14 @@ async def retry(
     row = await _locked(connection, video)
     if row is None:
         return None
-    if row.state != "failed" or row.source is None:
+    if row.state != "failed":
+        raise NotFailed(video, row.state)
+    if row.source is not None:
+        await jobs.enqueue(connection, video, now_us)
+    elif not await imports.again(connection, video, now_us):
         raise NotFailed(video, row.state)
     values: _Values = {
-        "state": "queued",
+        "state": "queued" if row.source is not None else UPLOADING,
         "phase": "inprogress",
         "progress": 0,
         "eta": 0,
@@ -168,7 +173,6 @@ async def retry(
         "transcoding_us": None,
     }
     await _change(connection, row, now_us, values)
-    await jobs.enqueue(connection, video, now_us)
     await _record(connection, row, "video queued again", {}, now_us, by)
     await notices.tell_video(connection, video, _event("queued"), now_us)
     await totals.add(connection, row.project_id, "videos.failed", -1)

@@ -7,11 +7,18 @@ number of the token whose bearer asks.
 from collections.abc import Sequence
 
 from media.keys import PublicHash
-from storage.catalog import videoedits, videos
+from storage.catalog import arriving, videoedits, videos
 from storage.catalog.database import Database
 from storage.catalog.records import Page, ProjectRecord
 from storage.catalog.videoedits import VideoChange
-from storage.catalog.videorecords import Arrived, VideoQuery, VideoRecord, VideoStatus, WholeVideo
+from storage.catalog.videorecords import (
+    Arrived,
+    Landed,
+    VideoQuery,
+    VideoRecord,
+    VideoStatus,
+    WholeVideo,
+)
 
 __all__ = ["Videos"]
 
@@ -52,14 +59,36 @@ class Videos:
             return await videos.known(connection, hashes)
 
     async def add(self, project: int, file: Arrived, now_us: int, *, by: int | None) -> WholeVideo:
-        """Make a video of a file that stands at its address, and queue its job (see `videos.add`).
+        """Make a video of a file that stands at its address, and queue its job (`arriving.add`).
 
         Raises:
             NoSuchProject: there is no such project.
             HashTaken: another video or stream has the hash by now.
         """
         async with self._database.writing() as connection:
-            return await videos.add(connection, project, file, now_us, by=by)
+            return await arriving.add(connection, project, file, now_us, by=by)
+
+    async def expect(self, project: int, file: Arrived, now_us: int) -> int:
+        """Make a video whose file is still to come; returns its number (see `arriving.expect`).
+
+        Raises:
+            NoSuchProject: there is no such project.
+            HashTaken: another video or stream has the hash by now.
+        """
+        async with self._database.writing() as connection:
+            return await arriving.expect(connection, project, file, now_us)
+
+    async def arrive(
+        self, video: int, file: Landed, now_us: int, *, by: int | None
+    ) -> WholeVideo | None:
+        """Give a video the file that came; None where it was deleted, or has one."""
+        async with self._database.writing() as connection:
+            return await arriving.arrive(connection, video, file, now_us, by=by)
+
+    async def tell_bytes(self, video: int, received: int, size: int | None, now_us: int) -> None:
+        """Tell a video's channel how much of its file came, in bytes."""
+        async with self._database.writing() as connection:
+            await arriving.tell_bytes(connection, video, received, size, now_us)
 
     async def remove(self, video: int, now_us: int, *, by: int | None) -> PublicHash | None:
         """Take a video away; returns the hash whose media are to go."""

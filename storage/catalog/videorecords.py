@@ -14,6 +14,7 @@ from storage.catalog.records import Named
 
 __all__ = [
     "Arrived",
+    "Landed",
     "Phase",
     "VideoQuery",
     "VideoRecord",
@@ -122,7 +123,7 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
 
     `length_us`, `width` and `height` are 0 where the probe did not know them in time; `rungs` holds
     number, width and height of each planned resolution. `posters` is a folder of posters that came
-    with it, with their labels.
+    with it, with their labels. `source` is "" where the file is still to come.
     """
 
     hash: PublicHash
@@ -131,10 +132,21 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     name: str
     size: int
-    source: str
+    source: str = ""
     length_us: int = 0
     width: int = 0
     height: int = 0
     rungs: Sequence[tuple[int, int, int]] = ()
     posters: str | None = None
     poster_labels: Sequence[str] = ()
+
+
+class Landed(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole file of an expected video, and what it is; `size` in bytes, else as in `Arrived`."""
+
+    source: str
+    size: int
+    length_us: int = 0
+    width: int = 0
+    height: int = 0
+    rungs: Sequence[tuple[int, int, int]] = ()

@@ -1,43 +1,43 @@
-"""Videos as their owners see them: found, listed, added, taken away.
+"""Videos as their owners see them: found, listed, taken away.
 
-How they are changed is in `storage.catalog.videoedits`, how they are made in
-`storage.catalog.transcoding`. Each function runs within the caller's transaction.
+How they come is in `storage.catalog.arriving`, how they are changed in
+`storage.catalog.videoedits`, how they are made in `storage.catalog.transcoding`. Each function runs
+within the caller's transaction.
 """
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, bindparam, delete, func, insert, select
+from sqlalchemy import ColumnElement, Row, bindparam, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import unpacked
 from media.keys import PublicHash, new_hash
-from storage.catalog import events, jobs, labels, named, players, projects, totals
+from storage.catalog import events, labels, named, players, totals
+from storage.catalog.filetables import recordings
 from storage.catalog.folding import fold
 from storage.catalog.records import Named, Page
 from storage.catalog.tables import jobs as jobs_table
 from storage.catalog.tables import projects as projects_table
 from storage.catalog.tables import streams, video_resolutions, videos
 from storage.catalog.videorecords import (
-    Arrived,
     VideoQuery,
     VideoRecord,
     VideoRung,
     VideoStatus,
     WholeVideo,
 )
-from storage.errors import HashTaken
 
 __all__ = [
     "PAGE_SIZE",
-    "add",
     "find",
     "find_page",
     "find_status",
     "free_hash",
     "known",
     "remove",
+    "taken",
     "whole",
 ]
 
@@ -235,14 +235,15 @@ async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | 
 
 
 async def free_hash(connection: AsyncConnection) -> PublicHash:
-    """Return a public name that no video and no stream has."""
-    while await _taken(connection, hash_ := new_hash()):
+    """Return a public name that no video, no recording and no stream has."""
+    while await taken(connection, hash_ := new_hash()):
         pass
     return hash_
 
 
-async def _taken(connection: AsyncConnection, hash_: PublicHash) -> bool:
-    for table in (videos, streams):
+async def taken(connection: AsyncConnection, hash_: PublicHash) -> bool:
+    """Say whether a video, a recording or a stream has a public name."""
+    for table in (videos, streams, recordings):
         asked = select(table.c.id).where(table.c.hash == hash_)
         if (await connection.execute(asked)).one_or_none() is not None:
             return True
@@ -250,93 +251,33 @@ async def _taken(connection: AsyncConnection, hash_: PublicHash) -> bool:
 
 
 async def known(connection: AsyncConnection, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
-    """Return those of some hashes (a few hundred at most) that videos have."""
-    return frozenset(
-        (await connection.execute(select(_TABLE.hash).where(_TABLE.hash.in_(hashes)))).scalars()
-    )
-
-
-async def add(
-    connection: AsyncConnection, project: int, file: Arrived, now_us: int, *, by: int | None
-) -> WholeVideo:
-    """Make a video of a file that stands at its address, and queue the job that transcodes it.
-
-    Raises:
-        NoSuchProject: there is no such project.
-        HashTaken: another video or stream has the hash by now.
-    """
-    await projects.require(connection, project)
-    if await _taken(connection, file.hash):
-        raise HashTaken(file.hash)
-    statement = insert(videos).values(
-        project_id=project,
-        hash=file.hash,
-        title=file.title,
-        file_title=file.file_title,
-        title_fold=fold(file.title if file.title is not None else file.file_title),
-        description=file.description,
-        name=file.name,
-        size=file.size,
-        length_us=file.length_us,
-        width=file.width,
-        height=file.height,
-        state="queued",
-        phase="inprogress",
-        progress=0,
-        eta=0,
-        reason="",
-        warnings="[]",
-        uploaded_us=now_us,
-        created_us=now_us,
-        updated_us=now_us,
-        published=False,
-        hidden=False,
-        countries="",
-        source=file.source,
-        generation=1,
-        posters=file.posters,
-        poster_labels=",".join(file.poster_labels),
-        image_us=now_us if file.posters is not None else None,
-        storage_size=0,
-        version=1,
-    )
-    number = (await connection.execute(statement.returning(_TABLE.id))).scalar_one()
-    if file.rungs:
-        await connection.execute(
-            insert(video_resolutions),
-            [
-                {
-                    "video_id": number,
-                    "number": label,
-                    "width": width,
-                    "height": height,
-                    "transcoded": False,
-                    "size": 0,
-                    "transcode_seconds": 0,
-                }
-                for label, width, height in file.rungs
-            ],
-        )
-    await jobs.enqueue(connection, number, now_us)
-    await events.record(
-        connection, project, "video added", {"size": file.size}, now_us, subject=file.hash, by=by
-    )
-    await totals.add(connection, project, "videos", 1)
-    await totals.add(connection, project, "videos.inprogress", 1)
-    return await whole(connection, number)
+    """Return those of some hashes (a few hundred at most) that videos have, or are to have."""
+    found: set[PublicHash] = set()
+    # A recording first: it may become a video meanwhile, and never the other way about.
+    for column in (recordings.c.hash, _TABLE.hash):
+        found.update((await connection.execute(select(column).where(column.in_(hashes)))).scalars())
+    return frozenset(found)
 
 
 async def remove(
-    connection: AsyncConnection, video: int, now_us: int, *, by: int | None
+    connection: AsyncConnection,
+    video: int,
+    now_us: int,
+    *,
+    by: int | None,
+    kind: str = "video deleted",
 ) -> PublicHash | None:
-    """Take a video away, with its jobs; returns the hash whose media are to go, None for none."""
+    """Take a video away, with its jobs; returns the hash whose media are to go, None for none.
+
+    `kind` is the event's.
+    """
     asked = select(_TABLE.project_id, _TABLE.hash, _TABLE.phase).where(_TABLE.id == video)
     row = (await connection.execute(asked.with_for_update())).one_or_none()
     if row is None:
         return None
     project, hash_, phase = row
     await connection.execute(delete(videos).where(_TABLE.id == video))
-    await events.record(connection, project, "video deleted", {}, now_us, subject=hash_, by=by)
+    await events.record(connection, project, kind, {}, now_us, subject=hash_, by=by)
     await totals.add(connection, project, "videos", -1)
     await totals.add(connection, project, f"videos.{phase}", -1)
     return hash_

@@ -11,21 +11,35 @@ from typing import Final
 from storage.errors import StorageError
 
 __all__ = [
+    "UPLOADS",
     "BadAddress",
     "checked",
+    "imported_source",
     "live_init",
     "live_part",
     "live_playlist",
+    "live_poster",
+    "live_posters",
     "live_run",
     "live_segment",
     "live_state",
     "live_stream",
     "live_variants",
+    "slate_picture",
+    "slates",
+    "upload",
     "video",
+    "video_init",
+    "video_media",
+    "video_page",
+    "video_pages",
+    "video_playlist",
     "video_poster",
     "video_posters",
+    "video_segment",
     "video_source",
     "video_sources",
+    "video_variants",
 ]
 
 # 8 parts of 80 characters, and 400 in all, leave room for a root below PATH_MAX (4096) and keep
@@ -33,6 +47,8 @@ __all__ = [
 _PART: Final = r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,79}"
 _ADDRESS: Final = re.compile(rf"{_PART}(?:/{_PART}){{0,7}}")
 _LONGEST: Final = 400
+# The folder of uploads that are still coming.
+UPLOADS: Final = "uploads"
 
 
 class BadAddress(StorageError):
@@ -93,6 +109,34 @@ def live_part(hash_: str, run: str, rendition: str, sequence: int, index: int) -
     return f"live/{hash_}/{run}/{rendition}/{sequence}.{index}.m4s"
 
 
+def slates(owner: str) -> str:
+    """Return the folder of the pictures that stand in while nobody is on air.
+
+    `owner` is `s-` and a stream's hash, or `p-` and a project's key.
+    """
+    return f"slates/{owner}"
+
+
+def slate_picture(owner: str, name: str) -> str:
+    """Return such a picture; another one has another name."""
+    return f"slates/{owner}/{name}.jpg"
+
+
+def live_posters(hash_: str) -> str:
+    """Return the folder of a live stream's posters."""
+    return f"live/{hash_}/poster"
+
+
+def live_poster(hash_: str, label: str) -> str:
+    """Return a live stream's poster in the resolution of that label."""
+    return f"live/{hash_}/poster/{label}.jpg"
+
+
+def upload(name: str) -> str:
+    """Return the file of an upload that is still coming, which is never served."""
+    return f"{UPLOADS}/{name}"
+
+
 def video_sources(hash_: str) -> str:
     """Return the folder of the files that a video was uploaded as, which are never served."""
     return f"sources/{hash_}"
@@ -101,6 +145,11 @@ def video_sources(hash_: str) -> str:
 def video_source(hash_: str, generation: int) -> str:
     """Return the file that a video was uploaded as, the first or a later one."""
     return f"sources/{hash_}/{generation}"
+
+
+def imported_source(hash_: str, attempt: int) -> str:
+    """Return a video's first file where it was fetched: each attempt has a place of its own."""
+    return f"sources/{hash_}/1-{attempt}"
 
 
 def video(hash_: str) -> str:
@@ -116,3 +165,38 @@ def video_posters(hash_: str, folder: str) -> str:
 def video_poster(hash_: str, folder: str, label: str) -> str:
     """Return a video's poster in the resolution of that label."""
     return f"videos/{hash_}/{folder}/{label}.jpg"
+
+
+def video_media(hash_: str, folder: str) -> str:
+    """Return a folder of what plays of a video."""
+    return f"videos/{hash_}/{folder}"
+
+
+def video_variants(hash_: str, folder: str) -> str:
+    """Return the multivariant playlist of what plays of a video."""
+    return f"videos/{hash_}/{folder}/index.m3u8"
+
+
+def video_playlist(hash_: str, folder: str, rendition: str) -> str:
+    """Return the media playlist of a video's rendition."""
+    return f"videos/{hash_}/{folder}/{rendition}/index.m3u8"
+
+
+def video_init(hash_: str, folder: str, rendition: str, number: int) -> str:
+    """Return an init section of a video."""
+    return f"videos/{hash_}/{folder}/{rendition}/init-{number}.mp4"
+
+
+def video_segment(hash_: str, folder: str, rendition: str, sequence: int) -> str:
+    """Return a segment of a video."""
+    return f"videos/{hash_}/{folder}/{rendition}/{sequence}.m4s"
+
+
+def video_pages(hash_: str, folder: str) -> str:
+    """Return the folder of a record's pages, which are never served."""
+    return f"videos/{hash_}/{folder}/record"
+
+
+def video_page(hash_: str, folder: str, number: int) -> str:
+    """Return a page of a record."""
+    return f"videos/{hash_}/{folder}/record/{number}.json"

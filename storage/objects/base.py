@@ -60,6 +60,14 @@ class Objects(Protocol):
         """
         ...
 
+    async def link(self, source: str, target: str) -> None:
+        """Have an object at a second address, in place of one that has it; it takes no more room.
+
+        Each lives on without the other. Where a store cannot, it is a copy. `ObjectMissing` where
+        there is no object at `source`.
+        """
+        ...
+
     async def get(self, address: str) -> bytes:
         """Return an object; `ObjectMissing` where there is none."""
         ...

@@ -36,6 +36,10 @@ __all__ = ["DiskObjects"]
 # Below the root and beginning with a dot: no address leads there.
 _TEMPORARIES: Final = ".temporary"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+# File systems without hard links, with no more of them for this file, or that forbid them.
+_NO_LINK: Final = frozenset(
+    {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS}
+)
 # A disk that does not answer for this long is as good as broken; a live segment is 2 s.
 _SECONDS: Final = 20.0
 
@@ -79,6 +83,16 @@ class DiskObjects:
         try:
             put = partial(self._put, self.path(address), data, given_up, vital=vital)
             await self._run(address, put)
+        except BaseException:
+            given_up.set()
+            raise
+
+    async def link(self, source: str, target: str) -> None:
+        """Have an object at a second address, in place of one that has it (see `Objects`)."""
+        given_up = threading.Event()
+        try:
+            link = partial(self._link, self.path(source), self.path(target), given_up)
+            await self._run(source, link)
         except BaseException:
             given_up.set()
             raise
@@ -143,9 +157,16 @@ class DiskObjects:
             self._reserve.renew()
 
     def _write(self, path: Path, data: bytes, given_up: threading.Event) -> None:
+        self._place(path, lambda temporary: temporary.write_bytes(data), given_up)
+
+    def _link(self, source: Path, path: Path, given_up: threading.Event) -> None:
+        self._place(path, partial(_link_or_copy, source), given_up)
+
+    def _place(self, path: Path, make: Callable[[Path], object], given_up: threading.Event) -> None:
+        """Make a file among the temporaries and put it into its place."""
         temporary = self.temporary()
         try:
-            temporary.write_bytes(data)
+            make(temporary)
             if given_up.is_set():
                 return
             try:
@@ -154,6 +175,7 @@ class DiskObjects:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 temporary.replace(path)
         finally:
+            # Of two names of one file, a rename leaves both.
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
@@ -193,6 +215,15 @@ def _folders(folder: Path) -> dict[str, int]:
             for entry in entries
             if entry.is_dir(follow_symlinks=False)
         }
+
+
+def _link_or_copy(source: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(source)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        shutil.copyfile(source, path)
 
 
 def _remove_tree(folder: Path) -> None:

@@ -80,6 +80,15 @@ class Inflow:
         pieces, self._pieces, self._waiting = self._pieces, [], 0
         await _in_thread(lambda: self._write(pieces))
 
+    async def restart(self) -> None:
+        """Forget what came: it comes again, from its beginning.
+
+        Raises:
+            StoreFailed: the disk failed.
+        """
+        self._pieces, self._waiting, self.size = [], 0, 0
+        await _in_thread(self._restart)
+
     async def keep(self, address: str) -> None:
         """Make an object of the file, at an address that has none.
 
@@ -115,6 +124,12 @@ class Inflow:
                 rest = memoryview(piece)
                 while rest:
                     rest = rest[os.write(self._file, rest) :]
+
+    def _restart(self) -> None:
+        with self._lock:
+            if self._file is not None:
+                os.ftruncate(self._file, 0)
+                os.lseek(self._file, 0, os.SEEK_SET)
 
     def _keep(self, target: Path) -> None:
         with self._lock:

@@ -9,6 +9,7 @@ from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.ingest import Ingest
+from api.slatepictures import slate_pictures
 from headend.intake import intake_on
 from headend.media import StoredMedia
 from storage.catalog import open_catalog
@@ -40,17 +41,27 @@ def catalog_place(migrated_place: Path) -> str | Path:
 
 
 @pytest.fixture
-async def house(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerator[House]:
+def taken_seconds() -> float:
+    """How long the application waits for an ingest, of which there is none in most tests."""
+    return 0.1
+
+
+@pytest.fixture
+async def house(
+    catalog_place: str | Path, objects: DiskObjects, taken_seconds: float
+) -> AsyncGenerator[House]:
     async with open_catalog(catalog_place, migrate=True) as catalog:
         first = await catalog.first_start(NOW_US)
+        media = StoredMedia(objects, MemoryEdge())
         app = create_app(
             catalog=catalog,
             addresses=ADDRESSES,
             broadcaster_key=first.broadcaster_key,
             version="1.2.3",
-            media=StoredMedia(objects, MemoryEdge()),
+            media=media,
             intake=intake_on(objects, least_free=0),
-            ingest=Ingest(catalog, taken_seconds=0.1),
+            ingest=Ingest(catalog, media, taken_seconds=taken_seconds),
+            handlers=slate_pictures(objects),
             clock_us=lambda: NOW_US,
         )
         # The application answers its own errors: none may come through to the server.

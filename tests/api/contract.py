@@ -24,6 +24,7 @@ __all__ = [
     "LIST_VIDEOS",
     "NAMED",
     "POSTERS",
+    "SETTINGS",
     "SHOW_VIDEO",
     "STAMP",
     "STREAM",
@@ -274,6 +275,19 @@ STREAM_ITEM: Final = {
     },
     "stream": UUID,
 }  # fmt: skip
+
+# Of our own: what is set for a stream or a project, null where what stands behind it holds.
+SETTINGS: Final[dict[str, Shape]] = {
+    "failover": {
+        "mode": Nullable(STRING),
+        "detect_seconds": Nullable(NUMBER),
+        "return_seconds": Nullable(NUMBER),
+        "reconnect_seconds": Nullable(NUMBER),
+        "goodbye_seconds": Nullable(NUMBER),
+    },
+    "slate": {"picture": Nullable(URL)},
+    "recording": {"enabled": Nullable(BOOLEAN), "keep_days": Nullable(INTEGER)},
+}
 
 # Each operation's answer, whole.
 SHOW_VIDEO: Final = {"data": VIDEO_SHOWN}

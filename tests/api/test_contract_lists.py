@@ -268,14 +268,18 @@ async def test_our_own_lists_come_in_the_same_envelope(house: House) -> None:
     body = await ask(house, "GET", f"{path}?{urlencode(filters)}")
     for item in body["data"]:
         assert faults({**item, "facts": 0}, {
-            "id": integer, "type": string, "subject": string, "facts": integer,
-            "token": nullable(integer), "created_at": stamp,
+            "id": integer, "number": nullable(integer), "type": string, "subject": string,
+            "facts": integer, "token": nullable(integer), "created_at": stamp,
         }) == []  # fmt: skip
         assert isinstance(item["facts"], dict)
     same_links(body, expected(path, filters, 10, 1, body["meta"]["total"]))
     assert body["meta"]["total"] >= 20
-    told = await ask(house, "GET", f"{path}?since=x&page=0", status=422)
-    assert set(told["errors"]) == {"since", "page"}
+    one = {**filters, "stream": "1"}
+    of_one = await ask(house, "GET", f"{path}?{urlencode(one)}")
+    assert {each["number"] for each in of_one["data"]} >= {1}
+    same_links(of_one, expected(path, one, 10, 1, of_one["meta"]["total"]))
+    told = await ask(house, "GET", f"{path}?since=x&page=0&stream=x", status=422)
+    assert set(told["errors"]) == {"since", "page", "stream"}
     assert [each["id"] for each in body["data"]] == sorted(
         (each["id"] for each in body["data"]), reverse=True
     )

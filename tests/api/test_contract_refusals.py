@@ -25,6 +25,8 @@ _METHODS: Final = {"GET", "POST", "PUT", "DELETE", "PATCH"}
 OF_NO_RECORD: Final = {
     "/api/projects", "/api/tokens", "/api/countries", "/api/resolutions",
 }  # fmt: skip
+# Reads no record: it asks the process that takes encoders in, of which there is none here.
+OF_AN_INGEST: Final = "/api/streams/{stream_id}/ingest"
 
 
 @pytest.fixture
@@ -59,6 +61,8 @@ class Estate(msgspec.Struct, frozen=True):
         """Return all that the owner can read."""
         found: dict[str, Json] = {}
         for operation in self.of("GET"):
+            if operation.path == OF_AN_INGEST:
+                continue
             path = operation.at(self.numbers)
             found[path] = await ask(self.house, "GET", path)
         return found
@@ -147,6 +151,9 @@ async def test_a_token_that_may_read_changes_nothing(estate: Estate) -> None:
         for operation in estate.of("GET"):
             path = operation.at(estate.numbers)
             answer = await estate.house.client.get(path, headers=reader)
+            if operation.path == OF_AN_INGEST:
+                refused(answer, 503)
+                continue
             # Who has which token is for those who may make some.
             assert answer.status_code == (403 if path == "/api/tokens" else 200), path
         assert await estate.everything() == before

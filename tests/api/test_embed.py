@@ -278,3 +278,18 @@ def test_a_watch_page_describes_itself_to_others(client: Client) -> None:
     picture = client.get(card[1])
     assert (picture.status_code, picture.headers["content-type"]) == (200, "image/jpeg")
     assert picture.content.startswith(b"\xff\xd8\xff")
+
+
+@pytest.mark.parametrize("kind", ["watch", "embed"])
+def test_a_stream_that_was_on_air_shows_its_newest_poster(kind: str) -> None:
+    pictured = msgspec.structs.replace(
+        STREAM, poster_labels=("360p", "720p"), width=720, height=1280
+    )
+    with asked_of(Records(pictured)) as client:
+        page = client.get(f"/{kind}/{HASH}").text
+    address = f"/live/{HASH}/poster/default.jpg"
+    assert _stage(page)["poster"] == address
+    if kind == "watch":
+        named = dict(re.findall(r'<meta (?:property|name)="([^"]+)" content="([^"]*)">', page))
+        assert named["og:image"] == named["twitter:image"] == f"http://headend.test{address}"
+        assert (named["og:video:width"], named["og:video:height"]) == ("720", "1280")

@@ -19,6 +19,7 @@ async def test_events_are_listed_newest_first(house: House) -> None:
     assert body["data"][:2] == [
         {
             "id": 4,
+            "number": 3,
             "type": "rung shed",
             "subject": stream["hash"],
             "facts": {"renditions": ["720p"], "late": 3.1},
@@ -27,6 +28,7 @@ async def test_events_are_listed_newest_first(house: House) -> None:
         },
         {
             "id": 3,
+            "number": 2,
             "type": "engine lost",
             "subject": stream["hash"],
             "facts": {"cause": "x"},
@@ -58,8 +60,45 @@ async def test_since_leaves_out_what_is_older(house: House, since: str, found: l
     assert "since=" in body["links"]["first"]
 
 
-@pytest.mark.parametrize("query", ["since=yesterday", "since=2026-13-01", "page=0"])
-async def test_what_is_no_moment_and_no_page_is_refused(house: House, query: str) -> None:
+async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(house: House) -> None:
+    streams = [await house.add(title) for title in ("One", "Two")]
+    for stream in streams * 6:
+        await house.catalog.add_event(stream["hash"], "rung shed", {}, NOW_US)
+    await house.catalog.edit_project(1, name="New", by=None, now_us=NOW_US)
+    for stream in streams:
+        query = f"?stream={stream['id']}"
+        page = await house.listed(query, path=EVENTS)
+        assert [each["number"] for each in page["data"]] == list(range(7, 0, -1))
+        assert {each["subject"] for each in page["data"]} == {stream["hash"]}
+        assert page["meta"]["total"] == 7
+        assert f"stream={stream['id']}" in page["links"]["first"]
+        # Together with the other filter.
+        later = await house.listed(f"{query}&since=2038-01-01", path=EVENTS)
+        assert later["data"] == []
+    everything = await house.listed(path=EVENTS)
+    assert (everything["data"][0]["type"], everything["data"][0]["number"]) == (
+        "project edited", None,
+    )  # fmt: skip
+
+
+async def test_a_stream_of_another_project_has_no_events_here(house: House) -> None:
+    other = await house.catalog.add_project("other", NOW_US)
+    foreign = await house.catalog.add_stream(other.id, "Foreign", NOW_US)
+    answer = await house.client.get(f"{EVENTS}?stream={foreign.id}", headers=house.owner)
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == {
+        "stream": ["The stream must be the number of one of this project."]
+    }
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=yesterday", "since=2026-13-01", "page=0", "stream=", "stream=x", "stream=0",
+        "stream=01", "stream=999", "stream=99999999999999999999",
+    ],
+)  # fmt: skip
+async def test_what_is_no_moment_no_page_and_no_stream_is_refused(house: House, query: str) -> None:
     answer = await house.client.get(f"{EVENTS}?{query}", headers=house.owner)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {query.partition("=")[0]}

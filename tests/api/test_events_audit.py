@@ -18,6 +18,7 @@ from tests.api.house import House, Json
 
 pytestmark = pytest.mark.anyio
 
+EVENTS: Final = Path(__file__).parents[2] / "docs" / "events.md"
 # What changes beside the records: numbers that were given out, what is told to sockets, ingest's.
 NOT_RECORDS: Final = {"sqlite_sequence", "notices", "commands"}
 Ids = dict[str, int]
@@ -53,6 +54,14 @@ CASES: Final[dict[str, Case]] = {
     "change_project_settings": Case(
         path="projects/1/settings", body={"failover": {"reconnect_seconds": 8}}, wrong=BAD
     ),
+    "put_slate": Case(
+        path="streams/{stream}/slate", files=lambda: {"picture": ("p.png", picture())}
+    ),
+    "delete_slate": Case(path="streams/{stream}/slate", status=204),
+    "put_project_slate": Case(
+        path="projects/1/slate", files=lambda: {"picture": ("p.png", picture())}
+    ),
+    "delete_project_slate": Case(path="projects/1/slate", status=204),
     "add_backup": Case(path="streams/{stream}/backups", status=201),
     "delete_backup": Case(path="streams/{stream}/backups/{backup}", status=204),
     "upload_video": Case(
@@ -93,6 +102,9 @@ CASES: Final[dict[str, Case]] = {
 # Those that need what is not here: what they are, and which tests look at their events.
 ELSEWHERE: Final = {
     "end_stream": "a run, of an ingest (tests/e2e/test_commands.py)",
+    "pause_stream": "a run, of an ingest (tests/api/test_streamcommands.py)",
+    "resume_stream": "the same",
+    "drill_failover": "the same",
     "retry_video": "a video whose making failed (tests/api/test_videos.py)",
 }
 
@@ -175,7 +187,8 @@ async def test_each_change_leaves_one_event_and_each_refusal_none(
         new = [event for event in after["events"] if event not in old]
         assert len(new) == 1, f"{name}: {new}"
         (event,) = new
-        assert 1 in event[-2:], f"{name}: no token's number in {event}"
+        assert 1 in event[-3:-1], f"{name}: no token's number in {event}"
+        assert f"`{event[3]}`" in EVENTS.read_text(), f"{event[3]!r} is not in docs/events.md"
         assert after != {**before, "events": after["events"]}, f"{name} changed nothing"
 
 

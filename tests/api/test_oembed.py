@@ -137,3 +137,13 @@ def test_the_watch_page_names_its_description(client: Client) -> None:
     address = html.unescape(link[1])
     assert address == oembed_address(addresses(), VIDEO.hash)
     assert client.get(address).json()["title"] == VIDEO.title
+
+
+def test_a_stream_that_was_on_air_has_a_thumbnail_of_its_shape() -> None:
+    pictured = msgspec.structs.replace(
+        STREAM, poster_labels=("360p", "720p"), width=720, height=1280
+    )
+    with asked_of(Records(pictured)) as client:
+        found = ask(client, f"{AT}/watch/{STREAM.hash}").json()
+    assert found["thumbnail_url"] == f"{AT}/live/{STREAM.hash}/poster/default.jpg"
+    assert (found["thumbnail_width"], found["thumbnail_height"]) == (720, 1280)

@@ -1,5 +1,6 @@
 """Addresses of media: a few hundred letters decide what can be asked for at all."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,8 @@ VIDEO = Shown(
     kind="video", media="1-1", posters="own-3", poster_labels=("360p",),
 )  # fmt: skip
 
+PICTURED = msgspec.structs.replace(STREAM, poster_labels=("360p", "720p"))
+
 
 @pytest.mark.parametrize(
     ("path", "shown", "found"),
@@ -27,13 +30,21 @@ VIDEO = Shown(
         (f"/live/{HASH}/index.m3u8", VIDEO, None),
         (f"/videos/{HASH}/index.m3u8", VIDEO, f"videos/{HASH}/1-1/index.m3u8"),
         (f"/videos/{HASH}/1-1/audio/0.m4s", VIDEO, f"videos/{HASH}/1-1/audio/0.m4s"),
-        (f"/videos/{HASH}/1-0/audio/0.m4s", VIDEO, None),
+        (f"/videos/{HASH}/1-s4-2-1/360p/0.m4s", VIDEO, f"videos/{HASH}/1-s4-2-1/360p/0.m4s"),
+        (f"/videos/{HASH}/2-1/audio/0.m4s", VIDEO, None),
+        (f"/videos/{HASH}/11-1/audio/0.m4s", VIDEO, None),
         (f"/videos/{HASH}/own-3/360p/0.m4s", VIDEO, None),
         (f"/videos/{HASH}/poster/360p.jpg", VIDEO, f"videos/{HASH}/own-3/360p.jpg"),
         (f"/videos/{HASH}/poster/default.jpg", VIDEO, f"videos/{HASH}/own-3/360p.jpg"),
         (f"/videos/{HASH}/poster/480p.jpg", VIDEO, None),
         (f"/videos/{HASH}/index.m3u8", STREAM, None),
         (f"/videos/{HASH}/poster/default.jpg", STREAM, None),
+        (f"/live/{HASH}/poster/360p.jpg", STREAM, None),
+        (f"/live/{HASH}/poster/360p.jpg", PICTURED, f"live/{HASH}/poster/360p.jpg"),
+        (f"/live/{HASH}/poster/default.jpg", PICTURED, f"live/{HASH}/poster/720p.jpg"),
+        (f"/live/{HASH}/poster/480p.jpg", PICTURED, None),
+        (f"/live/{HASH}/poster/360p.jpg", VIDEO, None),
+        (f"/videos/{HASH}/poster/360p.jpg", PICTURED, None),
     ],
 )
 def test_an_address_leads_to_an_object_of_what_is_shown(
@@ -56,7 +67,7 @@ def test_no_address_leads_out_of_its_own_folder(parts: list[str], last: str) -> 
     match = place("/" + "/".join([*parts, last]))
     if match is None:
         return
-    for shown in (STREAM, VIDEO):
+    for shown in (STREAM, PICTURED, VIDEO):
         found = object_of(match, shown)
         if found is not None and match["hash"] == HASH:
             assert found == checked(found)

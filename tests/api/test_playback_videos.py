@@ -32,9 +32,9 @@ OBJECTS = {
     f"videos/{HASH}/1-2/720p/init-0.mp4": b"head",
     f"videos/{HASH}/1-2/720p/0.m4s": b"picture",
     f"videos/{HASH}/1-2/audio/0.m4s": b"sound",
-    f"videos/{HASH}/1-1/index.m3u8": b"#EXTM3U\n1-1/720p/index.m3u8\n",
-    f"videos/{HASH}/1-1/720p/index.m3u8": b"#EXTM3U\n",
-    f"videos/{HASH}/1-1/720p/0.m4s": b"an older attempt",
+    f"videos/{HASH}/0-1/index.m3u8": b"#EXTM3U\n0-1/720p/index.m3u8\n",
+    f"videos/{HASH}/0-1/720p/index.m3u8": b"#EXTM3U\n",
+    f"videos/{HASH}/0-1/720p/0.m4s": b"made of an older file",
     f"videos/{HASH}/1-2/notes.json": b"notes",
     f"videos/{HASH}/poster-1-1/360p.jpg": b"\xff\xd8 small",
     f"videos/{HASH}/poster-1-1/720p.jpg": b"\xff\xd8 large",
@@ -142,8 +142,8 @@ def test_the_shortcut_says_the_same(on_site: OnSite) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        f"/videos/{HASH}/1-1/720p/index.m3u8",
-        f"/videos/{HASH}/1-1/720p/0.m4s",
+        f"/videos/{HASH}/0-1/720p/index.m3u8",
+        f"/videos/{HASH}/0-1/720p/0.m4s",
         f"/videos/{HASH}/1-2/index.m3u8",
         f"/videos/{HASH}/1-2/notes.json",
         f"/videos/{HASH}/1-2/720p/1.m4s",
@@ -181,20 +181,20 @@ def test_a_video_without_media_or_posters_has_a_card_and_no_more(on_site: OnSite
                 assert answer.content == CARD.body
                 assert answer.headers["cache-control"] == "public, max-age=10"
                 assert answer.headers["etag"] == CARD.tag
-        site.change(media="1-1")
+        site.change(media="0-1")
         # A poster may be there before anything is published, media may not.
         assert (await site.get(f"/videos/{HASH}/index.m3u8")).status_code == 404
         site.change(published=True)
         first = await site.get(f"/videos/{HASH}/index.m3u8")
-        assert first.content == OBJECTS[f"videos/{HASH}/1-1/index.m3u8"]
+        assert first.content == OBJECTS[f"videos/{HASH}/0-1/index.m3u8"]
 
     on_site(scene)
 
 
 def test_another_attempt_takes_the_place_of_the_one_before(on_site: OnSite) -> None:
     async def scene(site: Site) -> None:
-        old = f"/videos/{HASH}/1-1/720p/0.m4s"
-        site.change(media="1-1")
+        old = f"/videos/{HASH}/0-1/720p/0.m4s"
+        site.change(media="0-1")
         assert (await site.get(old)).status_code == 200
         site.change(media="1-2")
         assert (await site.get(old)).status_code == 404

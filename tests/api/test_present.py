@@ -56,6 +56,18 @@ def test_a_backup_shows_whether_it_sends_and_whether_viewers_get_it() -> None:
     assert backups[1].rtmp_url == "rtmp://spare.example:1935/live-backup-5"
 
 
+def test_posters_are_null_until_there_are_some() -> None:
+    assert PRESENTER.stream(RECORD).image_urls is None
+    assert PRESENTER.stream_item(RECORD).image_urls is None
+    pictured = msgspec.structs.replace(RECORD, poster_labels=("360p", "720p"))
+    urls = PRESENTER.stream(pictured).image_urls
+    assert urls == {
+        label: f"{ADDRESSES.http}/live/abcABC012345/poster/{label}.jpg"
+        for label in ("360p", "720p")
+    }
+    assert PRESENTER.stream_item(pictured).image_urls == urls
+
+
 def test_an_item_is_the_full_form_less_what_a_list_omits() -> None:
     full = msgspec.to_builtins(PRESENTER.stream(RECORD))
     item = msgspec.to_builtins(PRESENTER.stream_item(RECORD))

@@ -136,7 +136,7 @@ async def test_a_client_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Pat
 async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_served(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path, gate=Gate(most=3, each=2), probe=_anything) as door:
+    async with opened(tmp_path, gate=Gate(most=3, each=2), probe=anything) as door:
         _, token = await door.catalog.add_token("two", None, write=True, now_us=NOW_US)
         other = msgspec.structs.replace(door, token=token)
         whole = form(video(data=b"x" * MiB))
@@ -179,7 +179,7 @@ async def test_a_slow_client_that_goes_on_is_served(tmp_path: Path) -> None:
 
 
 async def test_each_byte_may_come_by_itself(tmp_path: Path) -> None:
-    async with opened(tmp_path, probe=_anything) as door:
+    async with opened(tmp_path, probe=anything) as door:
         whole = form(video(data=b"\r\n--" + BOUNDARY[:-1].encode() + b"\r\n-" * 3))
 
         async def bytewise() -> AsyncGenerator[bytes]:
@@ -193,7 +193,7 @@ async def test_each_byte_may_come_by_itself(tmp_path: Path) -> None:
         assert file.read_bytes() == b"\r\n--" + BOUNDARY[:-1].encode() + b"\r\n-" * 3
 
 
-async def _anything(_: Path, /) -> FileFacts | None:
+async def anything(_: Path, /) -> FileFacts | None:
     return FileFacts(length_us=1_500_000, width=640, height=360)
 
 
@@ -208,7 +208,7 @@ async def test_a_length_that_is_too_large_is_refused_before_a_byte_is_read(tmp_p
 
 async def test_the_byte_after_the_last_is_refused_however_it_comes(tmp_path: Path) -> None:
     most = 3 * MiB
-    async with opened(tmp_path, max_video=most, probe=_anything) as door:
+    async with opened(tmp_path, max_video=most, probe=anything) as door:
         fits, over = form(video(data=b"x" * most)), form(video(data=b"x" * (most + 1)))
 
         async def chunked() -> AsyncGenerator[bytes]:
@@ -261,6 +261,7 @@ async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
             objects=door.objects,
             probe=then_delete,
             posters=intake_on(door.objects, 0).posters,
+            slate=intake_on(door.objects, 0).slate,
             least_free=0,
         )
         app = create_app(
@@ -277,7 +278,7 @@ async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
 
 
 async def test_uploads_at_once_do_not_hold_each_other_up(tmp_path: Path) -> None:
-    async with opened(tmp_path, probe=_anything) as door:
+    async with opened(tmp_path, probe=anything) as door:
         # One client has begun and thinks about it; four others come and go.
         _, writer = await asyncio.open_connection("127.0.0.1", door.port)
         writer.write(door.head("Content-Length: 9000000") + form(video())[:4000])

@@ -41,7 +41,7 @@ def _node(name: str) -> str:
 
 def installed(folder: Path) -> Path:
     """Put the client and the packages that it needs into a folder, as their lock names them."""
-    for file in ("package.json", "package-lock.json", ".npmrc", "client.mjs"):
+    for file in ("package.json", "package-lock.json", ".npmrc", "client.mjs", "upload.mjs"):
         shutil.copy(SOURCE / file, folder)
     done = subprocess.run(
         [_node("npm"), "ci"], cwd=folder, capture_output=True, text=True, timeout=180, check=False

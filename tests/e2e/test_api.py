@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.clips import clip
+from tests.api.clips import clip, picture
 from tests.e2e.publishers import tool
 from tests.e2e.service import SCALE, Running, service
 
@@ -33,6 +33,7 @@ def blocks(kind: str) -> list[str]:
 def test_every_line_of_the_page_does_what_the_page_says(running: Running, tmp_path: Path) -> None:
     tool("curl")
     (tmp_path / "holidays.mp4").write_bytes(clip())
+    (tmp_path / "soon.png").write_bytes(picture())
     first, *rest = blocks("sh")
     assert "http://localhost:8080" in first
     head = first.replace("http://localhost:8080", running.http)
@@ -44,7 +45,7 @@ def test_every_line_of_the_page_does_what_the_page_says(running: Running, tmp_pa
         )  # fmt: skip
         assert done.returncode == 0, block + done.stderr
         answers.append(json.loads(done.stdout))
-    token, added, listed, edited, uploaded, status, events, refused = answers
+    token, added, listed, edited, held, chosen, slate, uploaded, status, events, refused = answers
     assert token["token"]["project"] == 1
     assert token["secret"]
     assert added["message"] == "Stream added."
@@ -53,6 +54,11 @@ def test_every_line_of_the_page_does_what_the_page_says(running: Running, tmp_pa
     assert edited["stream"]["description"] == "Every day at 8"
     assert [each["name"] for each in edited["stream"]["tags"]] == ["news"]
     assert sorted(each["code"] for each in edited["stream"]["countries"]) == ["DE", "RO"]
+    # Nobody sends in this test: tests/api/test_streamcommands.py pauses what is live.
+    assert held == {"message": "The stream is not live: there is nothing to pause."}
+    assert chosen["settings"]["failover"]["mode"] == "sticky"
+    assert chosen["settings"]["recording"]["enabled"] is True
+    assert slate["settings"]["slate"]["picture"].startswith(f"{running.http}/slates/s-")
     assert uploaded["video"]["title"] == "Holidays"
     assert uploaded["video"]["id"] == 1
     assert set(status["data"]) == {"state", "progress", "eta", "attempt", "reason", "warnings"}

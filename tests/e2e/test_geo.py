@@ -93,8 +93,11 @@ def test_a_live_stream_is_to_be_had_in_its_countries_alone(
     url = f"{headend.server}/{headend.key}"
     with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
         until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
-        urls = {*below(headend.playlist), *pages(headend, headend.hash)}
-        assert len(urls) >= 10
+        poster = f"{headend.http}/live/{headend.hash}/poster/360p.jpg"
+        until(lambda: fetch(poster).status == 200, within=15, what="a poster")
+        default = poster.replace("360p", "default")
+        urls = {*below(headend.playlist), *pages(headend, headend.hash), poster, default}
+        assert len(urls) >= 12
         assert statuses(urls, GERMAN) == statuses(urls, None) == {200}
         restrict(headend, "streams", 1, ["ro"])
         must_be_closed_to_others(headend, urls)

@@ -11,10 +11,12 @@ from api.ingest import Ingest
 from headend.adapters import CatalogDirectory, CatalogJournal
 from headend.media import StoredMedia
 from headend.orders import Orders
+from ingest.failover import Mode, Policy
 from ingest.streams import LiveStreams
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.commands import Command, CommandKind, CommandRecord, Standing
 from storage.catalog.records import StreamRecord
+from storage.catalog.settingsrecords import FailoverChange, RecordingChange, SettingsChange
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from storage.publication import Window
@@ -23,6 +25,7 @@ from transcode.live import LiveTranscoding
 
 NOW = 1_000
 BY = 1
+NEWS = ("paused", "slate", "resumed", "back on air")
 
 
 class Room(msgspec.Struct, kw_only=True):
@@ -58,7 +61,7 @@ class Room(msgspec.Struct, kw_only=True):
             self.stream.id, now_us=NOW, deadline_us=deadline_us, by=BY
         )
         assert number is not None
-        return await self.ingest.ended(number, NOW)
+        return await self.ingest.carried_out(number, NOW)
 
 
 @asynccontextmanager
@@ -207,9 +210,164 @@ def test_without_an_ingest_a_command_is_taken_back_in_time(tmp_path: Path) -> No
                 stream=1, hash=inside.stream.hash, kind=CommandKind.END, deadline_us=NOW - 1
             )
             number = await inside.catalog.commands.ask(command, NOW)
-            came = await lonely.ended(number, NOW)
+            came = await lonely.carried_out(number, NOW)
         assert came is not None
         assert came.standing is Standing.LATE
         assert not await inside.catalog.commands.take(number, NOW - 1)
 
     play(tmp_path, story, nudged=False)
+
+
+async def until(true: Callable[[], Awaitable[bool]]) -> None:
+    while not await true():  # noqa: ASYNC110 # a row in a database
+        await asyncio.sleep(0.01)
+
+
+def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        encoder = await inside.publish()
+        streams = inside.catalog.streams
+        number = await streams.pause(inside.stream.id, now_us=NOW, by=BY)
+        assert number is not None
+        came = await inside.ingest.answer(number)
+        assert came is not None
+        assert came.answer == {"done": True}
+        record = await inside.now()
+        assert (record.live, record.paused, record.on_air) == (True, True, None)
+        assert inside.place.sinks[0].told[-1] == "slate"
+        assert encoder.taken_off is None
+        number = await streams.resume(inside.stream.id, now_us=NOW, by=BY)
+        assert number is not None
+        came = await inside.ingest.answer(number)
+        assert came is not None
+        assert came.answer == {"done": True}
+        encoder.send(packets=1)
+
+        async def on_air() -> bool:
+            return (await inside.now()).on_air == 0
+
+        await until(on_air)
+        kinds = [each.kind for each in (await inside.catalog.list_events(1)).items]
+        told = [kind for kind in reversed(kinds) if kind in NEWS]
+        assert told == ["paused", "slate", "resumed", "back on air"]
+
+    play(tmp_path, story)
+
+
+def test_commands_that_overtake_each_other_leave_the_run_as_its_owner_said_last(
+    tmp_path: Path,
+) -> None:
+    async def story(inside: Room) -> None:
+        await inside.publish()
+        streams = inside.catalog.streams
+        for _ in range(5):
+            first = await streams.pause(inside.stream.id, now_us=NOW, by=BY)
+            last = await streams.resume(inside.stream.id, now_us=NOW, by=BY)
+            assert first is not None
+            assert last is not None
+            for number in (last, first):
+                came = await inside.ingest.answer(number)
+                assert came is not None
+                assert came.answer == {"done": True}
+            assert not (await inside.now()).paused
+
+    play(tmp_path, story)
+
+
+def test_a_pause_of_a_stream_without_a_run_is_not_done(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        pause = Command(stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.PAUSE)
+        came = await inside.ingest.answer(await inside.catalog.commands.ask(pause, NOW))
+        assert came is not None
+        assert came.answer == {"done": False}
+
+    play(tmp_path, story)
+
+
+def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        primary = await inside.publish()
+
+        async def drill() -> dict[str, object]:
+            number = await inside.catalog.streams.ask_drill(
+                inside.stream.id, now_us=NOW, deadline_us=NOW, by=BY
+            )
+            assert number is not None
+            came = await inside.ingest.answer(number, done_seconds=20.0)
+            assert came is not None
+            assert came.standing is Standing.DONE
+            return came.answer
+
+        async def send(encoder: Encoder) -> None:
+            while True:
+                encoder.send(packets=1)
+                await asyncio.sleep(0.1)
+
+        async with asyncio.TaskGroup() as tasks:
+            sending = [tasks.create_task(send(primary))]
+            assert "no other encoder is well" in str(await drill())
+            directory = CatalogDirectory(
+                inside.catalog, window=60.0, goodbye=10.0, policy=Policy(detect_seconds=1.0)
+            )
+            grant = await directory.grant("live-backup-1", inside.stream.key)
+            assert grant is not None
+            backup = Encoder()
+            backup.seat = await inside.streams.seat(grant, backup)
+            sending.append(tasks.create_task(send(backup)))
+
+            async def well() -> bool:
+                return (await inside.now()).receiving_count == 2
+
+            await until(well)
+            await asyncio.sleep(0.3)
+            answer = await drill()
+            for task in sending:
+                task.cancel()
+        assert (answer["from"], answer["to"]) == ("primary", "backup-1")
+        assert 900 <= int(str(answer["switched_after_ms"])) <= 5_000
+        assert set(answer) == {"from", "to", "gap_ms", "switched_after_ms"}
+        assert (await inside.now()).on_air == 1
+
+    play(tmp_path, story)
+
+
+def test_a_report_is_what_the_encoders_send(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        async def report() -> dict[str, object]:
+            asked = Command(
+                stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.REPORT
+            )
+            came = await inside.ingest.answer(await inside.catalog.commands.ask(asked, NOW))
+            assert came is not None
+            return came.answer
+
+        assert (await report())["slots"] == []
+        await inside.publish()
+        found = await report()
+        assert (found["live"], found["on_air"]) == (True, "primary")
+
+    play(tmp_path, story)
+
+
+def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        directory = CatalogDirectory(
+            inside.catalog, window=60.0, goodbye=10.0, policy=Policy(detect_seconds=3.0),
+            record=True, keep_days=7,
+        )  # fmt: skip
+        grant = await directory.grant("live", inside.stream.key)
+        assert grant is not None
+        assert grant.policy == Policy(detect_seconds=3.0)
+        assert (grant.window, grant.goodbye, grant.record, grant.keep_days) == (60.0, 10.0, True, 7)
+        assert (grant.paused, grant.slate) == (False, None)
+        change = SettingsChange(
+            failover=FailoverChange(mode="sticky", return_seconds=0.0, goodbye_seconds=0.0),
+            recording=RecordingChange(enabled=False),
+        )
+        assert await inside.catalog.streams.set(inside.stream.id, change, now_us=NOW, by=BY)
+        grant = await directory.grant("live", inside.stream.key)
+        assert grant is not None
+        assert grant.policy == Policy(mode=Mode.STICKY, detect_seconds=3.0, return_seconds=0.0)
+        assert (grant.window, grant.goodbye, grant.record, grant.keep_days) == (60.0, 0.0, False, 7)
+
+    play(tmp_path, story)

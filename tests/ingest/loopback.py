@@ -13,7 +13,7 @@ import uvloop
 
 from headend.certificates import Certificates, tls_context
 from ingest.listener import Listener, listening
-from ingest.ports import Grant, LiveState
+from ingest.ports import Grant, Happened, LiveState
 from ingest.rtmp.limits import Limits
 from media.keys import Slot, StreamKey
 from media.packet import MediaPacket
@@ -65,8 +65,11 @@ class Run:
         self._place = place
         self._notify = notify
 
-    def begin(self, tracks: tuple[Track, ...], late: float) -> None:
+    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None:
         self.begun.append(tracks)
+
+    def slate(self, late: float) -> None:
+        self.finish()
 
     def offer(self, packet: MediaPacket) -> None:
         if self._place.sink_breaks:
@@ -103,6 +106,7 @@ class Place:
         self.meanwhile: Callable[[], None] | None = None
         self.runs: list[Run] = []
         self.states: list[LiveState] = []
+        self.told: list[Happened] = []
         self._window = window
         self._goodbye = goodbye
 
@@ -132,10 +136,9 @@ class Place:
         self.runs.append(run)
         yield run
 
-    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None: ...
-
-    async def changed(self, state: LiveState) -> None:
+    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
         self.states.append(state)
+        self.told += told
 
     @property
     def packets(self) -> list[MediaPacket]:

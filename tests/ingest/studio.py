@@ -12,6 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from ingest.failover import Policy
+from ingest.ports import Grant
 from ingest.streams import LiveStreams
 from media.keys import Slot
 from media.packet import MediaPacket
@@ -25,24 +26,27 @@ GOP = 20  # pictures
 class Camera(Encoder):
     """An encoder that sends by itself while its task runs."""
 
-    def __init__(self, slot: Slot, video: VideoTrack | None = VIDEO) -> None:
+    def __init__(self, slot: Slot, video: VideoTrack | None = VIDEO, *, sound: bool = True) -> None:
         super().__init__()
         self.slot = slot
         self.video = video
+        self.sound = sound
         self.stalled = False
+        self.gop = GOP
 
     async def sending(self, phase: float = 0.0) -> None:
         """Send for ever; `phase` is when its first keyframe comes after the others'."""
         await asyncio.sleep(phase)
         clock = asyncio.get_running_loop().time
         assert self.seat is not None
-        tracks: tuple[Track, ...] = (AUDIO,) if self.video is None else (self.video, AUDIO)
+        picture: tuple[Track, ...] = () if self.video is None else (self.video,)
+        tracks = (*picture, AUDIO) if self.sound else picture
         for track in tracks:
             self.seat.track(track, clock())
         number = 0
         while True:
             for track in tracks:
-                key = track is AUDIO or number % GOP == 0
+                key = track is AUDIO or number % self.gop == 0
                 at = round(clock() * 1000)
                 if not self.stalled:
                     data = bytes([self.slot.number])
@@ -59,10 +63,13 @@ class Camera(Encoder):
 class Studio:
     """A stream with its encoders."""
 
-    def __init__(self, place: Place, live: LiveStreams, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, place: Place, live: LiveStreams, tasks: asyncio.TaskGroup, grant: Grant
+    ) -> None:
         self.place = place
         self._live = live
         self._tasks = tasks
+        self._grant = grant
         self._sending: list[asyncio.Task[None]] = []
 
     @property
@@ -73,11 +80,23 @@ class Studio:
     def on_air(self) -> Slot | None:
         return self.place.states[-1].on_air
 
+    @property
+    def told(self) -> list[str]:
+        """What the newest run was told, but for what was offered."""
+        return [line for line in self.place.sinks[-1].told if not line.startswith("offer")]
+
     async def camera(
-        self, slot: Slot, video: VideoTrack | None = VIDEO, phase: float = 0.0
+        self,
+        slot: Slot,
+        video: VideoTrack | None = VIDEO,
+        phase: float = 0.0,
+        *,
+        sound: bool = True,
+        policy: Policy | None = None,
     ) -> Camera:
-        camera = Camera(slot, video)
-        camera.seat = await self._live.seat(msgspec.structs.replace(GRANT, slot=slot), camera)
+        camera = Camera(slot, video, sound=sound)
+        grant = msgspec.structs.replace(self._grant, slot=slot, policy=policy or self._grant.policy)
+        camera.seat = await self._live.seat(grant, camera)
         self._sending.append(self._tasks.create_task(camera.sending(phase)))
         return camera
 
@@ -87,10 +106,14 @@ class Studio:
 
 
 @asynccontextmanager
-async def studio(place: Place, policy: Policy | None = None) -> AsyncGenerator[Studio, None]:
+async def studio(
+    place: Place, policy: Policy | None = None, **granted: object
+) -> AsyncGenerator[Studio, None]:
+    """Open a studio for the length of the block; `granted` are fields of its encoders' grants."""
+    grant = msgspec.structs.replace(GRANT, policy=policy or Policy(), **granted)
     async with asyncio.TaskGroup() as tasks:
-        live = LiveStreams(place, place, tasks, policy)
-        made = Studio(place, live, tasks)
+        live = LiveStreams(place, place, tasks)
+        made = Studio(place, live, tasks, grant)
         yield made
         made.stop()
         live.drain()
@@ -100,7 +123,7 @@ def pictures(told: list[str]) -> list[list[int]]:
     """Return the times of what was offered, source by source, each once."""
     sources: list[list[int]] = []
     for line in told:
-        if line.startswith("begin"):
+        if line.startswith(("begin", "splice")):
             sources.append([])
         elif line.startswith("offer"):
             at = int(line.split()[1])

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ingest.live import ANSWER_SECONDS, Occupied
-from ingest.ports import Grant, LiveState, PortError
+from ingest.ports import Grant, Happened, LiveState, PortError
 from ingest.seats import Seat
 from ingest.streams import LiveStreams
 from media.keys import Slot
@@ -22,24 +22,40 @@ GRANT = Grant(
 
 
 class Sink:
-    """A run that writes down what it is told."""
+    """A run that writes down what it is told; after a splice and a slate as after a source."""
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self.told: list[str] = []
         self.late: list[float] = []
         self.playable = False
+        self._on = False  # a source
         self._notify = notify
 
-    def begin(self, tracks: tuple[Track, ...], late: float) -> None:
+    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None:
+        assert splice == self._on, "a splice takes a source's place, a beginning nobody's"
+        self._on = True
         self.late.append(late)
-        self.told.append("begin " + " ".join(type(track).__name__ for track in tracks))
+        how = "splice" if splice else "begin"
+        self.told.append(f"{how} " + " ".join(type(track).__name__ for track in tracks))
 
     def offer(self, packet: MediaPacket) -> None:
+        assert self._on
         self.told.append(f"offer {packet.dts}")
         self.playable = True
         self._notify()
 
+    def slate(self, late: float) -> None:
+        assert self.told
+        assert self.told[-1] != "slate"
+        self._on = False
+        self.late.append(late)
+        self.told.append("slate")
+        self.playable = True
+        self._notify()
+
     def finish(self) -> None:
+        assert self._on
+        self._on = False
         self.told.append("finish")
 
     def end(self) -> None:
@@ -53,7 +69,9 @@ class Place:
         self.sinks: list[Sink] = []
         self.closed = 0
         self.states: list[LiveState] = []
-        self.events: list[tuple[str, dict[str, object]]] = []
+        self.told: list[Happened] = []
+        self.entries: list[tuple[LiveState, tuple[Happened, ...]]] = []
+        self.hangs = False
         self.refusals = 0
         self._opening = opening
         self._broken = broken
@@ -68,15 +86,26 @@ class Place:
         yield sink
         self.closed += 1
 
-    async def changed(self, state: LiveState) -> None:
+    @property
+    def state(self) -> LiveState:
+        """The newest."""
+        return self.states[-1]
+
+    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
         if self.refusals:
             self.refusals -= 1
             raise PortError("busy")
+        while self.hangs:  # noqa: ASYNC110 # on a clock that jumps
+            await asyncio.sleep(1)
         self.states.append(state)
+        self.told += told
+        self.entries.append((state, told))
 
-    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
-        assert stream == GRANT.hash
-        self.events.append((kind, facts))
+    @property
+    def events(self) -> list[tuple[str, dict[str, object]]]:
+        """What was told, but for the encoders that came and went."""
+        coming = ("encoder on", "encoder off")
+        return [(each.kind, each.facts) for each in self.told if each.kind not in coming]
 
 
 class Encoder:
@@ -125,12 +154,15 @@ def test_packets_go_to_the_run_in_their_order_even_while_it_opens() -> None:
         async with streams(place) as live:
             encoder = await join(live, Encoder())
             encoder.send()
-            await asyncio.sleep(5)
+            await asyncio.sleep(4)
             encoder.send(packets=1)
-        assert place.sinks[0].told[:4] == [
+        assert place.sinks[0].told == [
             "begin VideoTrack AudioTrack",
             "offer 0",
             "offer 1",
+            "slate",  # nothing came for too long
+            "begin VideoTrack AudioTrack",
+            "offer 0",
             "finish",
         ]
 
@@ -153,7 +185,7 @@ def test_a_return_within_the_window_goes_on_in_the_same_run() -> None:
             assert place.sinks[0].told == [
                 "begin VideoTrack AudioTrack",
                 "offer 0",
-                "finish",
+                "slate",
                 "begin VideoTrack AudioTrack",
                 "offer 0",
             ]
@@ -229,7 +261,7 @@ def test_a_visit_that_is_over_before_its_run_is_open_is_shown_all_the_same(sound
             encoder.seat.leave(goodbye=True)
             await asyncio.sleep(5)
             (sink,) = place.sinks
-            assert sink.told[1:] == ["offer 0", "offer 1", "finish"]
+            assert sink.told[1:] == ["offer 0", "offer 1", "slate"]
             await asyncio.sleep(10)
             assert sink.told[-1] == "end"
             assert len(live) == 0
@@ -308,7 +340,7 @@ def test_a_state_that_was_not_written_is_written_later() -> None:
         place.refusals = 3
         async with streams(place) as live:
             (await join(live, Encoder())).send()
-            await asyncio.sleep(3)
+            await asyncio.sleep(1.5)
             state = place.states[-1]
             assert (state.live, state.on_air, state.sending) == (True, Slot(0), {Slot(0)})
 

@@ -88,7 +88,7 @@ def test_who_comes_after_an_end_begins_a_run_that_lasts() -> None:
             await asyncio.sleep(5)
             assert second.taken_off is None
             assert len(place.sinks) == 2
-            assert place.sinks[1].told == ["begin VideoTrack AudioTrack", "offer 0"]
+            assert place.sinks[1].told[:2] == ["begin VideoTrack AudioTrack", "offer 0"]
             assert place.states[-1].live
 
     run(story())

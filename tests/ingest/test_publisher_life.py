@@ -8,7 +8,16 @@ import msgspec
 import pytest
 
 from ingest.rtmp.messages import MessageType
-from tests.ingest.loopback import LIMITS, Place, house, play, play_fast, until
+from tests.ingest.loopback import (
+    BAD_NAME,
+    LIMITS,
+    Place,
+    house,
+    last_words,
+    play,
+    play_fast,
+    until,
+)
 from tests.ingest.rtmp import peer
 
 SMALL_WINDOW = peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
@@ -80,3 +89,68 @@ def pings(data: bytes) -> int:
         answer.kind == MessageType.USER_CONTROL and bytes(answer.body[:2]) == b"\0\x06"
         for answer in answers
     )
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        pytest.param("goodbye", "goodbye", id="it takes its leave"),
+        pytest.param("vanishes", "lost", id="its network is gone"),
+        pytest.param("hangs up", "lost", id="it closes without a word"),
+        pytest.param("says nothing", "silent", id="it sends no media any more"),
+        pytest.param("nonsense", "closed by us", id="it breaks the protocol"),
+        pytest.param("ended", "closed by us", id="its owner has enough"),
+    ],
+)
+def test_the_owner_is_told_why_an_encoder_is_gone(how: str, reason: str) -> None:
+    async def story() -> None:
+        place = Place()
+        limits = msgspec.structs.replace(LIMITS, idle_media_seconds=0.5)
+        async with house(place, limits=limits) as inside:
+            wire = await inside.publishing(place)
+            match how:
+                case "goodbye":
+                    await wire.send(peer.GOODBYE)
+                case "vanishes":
+                    wire.vanish()
+                case "hangs up":
+                    await wire.hang_up()
+                case "nonsense":
+                    await wire.send(bytes([0x00]) * 4096 + b"\xff" * 65536)
+                case "ended":
+                    await inside.listener.streams.end(1, "over")
+                case _:
+                    pass
+            await until(lambda: any(each.kind == "encoder off" for each in place.told))
+            assert [each.facts for each in place.told if each.kind.startswith("encoder")] == [
+                {"slot": "primary", "receiving_count": 1},
+                {"slot": "primary", "receiving_count": 0, "reason": reason},
+            ]
+            await wire.hang_up()
+
+    play(story())
+
+
+def test_a_second_encoder_is_told_that_the_name_is_taken_and_the_owner_hears_of_it() -> None:
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside:
+            first = await inside.publishing(place)
+            second = await inside.dial()
+            await second.send(place.opening())
+
+            async def chatting() -> None:
+                while True:
+                    await first.send(peer.audio(peer.audio_body(b"more"), 46))
+                    await asyncio.sleep(0.2)
+
+            async with asyncio.TaskGroup() as tasks:
+                talk = tasks.create_task(chatting())
+                assert await second.status() == BAD_NAME
+                talk.cancel()
+            assert last_words(await second.rest()) == "another encoder is sending with this key"
+            await until(lambda: any(each.kind == "refused" for each in place.told))
+            await second.hang_up()
+            await first.hang_up()
+
+    play_fast(story())

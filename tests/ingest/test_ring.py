@@ -122,3 +122,15 @@ def test_sound_alone_can_be_cut_anywhere() -> None:
 def test_nothing_comes_out_of_an_empty_ring() -> None:
     with pytest.raises(LookupError):
         begun().since_nearest(1.0)
+
+
+def test_it_reaches_further_back_from_when_it_is_told_to() -> None:
+    ring = begun()
+    ring.reach(10.0)
+    last = fill(ring, 20.0)
+    since, _ = ring.since_nearest(0.0)
+    assert 10.0 <= last - since <= 14.0
+    ring.reach(SECONDS)
+    last = fill(ring, 3.0, start=last + 0.1)
+    since, _ = ring.since_nearest(0.0)
+    assert last - since <= 6.5

@@ -1,7 +1,7 @@
 import pytest
 
 from ingest.failover import Policy
-from ingest.seats import Seat
+from ingest.seats import Leaving, Seat
 from ingest.tracks import Begun, Found
 from media.packet import MediaPacket
 from tests.ingest.test_live import AUDIO, GRANT, VIDEO, Encoder
@@ -15,7 +15,7 @@ class Stream:
 
     def __init__(self) -> None:
         self.found_at: list[tuple[str, float]] = []
-        self.gone: list[bool] = []
+        self.gone: list[Leaving] = []
 
     def found(self, seat: Seat, found: list[Found], now: float) -> None:
         for value in found:
@@ -25,14 +25,14 @@ class Stream:
                 seat.ring.put(value, now)
             self.found_at.append((type(value).__name__, now))
 
-    def left(self, seat: Seat, *, goodbye: bool) -> None:
-        self.gone.append(goodbye)
+    def left(self, seat: Seat, why: Leaving) -> None:
+        self.gone.append(why)
 
 
 def seated() -> tuple[Stream, Seat]:
     async def sit() -> tuple[Stream, Seat]:
         stream = Stream()
-        return stream, Seat(stream, GRANT, Encoder(), POLICY, 100.0)
+        return stream, Seat(stream, GRANT, Encoder(), 100.0)
 
     return run(sit())
 
@@ -43,27 +43,52 @@ def picture(*, key: bool = True) -> MediaPacket:
 
 def test_a_source_is_well_since_its_media_comes_without_a_break() -> None:
     _, seat = seated()
-    assert (seat.health((), alone=False).since, seat.last) == (None, None)
+    assert (seat.health(()).since, seat.last) == (None, None)
     seat.track(VIDEO, 101.0)
     seat.track(AUDIO, 101.1)
     for number in range(10):
         seat.packet(picture(), 101.1 + number)
-        health = seat.health((), alone=False)
+        health = seat.health(())
         assert (health.since, health.last) == (101.0, 101.1 + number)
     seat.packet(picture(), 110.1 + POLICY.detect_seconds)
-    assert seat.health((), alone=False).since == pytest.approx(112.1)
+    assert seat.health(()).since == pytest.approx(112.1)
 
 
-def test_it_is_playable_from_a_keyframe_on_or_with_its_tracks_where_it_is_alone() -> None:
+def test_it_is_playable_from_a_keyframe_on() -> None:
     _, seat = seated()
     seat.track(VIDEO, 101.0)
-    assert not seat.health((), alone=True).playable
     seat.track(AUDIO, 101.0)
     seat.packet(picture(key=False), 101.1)
-    assert seat.health((), alone=True).playable
-    assert not seat.health((), alone=False).playable
+    assert not seat.health(()).playable
     seat.packet(picture(), 101.2)
-    assert seat.health((), alone=False).playable
+    assert seat.health(()).playable
+
+
+def test_a_longer_time_of_detection_holds_from_when_it_is_said() -> None:
+    _, seat = seated()
+    seat.track(VIDEO, 101.0)
+    seat.track(AUDIO, 101.0)
+    seat.packet(picture(), 101.0)
+    seat.detect(5.0)
+    seat.packet(picture(key=False), 104.0)
+    assert seat.health(()).since == 101.0
+    assert seat.health(()).playable
+    seat.detect(1.0)
+    seat.packet(picture(key=False), 105.0)
+    assert seat.health(()).since == 105.0
+    assert not seat.health(()).playable
+
+
+def test_who_was_cut_off_is_well_from_its_return_on() -> None:
+    _, seat = seated()
+    seat.packet(picture(), 101.0)
+    seat.cut_off(102.0)
+    seat.packet(picture(), 102.5)
+    health = seat.health(())
+    assert (health.since, health.last, health.cut) == (101.0, 102.5, 102.0)
+    seat.join_again(104.0)
+    health = seat.health(())
+    assert (health.since, health.last, health.cut) == (104.0, 102.5, None)
 
 
 def test_it_fits_into_a_run_that_has_a_picture_too() -> None:
@@ -71,7 +96,7 @@ def test_it_fits_into_a_run_that_has_a_picture_too() -> None:
     seat.track(VIDEO, 101.0)
     seat.track(AUDIO, 101.0)
     for run_tracks, fits in (((), True), ((VIDEO,), True), ((AUDIO,), False)):
-        health = seat.health(run_tracks, alone=True)
+        health = seat.health(run_tracks)
         assert (health.fits, health.picture) == (fits, True)
 
 
@@ -80,10 +105,17 @@ def test_what_has_no_time_of_its_own_happens_at_the_newest_that_is_known() -> No
     seat.packet(picture(), 101.0)
     seat.leave(goodbye=True)
     assert stream.found_at == [("Begun", 101.0), ("MediaPacket", 101.0)]
-    assert stream.gone == [True]
+    assert stream.gone == [Leaving.GOODBYE]
     stream, seat = seated()
     seat.track(VIDEO, 101.0)
     seat.track(AUDIO, 101.0)
     seat.tick(103.0)
     seat.clock_jumped()
     assert stream.found_at == [("Begun", 101.0), ("Begun", 103.0)]
+
+
+@pytest.mark.parametrize("why", [None, *Leaving])
+def test_why_it_is_empty_is_what_is_said_or_else_that_it_was_lost(why: Leaving | None) -> None:
+    stream, seat = seated()
+    seat.leave(goodbye=False, why=why)
+    assert stream.gone == [why or Leaving.LOST]

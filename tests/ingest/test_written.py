@@ -1,10 +1,12 @@
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
 
-from ingest.ports import LiveState, PortError
+from ingest.ports import Happened, LiveState, PortError
 from ingest.written import Written
 from media.keys import Slot
 from tests.ingest.virtual import run
@@ -21,37 +23,47 @@ class Journal:
     """A journal that takes nothing for as long as it is told, or for ever waits."""
 
     def __init__(self, *, refusals: int = 0, hangs: bool = False) -> None:
-        self.took: list[object] = []
+        self.took: list[tuple[LiveState, tuple[Happened, ...]]] = []
         self.tries = 0
         self.refusals = refusals
         self.hangs = hangs
 
-    async def changed(self, state: LiveState) -> None:
-        await self._answer()
-        self.took.append(state)
-
-    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
-        await self._answer()
-        self.took.append((stream, kind, facts))
-
-    async def _answer(self) -> None:
+    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
         self.tries += 1
         if self.hangs:
             await asyncio.Event().wait()
         if self.refusals:
             self.refusals -= 1
             raise PortError("busy")
+        self.took.append((state, told))
 
 
-def test_a_state_is_written_once_and_what_is_told_comes_after_it() -> None:
+def number(count: int) -> Happened:
+    return Happened(kind="switched", facts={"number": count})
+
+
+@asynccontextmanager
+async def writing(journal: Journal) -> AsyncGenerator[Written, None]:
+    written = Written(HASH, journal)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(written.write())
+        yield written
+        written.close()
+
+
+def test_a_state_is_written_once_with_what_is_told_of_it() -> None:
     async def story() -> None:
         journal = Journal()
-        written = Written(HASH, journal)
-        written.tell("switched", {"to": "primary"})
-        for _ in range(3):
-            await written.write(STATE)
-        await written.write(OTHER)
-        assert journal.took == [STATE, (HASH, "switched", {"to": "primary"}), OTHER]
+        async with writing(journal) as written:
+            written.tell("switched", {"number": 1})
+            for _ in range(3):
+                written.note(STATE)
+                await asyncio.sleep(1)
+            written.note(OTHER)
+            await asyncio.sleep(1)
+            written.tell("switched", {"number": 2})
+            written.note(OTHER)
+        assert journal.took == [(STATE, (number(1),)), (OTHER, ()), (OTHER, (number(2),))]
 
     run(story())
 
@@ -61,14 +73,15 @@ def test_what_was_refused_is_tried_again_in_its_order_and_said_once(
 ) -> None:
     async def story() -> None:
         journal = Journal(refusals=3)
-        written = Written(HASH, journal)
-        written.tell("switched", {"number": 1})
-        written.tell("switched", {"number": 2})
         with caplog.at_level(logging.WARNING):
-            for _ in range(5):
-                await written.write(STATE)
-        numbers = [(HASH, "switched", {"number": number}) for number in (1, 2)]
-        assert journal.took == [STATE, *numbers]
+            async with writing(journal) as written:
+                for count, state in enumerate((STATE, OTHER, STATE)):
+                    written.tell("switched", {"number": count})
+                    written.note(state)
+                assert written.behind
+                await asyncio.sleep(2)
+                assert not written.behind
+        assert journal.took == [(STATE, (number(0),)), (OTHER, (number(1),)), (STATE, (number(2),))]
         assert [record.message for record in caplog.records] == ["state not written"]
 
     run(story())
@@ -77,42 +90,66 @@ def test_what_was_refused_is_tried_again_in_its_order_and_said_once(
 def test_a_journal_that_does_not_answer_holds_nobody_up_for_long() -> None:
     async def story() -> None:
         journal = Journal(hangs=True)
-        written = Written(HASH, journal)
-        began = asyncio.get_running_loop().time()
-        await written.write(STATE)
-        assert asyncio.get_running_loop().time() - began == pytest.approx(5.0)
+        async with writing(journal) as written:
+            began = asyncio.get_running_loop().time()
+            written.note(STATE)
+            assert asyncio.get_running_loop().time() == began
+            await asyncio.sleep(1)
+        # The try that was under way, and the last.
+        assert asyncio.get_running_loop().time() - began == pytest.approx(10.25, abs=0.1)
         assert journal.took == []
+        assert written.behind
 
     run(story())
 
 
-def test_what_cannot_be_told_does_not_pile_up() -> None:
+def test_what_cannot_be_told_does_not_pile_up_and_the_newest_of_it_stays() -> None:
     async def story() -> None:
         journal = Journal()
-        written = Written(HASH, journal)
-        for number in range(1_000):
-            written.tell("switched", {"number": number})
-        await written.write(STATE)
-        _, *told = journal.took
-        assert len(told) < 100
-        assert told[-1] == (HASH, "switched", {"number": 999})
+        async with writing(journal) as written:
+            for count in range(1_000):
+                written.tell("switched", {"number": count})
+                written.note(STATE if count % 2 else OTHER)
+        assert len(journal.took) < 20
+        told = [each for _, some in journal.took for each in some]
+        assert len(told) < 150
+        assert told == sorted(told, key=lambda each: str(each.facts["number"]).zfill(4))
+        assert told[-1] == number(999)
+        assert journal.took[-1][0] == STATE
 
     run(story())
 
 
-def test_who_waits_for_a_state_gets_on_when_it_is_written() -> None:
+def test_what_is_told_without_a_state_in_between_does_not_pile_up_either() -> None:
+    async def story() -> None:
+        journal = Journal()
+        async with writing(journal) as written:
+            for count in range(1_000):
+                written.tell("switched", {"number": count})
+            written.note(STATE)
+        ((_, told),) = journal.took
+        assert len(told) < 100
+        assert told[-1] == number(999)
+
+    run(story())
+
+
+def test_who_waits_for_a_state_gets_on_when_it_is_written_with_all_that_was_told() -> None:
     async def story() -> None:
         journal = Journal(refusals=1)
-        written = Written(HASH, journal)
-        async with asyncio.TaskGroup() as tasks:
+        async with writing(journal) as written, asyncio.TaskGroup() as tasks:
             waiting = tasks.create_task(written.has(lambda: STATE))
-            await written.write(STATE)
+            written.note(OTHER)
+            await asyncio.sleep(2)
+            assert not waiting.done()
+            written.note(STATE)
+            await asyncio.sleep(1)
+            assert waiting.done()
+            written.tell("switched", {})
+            waiting = tasks.create_task(written.has(lambda: STATE))
             await asyncio.sleep(1)
             assert not waiting.done()
-            await written.write(OTHER)
-            await asyncio.sleep(1)
-            assert not waiting.done()
-            await written.write(STATE)
+            written.note(STATE)
             await asyncio.sleep(1)
             assert waiting.done()
 

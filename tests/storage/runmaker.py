@@ -147,7 +147,8 @@ class FrailObjects:
         self.writes = 0
         self.full: set[str] = set()
 
-    def _write(self) -> None:
+    def count(self) -> None:
+        """Count a write, and die where it was the last."""
         self.writes += 1
         if self.left is not None:
             if self.left == 0:
@@ -155,19 +156,25 @@ class FrailObjects:
             self.left -= 1
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-        self._write()
+        self.count()
         if address.endswith(".m3u8"):
             check_named(self.disk, address, data.decode())
         if any(address.endswith(end) for end in self.full):
             raise StoreFull(address, "No space left on device")
         await self.disk.put(address, data, vital=vital)
 
+    async def link(self, source: str, target: str) -> None:
+        self.count()
+        if any(target.endswith(end) for end in self.full):
+            raise StoreFull(target, "No space left on device")
+        await self.disk.link(source, target)
+
     async def delete(self, address: str) -> None:
-        self._write()
+        self.count()
         await self.disk.delete(address)
 
     async def delete_tree(self, prefix: str) -> None:
-        self._write()
+        self.count()
         await self.disk.delete_tree(prefix)
 
     async def get(self, address: str) -> bytes:
@@ -201,6 +208,8 @@ def named(address: str, text: str) -> Iterator[str]:
     folder = address.rpartition("/")[0]
     playlist = parse(text)
     if isinstance(playlist, MultivariantPlaylist):
+        if address.startswith("videos/"):  # where it is served, not where it stands
+            folder = folder.rpartition("/")[0]
         for uri in [*(one.uri for one in playlist.sounds), *(one.uri for one in playlist.variants)]:
             yield f"{folder}/{uri}"
     else:

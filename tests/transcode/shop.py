@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import posixpath
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -116,6 +117,10 @@ class Shop(msgspec.Struct, frozen=True):
         assert isinstance(found, MediaPlaylist)
         return found
 
+    async def _get(self, reference: str) -> bytes:
+        """Return an object by its address, which may lead up and down again as a URL does."""
+        return await self.objects.get(posixpath.normpath(reference))
+
     async def files(self, whole: WholeVideo) -> dict[str, list[bytes]]:
         """Each rendition's media by its playlist: a file for each init section."""
         variants = await self.variants(whole)
@@ -127,20 +132,26 @@ class Shop(msgspec.Struct, frozen=True):
             for segment in (await self.playlist(whole, uri)).segments:
                 assert segment.map_uri is not None
                 if segment.map_uri not in joined:
-                    joined[segment.map_uri] = await self.objects.get(f"{folder}/{segment.map_uri}")
-                joined[segment.map_uri] += await self.objects.get(f"{folder}/{segment.uri}")
+                    joined[segment.map_uri] = await self._get(f"{folder}/{segment.map_uri}")
+                joined[segment.map_uri] += await self._get(f"{folder}/{segment.uri}")
             found[folder.rsplit("/", 1)[1]] = list(joined.values())
         return found
 
 
 @asynccontextmanager
-async def shop(folder: Path, media: Path | None = None) -> AsyncGenerator[Shop]:
-    """Open a shop in a folder; one that is there is opened again. `media` holds the objects."""
-    async with open_catalog(folder / "catalog.sqlite", migrate=True) as catalog:
+async def shop(
+    folder: Path, media: Path | None = None, *, place: str | Path | None = None
+) -> AsyncGenerator[Shop]:
+    """Open a shop in a folder; one that is there is opened again.
+
+    `media` holds the objects, `place` is another catalog than the folder's.
+    """
+    async with open_catalog(place or folder / "catalog.sqlite", migrate=True) as catalog:
         await catalog.first_start(now_us())
         with DiskObjects(media or folder / "objects") as objects:
             transcoder = VideoTranscoder(
                 jobs=catalog.jobs,
+                spans=catalog.spans,
                 transcoding=catalog.transcoding,
                 objects=objects,
                 path_of=objects.path,

@@ -1,9 +1,11 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.ring import RING_BYTES
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
-from transcode.backlog import QUEUE_BYTES, QUEUE_SECONDS, Backlog, Source
+from transcode.backlog import QUEUE_BYTES, QUEUE_SECONDS, Backlog, Nobody, Source
 from transcode.wire import Finish, Packet, Rungs
 
 VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
@@ -54,15 +56,16 @@ def test_a_beginning_that_came_a_while_ago_is_dated_back() -> None:
 def test_too_many_bytes_are_dropped_up_to_a_keyframe_that_begins_anew() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
-    assert all(queue.offer(packet(at, key=at == 0, size=MIB), 0.0) for at in range(16))
-    assert not queue.offer(packet(16, size=MIB), 0.0)
-    assert not queue.offer(packet(17, key=True, size=MIB), 0.0), "there is no room yet"
-    for _ in range(12):
+    full = QUEUE_BYTES // MIB
+    assert all(queue.offer(packet(at, key=at == 0, size=MIB), 0.0) for at in range(full))
+    assert not queue.offer(packet(50, size=MIB), 0.0)
+    assert not queue.offer(packet(51, key=True, size=MIB), 0.0), "there is no room yet"
+    for _ in range(full // 2 + 2):
         queue.pop()
-    assert not queue.offer(packet(18, size=MIB), 0.0), "decoding cannot begin here"
-    assert not queue.offer(packet(18, video=False), 0.0)
-    assert queue.offer(packet(19, key=True), 0.0)
-    assert queue.offer(packet(19, video=False), 0.0)
+    assert not queue.offer(packet(52, size=MIB), 0.0), "decoding cannot begin here"
+    assert not queue.offer(packet(52, video=False), 0.0)
+    assert queue.offer(packet(53, key=True), 0.0)
+    assert queue.offer(packet(53, video=False), 0.0)
     assert kinds(queue)[-4:] == ["Finish", "Source", "Packet", "Packet"]
 
 
@@ -81,6 +84,13 @@ def test_a_burst_is_not_late() -> None:
     queue = backlog()
     queue.begin((VIDEO,), 0.0)
     assert all(queue.offer(packet(at * 1000, key=True), 0.5) for at in range(3600))
+
+
+def test_what_a_ring_holds_at_most_has_room() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0, splice=True)
+    assert RING_BYTES + 8 * MIB < QUEUE_BYTES
+    assert all(queue.offer(packet(at, key=at == 0, size=MIB), 0.0) for at in range(24))
 
 
 def test_sound_alone_resumes_wherever_there_is_room() -> None:
@@ -157,3 +167,66 @@ def test_it_never_holds_more_than_its_bound_and_begins_at_keyframes(
             following = held[place + 1]
             assert isinstance(following, Packet)
             assert following.key
+
+
+# -- splices and nobody ---------------------------------------------------------------------------
+
+
+def test_a_splice_is_a_beginning_without_an_end_before_it() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    queue.offer(packet(0, key=True), 0.0)
+    queue.begin((VIDEO,), 1.0, splice=True)
+    first, _, second = all_of(queue)
+    assert isinstance(first, Source)
+    assert isinstance(second, Source)
+    assert (first.splice, second.splice) == (False, True)
+
+
+def test_what_begins_anew_after_media_were_dropped_is_no_splice() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0, splice=True)
+    queue.again(1.0)
+    assert [order.splice for order in all_of(queue) if isinstance(order, Source)] == [True, False]
+
+
+def test_nobody_is_on_air_once_and_since_when_they_left() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    queue.leave(5.0, late=2.0)
+    queue.leave(6.0)
+    queue.begin((VIDEO, AUDIO), 7.0)
+    queue.finish(8.0)
+    queue.begin((VIDEO, AUDIO), 9.0)
+    beginning = Source(video=VIDEO, audio=AUDIO, wall_us=7)
+    spliced = Source(video=VIDEO, audio=AUDIO, wall_us=7, splice=True)
+    assert all_of(queue) == [beginning, Nobody(since=3.0), spliced, Finish(), beginning]
+
+
+def test_a_new_engine_shows_nobody_what_the_old_one_did() -> None:
+    queue = backlog()
+    source = Source(video=VIDEO, audio=AUDIO, wall_us=3)
+    queue.restart_empty(source, 4.0)
+    assert all_of(queue) == [Source(video=VIDEO, audio=AUDIO, wall_us=7), Nobody(since=4.0)]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_new_engine_needs_no_slate_that_is_over(ends: bool) -> None:
+    queue = backlog()
+    if ends:
+        queue.finish(4.0)
+    else:
+        queue.begin((VIDEO,), 4.0)
+    queue.restart_empty(Source(video=VIDEO, audio=AUDIO, wall_us=3), 4.0)
+    assert len(all_of(queue)) == 1
+
+
+def test_a_source_that_begins_again_in_a_new_engine_stops_before_nobody() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    source = queue.pop()
+    assert isinstance(source, Source)
+    queue.offer(packet(1), 0.0)
+    queue.leave(1.0)
+    queue.restart(source, 2.0)
+    assert kinds(queue) == ["Source", "Nobody"]

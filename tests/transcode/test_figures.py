@@ -3,6 +3,7 @@ import pytest
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from transcode.figures import RunFigures
+from transcode.overload import KEEPING_PACE, Governor
 from transcode.wire import Progress
 
 VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
@@ -110,3 +111,55 @@ def test_a_rung_that_is_off_keeps_the_cost_it_had() -> None:
     assert figures.costs["720p"] == before
     load = figures.load("a", ("720p",), least=1)
     assert set(load.costs) == {"720p"}
+
+
+def test_a_source_that_stalls_does_not_make_its_engine_slow() -> None:
+    figures = RunFigures()
+    for second in range(1, 8):
+        figures.offered(packet(100_000 + 1_000 * second))
+        figures.report(progress(second - 0.5), float(second), current=True)
+    assert figures.pace == pytest.approx(1.0, abs=0.01)
+    for second in (8, 9, 10):
+        figures.report(progress(7.0), float(second), current=True)
+    load = figures.load("a", ("720p",), least=0)
+    assert not load.is_late
+    assert load.pace == pytest.approx(1.0, abs=0.01)
+
+
+def test_an_engine_that_has_more_to_make_than_it_makes_is_slow() -> None:
+    figures = RunFigures()
+    for second in range(1, 12):
+        figures.offered(packet(100_000 + 1_000 * second))
+        figures.report(progress(second, pace=0.5), float(second), current=True)
+    load = figures.load("a", ("720p",), least=0)
+    assert load.is_late
+    assert load.pace == pytest.approx(0.5, abs=0.05)
+
+
+def test_what_comes_in_at_once_after_a_splice_is_not_held_against_the_engine() -> None:
+    """Two seconds without media, then four seconds of a backup's ring: pace is asked anew."""
+    figures = RunFigures()
+    for second in range(1, 8):
+        figures.offered(packet(100_000 + 1_000 * second))
+        figures.report(progress(second - 0.5), float(second), current=True)
+    figures.begun()
+    figures.offered(packet(100_000))
+    figures.offered(packet(104_000))
+    for seconds, media, late in ((10.0, 0.0, True), (11.0, 2.0, False), (12.0, 4.5, False)):
+        figures.offered(packet(104_000 + round((seconds - 10) * 1_000)))
+        figures.report(progress(media, epoch=1), seconds, current=True)
+        load = figures.load("a", ("720p",), least=0)
+        assert load.pace >= KEEPING_PACE
+        assert load.is_late is late
+        assert Governor().decide(seconds, [load], 0.0) == {}
+
+
+def test_a_run_without_a_source_is_not_late() -> None:
+    figures = RunFigures()
+    figures.offered(packet(100_000))
+    figures.offered(packet(105_000))
+    figures.report(progress(1.0), 1.0, current=True)
+    assert figures.late == 4.0
+    figures.idle()
+    figures.report(progress(1.0), 2.0, current=True)
+    assert figures.late == 0.0

@@ -16,7 +16,7 @@ from tests.storage.full import MIB, small_disk
 from tests.transcode.engine.sources import TONE, ffmpeg
 from tests.transcode.engine.uploads import film, picture_size
 from tests.transcode.shop import Shop, shop
-from transcode.making import folders_of
+from transcode.originals import folders_of
 
 pytestmark = pytest.mark.anyio
 

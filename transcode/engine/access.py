@@ -12,7 +12,7 @@ from media.hevc import is_random_access
 from media.sps import SPS, Sps, parse_sps
 from media.track import VideoCodec, VideoTrack
 
-__all__ = ["Access", "Accesses", "alike"]
+__all__ = ["Access", "Accesses", "alike", "same_sets"]
 
 _HEVC_LENGTH: Final = 21  # the octet of hvcC with the length prefixes' size (14496-15, 8.3.3.1)
 
@@ -65,6 +65,14 @@ def alike(data: bytes, config: AvcConfig) -> bool:
         return all(unit in config.sps or _is_like(parse_sps(unit), unit, config) for unit in sets)
     except AvcError:
         return False
+
+
+def same_sets(one: AvcConfig | None, other: AvcConfig | None) -> bool:
+    """Say whether packets of either can follow the other's under one init section."""
+    if one is None or other is None:
+        return False
+    sets = (one.length_size, frozenset(one.sps), frozenset(one.pps))
+    return sets == (other.length_size, frozenset(other.sps), frozenset(other.pps))
 
 
 def _is_like(found: Sps, unit: bytes, config: AvcConfig) -> bool:

@@ -97,16 +97,28 @@ class Sound:
     ) -> None:
         self._track = track
         self._outlet = outlet
+        self._decoders = decoders
         self._first = rescale(origin, VIDEO_SCALE, AUDIO_SCALE)
         self._written = self._first
         self._encoded = self._first
-        self._decoder = self._opened(source, decoders) if source is not None else None
+        self._decoder = self._opened(source)
         self._conforming: Conforming | None = None
         self._fifo = AudioFifo()
         self._silence = _frame(_SILENCE, (bytes(_SILENCE * _SAMPLE_BYTES),) * 2)
         self._encoder = self._encoding()
         self._held: deque[Sample] = deque()
         self._cuts: deque[Cut] = deque()
+
+    @property
+    def end(self) -> int:
+        """Up to where there is sound, in ticks of 90 000 a second."""
+        return rescale(self._written, AUDIO_SCALE, VIDEO_SCALE)
+
+    def splice(self, source: AudioTrack | None) -> None:
+        """Go on with another source's sound, or with silence: what is encoded has no seam."""
+        self._drain_decoder()
+        self._drain()
+        self._decoder = self._opened(source)
 
     def take(self, data: bytes, pts: int) -> None:
         """Decode one packet; `pts` is its time on the output clock."""
@@ -169,9 +181,11 @@ class Sound:
 
     # -- source to samples ------------------------------------------------------------------------
 
-    def _opened(self, source: AudioTrack, decoders: Decoders | None) -> SoundSource | None:
+    def _opened(self, source: AudioTrack | None) -> SoundSource | None:
+        if source is None:
+            return None
         try:
-            return SoundDecoder(source) if decoders is None else decoders.sound()
+            return SoundDecoder(source) if self._decoders is None else self._decoders.sound()
         except FFmpegError as error:
             self._outlet.trouble("sound decoder not opened", error)
             return None

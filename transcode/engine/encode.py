@@ -8,6 +8,7 @@ The pictures' profile is measured against Debian's ffmpeg with `-preset veryfast
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
+from enum import Enum
 from fractions import Fraction
 from typing import Final
 
@@ -22,11 +23,13 @@ from transcode.engine.decode import TIME_BASE
 
 __all__ = [
     "AAC_FRAME",
+    "FILE_FACTORS",
     "LARGE",
     "PARAMETERS",
     "PRESET",
     "SOUND_TIME_BASE",
     "PictureEncoder",
+    "Quality",
     "SoundEncoder",
 ]
 
@@ -53,13 +56,35 @@ _BUFFER_SECONDS: Final = 2
 _GOP_SECONDS: Final = 10
 
 
+# Rate factors of files, of large pictures and of small ones: below the rung's ceiling the quality
+# is held and not the rate. Small pictures are brought up to the screen's size, and what they lack
+# with them. A camera's noise before a still room looks as good with them to VMAF as ffmpeg's at the
+# ceiling, for half the bits; what moves a lot takes the ceiling (`python -m bench.vod`).
+FILE_FACTORS: Final = ("19", "17")
+
+
+class Quality(Enum):
+    """What an encoder holds: the rate, up to which a live stream's viewers and its uplink are set,
+    or the quality, below that rate, where nobody waits for the bytes.
+    """
+
+    LIVE = "live"
+    FILE = "file"
+
+
 class PictureEncoder:
     """Encodes pictures of `rendition`'s size and rate; `like` is one, for its colours.
 
     `rate` is the frames a second, None where nobody knows.
     """
 
-    def __init__(self, rendition: Rendition, like: VideoFrame, rate: Fraction | None) -> None:
+    def __init__(
+        self,
+        rendition: Rendition,
+        like: VideoFrame,
+        rate: Fraction | None,
+        quality: Quality = Quality.LIVE,
+    ) -> None:
         context = CodecContext.create("libx264", "w")
         rate = rate or _UNKNOWN_RATE
         context.width, context.height = rendition.width, rendition.height
@@ -81,6 +106,8 @@ class PictureEncoder:
             "bufsize": str(rendition.rate * _BUFFER_SECONDS),
             "x264-params": PARAMETERS + (LARGE if _is_large(rendition) else ""),
         }
+        if quality is Quality.FILE:
+            context.options["crf"] = FILE_FACTORS[0 if _is_large(rendition) else 1]
         context.open()
         self._context = context
 

@@ -60,6 +60,9 @@ class Grid:
         self._newest: int | None = None
         self._picture = 0  # the latest picture's time
         self._still = False
+        self._idr: int | None = None  # the source's latest IDR picture
+        self._group = 0  # how far its IDR pictures lie apart
+        self._spliced = False
 
     @property
     def newest(self) -> int:
@@ -86,6 +89,9 @@ class Grid:
 
         `own` is False where the source's packets cannot make the top rung from this one on.
         """
+        if idr:
+            self._group = self._group if self._idr is None else pts - self._idr
+            self._idr = pts
         if self._newest is None:
             return (self._first(pts, own=own),)
         if pts - self._picture <= HOLE:
@@ -98,6 +104,18 @@ class Grid:
         if pts <= before:
             return ()
         return self._by_source(pts, before, idr=idr) if self._reuse else self._by_clock(pts)
+
+    def splice(self) -> None:
+        """Go on with another source, whose first picture comes right behind the newest."""
+        self._spliced, self._idr, self._still = True, None, False
+
+    def leave(self, at: int) -> Sequence[Cut]:
+        """Go on by the clock without any source, whose pictures are shown up to `at`."""
+        if self._newest is None:
+            return (self._first(at, own=False),)
+        if not self._reuse:
+            return ()
+        return self._take_over(max(at, self._last + _LEAST), self._newest, self._newest)
 
     def reach(self, until: int) -> Sequence[Cut]:
         """Give up waiting for pictures before `until`; return the cuts that this brings about.
@@ -136,7 +154,7 @@ class Grid:
         length = pts - self._last
         hole = pts - before > HOLE
         late = length > self._longest + SLACK
-        if idr and length >= self._cut - SLACK and not (hole and late):
+        if idr and length >= self._due(length) and not (hole and late):
             self._last = pts
             return (self._cut_at(pts),)
         if not late:
@@ -145,6 +163,18 @@ class Grid:
         # pictures that are coded after it but shown before it belong to the new segment.
         at = self._last + self._longest if hole else before + 1
         return self._take_over(at, before, pts)
+
+    def _due(self, length: int) -> int:
+        """Return how long the segment must be for an IDR picture to end it.
+
+        The source after a splice comes in at any place in a segment. Where its next IDR picture
+        would be too late for that segment a short one is the lesser evil: else the encoder had to
+        take over.
+        """
+        spliced, self._spliced = self._spliced, False
+        if spliced and length + self._group > self._longest + SLACK:
+            return _LEAST
+        return self._cut - SLACK
 
     def _take_over(self, at: int, before: int, until: int) -> Sequence[Cut]:
         """Cut at `at`, or right after the newest picture `before`; go on by the clock."""

@@ -18,7 +18,8 @@ from transcode.engine.cut import Track
 from transcode.engine.decode import Decoders
 from transcode.engine.epoch import Epoch
 from transcode.engine.outlet import Outlet
-from transcode.wire import Begin, Finish, Order, Packet, Progress, Rungs
+from transcode.engine.stills import Stills
+from transcode.wire import Begin, Finish, Order, Packet, Progress, Reach, Rungs, Slate
 
 __all__ = ["Live"]
 
@@ -35,6 +36,7 @@ class Live:
     def __init__(self, outlet: Outlet, decoders: Decoders | None = None) -> None:
         self._outlet = outlet
         self._decoders = decoders
+        self._stills = Stills(outlet) if decoders is None else None
         self._epoch: Epoch | None = None
         self._tracks: dict[str, Track] = {}
         self._inits: dict[str, int] = {}
@@ -51,18 +53,19 @@ class Live:
         """Carry out one order."""
         self._at_work = True
         match order:
-            case Packet():
-                if self._epoch is not None:
-                    self._epoch.take(order)
             case Begin():
+                if not (order.splice and self._epoch is not None and self._epoch.splice(order)):
+                    self._finish()
+                    self._begin(order)
+            case Finish():
                 self._finish()
-                self._begin(order)
             case Rungs():
                 self._off = order.off
                 if self._epoch is not None:
                     self._epoch.shed(order.off)
-            case Finish():
-                self._finish()
+            case Packet() | Slate() | Reach():
+                if self._epoch is not None:
+                    _give(self._epoch, order)
         self._done += 1
         self._at_work = False
 
@@ -70,6 +73,8 @@ class Live:
         """Finish what is there: no order follows."""
         self._at_work = True
         self._finish()
+        if self._stills is not None:
+            self._stills.finish()
 
     def _begin(self, order: Begin) -> None:
         self._off = order.off or self._off
@@ -83,6 +88,7 @@ class Live:
             track_of=self._track,
             outlet=self._outlet,
             decoders=self._decoders,
+            stills=self._stills,
         )
 
     def _finish(self) -> None:
@@ -116,6 +122,7 @@ class Live:
             epoch = self._epoch
             if epoch is None:
                 continue
+            source = epoch.source
             step = (self._done, epoch.made)
             if self._at_work and step == self._told:
                 continue
@@ -123,15 +130,25 @@ class Live:
             usage = resource.getrusage(resource.RUSAGE_SELF)
             self._outlet.send(
                 Progress(
-                    epoch=epoch.number,
-                    taken=epoch.taken,
+                    epoch=source.number,
+                    taken=source.taken,
                     made=step[1],
-                    frames=epoch.frames,
+                    frames=source.frames,
                     cpu_ms=round((usage.ru_utime + usage.ru_stime) * 1000),
                     memory_bytes=_resident(),
                     rung_cpu_ms=self._rung_cpu_ms(),
                 )
             )
+
+
+def _give(epoch: Epoch, order: Packet | Slate | Reach) -> None:
+    match order:
+        case Packet():
+            epoch.take(order)
+        case Slate():
+            epoch.slate(order.picture)
+        case Reach():
+            epoch.reach(order.elapsed)
 
 
 def _resident() -> int:

@@ -3,6 +3,8 @@
     python -m transcode.engine live [LABEL]      LABEL is for the process list only
     python -m transcode.engine probe             the file is standard input: what is it?
     python -m transcode.engine video MAKE        its renditions; MAKE is JSON
+    python -m transcode.engine film FILM         what of it is made in one piece; FILM is JSON
+    python -m transcode.engine stretch STRETCH   some segments of its rungs; STRETCH is JSON
     python -m transcode.engine poster MAKE       its posters
     python -m transcode.engine still MAKE        those of a picture that is standard input
 
@@ -19,6 +21,7 @@ from typing import Final
 import av.logging
 import msgspec
 
+from transcode.engine.film import make_film, make_stretch
 from transcode.engine.live import Live
 from transcode.engine.outlet import Outlet
 from transcode.engine.poster import posters
@@ -26,6 +29,7 @@ from transcode.engine.probe import probe
 from transcode.engine.still import stills
 from transcode.engine.upload import BadUpload
 from transcode.engine.video import convert
+from transcode.filewire import Film, Stretch
 from transcode.limits import (
     BoxError,
     deny_changes,
@@ -63,9 +67,14 @@ _BOXES: Final = {
     "probe": _Box(memory_bytes=1 << 30, cpu_seconds=20, closed=True),
     # Not closed: the tables of wide colours are read when a file needs them.
     "video": _Box(nice=_FILE_NICE),
+    "film": _Box(nice=_FILE_NICE),
+    "stretch": _Box(nice=_FILE_NICE),
     "poster": _Box(memory_bytes=1 << 30, cpu_seconds=60, nice=_FILE_NICE),
     "still": _Box(memory_bytes=1 << 30, cpu_seconds=20, closed=True),
 }
+
+
+_ORDERS: Final[dict[str, type[Film | Stretch]]] = {"film": Film, "stretch": Stretch}
 
 
 def main(arguments: list[str]) -> int:
@@ -107,7 +116,8 @@ def _box_in(box: _Box) -> None:
 def _read(kind: str, wanted: list[str], outlet: Outlet) -> int:
     """Do what is asked of the file that is standard input."""
     try:
-        make = msgspec.json.decode(wanted[0], type=Make) if wanted else None
+        form = _ORDERS.get(kind, Make)
+        make = msgspec.json.decode(wanted[0], type=form) if wanted else None
         return _make(kind, make, sys.stdin.fileno(), outlet)
     except msgspec.MsgspecError as error:
         sys.stderr.write(f"an order that is none: {error}\n")
@@ -119,12 +129,16 @@ def _read(kind: str, wanted: list[str], outlet: Outlet) -> int:
     return 0
 
 
-def _make(kind: str, make: Make | None, file: int, outlet: Outlet) -> int:
+def _make(kind: str, make: Make | Film | Stretch | None, file: int, outlet: Outlet) -> int:
     match kind, make:
         case "probe", None:
             outlet.send(probe(file))
         case "video", Make():
             convert(file, make, outlet)
+        case "film", Film():
+            make_film(file, make, outlet)
+        case "stretch", Stretch():
+            make_stretch(file, make, outlet)
         case "poster" | "still", Make():
             for poster in (posters if kind == "poster" else stills)(file, make):
                 outlet.send(poster)

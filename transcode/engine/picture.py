@@ -5,6 +5,8 @@ segment when it is the first at or after the cut. Where the decoder gave nothing
 segment, the last frame (a black one before there is any) stands in for it, so that every rendition
 has every segment.
 
+While nobody is on air the last picture is shown for some time, then a slate (see `slate`).
+
 A rung that a cut leaves out is told so instead of getting pictures. Where a cut leaves all of them
 out, nothing is decoded up to the next one that does not, which begins with an IDR picture. What is
 to be left out is given up before that cut comes by: the machine cannot wait for it.
@@ -23,11 +25,12 @@ from media.track import VideoTrack
 from transcode.engine.decode import TIME_BASE, Decoders, PictureDecoder, PictureSource
 from transcode.engine.grid import HOLE, Cut
 from transcode.engine.outlet import Outlet
-from transcode.engine.rung import Gap, GiveUp, Rung
+from transcode.engine.rung import Again, Gap, GiveUp, Rung
 from transcode.engine.scale import Cascade
+from transcode.engine.slate import Colours, card, colours_of, fitted
 from transcode.engine.worker import Worker
 
-__all__ = ["Coded", "Decoding", "Still", "Thinner"]
+__all__ = ["Coded", "Decoding", "Pictures", "Slate", "Still", "Thinner"]
 
 # Coded packets that wait: 4 s at 60 frames a second, some megabytes.
 _DEPTH: Final = 240
@@ -50,6 +53,29 @@ class Still(msgspec.Struct, frozen=True, gc=False):
     """No picture is to be waited for up to `until`: the last one is shown again and again."""
 
     until: int
+
+
+class Pictures(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What pictures a source sends: the decoder's work from here on.
+
+    `order_known` says that it tells how far it reorders them, `aspect` is a pixel's width by its
+    height, `rate` the frames a second, where they are known.
+    """
+
+    track: VideoTrack
+    order_known: bool
+    aspect: Fraction
+    rate: Fraction | None
+
+
+class Slate(msgspec.Struct, frozen=True, gc=False):
+    """The source is gone: up to `since` its last picture is shown, then this one (None: the card).
+
+    How far it is shown, `Still` says.
+    """
+
+    since: int
+    picture: VideoFrame | None
 
 
 class Thinner:
@@ -78,19 +104,18 @@ class Thinner:
         return True
 
 
-class Decoding(Worker[Coded | Cut | Still]):
-    """Decodes `track` and feeds `rungs`, largest first; owns the rungs and ends them.
+class Decoding(Worker[Coded | Cut | Still | Slate | Pictures]):
+    """Decodes `pictures` (None: there are none as yet) and feeds `rungs`, largest first.
+
+    It owns the rungs and ends them.
 
     `heir` is the top rung that joins them at the cut that says so (`Cut.takeover`).
     """
 
     def __init__(
         self,
-        track: VideoTrack,
+        pictures: Pictures | None,
         *,
-        order_known: bool,
-        aspect: Fraction,
-        rate: Fraction | None,
         rungs: list[Rung],
         heir: Rung | None,
         outlet: Outlet,
@@ -98,9 +123,8 @@ class Decoding(Worker[Coded | Cut | Still]):
     ) -> None:
         self._decoders = decoders
         self._rungs = rungs
-        self._track = track
-        self._order_known = order_known
-        self._aspect = aspect
+        self._pictures = pictures
+        self._aspect = pictures.aspect if pictures is not None else Fraction(1)
         self._heir = heir
         self._outlet = outlet
         self._decoder: PictureSource | None = None
@@ -111,20 +135,29 @@ class Decoding(Worker[Coded | Cut | Still]):
         self._noted = self._arranged = -1  # the newest cut that was put, and that was come by
         self._skipped: list[Coded] = []  # what nobody wanted, lest decoding is to go on behind it
         self._cascade: Cascade | None = None
-        self._thinner = Thinner(rate)
+        self._thinner = Thinner(pictures.rate if pictures is not None else None)
+        self._slate: Slate | None = None  # what is to be shown, or is
+        self._slated: Slate | None = None  # the one that `_shown` comes from
+        self._colours = Colours()
         self._cuts: deque[tuple[int, Cut]] = deque()
         self._packets = 0
         self._shown: VideoFrame | None = None
+        self._passed: VideoFrame | None = None  # what the rungs had last
         self._last: int | None = None
         super().__init__("decoding", _DEPTH)
 
-    def take(self, item: Coded | Cut | Still) -> None:
-        """Decode one packet, note a cut, or let the picture stand still."""
+    def take(self, item: Coded | Cut | Still | Slate | Pictures) -> None:
+        """Decode one packet, note a cut, let the picture stand still, or change the source."""
         match item:
             case Cut():
                 self._note(item)
             case Still():
                 self._stand_still(item.until)
+            case Slate():
+                self._change(None)
+                self._slate = item
+            case Pictures():
+                self._change(item)
             case data, dts, pts:
                 self._decode(data, dts, pts)
 
@@ -181,27 +214,49 @@ class Decoding(Worker[Coded | Cut | Still]):
     def _stand_still(self, until: int) -> None:
         """Show the last picture again up to a time; what comes for before it comes too late."""
         while self._cuts and self._cuts[0][1].at <= until:
-            self._hold(self._cuts.popleft()[1])
-        while self._shown is not None and self._last is not None:
+            cut = self._cuts.popleft()[1]
+            if self._slate is None:
+                self._hold(cut)
+            else:
+                self._open(cut)
+        while self._last is not None and (self._shown is not None or self._slate is not None):
             if self._last + _STILL_STEP > until:
                 return
             self._last += _STILL_STEP
-            self._repeat(self._shown, self._last, None)
+            self._repeat(self._standing(self._last), self._last, None)
+
+    def _change(self, pictures: Pictures | None) -> None:
+        """Take what the old source's decoder still holds; the new one's is opened when needed."""
+        if pictures is not None:
+            self._drain()
+            self._pictures, self._aspect = pictures, pictures.aspect
+            self._thinner = Thinner(pictures.rate)
+        else:  # what is not shown yet, the last picture and the slate will open
+            self._drain_decoder()
+        self._skipped = []
+        self._decoder, self._asleep = None, True
+        self._slate = None
 
     def _drain(self) -> None:
+        self._drain_decoder()
+        while self._cuts:
+            self._hold(self._cuts.popleft()[1])
+
+    def _drain_decoder(self) -> None:
         if self._decoder is not None:
             try:
                 self._show_all(self._decoder.drain())
             except FFmpegError as error:
                 self._outlet.trouble("picture not decoded", error)
-        while self._cuts:
-            self._hold(self._cuts.popleft()[1])
 
     def _opened(self) -> PictureSource | None:
+        pictures = self._pictures
         try:
             if self._decoders is not None:
                 return self._decoders.picture()
-            return PictureDecoder(self._track, order_known=self._order_known)
+            if pictures is None:
+                return None
+            return PictureDecoder(pictures.track, order_known=pictures.order_known)
         except FFmpegError as error:
             self._outlet.trouble("picture decoder not opened", error)
             return None
@@ -233,16 +288,46 @@ class Decoding(Worker[Coded | Cut | Still]):
     def _hold(self, cut: Cut) -> None:
         """Open a segment with the last frame again: it has none of its own."""
         self._outlet.trouble("picture missing", f"segment {cut.sequence}")
+        self._open(cut)
+
+    def _open(self, cut: Cut) -> None:
         self._last = cut.at
-        self._repeat(self._shown or self._black(), cut.at, cut)
+        self._repeat(self._standing(cut.at), cut.at, cut)
+
+    def _standing(self, at: int) -> VideoFrame:
+        """Return what is shown at a time for want of a picture of its own."""
+        slate = self._slate
+        begun = slate is not None and (at >= slate.since or self._shown is None)
+        if slate is not None and begun and self._slated is not slate:
+            self._slated, self._shown = slate, self._slate_picture(slate)
+        return self._shown or self._black()
+
+    def _slate_picture(self, slate: Slate) -> VideoFrame:
+        size, self._aspect = self._size(), Fraction(1)
+        try:
+            if slate.picture is not None:
+                return fitted(slate.picture, size, self._colours)
+        except FFmpegError as error:
+            self._outlet.trouble("slate not scaled", error)
+        return card(size, self._colours)
 
     def _repeat(self, frame: VideoFrame, pts: int, cut: Cut | None) -> None:
+        if cut is not None:
+            self._arrange(cut, pts)
+        if frame is self._passed:
+            for rung in self._made:
+                rung.put(Again(pts, cut))
+            return
         frame.pts, frame.time_base = pts, TIME_BASE
-        self._pass(frame, pts, cut)
+        self._scale(frame, pts, cut)
 
     def _pass(self, frame: VideoFrame, pts: int, cut: Cut | None) -> None:
         if cut is not None:
             self._arrange(cut, pts)
+        self._scale(frame, pts, cut)
+
+    def _scale(self, frame: VideoFrame, pts: int, cut: Cut | None) -> None:
+        self._passed = None
         if self._cascade is None:
             return
         try:
@@ -254,8 +339,11 @@ class Decoding(Worker[Coded | Cut | Still]):
             black = self._black()
             black.pts, black.time_base = pts, TIME_BASE
             pictures = self._cascade.scale(black, Fraction(1))
+        if self._slate is None:
+            self._colours = colours_of(pictures[0])
         for rung, picture in zip(self._made, pictures, strict=True):
             rung.put((picture, cut))
+        self._passed = frame
 
     def _gives_all_up(self) -> bool:
         """Give up what is not wanted any more; True where nobody is left who wants a picture."""
@@ -289,18 +377,23 @@ class Decoding(Worker[Coded | Cut | Still]):
 
     def _make(self, made: list[Rung]) -> None:
         if made != self._made:
-            self._made = made
+            self._made, self._passed = made, None
             sizes = tuple((rung.rendition.width, rung.rendition.height) for rung in made)
             self._cascade = Cascade(sizes) if made else None
 
     def _aspect_of_pixels(self) -> Fraction:
         """What the decoder knows by now goes before what the configuration said."""
-        found = self._decoder.aspect if self._decoder is not None else None
-        return found or self._aspect
+        if self._decoder is not None and (found := self._decoder.aspect):
+            self._aspect = found
+        return self._aspect
+
+    def _size(self) -> tuple[int, int]:
+        """Return the largest rung's size."""
+        top = (self._heir or self._rungs[0]).rendition
+        return top.width, top.height
 
     def _black(self) -> VideoFrame:
-        size = (max(2, self._track.width // 2 * 2), max(2, self._track.height // 2 * 2))
-        frame = VideoFrame(*size, "yuv420p")
+        frame = VideoFrame(*self._size(), "yuv420p")
         for plane, level in zip(frame.planes, _BLACK, strict=True):
             plane.update(level * plane.buffer_size)
         return frame

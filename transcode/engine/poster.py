@@ -30,7 +30,7 @@ from transcode.engine.upload import (
 )
 from transcode.wire import Make, Poster
 
-__all__ = ["jpeg", "posters", "score"]
+__all__ = ["jpeg", "measured", "posters", "score"]
 
 # Places in the film that are looked at. Each costs a seek and a keyframe: 20 ms at 1080p.
 _PLACES: Final = 12
@@ -65,6 +65,12 @@ def posters(descriptor: int, make: Make) -> list[Poster]:
 
 def score(frame: VideoFrame) -> float:
     """Say how good a still is: how much its neighbouring pixels differ, if it is well lit."""
+    mean, detail = measured(frame)
+    return detail if _BLACK < mean < _WHITE else detail / 100
+
+
+def measured(frame: VideoFrame) -> tuple[float, float]:
+    """Return a still's mean luma (16 to 235) and by how much its neighbouring pixels differ."""
     wide, high = _THUMBNAIL
     small = frame.reformat(width=wide, height=high, format="gray")
     plane = small.planes[0]
@@ -73,8 +79,7 @@ def score(frame: VideoFrame) -> float:
     mean = sum(map(sum, rows)) / (wide * high)
     across = sum(abs(a - b) for row in rows for a, b in pairwise(row))
     down = sum(abs(a - b) for one, two in pairwise(rows) for a, b in zip(one, two, strict=True))
-    detail = (across + down) / (wide * high)
-    return detail if _BLACK < mean < _WHITE else detail / 100
+    return mean, (across + down) / (wide * high)
 
 
 def jpeg(still: VideoFrame) -> bytes:

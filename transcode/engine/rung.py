@@ -20,7 +20,7 @@ from transcode.engine.grid import Cut
 from transcode.engine.outlet import Outlet
 from transcode.engine.worker import Worker
 
-__all__ = ["Gap", "GiveUp", "Picture", "Rung"]
+__all__ = ["Again", "Gap", "GiveUp", "Picture", "Rung"]
 
 # Raw frames that wait: 1.4 MB each at 720p, 12 MB at 2160p. Enough to even out a slow frame.
 _DEPTH: Final = 4
@@ -35,11 +35,18 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
     start: int
 
 
+class Again(msgspec.Struct, frozen=True, gc=False):
+    """The rung's newest picture is shown again at `pts`: it need not be scaled once more."""
+
+    pts: int
+    cut: Cut | None
+
+
 class GiveUp(msgspec.Struct, frozen=True, gc=False):
     """The rung is not made any more, at once: what it has begun becomes a gap."""
 
 
-class Rung(Worker[Picture | Gap | GiveUp]):
+class Rung(Worker[Picture | Again | Gap | GiveUp]):
     """Encodes the pictures of `rendition` into `track`; a picture with a cut becomes an IDR."""
 
     def __init__(
@@ -51,19 +58,26 @@ class Rung(Worker[Picture | Gap | GiveUp]):
         self._outlet = outlet
         self._rate = rate
         self._encoder: PictureEncoder | None = None
+        self._newest: VideoFrame | None = None
         self._due: Cut | None = None
         self._cuts: dict[int, Cut] = {}
         self._cpu_ns = 0
         super().__init__(f"rung {rendition.name}", _DEPTH)
 
-    def take(self, item: Picture | Gap | GiveUp) -> None:
+    def take(self, item: Picture | Again | Gap | GiveUp) -> None:
         """Encode one picture, or do without a segment."""
         match item:
             case Gap():
                 self._leave_out(item.cut, item.start)
             case GiveUp():
                 self._give_up()
+            case Again():
+                if self._newest is not None:
+                    # The encoder has a copy of what it was given.
+                    self._newest.pts = item.pts
+                    self._encode(self._newest, item.cut)
             case frame, cut:
+                self._newest = frame
                 self._encode(frame, cut)
         self._count()
 

@@ -16,7 +16,7 @@ from av.video.frame import VideoFrame
 from transcode.engine.decode import TIME_BASE
 from transcode.engine.form import Filter, Form, form_of, turn_of
 
-__all__ = ["SCALER", "Cascade", "fit"]
+__all__ = ["SCALER", "Cascade", "buffer", "fit"]
 
 # Luma as sharp as Lanczos with four taps in place of six and more; chroma, of which a viewer sees
 # half as much, by two. A third of Lanczos' CPU is saved, and VMAF is higher.
@@ -77,7 +77,7 @@ class Cascade:
     def _build(self, form: Form) -> FilterContext:
         graph = Graph()
         graph.threads = 1  # slices on several threads cost more than they save
-        source = _buffer(graph, form)
+        source = buffer(graph, form)
         sinks: list[FilterContext] = []
         above = source
         last = len(self._sizes) - 1
@@ -112,7 +112,7 @@ class _Fields:
         graph = Graph()
         graph.threads = 1
         self._graph = graph  # kept: the filters live as long as it does
-        self._source = _buffer(graph, form)
+        self._source = buffer(graph, form)
         sink = graph.add("buffersink")
         whole = graph.add("bwdif", mode="send_frame", parity="auto", deint="all")
         graph.link_nodes(self._source, whole, sink)
@@ -137,7 +137,8 @@ class _Fields:
         return made
 
 
-def _buffer(graph: Graph, form: Form) -> FilterContext:
+def buffer(graph: Graph, form: Form) -> FilterContext:
+    """Add to a graph what frames of a form are pushed into."""
     return graph.add(
         "buffer",
         video_size=f"{form.width}x{form.height}",

@@ -26,7 +26,7 @@ from transcode.engine.scale import Cascade
 from transcode.engine.upload import MOST_PIXELS, BadUpload
 from transcode.wire import Make, Poster
 
-__all__ = ["stills"]
+__all__ = ["decoded", "stills"]
 
 MOST_BYTES: Final = 10 * 1024 * 1024
 _STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
@@ -46,7 +46,7 @@ def stills(descriptor: int, make: Make) -> list[Poster]:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise BadUpload(_DAMAGED)
-    frame = _decoded(data)
+    frame = decoded(data)
     width, height = frame.width, frame.height
     if any(name.startswith("transpose") for name in turn_of(frame)):
         width, height = height, width
@@ -87,7 +87,12 @@ def _codec(data: bytes) -> str:
     raise BadUpload(_NO_PICTURE)
 
 
-def _decoded(data: bytes) -> VideoFrame:
+def decoded(data: bytes) -> VideoFrame:
+    """Return a picture as it is, at time 0.
+
+    Raises:
+        BadUpload: it is none that can be shown.
+    """
     context = CodecContext.create(_codec(data), "r")
     if not isinstance(context, VideoCodecContext):
         raise TypeError(type(context).__name__)

@@ -9,32 +9,25 @@ decoders are used, since files hold what no live encoder sends.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
-import heapq
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
-from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
-from av.error import FFmpegError
-from av.packet import Packet as LibraryPacket
 from av.stream import Stream
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
-from transcode.engine.decode import packet_of
+from transcode.engine.demux import decode_times, demuxed, ticks_of, times_of
+from transcode.engine.filedecode import Decoders
 from transcode.engine.live import Live
 from transcode.engine.outlet import Outlet
 from transcode.engine.upload import (
-    MOST_PIXELS,
     BadUpload,
     Upload,
-    aspect_of,
     opened,
     picture_of,
     sound_of,
@@ -83,7 +76,7 @@ def convert(descriptor: int, make: Make, outlet: Outlet) -> None:
     with opened(descriptor) as upload:
         picture = picture_of(upload) if make.ladder is not None else None
         sound = sound_of(upload)
-        decoders = _Decoders(picture, sound, timed=scan.timed)
+        decoders = Decoders(picture, sound, timed=scan.timed)
         live = Live(outlet, decoders)
         live.take(_begin(make, scan, picture, sound))
         for packet in in_order(_packets(upload, picture, sound, scan)):
@@ -104,17 +97,6 @@ def one_piece(scan: Scan, *, cut: int, longest: int) -> bool:
         if key - last >= cut:
             last = key
     return True
-
-
-def decode_times(shown: Sequence[int]) -> tuple[int, ...]:
-    """Return decode times for packets in decode order, by the times at which they are shown.
-
-    They rise as those do once sorted, early enough that none is decoded after it is shown.
-    """
-    sorted_times = sorted(shown)
-    pairs = zip(sorted_times, shown, strict=True)
-    early = max((place - time for place, time in pairs), default=0)
-    return tuple(time - early for time in sorted_times)
 
 
 def in_order(packets: Iterable[Packet]) -> Iterator[Packet]:
@@ -186,37 +168,14 @@ def _audio_track(sound: AudioStream) -> AudioTrack:
 # -- packets --------------------------------------------------------------------------------------
 
 
-def _demuxed(upload: Upload, streams: list[Stream]) -> Iterator["LibraryPacket[Stream]"]:
-    """Yield the packets up to the end, or up to where the file is broken off."""
-    try:
-        yield from (packet for packet in upload.demux(streams) if packet.size)
-    except FFmpegError:
-        return  # what came before is good
-
-
-def _ticks(time: int, base: Fraction) -> int:
-    return (2 * time * base.numerator * VIDEO_SCALE + base.denominator) // (2 * base.denominator)
-
-
-def _times(packet: "LibraryPacket[Stream]") -> tuple[int, int] | None:
-    """Return a packet's decode and presentation time; None where it has neither."""
-    dts, pts = packet.dts, packet.pts
-    dts = pts if dts is None else dts
-    pts = dts if pts is None else pts
-    base = packet.stream.time_base
-    if dts is None or pts is None or not base:
-        return None
-    return _ticks(dts, base), _ticks(pts, base)
-
-
 def _packets(
     upload: Upload, picture: VideoStream | None, sound: AudioStream | None, scan: Scan
 ) -> Iterator[Packet]:
     streams: list[Stream] = [stream for stream in (picture, sound) if stream is not None]
     leading = picture or sound
     decoded = iter(scan.decoded or ())
-    for packet in _demuxed(upload, streams):
-        times = _times(packet)
+    for packet in demuxed(upload, streams):
+        times = times_of(packet)
         if times is None:
             continue
         dts, pts = times
@@ -239,8 +198,8 @@ def _scan(upload: Upload) -> Scan:
     end, size, timed, ordered = 0, 0, True, True
     keys: list[int] = []
     shown = array("q")
-    for packet in _demuxed(upload, [leading]):
-        times = _times(packet)
+    for packet in demuxed(upload, [leading]):
+        times = times_of(packet)
         if times is None:
             continue
         pts = times[1]
@@ -249,7 +208,7 @@ def _scan(upload: Upload) -> Scan:
         shown.append(pts)
         first = pts if first is None else min(first, pts)
         base = packet.stream.time_base
-        end = max(end, pts + (_ticks(packet.duration, base) if packet.duration and base else 0))
+        end = max(end, pts + (ticks_of(packet.duration, base) if packet.duration and base else 0))
         size += packet.size
         if packet.is_keyframe:
             keys.append(pts)
@@ -263,87 +222,3 @@ def _scan(upload: Upload) -> Scan:
         timed=timed,
         decoded=decode_times(shown) if timed and not ordered else None,
     )
-
-
-# -- decoders -------------------------------------------------------------------------------------
-
-
-class _Pictures:
-    """The file's own picture decoder. `timed`: packets say when their pictures are shown."""
-
-    def __init__(self, stream: VideoStream, *, timed: bool) -> None:
-        self._context = stream.codec_context
-        self._context.thread_count = 1
-        self._context.options = {"max_pixels": str(MOST_PIXELS)}
-        self._aspect = aspect_of(stream)
-        self._timed = timed
-        self._times: list[int] = []  # of what is inside, the earliest first
-        self._taken = self._given = 0
-
-    @property
-    def aspect(self) -> Fraction:
-        """A pixel's width by its height."""
-        return self._aspect
-
-    @property
-    def all_failed(self) -> bool:
-        """Whether packets went in and no picture ever came out."""
-        return self._taken > 0 and self._given == 0
-
-    def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
-        """Decode one access unit."""
-        self._taken += 1
-        heapq.heappush(self._times, pts)
-        return self._stamped(self._context.decode(packet_of(data, dts, pts)))
-
-    def drain(self) -> list[VideoFrame]:
-        """Return the frames that are still inside."""
-        return self._stamped(self._context.decode(None))
-
-    def _stamped(self, frames: list[VideoFrame]) -> list[VideoFrame]:
-        """Give frames without a time the earliest that is left: they come in showing order."""
-        for frame in frames:
-            self._given += 1
-            if self._times and (not self._timed or frame.pts is None):
-                frame.pts = heapq.heappop(self._times)
-            while self._times and frame.pts is not None and self._times[0] <= frame.pts:
-                heapq.heappop(self._times)
-        return frames
-
-
-class _Sounds:
-    """The file's own sound decoder."""
-
-    def __init__(self, stream: AudioStream) -> None:
-        self._context = stream.codec_context
-        self._context.thread_count = 1
-
-    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
-        """Decode one packet."""
-        return self._context.decode(packet_of(data, pts, pts))
-
-    def drain(self) -> list[AudioFrame]:
-        """Return what is still inside."""
-        return self._context.decode(None)
-
-
-class _Decoders:
-    """What the epoch asks for once each (see `transcode.engine.decode.Decoders`)."""
-
-    def __init__(
-        self, picture: VideoStream | None, sound: AudioStream | None, *, timed: bool
-    ) -> None:
-        self.pictures = _Pictures(picture, timed=timed) if picture is not None else None
-        self._sounds = _Sounds(sound) if sound is not None else None
-
-    def picture(self) -> _Pictures:
-        """Return the decoder of the picture track."""
-        if self.pictures is None:
-            raise LookupError("no picture")
-        return self.pictures
-
-    def sound(self) -> _Sounds:
-        """Return the decoder of the sound track."""
-        if self._sounds is None:
-            raise LookupError("no sound")
-        return self._sounds

@@ -51,11 +51,15 @@ async def _set(
     on_air: int | None = 0,
     sending: tuple[int, ...] = (0,),
     now_us: int = 50,
+    paused: bool = False,
+    happened: tuple[tuple[str, dict[str, object]], ...] = (),
 ) -> None:
     await catalog.set_live_state(
         stream,
         live=live,
         processing=live,
+        paused=paused,
+        happened=happened,
         on_air=on_air,
         sending=sending,
         no_audio=False,
@@ -197,6 +201,110 @@ async def test_a_reset_takes_off_the_air_what_a_killed_process_left_there(catalo
     assert await _now(catalog, other) == other
     await catalog.reset_live_states(5)
     assert await _now(catalog, stream) == record
+
+
+async def _events(catalog: Catalog) -> list[tuple[str, dict[str, object], int | None]]:
+    """Return the project's events, oldest first."""
+    page = await catalog.list_events(1)
+    return [(each.kind, each.facts, each.number) for each in reversed(page.items)]
+
+
+async def test_a_state_comes_with_what_led_to_it_in_its_order(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    before = len(await _events(catalog))
+    facts: dict[str, object] = {"slot": "primary"}
+    await _set(catalog, stream.id, happened=(("encoder on", facts), ("taken over", facts)))
+    version = (await _now(catalog, stream)).version
+    await _set(catalog, stream.id, happened=(("refused", {"slot": "primary"}),))
+    assert [(kind, number) for kind, _, number in (await _events(catalog))[before:]] == [
+        (kind, before + place)
+        for place, kind in enumerate(
+            ("encoder on", "taken over", "live", "published", "refused"), start=1
+        )
+    ]
+    # What changes nothing of the record is an event all the same, and no new version.
+    assert (await _now(catalog, stream)).version == version
+
+
+async def test_what_cannot_be_written_of_it_leaves_no_state_either(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    before = await _events(catalog)
+    with pytest.raises(TypeError):
+        await _set(catalog, stream.id, happened=(("slate", {"reason": object()}),))
+    assert await _now(catalog, stream) == stream
+    assert await _events(catalog) == before
+
+
+async def test_what_happened_to_a_deleted_stream_is_nobodys_affair(catalog: Catalog) -> None:
+    await catalog.first_start(1)
+    before = await _events(catalog)
+    await _set(catalog, 99, happened=(("slate", {"reason": "lost"}),))
+    assert await _events(catalog) == before
+
+
+async def test_a_pause_is_its_owners_and_ends_with_the_run(place: str | Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        stream = await _first(catalog)
+
+        async def paused() -> bool:
+            return (await _now(catalog, stream)).paused
+
+        await _set(catalog, stream.id)
+        await _set(catalog, stream.id, on_air=None, paused=True)
+        assert not await paused()  # it was taken back before the run had heard of it
+        run_sql(place, "UPDATE streams SET paused = true")
+        await _set(catalog, stream.id)
+        assert await paused()  # the run has not heard of it yet
+        # A stop, and an encoder that comes back to the run.
+        await _set(catalog, stream.id, live=False, on_air=None, sending=(), paused=True)
+        await catalog.reset_live_states(60)
+        assert await paused()
+        await _set(catalog, stream.id, live=False, on_air=None, paused=True)
+        await catalog.end_pauses([stream.hash], 60)
+        assert await paused()
+        await _set(catalog, stream.id, on_air=None, paused=True)
+        assert await paused()
+        before = (await _now(catalog, stream)).version
+        await _set(catalog, stream.id, live=False, on_air=None, sending=())
+        assert not await paused()
+        assert (await _now(catalog, stream)).version == before + 1
+        over = ("resumed", {"stream": stream.id, "cause": "its run was over"})
+        assert [over] == [each[:2] for each in await _events(catalog) if each[0] == "resumed"]
+
+
+async def test_a_pause_whose_run_nobody_came_back_to_is_taken_back(place: str | Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        stream = await _first(catalog)
+        run_sql(place, "UPDATE streams SET paused = true")
+        await catalog.end_pauses(["Another0hash"], 60)
+        assert (await _now(catalog, stream)).paused
+        await catalog.end_pauses([stream.hash, "Another0hash"], 60)
+        record = await _now(catalog, stream)
+        assert (record.paused, record.version) == (False, stream.version + 1)
+        assert (await _events(catalog))[-1][0] == "resumed"
+
+
+@pytest.mark.parametrize("sending", [(), (0,), (1,), (0, 1)])
+async def test_a_reset_tells_of_each_encoder_and_of_the_streams_end(
+    catalog: Catalog, sending: tuple[int, ...]
+) -> None:
+    stream = await _first(catalog)
+    await _set(catalog, stream.id, sending=sending)
+    before = len(await _events(catalog))
+    await catalog.reset_live_states(60)
+    told = [(kind, facts) for kind, facts, _ in (await _events(catalog))[before:]]
+    cause = {"cause": "nobody takes encoders in"}
+    off = [
+        ("encoder off", {"slot": name, "receiving_count": left, "reason": "closed by us", **cause})
+        for name, left in zip(
+            [("primary", "backup-1")[slot] for slot in sending],
+            range(len(sending) - 1, -1, -1),
+            strict=True,
+        )
+    ]
+    assert told == [*off, ("off air", cause)]
+    await catalog.reset_live_states(60)
+    assert len(await _events(catalog)) == before + len(told)
 
 
 async def test_viewers_learn_what_is_theirs_to_know(catalog: Catalog) -> None:

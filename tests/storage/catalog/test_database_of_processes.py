@@ -88,6 +88,47 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))
 """
 
 
+# Makes events of the first stream in every way there is: by itself, with a change of the stream,
+# with its state, with the answer to a command.
+WITNESS = """
+import asyncio, sys
+from storage.catalog import open_catalog
+from storage.catalog.commands import Command, CommandKind
+from storage.catalog.streamchanges import StreamChange
+from storage.errors import CatalogBusy
+
+async def main(place, rounds, me):
+    async with open_catalog(place, migrate=False) as catalog:
+        (first,) = await catalog.all_streams()
+
+        async def ended(turn):
+            number = await catalog.commands.ask(
+                Command(stream=first.id, hash=first.hash, kind=CommandKind.END, by=me), turn)
+            await catalog.commands.answer(number, {"ended": True}, turn)
+
+        ways = (
+            lambda turn: catalog.add_event(first.hash, "rung shed", {"of": me}, turn),
+            lambda turn: catalog.streams.edit(
+                first.id, StreamChange(title=f"{me} {turn}"), now_us=turn, by=me),
+            lambda turn: catalog.set_live_state(
+                first.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False,
+                now_us=turn, happened=(("switched", {"of": me}), ("slate", {"of": me}))),
+            ended,
+        )
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for turn in range(rounds):
+            while True:
+                try:
+                    await ways[(turn + me) % len(ways)](turn)
+                    break
+                except CatalogBusy:
+                    pass
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+"""
+
+
 async def _together(programs: Sequence[tuple[str, ...]]) -> None:
     """Run programs that begin at once when all of them are ready, and see that none failed."""
     async with asyncio.timeout(240), asyncio.TaskGroup() as tasks:
@@ -120,6 +161,24 @@ async def test_eight_processes_that_change_the_same_rows_lose_no_change(
     for (was,), (version, counted) in zip(before, rows, strict=True):
         assert json.loads(str(counted)) == {f"e{me}": EDITS for me in range(EDITORS)}
         assert (was, version) == (1, 1 + EDITORS * EDITS)
+
+
+async def test_eight_processes_number_a_streams_events_without_a_hole_or_a_twin(
+    place: str | Path,
+) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        await catalog.first_start(1)
+    await _together([(WITNESS, str(place), str(EDITS), str(me)) for me in range(EDITORS)])
+    rows = run_sql(place, "SELECT number, kind FROM events WHERE subject != '' ORDER BY id")
+    kinds = [kind for _, kind in rows]
+    # Each way its share of the rounds; two events of each state.
+    ways = [(turn + me) % 4 for me in range(EDITORS) for turn in range(EDITS)]
+    assert kinds.count("rung shed") == ways.count(0)
+    assert kinds.count("stream edited") == ways.count(1)
+    assert kinds.count("switched") == kinds.count("slate") == ways.count(2)
+    assert kinds.count("stream ended") == ways.count(3)
+    assert sorted(int(str(number)) for number, _ in rows) == list(range(1, len(rows) + 1))
+    assert run_sql(place, "SELECT event_number FROM streams") == [(len(rows),)]
 
 
 async def test_writers_of_several_processes_lose_nothing(place: str | Path) -> None:

@@ -1,7 +1,10 @@
 import pytest
 
 from storage.catalog import Catalog, events
+from storage.catalog.labels import TagById
 from storage.catalog.records import EventRecord
+from storage.catalog.streamchanges import StreamChange
+from storage.errors import NoSuchLabel
 
 pytestmark = pytest.mark.anyio
 
@@ -26,6 +29,7 @@ async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> 
             facts={"renditions": ["720p"]},
             token=None,
             created_us=12,
+            number=3,
         ),
         EventRecord(
             id=newest - 2,
@@ -34,12 +38,45 @@ async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> 
             facts={"cause": "é"},
             token=None,
             created_us=10,
+            number=2,
         ),
     )
     theirs = await catalog.list_events(other.id, since_us=SINCE)
     assert [event.id for event in theirs.items] == [newest - 1]
     newer = await catalog.list_events(first.project.id, since_us=11)
     assert [event.id for event in newer.items] == [newest]
+
+
+async def test_the_events_of_each_stream_are_counted_and_no_others(catalog: Catalog) -> None:
+    first = (await catalog.first_start(1)).stream
+    assert first is not None
+    other = await catalog.add_stream(1, "Other", 1)
+    await catalog.edit_project(1, name="New", by=None, now_us=1)
+    for stream in (first, other, first):
+        await catalog.add_event(stream.hash, "rung shed", {}, SINCE)
+    await catalog.streams.remove(other.id, now_us=SINCE, by=None)
+    found = (await catalog.list_events(1)).items[::-1]
+    assert [(each.kind, each.subject, each.number) for each in found] == [
+        ("stream added", first.hash, 1),
+        ("stream added", other.hash, 1),
+        ("project edited", "", None),
+        ("rung shed", first.hash, 2),
+        ("rung shed", other.hash, 2),
+        ("rung shed", first.hash, 3),
+        ("stream deleted", other.hash, 3),
+    ]
+    mine = await catalog.list_events(1, subject=first.hash)
+    assert ([each.number for each in mine.items], mine.total) == ([3, 2, 1], 3)
+    assert (await catalog.list_events(1, subject=first.hash, since_us=SINCE)).total == 2
+
+
+async def test_an_event_that_is_taken_back_leaves_no_hole(catalog: Catalog) -> None:
+    stream = (await catalog.first_start(1)).stream
+    assert stream is not None
+    with pytest.raises(NoSuchLabel):
+        await catalog.streams.edit(stream.id, StreamChange(tags=(TagById(99),)), now_us=1, by=None)
+    await catalog.add_event(stream.hash, "rung shed", {}, SINCE)
+    assert [each.number for each in (await catalog.list_events(1)).items] == [2, 1]
 
 
 async def test_an_event_of_no_stream_is_nothing(catalog: Catalog) -> None:

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, inspect, text
 
 from storage.catalog import migrations, open_catalog
 from storage.catalog.database import database_url, open_database
-from storage.catalog.migrations import REVISION, check, migrate
 from storage.catalog.filetables import METADATA
+from storage.catalog.migrations import REVISION, check, migrate
 from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
 from tests.databases import run_sql
 

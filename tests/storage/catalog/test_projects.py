@@ -1,5 +1,8 @@
 """Projects by number and by key."""
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
 
 from storage.catalog import Catalog
@@ -100,3 +103,35 @@ async def test_the_first_project_and_one_on_air_are_kept(catalog: Catalog) -> No
         assert await catalog.stream(stream.id) is not None
     await air(on=False)
     assert await catalog.delete_project(project.id, by=None, now_us=4) == (stream.hash,)
+
+
+async def test_a_project_is_deleted_while_its_streams_change_and_nobody_is_held_up(
+    catalog: Catalog,
+) -> None:
+    await catalog.first_start(1)
+    for _ in range(8):
+        project = await catalog.add_project("Doomed", 1)
+        streams = [await catalog.add_stream(project.id, f"{n}", 1) for n in range(3)]
+        gone = False
+
+        async def change(stream: int, over: Callable[[], bool]) -> int:
+            # Each with an event, which waits for the project.
+            turn = 0
+            while not over():
+                turn += 1
+                await catalog.set_live_state(
+                    stream, live=False, processing=False, on_air=None, sending=(),
+                    no_audio=bool(turn % 2), now_us=turn, happened=(("rung shed", {}),),
+                )  # fmt: skip
+            return turn
+
+        async with asyncio.TaskGroup() as tasks:
+            changes = [
+                tasks.create_task(change(each.id, lambda: gone))  # noqa: B023  # of this round
+                for each in streams
+            ]
+            await asyncio.sleep(0.02)  # so that they are under way
+            assert await catalog.delete_project(project.id, by=None, now_us=9) is not None
+            gone = True
+        assert all(each.result() for each in changes)
+        assert await catalog.find_project(project.key) is None

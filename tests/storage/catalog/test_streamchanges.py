@@ -16,7 +16,7 @@ from storage.catalog.commands import CommandKind
 from storage.catalog.labels import TagById, TagByName
 from storage.catalog.records import Sort, StreamRecord
 from storage.catalog.streamchanges import MAX_BACKUPS, StreamChange
-from storage.catalog.streamsettings import Failover, FailoverChange
+from storage.catalog.streamsettings import FailoverChange, SettingsChange
 from storage.errors import BackupSends, NoSuchLabel, TooManyBackups
 from tests.databases import run_sql
 
@@ -136,8 +136,12 @@ async def test_a_stream_that_is_not_there_is_changed_by_nobody(catalog: Catalog)
         assert await streams.add_backup(stream, now_us=1, by=1) is None
         assert not await streams.remove_backup(stream, 1, now_us=1, by=1)
         assert await streams.settings(stream) is None
-        change = FailoverChange(goodbye_seconds=1.0)
+        change = SettingsChange(failover=FailoverChange(goodbye_seconds=1.0))
         assert await streams.set(stream, change, now_us=1, by=1) is None
+        assert await streams.pause(stream, now_us=1, by=1) is None
+        assert await streams.resume(stream, now_us=1, by=1) is None
+        assert await streams.ask_drill(stream, now_us=1, deadline_us=2, by=1) is None
+        assert await streams.set_slate(stream, "1", now_us=1, by=1) is None
     assert await catalog.commands.waiting() == ()
 
 
@@ -158,7 +162,7 @@ async def test_unpublishing_wins_over_runs_and_publishing_undoes_it(
     again = await catalog.streams.publish(stream.id, now_us=NOW + 2, by=BY)
     assert again == shown  # which says nothing new
     assert await kinds(catalog) == [
-        "stream added", "unpublished", "encoder on", "live", "published",
+        "stream added", "unpublished", "live", "published",
     ]  # fmt: skip
     versions = [each["version"] for each in told(place)]
     assert versions == sorted(set(versions))
@@ -175,7 +179,7 @@ async def test_states_are_told_and_written_once_each(catalog: Catalog, place: st
             sending=(0,) if live else (), no_audio=False, now_us=NOW,
         )  # fmt: skip
     assert await kinds(catalog) == [
-        "stream added", "encoder on", "live", "published", "encoder off", "off air",
+        "stream added", "live", "published", "off air",
     ]  # fmt: skip
     assert [(each["live"], each["receiving_count"]) for each in told(place)] == [
         (True, 1), (False, 0),
@@ -262,41 +266,6 @@ async def test_a_backup_that_is_sent_to_stays(catalog: Catalog) -> None:
         await catalog.streams.remove_backup(stream.id, backup.id, now_us=NOW, by=BY)
     other = await catalog.add_stream(1, "Other", 1)
     assert not await catalog.streams.remove_backup(other.id, backup.id, now_us=NOW, by=BY)
-
-
-async def test_settings_of_a_stream_come_before_those_of_its_project(catalog: Catalog) -> None:
-    stream = await begun(catalog)
-    streams = catalog.streams
-    assert await streams.settings(stream.id) == Failover()
-
-    async def windows() -> tuple[float | None, float | None]:
-        found = await catalog.find_ingest(stream.key)
-        assert found is not None
-        assert await catalog.reconnect_windows() == {stream.hash: found.reconnect_seconds}
-        return found.reconnect_seconds, found.goodbye_seconds
-
-    assert await windows() == (None, None)
-    both = FailoverChange(reconnect_seconds=30.0, goodbye_seconds=4.5)
-    assert await streams.set_project(1, both, now_us=NOW, by=BY) == Failover(
-        reconnect_seconds=30.0, goodbye_seconds=4.5
-    )
-    assert await streams.project_settings(1) == Failover(
-        reconnect_seconds=30.0, goodbye_seconds=4.5
-    )
-    assert await windows() == (30.0, 4.5)
-    own = await streams.set(stream.id, FailoverChange(goodbye_seconds=0.0), now_us=NOW, by=BY)
-    assert own == Failover(goodbye_seconds=0.0)
-    assert await windows() == (30.0, 0.0)
-    back = await streams.set(stream.id, FailoverChange(goodbye_seconds=None), now_us=NOW, by=BY)
-    assert back == Failover()
-    assert await windows() == (30.0, 4.5)
-    version = (await now(catalog, stream)).version
-    await streams.set(stream.id, FailoverChange(goodbye_seconds=None), now_us=NOW, by=BY)
-    assert (await now(catalog, stream)).version == version
-    assert await kinds(catalog) == [
-        "stream added", "project settings changed",
-        "stream settings changed", "stream settings changed",
-    ]  # fmt: skip
 
 
 async def test_two_who_edit_at_once_lose_nothing_of_each_other(catalog: Catalog) -> None:

@@ -41,6 +41,66 @@ def test_objects_are_put_replaced_listed_and_deleted(tmp_path: Path) -> None:
     asyncio.run(go())
 
 
+def test_a_linked_object_takes_no_room_and_lives_on(tmp_path: Path) -> None:
+    async def go() -> None:
+        with DiskObjects(tmp_path) as objects:
+            await objects.put("live/a/1.m4s", b"one")
+            await objects.put("videos/b/1.m4s", b"older")
+            for _ in range(2):  # as often as one likes
+                await objects.link("live/a/1.m4s", "videos/b/1.m4s")
+                await objects.link("live/a/1.m4s", "videos/new/folder/1.m4s")
+            assert objects.path("live/a/1.m4s").stat().st_nlink == 3
+            await objects.put("live/a/1.m4s", b"another")
+            assert await objects.get("videos/b/1.m4s") == b"one"
+            await objects.delete("videos/b/1.m4s")
+            assert await objects.get("videos/new/folder/1.m4s") == b"one"
+            with pytest.raises(ObjectMissing):
+                await objects.link("live/a/2.m4s", "videos/b/2.m4s")
+            with pytest.raises(BadAddress):
+                await objects.link("live/a/1.m4s", "../1.m4s")
+            assert await objects.addresses("videos/b") == []
+            assert list(next((tmp_path / TEMPORARIES).iterdir()).iterdir()) == [
+                objects.temporary().parent / "reserve"
+            ]
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP])
+def test_where_no_link_can_be_there_is_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    async def go() -> None:
+        with DiskObjects(tmp_path) as objects:
+            await objects.put("a/1", b"one")
+            monkeypatch.setattr(os, "link", refuse)
+            await objects.link("a/1", "b/1")
+            assert await objects.get("b/1") == b"one"
+            assert not objects.path("a/1").samefile(objects.path("b/1"))
+
+    asyncio.run(go())
+
+
+def test_a_disk_that_cannot_take_a_link_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    async def go() -> None:
+        with DiskObjects(tmp_path) as objects:
+            await objects.put("a/1", b"one")
+            monkeypatch.setattr(os, "link", refuse)
+            with pytest.raises(StoreFull):
+                await objects.link("a/1", "b/1")
+            assert await objects.stat("b/1") is None
+
+    asyncio.run(go())
+
+
 def test_what_is_not_there_is_missing(tmp_path: Path) -> None:
     async def go() -> None:
         with DiskObjects(tmp_path) as objects:

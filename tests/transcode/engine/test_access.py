@@ -1,5 +1,6 @@
 """What coded pictures are, told from their first bytes."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from media.avc import AvcConfig, AvcError
 from media.track import VideoCodec, VideoTrack
 from tests.transcode.engine.sources import Source
-from transcode.engine.access import Access, Accesses, alike
+from transcode.engine.access import Access, Accesses, alike, same_sets
 
 AVC = AvcConfig.parse(
     bytes.fromhex(
@@ -91,3 +92,11 @@ def test_sets_that_say_the_same_are_alike(small: Source, two_seconds: Source) ->
     level = bytearray(config.sps[0])
     level[3] += 1
     assert alike(prefixed(bytes(level)) + picture, config), "no decoder minds a level"
+
+
+def test_packets_follow_each_other_under_the_same_parameter_sets_alone() -> None:
+    assert same_sets(AVC, msgspec.structs.replace(AVC, frame_rate=None, reorder=None))
+    assert not same_sets(AVC, msgspec.structs.replace(AVC, pps=(AVC.pps[0] + b"\x80",)))
+    assert not same_sets(AVC, msgspec.structs.replace(AVC, sps=(*AVC.sps, AVC.sps[0] + b"\x80")))
+    assert not same_sets(AVC, msgspec.structs.replace(AVC, length_size=2)), "lengths are in packets"
+    assert not same_sets(None, None)

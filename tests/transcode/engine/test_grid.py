@@ -233,3 +233,94 @@ def test_cuts_rise_and_no_segment_grows_beyond_the_longest_and_a_frame(
     for one, other in itertools.pairwise(edges):
         assert one < other <= one + longest
     assert all(length <= longest for length in open_)
+
+
+# -- splices --------------------------------------------------------------------------------------
+
+
+def follow(of: Grid, seconds: float, gop: int) -> list[Cut]:
+    """Another source's frames, right behind the newest there is."""
+    of.splice()
+    return cuts(of, steady_for(seconds, gop, of.newest + FRAME))
+
+
+def steady_for(seconds: float, gop: int, first: int = START) -> list[tuple[int, bool]]:
+    return [(first + n * FRAME, n % gop == 0) for n in range(round(seconds * 30))]
+
+
+def test_a_splice_inside_a_segment_brings_no_cut() -> None:
+    of = grid()
+    cuts(of, steady_for(3.5, 30))
+    found = follow(of, 4, 30)
+    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [4.5, 6.5]
+    assert not any(cut.discontinuity or cut.takeover for cut in found)
+
+
+def test_a_splice_before_a_keyframe_that_would_come_too_late_ends_the_segment() -> None:
+    of = grid()
+    cuts(of, steady_for(5.5, 120))
+    found = follow(of, 9, 120)
+    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [5.5, 9.5, 13.5]
+    assert of.reuses
+
+
+def test_a_splice_on_the_clocks_grid_changes_nothing() -> None:
+    of = grid(reuse=False)
+    cuts(of, steady_for(3.5, 30))
+    found = follow(of, 4, 30)
+    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [4.0, 6.0]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.2, 6), st.integers(6, 120)), min_size=2, max_size=8),
+    st.booleans(),
+)
+def test_no_segment_is_too_long_or_empty_over_any_splices(
+    sources: list[tuple[float, int]], reuse: bool
+) -> None:
+    of = grid(reuse=reuse)
+    found = cuts(of, steady_for(*sources[0]))
+    for seconds, gop in sources[1:]:
+        found += follow(of, seconds, gop)
+    ends = [*(cut.at for cut in found[1:]), of.newest]
+    lengths = [end - cut.at for cut, end in zip(found, ends, strict=True)]
+    assert all(length >= FRAME for length in lengths[:-1])
+    assert all(length <= 4 * SECOND + SLACK + FRAME for length in lengths)
+    assert [cut.sequence for cut in found] == list(range(7, 7 + len(found)))
+
+
+# -- nobody ---------------------------------------------------------------------------------------
+
+
+def test_who_leaves_ends_the_segment_where_the_encoder_takes_over() -> None:
+    of = grid()
+    cuts(of, steady_for(3.5, 30))
+    end = of.newest + FRAME
+    (cut,) = of.leave(end)
+    assert (cut.at, cut.discontinuity, cut.takeover) == (end, True, True)
+    found = of.reach(end + 5 * SECOND)
+    assert [round((cut.at - end) / SECOND, 1) for cut in found] == [2.0, 4.0]
+    assert not any(cut.discontinuity for cut in found)
+
+
+def test_who_leaves_right_after_a_cut_leaves_room_for_a_frame_of_sound() -> None:
+    of = grid()
+    cuts(of, steady_for(2, 30))
+    (opening,) = of.offer(START + 2 * SECOND, idr=True)
+    (cut,) = of.leave(of.newest + 1)
+    assert cut.at - opening.at >= FRAME
+
+
+def test_who_leaves_the_clocks_grid_leaves_it_as_it_is() -> None:
+    of = grid(reuse=False)
+    cuts(of, steady_for(3.5, 30))
+    assert list(of.leave(of.newest + FRAME)) == []
+    found = of.reach(START + 9 * SECOND)
+    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [4.0, 6.0, 8.0]
+
+
+def test_nobody_at_all_opens_the_first_segment() -> None:
+    of = grid()
+    (cut,) = of.leave(START)
+    assert (cut.at, cut.discontinuity, cut.takeover) == (START, False, True)
+    assert len(of.reach(START + 5 * SECOND)) == 2

@@ -10,6 +10,7 @@ import msgspec
 from media.ladder import ladder_for
 from tests.transcode.engine.child import LABELS, Made
 from tests.transcode.engine.sources import ffmpeg
+from transcode.filewire import Film, Stretch
 from transcode.wire import Make, Poster, Probed, Refused, Report, WireReader
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
 # 0.4 s into each second the picture turns white and the sound loud, for 0.1 s.
 _WHEN = "gte(t,0.4)*lt(mod(t-0.4,1),0.1)"
 FLASHES = 0.4
-_SECONDS = 60
+_SECONDS = 300  # far above what any test takes on a busy machine: a hang must not hang the tests
 
 
 def film(
@@ -65,7 +66,7 @@ def make_for(found: Probed, *, reuse: bool = True) -> Make:
     return Make(ladder=ladder, reuse=reuse and upright and not found.rotation)
 
 
-def read(kind: str, path: Path, make: Make | None = None) -> Made:
+def read(kind: str, path: Path, make: Make | Film | Stretch | None = None) -> Made:
     """Have a new engine read a file."""
     command = [sys.executable, "-m", "transcode.engine", kind]
     command += [msgspec.json.encode(make).decode()] if make is not None else []

@@ -17,6 +17,8 @@ def upgrade() -> None:
         sa.Column("poster_labels", sa.String(255), nullable=False, server_default=""),
         sa.Column("image_us", sa.BigInteger()),
         sa.Column("slate", sa.String(64)),
+        sa.Column("image_width", sa.Integer(), nullable=False, server_default="0"),
+        sa.Column("image_height", sa.Integer(), nullable=False, server_default="0"),
     ):
         op.add_column("streams", column)
     op.add_column("events", sa.Column("number", sa.Integer()))

@@ -43,6 +43,8 @@ def _uploads() -> None:
         sa.Column("link_id", sa.Integer(), link),
         sa.Column("name", sa.String(64), nullable=False),
         sa.Column("length", sa.BigInteger()),
+        sa.Column("received", sa.BigInteger(), nullable=False),
+        sa.Column("writer", sa.String(32)),
         sa.Column("most_bytes", sa.BigInteger(), nullable=False),
         sa.Column("facts", sa.Text(), nullable=False),
         sa.Column("state", sa.String(12), nullable=False),
@@ -67,10 +69,14 @@ def _spans() -> None:
         sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("state", sa.String(12), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("failures", sa.Integer(), nullable=False),
         sa.Column("owner", sa.String(64)),
         _moment("leased_until_us", nullable=True),
         _moment("run_after_us"),
+        sa.Column("cost", sa.Integer(), nullable=False),
+        sa.Column("done", sa.Integer(), nullable=False),
         sa.Column("facts", sa.Text(), nullable=False),
+        sa.Column("outcome", sa.Text()),
         _moment("created_us"),
         _moment("updated_us"),
         sa.PrimaryKeyConstraint("id"),
@@ -80,10 +86,23 @@ def _spans() -> None:
     op.create_index("ix_spans_state_run_after_us", "spans", ["state", "run_after_us"])
 
 
+def _imports() -> None:
+    video = sa.ForeignKey("videos.id", ondelete="CASCADE")
+    op.create_table(
+        "imports",
+        sa.Column("video_id", sa.Integer(), video, nullable=False),
+        sa.Column("url", sa.Text(), nullable=False),
+        sa.Column("token_id", sa.Integer()),
+        _moment("created_us"),
+        sa.PrimaryKeyConstraint("video_id"),
+    )
+
+
 def upgrade() -> None:
     """Take the step."""
     op.add_column("projects", sa.Column("origins", sa.Text(), nullable=False, server_default=""))
     op.add_column("videos", sa.Column("previews", sa.String(64)))
     op.add_column("videos", sa.Column("subtitles", sa.Text(), nullable=False, server_default="[]"))
     _uploads()
+    _imports()
     _spans()

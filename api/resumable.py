@@ -1,0 +1,362 @@
+"""Resumable uploads: the operations of tus 1.0 below a project's `uploads`, and through a link.
+
+They are the protocol's and stand in no description of ours. A video is there from the creation on,
+in the state `uploading`; the last byte makes it a video like any other.
+"""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from litestar import Request, Response, delete, get, head, patch, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from api.addresses import Addresses
+from api.auth import needs_write
+from api.errors import ApiError, invalid
+from api.filenames import file_title, slug
+from api.present import Presenter
+from api.projects import ProjectId, project_of
+from api.receiving import Receiver, gone
+from api.times import written
+from api.tus import (
+    OFFSETS,
+    Patch,
+    expires,
+    read_checksum,
+    read_creation,
+    read_metadata,
+    read_patch,
+    require_version,
+)
+from api.uploads import Intake, announced, guarded
+from api.uploadwords import read_words
+from media.keys import new_hash
+from storage.catalog import Catalog
+from storage.catalog.records import Principal
+from storage.catalog.uploadrecords import LinkRecord, NewUpload, UploadRecord, Wanted
+from storage.errors import LinkSpent, NoSuchLabel, TooManyUploads
+
+__all__ = ["HANDLERS", "PATHS", "UploadShown", "begin", "override", "shown", "told"]
+
+Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open to every application
+_UPLOADS: Final = "/projects/{project_id:str}/uploads"
+_ONE: Final = "/projects/{project_id:str}/uploads/{upload_name:str}"
+PATHS: Final = (_UPLOADS, _ONE)
+_OVERRIDE: Final = "X-HTTP-Method-Override"
+
+
+class UploadedTo(msgspec.Struct, frozen=True, kw_only=True):
+    """The video that an upload is to be."""
+
+    id: int
+    hash: str
+
+
+class Upload(msgspec.Struct, frozen=True, kw_only=True):
+    """A resumable upload: `offset` of its `length` bytes are safe; null is not known yet.
+
+    It is done once its video has its file.
+    """
+
+    offset: int
+    length: int | None
+    done: bool
+    expires_at: str
+    video: UploadedTo
+
+
+class UploadShown(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a look at an upload."""
+
+    data: Upload
+
+
+def told(record: UploadRecord) -> dict[str, str]:
+    """Return what headers say of an upload."""
+    headers = {
+        "Upload-Offset": str(record.received),
+        "Headend-Video-Id": str(record.video),
+        "Headend-Video-Hash": record.hash,
+    }
+    if record.length is None:
+        headers["Upload-Defer-Length"] = "1"
+    else:
+        headers["Upload-Length"] = str(record.length)
+    if record.metadata:
+        headers["Upload-Metadata"] = record.metadata
+    if not record.done:
+        headers["Upload-Expires"] = expires(record.expires_us)
+    return headers
+
+
+def shown(record: UploadRecord) -> UploadShown:
+    """Return an upload as a look at it is answered."""
+    return UploadShown(
+        data=Upload(
+            offset=record.received,
+            length=record.length,
+            done=record.done,
+            expires_at=written(record.expires_us),
+            video=UploadedTo(id=record.video, hash=record.hash),
+        )
+    )
+
+
+def override(request: Request[Any, Any, Any]) -> str:
+    """Return the method that a POST stands for, as clients write it that know no other.
+
+    Raises:
+        ApiError: 405 for one that is none of an upload's.
+    """
+    method = request.headers.get(_OVERRIDE, "").upper()
+    if method not in ("PATCH", "DELETE"):
+        raise ApiError(
+            HTTPStatus.METHOD_NOT_ALLOWED,
+            "This address does not take that method.",
+            headers={"Allow": "DELETE, GET, HEAD, OPTIONS, PATCH"},
+        )
+    return method
+
+
+async def begin(
+    request: Request[Any, Any, Any],  # Any: as above
+    catalog: Catalog,
+    receiver: Receiver,
+    project: int,
+    link: LinkRecord | None = None,
+) -> UploadRecord:
+    """Make an upload and take what of it came with its creation.
+
+    Raises:
+        ApiError: 400, 409, 412, 413, 415, 422, 429, 503 for what is wrong with it.
+    """
+    require_version(request.headers)
+    intake = receiver.intake
+    most = intake.most_upload if link is None else min(link.most_bytes, intake.most_upload)
+    asked = read_creation(request.headers, most)
+    with_bytes = _has_bytes(request)
+    checksum = read_checksum(request.headers) if with_bytes else None
+    name, wanted = read_words(read_metadata(asked.metadata))
+    if link is not None:
+        wanted = _through(link, wanted)
+    guarded(intake, asked.length)
+    now_us = receiver.clock_us()
+    new = NewUpload(
+        name=f"{new_hash()}{new_hash()}",
+        length=asked.length,
+        most_bytes=most,
+        metadata=asked.metadata,
+        hash=await catalog.videos.free_hash(),
+        file_title=file_title(name),
+        slug=slug(name),
+        wanted=wanted,
+        expires_us=now_us + intake.keep_us,
+        link=None if link is None else link.id,
+    )
+    try:
+        record = await catalog.uploads.begin(project, new, now_us)
+    except (NoSuchLabel, TooManyUploads, LinkSpent) as error:
+        raise _refused(error) from error
+    if with_bytes:
+        first = Patch(offset=0, length=None, checksum=checksum)
+        return await receiver.receive(record.name, first, request.receive)
+    return record
+
+
+def _has_bytes(request: Request[Any, Any, Any]) -> bool:
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind == OFFSETS:
+        return True
+    if announced(request) or "transfer-encoding" in request.headers:
+        message = f"Bytes that come with the creation must have Content-Type: {OFFSETS}."
+        raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
+    return False
+
+
+def _through(link: LinkRecord, wanted: Wanted) -> Wanted:
+    """Return what is said of a video that comes through a link: its maker's word counts first."""
+    if wanted.tags or wanted.countries or wanted.category is not None:
+        said = ("category", "countries", "tags")
+        raise invalid({key: ["Whoever made the link sets this."] for key in said})
+    own = link.wanted
+    return msgspec.structs.replace(
+        own,
+        title=own.title if own.title is not None else wanted.title,
+        description=own.description or wanted.description,
+    )
+
+
+def _refused(error: NoSuchLabel | TooManyUploads | LinkSpent) -> ApiError:
+    match error:
+        case NoSuchLabel():
+            field = {"tag": "tags"}.get(error.kind, error.kind)
+            return invalid({field: [f"There is no {error.kind} {error.number} in this project."]})
+        case LinkSpent():
+            return ApiError(HTTPStatus.CONFLICT, str(error))
+        case TooManyUploads():
+            message = f"This project has {error.most} uploads under way, as many as it may have."
+            return ApiError(HTTPStatus.TOO_MANY_REQUESTS, message)
+
+
+async def _found(
+    catalog: Catalog, caller: Principal, project_id: str, upload_name: str
+) -> UploadRecord:
+    project = await project_of(catalog, caller, project_id)
+    found = await catalog.uploads.find(upload_name)
+    if found is None or found.project != project.id:
+        raise gone()
+    return found
+
+
+def _receiver(
+    request: Call, catalog: Catalog, intake: Intake, clock_us: Callable[[], int]
+) -> Receiver:
+    number = request.auth.id
+    return Receiver(
+        uploads=catalog.uploads, intake=intake, clock_us=clock_us, caller=number, by=number
+    )
+
+
+def _address(addresses: Addresses, project: str, name: str) -> str:
+    return f"{addresses.http}/api/projects/{project}/uploads/{name}"
+
+
+@post(_UPLOADS, include_in_schema=False, guards=[needs_write], request_max_body_size=None)
+async def create_upload(
+    request: Call,
+    project_id: ProjectId,
+    catalog: NamedDependency[Catalog],
+    presenter: NamedDependency[Presenter],
+    intake: NamedDependency[Intake],
+    clock_us: NamedDependency[Callable[[], int]],
+) -> Response[None]:
+    """Begin an upload."""
+    project = await project_of(catalog, request.auth, project_id)
+    receiver = _receiver(request, catalog, intake, clock_us)
+    record = await begin(request, catalog, receiver, project.id)
+    where = _address(presenter.addresses, project.key, record.name)
+    return Response(
+        None, status_code=HTTPStatus.CREATED, headers={**told(record), "Location": where}
+    )
+
+
+@head(_ONE, include_in_schema=False, guards=[needs_write])
+async def ask_offset(
+    request: Call,
+    project_id: ProjectId,
+    upload_name: FromPath[str],
+    catalog: NamedDependency[Catalog],
+    intake: NamedDependency[Intake],
+    clock_us: NamedDependency[Callable[[], int]],
+) -> Response[None]:
+    """Tell where an upload is to go on; whoever still sends to it is told to stop."""
+    found = await _found(catalog, request.auth, project_id, upload_name)
+    require_version(request.headers)
+    receiver = _receiver(request, catalog, intake, clock_us)
+    return Response(None, headers=told(await receiver.offset(found.name)))
+
+
+@get(_ONE, include_in_schema=False)
+async def show_upload(
+    request: Call,
+    project_id: ProjectId,
+    upload_name: FromPath[str],
+    catalog: NamedDependency[Catalog],
+) -> UploadShown:
+    """Show how far an upload is."""
+    return shown(await _found(catalog, request.auth, project_id, upload_name))
+
+
+@patch(
+    _ONE,
+    include_in_schema=False,
+    guards=[needs_write],
+    request_max_body_size=None,
+    status_code=HTTPStatus.NO_CONTENT,
+)
+async def append(
+    request: Call,
+    project_id: ProjectId,
+    upload_name: FromPath[str],
+    catalog: NamedDependency[Catalog],
+    intake: NamedDependency[Intake],
+    clock_us: NamedDependency[Callable[[], int]],
+) -> Response[None]:
+    """Take bytes that go behind those that came."""
+    found = await _found(catalog, request.auth, project_id, upload_name)
+    return await appended(request, _receiver(request, catalog, intake, clock_us), found)
+
+
+async def appended(
+    request: Request[Any, Any, Any],  # Any: as above
+    receiver: Receiver,
+    found: UploadRecord,
+) -> Response[None]:
+    """Take bytes of an upload.
+
+    Raises:
+        ApiError: as in `Receiver.receive`, and as headers are read.
+    """
+    require_version(request.headers)
+    what = read_patch(request.headers, found.most_bytes)
+    coming = announced(request)
+    length = what.length if found.length is None else found.length
+    if length is not None and coming is not None and what.offset + coming > length:
+        message = f"This upload has {length} bytes: there is no room behind {what.offset} for that."
+        raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+    guarded(receiver.intake, coming)
+    record = await receiver.receive(found.name, what, request.receive)
+    return Response(None, status_code=HTTPStatus.NO_CONTENT, headers=told(record))
+
+
+@delete(_ONE, include_in_schema=False, guards=[needs_write])
+async def end_upload(
+    request: Call,
+    project_id: ProjectId,
+    upload_name: FromPath[str],
+    catalog: NamedDependency[Catalog],
+    intake: NamedDependency[Intake],
+    clock_us: NamedDependency[Callable[[], int]],
+) -> None:
+    """End an upload: its bytes and its video go; a video that has its file stays."""
+    found = await _found(catalog, request.auth, project_id, upload_name)
+    require_version(request.headers)
+    await _receiver(request, catalog, intake, clock_us).end(found.name)
+
+
+@post(_ONE, include_in_schema=False, guards=[needs_write], request_max_body_size=None)
+async def other_method(
+    request: Call,
+    project_id: ProjectId,
+    upload_name: FromPath[str],
+    catalog: NamedDependency[Catalog],
+    intake: NamedDependency[Intake],
+    clock_us: NamedDependency[Callable[[], int]],
+) -> Response[None]:
+    """Do what the header that names another method says."""
+    found = await _found(catalog, request.auth, project_id, upload_name)
+    receiver = _receiver(request, catalog, intake, clock_us)
+    return await overridden(request, receiver, found)
+
+
+async def overridden(
+    request: Request[Any, Any, Any],  # Any: as above
+    receiver: Receiver,
+    found: UploadRecord,
+) -> Response[None]:
+    """Do what a POST stands for.
+
+    Raises:
+        ApiError: as the method that it stands for.
+    """
+    if override(request) == "PATCH":
+        return await appended(request, receiver, found)
+    require_version(request.headers)
+    await receiver.end(found.name)
+    return Response(None, status_code=HTTPStatus.NO_CONTENT)
+
+
+HANDLERS: Final = (create_upload, ask_offset, show_upload, append, end_upload, other_method)

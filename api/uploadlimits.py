@@ -1,0 +1,37 @@
+"""What a resumable upload may take: settings, each number with its reason."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+__all__ = ["UploadLimits"]
+
+_HOUR_US: Final = 3600 * 1_000_000
+
+
+class UploadLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Uploads that can be resumed."""
+
+    most_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            description="longest upload",
+            extra={"unit": "bytes", "reason": "hours of a camera's own recording"},
+            ge=1,
+            le=1 << 50,
+        ),
+    ] = 50 << 30
+    keep_hours: Annotated[
+        float,
+        msgspec.Meta(
+            description="an unfinished upload is kept for so long after its last byte",
+            extra={"unit": "h", "reason": "a laptop that was closed for the night goes on"},
+            ge=0.1,
+            le=8760,
+        ),
+    ] = 24.0
+
+    @property
+    def keep_us(self) -> int:
+        """The same in microseconds."""
+        return int(self.keep_hours * _HOUR_US)

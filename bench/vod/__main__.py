@@ -1,0 +1,93 @@
+"""The command `python -m bench.vod`: films, contenders in turn, two tables, the targets.
+
+Ends with status 0 when all targets are met, 1 when one is missed, 2 when a tool is missing.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from bench.ladder.clips import CLIPS, Clip
+from bench.ladder.quality import vmaf
+from bench.ladder.runs import RUNGS
+from bench.vod.runs import CONTENDERS, Run, file_of, film, run
+from bench.vod.verdict import Result, missed, table
+
+__all__ = ["main"]
+
+_QUICK_SECONDS: Final = 45
+
+
+def main() -> int:
+    """Run what the command line asks for and return the exit status."""
+    options = _options()
+    if shutil.which("ffmpeg") is None:
+        print("ffmpeg is missing: apt-get install ffmpeg", file=sys.stderr)
+        return 2
+    chosen = [each for each in CLIPS if options.clips is None or each.name in options.clips]
+    results = [_result(clip, options) for clip in chosen]
+    print(f"\n{options.seconds} s of 1080p30, {options.workers} workers, {options.rounds} rounds\n")
+    print(table(results))
+    wrong = missed(results)
+    print("\n" + ("\n".join(wrong) if wrong else "Every target is met."))
+    return 1 if wrong else 0
+
+
+def _result(clip: Clip, options: argparse.Namespace) -> Result:
+    path = film(clip, options.seconds, options.folder)
+    runs: dict[str, list[Run]] = {name: [] for name in CONTENDERS}
+    places = {name: options.folder / f"{clip.name}-{name}" for name in CONTENDERS}
+    for number in range(options.rounds):
+        # Each round begins with another one, so that none always follows the same.
+        first = number % len(CONTENDERS)
+        for name in (*CONTENDERS[first:], *CONTENDERS[:first]):
+            if name == "fixed" and number:
+                continue  # what it looks like is the same each time
+            done = run(name, path, places[name], options.workers)
+            runs[name].append(done)
+            print(
+                f"{clip.name}, round {number + 1}: {name} {done.cpu:.1f} s of CPU"
+                f" in {done.wall:.1f} s, played after {done.played:.1f} s",
+                flush=True,
+            )
+    files = {
+        name: {rung: file_of(name, rung, places[name]) for rung, *_ in RUNGS} for name in CONTENDERS
+    }
+    looks = {name: vmaf(path, files[name], places[name]) for name in CONTENDERS}
+    rates = {
+        name: {
+            rung: file.stat().st_size * 8 / 1000 / options.seconds
+            for rung, file in files[name].items()
+        }
+        for name in CONTENDERS
+    }
+    for place in places.values():
+        shutil.rmtree(place)
+    return Result(clip=clip.name, workers=options.workers, runs=dict(runs), vmaf=looks, rates=rates)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.vod", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=300, help="how long each film is")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--clips", nargs="+", choices=[clip.name for clip in CLIPS])
+    parser.add_argument("--quick", action="store_true", help=f"films of {_QUICK_SECONDS} s")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "headend-bench-ladder",
+        help="where the clips are kept and the runs write",
+    )
+    options = parser.parse_args()
+    if options.quick:
+        options.seconds = _QUICK_SECONDS
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

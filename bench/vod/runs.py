@@ -1,0 +1,90 @@
+"""The contenders, each run once over a film: ours, ours at fixed rates, one ffmpeg command.
+
+All make the same ladder: the film's own packets as the top, 720p, 480p, 360p, AAC. `fixed` is ours
+with a live stream's rate control.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.ladder.clips import Clip, make
+from bench.ladder.runs import RUNGS, ffmpeg_command
+from bench.ladder.runs import file_of as segments_of
+
+__all__ = ["CONTENDERS", "Run", "file_of", "film", "run"]
+
+CONTENDERS: Final = ("ours", "ffmpeg", "fixed")
+_ENGINES: Final = {"ours": "transcode.engine", "fixed": "bench.vod.fixed"}
+_ROOT: Final = Path(__file__).parents[2]
+_CLIP_SECONDS: Final = 20
+_MOST_SECONDS: Final = 3600
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run took: seconds of CPU and of the clock; `played` is when the film first played.
+
+    `looks` are seconds, percent and the seconds that were said to be left.
+    """
+
+    cpu: float
+    wall: float
+    played: float = 0.0
+    looks: tuple[tuple[float, int, int], ...] = ()
+
+
+def film(clip: Clip, seconds: int, folder: Path) -> Path:
+    """Return a film of the clip, again and again up to `seconds`, as MP4."""
+    source = make(clip, min(seconds, _CLIP_SECONDS), folder)
+    path = folder / f"{source.stem}-{seconds}.mp4"
+    if not path.exists():
+        unfinished = path.with_suffix(".part.mp4")
+        command = ["ffmpeg", "-nostdin", "-v", "error", "-y", "-stream_loop", "-1"]
+        command += ["-i", str(source), "-c", "copy", "-t", str(seconds), str(unfinished)]
+        subprocess.run(command, check=True, timeout=_MOST_SECONDS)
+        unfinished.rename(path)
+    return path
+
+
+def run(contender: str, path: Path, folder: Path, workers: int) -> Run:
+    """Have one contender make the ladder of a film in `folder`, which is emptied before.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; it says why on standard error.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if module := _ENGINES.get(contender):
+        command = [sys.executable, "-m", "bench.vod.ours", str(path), str(folder)]
+        command += [str(workers), module]
+    else:
+        command = list(ffmpeg_command(path, folder))
+    begun = time.monotonic()
+    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as child:
+        said = child.stdout.read() if child.stdout else b""
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.monotonic() - begun
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
+    cpu = used.ru_utime + used.ru_stime
+    if contender not in _ENGINES:
+        return Run(cpu=cpu, wall=wall)
+    told = json.loads(said)
+    looks = tuple((float(at), int(percent), int(eta)) for at, percent, eta in told["looks"])
+    return Run(cpu=cpu, wall=told["completed"], played=told["played"] or 0.0, looks=looks)
+
+
+def file_of(contender: str, rung: str, folder: Path) -> Path:
+    """Return a run's rung as one file."""
+    if contender in _ENGINES:
+        return folder / f"{rung}.mp4"
+    names = [name for name, *_ in RUNGS]
+    return segments_of(contender, names[names.index(rung)], folder)

@@ -1,0 +1,325 @@
+"""Resumable uploads: how much of each is safe, who appends to it, and the video it is to be.
+
+An upload and its video, in the state `uploading`, begin and end together. Who appends claims the
+upload first: from then on whoever did before can change nothing (`writer`), in this process and in
+any other. `received` is written after the bytes are on the disk, so it is true after any death.
+
+Each function runs within the caller's transaction; `Uploads` opens them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.countries import country, packed
+from storage.catalog import arriving, labels, uploadlinks, videos
+from storage.catalog.database import Database
+from storage.catalog.filetables import uploads
+from storage.catalog.labels import TagById, TagByName
+from storage.catalog.tables import videos as videos_table
+from storage.catalog.uploadrecords import NewUpload, UploadRecord, Wanted
+from storage.catalog.videorecords import Arrived, Landed, WholeVideo
+from storage.errors import TooManyUploads
+
+__all__ = ["MOST_OPEN", "Uploads", "say"]
+
+# Of a project: each is a row, a video in the lists and a file. Who uploads a thousand at once has
+# lost count.
+MOST_OPEN: Final = 1000
+_TABLE: Final = uploads.c
+_OPEN, _DONE = "open", "done"
+_ROW: Final = (
+    select(
+        _TABLE.project_id,
+        _TABLE.link_id,
+        _TABLE.name,
+        _TABLE.length,
+        _TABLE.most_bytes,
+        _TABLE.received,
+        _TABLE.facts,
+        _TABLE.state,
+        videos_table.c.id,
+        videos_table.c.hash,
+        _TABLE.expires_us,
+    )
+    # Of a video that was deleted there is no upload any more, whatever its row says.
+    .join_from(uploads, videos_table, videos_table.c.id == _TABLE.video_id)
+)
+
+
+def _record(row: Row[*tuple[Any, ...]]) -> UploadRecord:  # Any: columns of several types
+    project, link, name, length, most, received, metadata, state, video, hash_, expires = row
+    return UploadRecord(
+        project=project,
+        link=link,
+        name=name,
+        length=length,
+        most_bytes=most,
+        received=received,
+        metadata=metadata,
+        state=state,
+        video=video,
+        hash=hash_,
+        expires_us=expires,
+    )
+
+
+async def _find(connection: AsyncConnection, name: str) -> UploadRecord | None:
+    row = (await connection.execute(_ROW.where(_TABLE.name == name))).one_or_none()
+    return None if row is None else _record(row)
+
+
+async def _begin(
+    connection: AsyncConnection, project: int, new: NewUpload, now_us: int
+) -> UploadRecord:
+    wanted = new.wanted
+    coming = Arrived(
+        hash=new.hash,
+        title=wanted.title,
+        file_title=new.file_title,
+        description=wanted.description,
+        name=new.slug,
+        size=new.length or 0,
+    )
+    video = await arriving.expect(connection, project, coming, now_us)
+    counted = select(func.count()).select_from(uploads)
+    counted = counted.where(_TABLE.project_id == project, _TABLE.state == _OPEN)
+    if (await connection.execute(counted)).scalar_one() >= MOST_OPEN:
+        raise TooManyUploads(MOST_OPEN)
+    if new.link is not None:
+        await uploadlinks.use(connection, new.link, now_us)
+    await say(connection, project, video, wanted, now_us)
+    await connection.execute(
+        insert(uploads).values(
+            project_id=project,
+            link_id=new.link,
+            name=new.name,
+            length=new.length,
+            received=0,
+            most_bytes=new.most_bytes,
+            facts=new.metadata,
+            state=_OPEN,
+            video_id=video,
+            created_us=now_us,
+            expires_us=new.expires_us,
+        )
+    )
+    return UploadRecord(
+        project=project,
+        link=new.link,
+        name=new.name,
+        length=new.length,
+        most_bytes=new.most_bytes,
+        received=0,
+        metadata=new.metadata,
+        state="open",
+        video=video,
+        hash=new.hash,
+        expires_us=new.expires_us,
+    )
+
+
+async def say(
+    connection: AsyncConnection, project: int, video: int, wanted: Wanted, now_us: int
+) -> None:
+    """Link a new video with its category, its countries and its tags.
+
+    Raises:
+        NoSuchLabel: a tag or the category is none of the project.
+    """
+    values: dict[str, object] = {}
+    if wanted.category is not None:
+        await labels.require_category(connection, project, wanted.category)
+        values["category_id"] = wanted.category
+    if wanted.countries:
+        found = (country(number) for number in wanted.countries)
+        values["countries"] = packed([each for each in found if each is not None])
+    if values:
+        statement = update(videos_table).where(videos_table.c.id == video).values(values)
+        await connection.execute(statement)
+    if wanted.tags:
+        tags = [TagById(tag) if isinstance(tag, int) else TagByName(tag) for tag in wanted.tags]
+        await labels.link_tags(connection, project, "video", video, tags, now_us)
+
+
+async def _hold_video(connection: AsyncConnection, name: str) -> None:
+    """Hold an upload's video: who takes both rows takes them in this order, as a deletion does."""
+    of_it = select(_TABLE.video_id).where(_TABLE.name == name).scalar_subquery()
+    asked = select(videos_table.c.id).where(videos_table.c.id == of_it)
+    await connection.execute(asked.with_for_update())
+
+
+async def _change(
+    connection: AsyncConnection, name: str, writer: str, values: dict[str, object]
+) -> int | None:
+    """Change an open upload whose writer this is; returns its video, None where it is not."""
+    statement = (
+        update(uploads)
+        .where(
+            _TABLE.name == name,
+            _TABLE.state == _OPEN,
+            _TABLE.writer == writer,
+            _TABLE.video_id.is_not(None),
+        )
+        .values(values)
+    )
+    return (await connection.execute(statement.returning(_TABLE.video_id))).scalar_one_or_none()
+
+
+async def _remove(
+    connection: AsyncConnection,
+    name: str,
+    kind: str,
+    now_us: int,
+    *,
+    by: int | None,
+    before_us: int | None = None,
+) -> bool:
+    """Take an upload away and, unless it has its file, its video; `kind` is the event's.
+
+    `before_us`: only where it expired by then.
+    """
+    wanted = [_TABLE.name == name]
+    if before_us is not None:
+        wanted.append(or_(_TABLE.expires_us <= before_us, _TABLE.video_id.is_(None)))
+    await _hold_video(connection, name)
+    gone = delete(uploads).where(*wanted).returning(_TABLE.state, _TABLE.video_id)
+    row = (await connection.execute(gone)).one_or_none()
+    if row is None:
+        return False
+    state, video = row
+    if state == _OPEN and video is not None:
+        await videos.remove(connection, video, now_us, by=by, kind=kind)
+    return True
+
+
+class Uploads:
+    """The resumable uploads of an open catalog (`catalog.uploads`).
+
+    Every method raises `storage.errors.CatalogError` where the database does not answer. `writer`
+    is a random name of who appends, `by` the number of the token whose bearer asks.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, project: int, new: NewUpload, now_us: int) -> UploadRecord:
+        """Write down an upload of which nothing came yet, and its video.
+
+        Raises:
+            NoSuchProject: there is no such project.
+            NoSuchLabel: a tag or the category is none of the project.
+            HashTaken: another video or stream has the hash by now.
+            LinkSpent: the link was used, or its time is over.
+            TooManyUploads: the project has too many under way.
+        """
+        async with self._database.writing() as connection:
+            return await _begin(connection, project, new, now_us)
+
+    async def add(
+        self, project: int, link: int, file: Arrived, wanted: Wanted, now_us: int
+    ) -> WholeVideo:
+        """Make a video of a file that came whole through a link (see `arriving.add`).
+
+        Raises:
+            LinkSpent: the link was used, or its time is over.
+            NoSuchProject, NoSuchLabel, HashTaken: as in `begin`.
+        """
+        async with self._database.writing() as connection:
+            await uploadlinks.use(connection, link, now_us)
+            whole = await arriving.add(connection, project, file, now_us, by=None)
+            await say(connection, project, whole.video.id, wanted, now_us)
+            return await videos.whole(connection, whole.video.id)
+
+    async def find(self, name: str) -> UploadRecord | None:
+        """Return the upload of that name."""
+        async with self._database.reading() as connection:
+            return await _find(connection, name)
+
+    async def claim(self, name: str, writer: str) -> UploadRecord | None:
+        """Be the one who appends, in place of who did before; None: there is no such upload.
+
+        One that is done is returned as it is.
+        """
+        async with self._database.writing() as connection:
+            claimed = update(uploads).where(_TABLE.name == name, _TABLE.state == _OPEN)
+            await connection.execute(claimed.values(writer=writer))
+            return await _find(connection, name)
+
+    async def held(self, name: str, writer: str) -> UploadRecord | None:
+        """Return the upload as it stands, where this is who appends; None where it is not."""
+        async with self._database.reading() as connection:
+            asked = _ROW.where(_TABLE.name == name)
+            asked = asked.where(or_(_TABLE.writer == writer, _TABLE.state == _DONE))
+            row = (await connection.execute(asked)).one_or_none()
+            return None if row is None else _record(row)
+
+    async def declare(self, name: str, writer: str, length: int, now_us: int) -> bool:
+        """Write down how long an upload is to be; False where this is not who appends."""
+        async with self._database.writing() as connection:
+            await _hold_video(connection, name)
+            video = await _change(connection, name, writer, {"length": length})
+            if video is None:
+                return False
+            sized = update(videos_table).where(videos_table.c.id == video)
+            await connection.execute(sized.values(size=length, updated_us=now_us))
+            return True
+
+    async def advance(
+        self, record: UploadRecord, writer: str, received: int, expires_us: int, now_us: int
+    ) -> bool:
+        """Write down how much is safe, and tell it; False where this is not who appends."""
+        async with self._database.writing() as connection:
+            values: dict[str, object] = {"received": received, "expires_us": expires_us}
+            video = await _change(connection, record.name, writer, values)
+            if video is not None and received != record.received:
+                await arriving.tell_bytes(connection, video, received, record.length, now_us)
+            return video is not None
+
+    async def finish(
+        self,
+        name: str,
+        writer: str,
+        file: Landed,
+        now_us: int,
+        *,
+        by: int | None,
+    ) -> WholeVideo | None:
+        """Give the upload's video its file, which stands at its address.
+
+        None where this is not who appends, or there is no such video any more.
+        """
+        async with self._database.writing() as connection:
+            await _hold_video(connection, name)
+            values: dict[str, object] = {"state": _DONE, "received": file.size}
+            video = await _change(connection, name, writer, values)
+            if video is None:
+                return None
+            return await arriving.arrive(connection, video, file, now_us, by=by)
+
+    async def remove(
+        self, name: str, kind: str, now_us: int, *, by: int | None, expired: bool = False
+    ) -> bool:
+        """Take an upload away, with its video where that has no file; False where there is none.
+
+        `kind` is the event's. `expired`: only where its time is over, or its video is gone.
+        """
+        async with self._database.writing() as connection:
+            before_us = now_us if expired else None
+            return await _remove(connection, name, kind, now_us, by=by, before_us=before_us)
+
+    async def spent(self, now_us: int, most: int) -> tuple[str, ...]:
+        """Return the names of up to `most` uploads whose time is over, or whose video is gone."""
+        async with self._database.reading() as connection:
+            over = _TABLE.expires_us <= now_us
+            orphaned = and_(_TABLE.video_id.is_(None), _TABLE.created_us < now_us)
+            asked = select(_TABLE.name).where(or_(over, orphaned)).order_by(_TABLE.id).limit(most)
+            return tuple((await connection.execute(asked)).scalars())
+
+    async def known(self, names: Sequence[str]) -> frozenset[str]:
+        """Return those of some names (a few hundred at most) whose uploads are under way."""
+        async with self._database.reading() as connection:
+            asked = select(_TABLE.name).where(_TABLE.name.in_(names), _TABLE.state == _OPEN)
+            return frozenset((await connection.execute(asked)).scalars())

@@ -1,0 +1,52 @@
+"""From runs to the verdict: which targets count as missed."""
+
+import msgspec
+import pytest
+
+from bench.ladder.runs import RUNGS
+from bench.vod.runs import Run
+from bench.vod.verdict import Result, missed, table, worst_eta
+
+
+def looks(score: float) -> dict[str, float]:
+    return {name: score for name, *_ in RUNGS}
+
+
+def run(cpu: float, wall: float = 50.0, played: float = 2.0) -> Run:
+    return Run(cpu=cpu, wall=wall, played=played)
+
+
+GOOD = Result(
+    clip="talk",
+    workers=2,
+    runs={"ours": [run(99.0), run(96.0)], "ffmpeg": [run(160.0)], "fixed": [run(98.0)]},
+    vmaf={"ours": looks(79.6), "ffmpeg": looks(80.0), "fixed": looks(80.5)},
+    rates={"ours": looks(400), "ffmpeg": looks(800), "fixed": looks(800)},
+)
+
+
+def test_the_least_cpu_of_all_rounds_counts() -> None:
+    assert GOOD.cpu == pytest.approx(0.6)  # pyright: ignore[reportUnknownMemberType]
+    assert missed([GOOD]) == []
+    assert "50%" in table([GOOD])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"runs": GOOD.runs | {"ours": [run(120.0)]}}, "CPU is 0.750"),
+        ({"runs": GOOD.runs | {"ours": [run(96.0, wall=80.0)]}}, "1.20 cores"),
+        ({"runs": GOOD.runs | {"ours": [run(96.0, played=6.0)]}}, "played after 12%"),
+        ({"vmaf": GOOD.vmaf | {"ours": looks(79.4)}}, "0.60 VMAF below"),
+    ],
+)
+def test_what_is_missed_is_said(change: dict[str, object], words: str) -> None:
+    found = missed([msgspec.structs.replace(GOOD, **change)])
+    assert found
+    assert all(words in each for each in found)
+
+
+def test_what_was_said_to_be_left_is_judged_from_the_middle_on() -> None:
+    told = ((10.0, 20, 900), (25.0, 50, 30), (30.0, 60, 18), (48.0, 95, 9), (50.0, 100, 0))
+    # At 25 s it said 30 s, and 25 s were left; of the last 5 s a second is a large part.
+    assert worst_eta(Run(cpu=1, wall=50.0, looks=told)) == pytest.approx(0.2)  # pyright: ignore[reportUnknownMemberType]

@@ -1,0 +1,136 @@
+"""A TCP relay on loopback that can lose a connection's bytes as a dead network does.
+
+While it is dark, nothing passes either way and nobody is told: connections stay open, what is sent
+piles up in the kernels until the sender blocks. When it is light again the bytes come at once and
+in order, as TCP sends again what got no answer. `cut` is a router that says so: a reset.
+"""
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["Relay", "relaying"]
+
+_STOP_SECONDS: Final = 5.0
+_PIECE: Final = 16 * 1024
+_LINGER: Final = struct.pack("ii", 1, 0)  # closing resets
+# Small, so that a sender notices within seconds, as over a real uplink.
+_BUFFER: Final = 64 * 1024
+
+
+class Relay:
+    """Relays from `port` of 127.0.0.1 to another port of the same machine."""
+
+    def __init__(self, target: int) -> None:
+        self.port = 0
+        self._open = 0  # connections
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._target = target
+        self._loop = asyncio.new_event_loop()
+        self._light = asyncio.Event()
+        self._light.set()
+        self._over = asyncio.Event()
+        self._ready = threading.Event()
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    def darken(self) -> None:
+        """Let nothing pass from now on."""
+        self._loop.call_soon_threadsafe(self._light.clear)
+
+    def lighten(self) -> None:
+        """Let all pass again."""
+        self._loop.call_soon_threadsafe(self._light.set)
+
+    def cut(self) -> None:
+        """Reset all connections."""
+        self._loop.call_soon_threadsafe(self._reset)
+
+    def _reset(self) -> None:
+        for writer in self._writers:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
+            writer.transport.abort()
+
+    def run(self) -> None:
+        """Relay until `stop`."""
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._ready.set()
+            self._loop.close()
+
+    def started(self) -> None:
+        """Wait until `port` is known."""
+        assert self._ready.wait(10)
+        assert self.port, "no relay"
+
+    def stop(self) -> None:
+        """Reset what is open and end."""
+        self._loop.call_soon_threadsafe(self._over.set)
+
+    async def _serve(self) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+        server = await asyncio.start_server(self._relay, sock=listener, limit=_PIECE)
+        self.port = listener.getsockname()[1]
+        self._ready.set()
+        async with server:
+            await self._over.wait()
+            self._light.set()
+            self._reset()
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self._idle.wait()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        self._idle.clear()
+        self._writers.add(writer)
+        try:
+            await self._carry(reader, writer)
+        except OSError:
+            pass  # the target is away
+        finally:
+            self._writers.discard(writer)
+            writer.transport.abort()
+            self._open -= 1
+            if not self._open:
+                self._idle.set()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("localhost", self._target, limit=_PIECE)
+        self._writers.add(back)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._pass(reader, back))
+                tasks.create_task(self._pass(there, writer))
+        finally:
+            self._writers.discard(back)
+            back.transport.abort()
+
+    async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(_PIECE):
+                await self._light.wait()
+                target.write(data)
+                await target.drain()
+            await self._light.wait()
+            target.write_eof()
+
+
+@contextmanager
+def relaying(target: int) -> Generator[Relay]:
+    """Relay to a port for the length of the block."""
+    relay = Relay(target)
+    thread = threading.Thread(target=relay.run, name="relay")
+    thread.start()
+    try:
+        relay.started()
+        yield relay
+    finally:
+        relay.stop()
+        thread.join()

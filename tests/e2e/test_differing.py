@@ -1,0 +1,143 @@
+"""Two encoders that have little in common take turns: viewers go on, picture and sound together."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.browser import Chromium
+from tests.conftest import Proof
+from tests.e2e import clockwork
+from tests.e2e.clockwork import HEVC, keeping, offsets
+from tests.e2e.pair import pair
+from tests.e2e.publishers import publishing
+from tests.e2e.service import SCALE, Running, service
+from tests.e2e.viewing import addresses, complaints, multivariant, until
+
+pytestmark = pytest.mark.e2e
+
+GOP_SECONDS = 2.0
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """What an encoder sends."""
+
+    size: str
+    fps: int = 30
+    video: str = clockwork.X264
+    channels: int = 2
+
+    def command(self, url: str) -> list[str]:
+        return clockwork.encoder(
+            url, size=self.size, fps=self.fps, video=self.video, channels=self.channels
+        )
+
+
+class Two(msgspec.Struct, frozen=True, kw_only=True):
+    """Two encoders, and how often the primary is cut off by a drill."""
+
+    name: str
+    primary: Kind
+    backup: Kind
+    drills: int
+
+
+_QUICK = Two(
+    name="480p30 stereo, HEVC 360p25 mono",
+    primary=Kind(size="854x480"),
+    backup=Kind(size="640x360", fps=25, video=HEVC, channels=1),
+    drills=1,
+)
+_LONG = (
+    Two(
+        name="equal ones",
+        primary=Kind(size="854x480"),
+        backup=Kind(size="854x480"),
+        drills=5,
+    ),
+    Two(
+        name="1080p30 stereo, HEVC 720p25 mono",
+        primary=Kind(size="1920x1080"),
+        backup=Kind(size="1280x720", fps=25, video=HEVC, channels=1),
+        drills=5,
+    ),
+    Two(
+        name="one without sound",
+        primary=Kind(size="854x480"),
+        backup=Kind(size="854x480", channels=0),
+        drills=5,
+    ),
+)
+_PAIRS = (
+    pytest.param(_QUICK, id=_QUICK.name),
+    *(pytest.param(two, id=two.name, marks=pytest.mark.prove) for two in _LONG),
+)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    environment = {
+        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+        "HEADEND_FAILOVER__RETURN_SECONDS": "2",
+    }
+    folder = tmp_path_factory.mktemp("differing") / "data"
+    with service(folder, environment=environment) as headend:
+        yield headend
+
+
+@pytest.mark.parametrize("two", _PAIRS)
+def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
+    running: Running,
+    browser: Chromium,
+    two: Two,
+    proof: Proof,
+    tmp_path: Path,
+) -> None:
+    stream = pair(running)
+    with publishing(two.primary.command(stream.url(0))):
+        until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        with (
+            publishing(two.backup.command(stream.url(1))),
+            keeping(stream.playlist) as keeper,
+        ):
+            until(lambda: stream.receives() == 2, within=10, what="both encoders")
+            rung = next(iter(addresses(stream.playlist)))  # a busy machine sheds the others
+            viewer = browser.open(stream.watch)
+            viewer.wait_until_playing(20 * SCALE, span=2)
+            for drill in range(1, two.drills + 1):
+                told = stream.command("failover-drill")["drill"]
+                assert (told["from"], told["to"]) == ("primary", "backup-1")
+                viewer.wait_until_playing(10 * SCALE, span=2)
+                until(
+                    lambda drill=drill: len(stream.told("switched")) >= 2 * drill,
+                    within=12,
+                    what="the primary again",
+                )
+                viewer.wait_until_playing(10 * SCALE, span=2)
+            # What is named from then on has the last switch behind it.
+            since = time.time() + 2 * GOP_SECONDS + 0.5
+            until(lambda: max(keeper.named[rung].values()) > since + 4, within=20, what="going on")
+            sample = viewer.wait_until_playing(10 * SCALE)
+        viewer.close()
+    assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
+    assert len(keeper.marks(rung)) <= 2 * two.drills
+    for path in keeper.held[rung].stretches(tmp_path / "all.mp4"):
+        assert complaints(path) == "", path
+    pictures = keeper.pictures(rung, tmp_path)
+    apart = offsets(keeper, rung, pictures, tmp_path, since=since)
+    assert len(apart) >= 2, "flashes and beeps were seen"
+    worst = max(apart, key=abs)
+    proof(
+        f"{two.name}: waits of the picture in Chromium, {2 * two.drills} switches",
+        f"{sample.stalls}",
+        "1 a seam",
+    )
+    proof(
+        f"{two.name}: sound after picture, {2 * two.drills} switches on",
+        f"{worst * 1000:+.0f} ms",
+        "45 ms",
+    )
+    assert abs(worst) <= 0.045
+    assert sample.stalls <= len(keeper.marks(rung)), sample

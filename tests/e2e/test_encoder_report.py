@@ -1,0 +1,109 @@
+"""Real encoders that are set badly, and unlike: their owner is told what to set instead."""
+
+import subprocess
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.e2e.publishers import ffmpeg, publishing, tool
+from tests.e2e.service import SCALE, Running, fetch
+from tests.e2e.viewing import until
+
+pytestmark = pytest.mark.e2e
+
+Json = dict[str, Any]  # Any: what the API answers
+
+
+def film(path: Path, size: str, fps: int, gop: int, b_frames: int, *sound: str) -> Path:
+    """Make 24 s of film whose every keyframe and B-frame is known."""
+    subprocess.run(
+        [
+            tool("ffmpeg"), "-v", "error", "-y",
+            "-f", "lavfi", "-i", f"testsrc2=s={size}:r={fps}:d=24",
+            "-f", "lavfi", "-i", "sine=frequency=440:sample_rate=44100:d=24",
+            "-c:v", "libx264", "-preset", "superfast", "-profile:v", "high", "-b:v", "600k",
+            "-g", str(gop), "-keyint_min", str(gop), "-sc_threshold", "0",
+            "-bf", str(b_frames), "-b_strategy", "0", "-pix_fmt", "yuv420p",
+            "-c:a", "aac", "-b:a", "96k", *sound, str(path),
+        ],
+        check=True,
+    )  # fmt: skip
+    return path
+
+
+def ask(headend: Running, path: str) -> Json:
+    answer = fetch(f"{headend.http}/api/streams/1{path}", token=headend.token)
+    assert answer.status == 200, answer.text
+    return cast("Json", answer.json["data"])
+
+
+def report(headend: Running) -> Json:
+    return ask(headend, "/ingest")
+
+
+def test_encoders_that_are_set_badly_are_told_what_to_set(headend: Running, tmp_path: Path) -> None:
+    assert report(headend) == {"live": False, "on_air": None, "slots": [], "advice": []}
+    (backup,) = ask(headend, "")["backups"]
+    first = film(tmp_path / "a.flv", "640x360", 30, 240, 4, "-ac", "2")
+    second = film(tmp_path / "b.flv", "426x240", 25, 50, 0, "-ac", "1")
+    primary = ffmpeg(first, f"{headend.server}/{headend.key}")
+
+    def seen() -> Json | None:
+        told = report(headend)
+        slots = told["slots"]
+        known = len(slots) == 1 and slots[0]["video"] is not None and told["live"]
+        return told if known and slots[0]["video"]["keyframes"]["intervals"] else None
+
+    with publishing(primary):
+        told = until(seen, within=15 + 5 * SCALE, what="a keyframe interval")
+        assert told is not None
+        (slot,) = told["slots"]
+        assert (told["on_air"], slot["slot"], slot["backup_id"]) == ("primary", "primary", None)
+        assert slot["peer"].startswith("127.0.0.1:")
+        assert slot["connected_seconds"] >= 8
+        assert told["advice"] == []
+        video, audio, network = slot["video"], slot["audio"], slot["network"]
+        assert (video["codec"], video["profile"]) == ("H.264", "High")
+        assert (video["width"], video["height"]) == (640, 360)
+        assert video["plays_everywhere"]
+        assert (video["announced_frame_rate"], video["frame_rate"]) == (30, pytest.approx(30, 0.01))
+        assert (video["frame_rate_varies"], video["frames_missing"]) == (False, 0)
+        facts = video["keyframes"]
+        assert facts["median_seconds"] == pytest.approx(8, abs=0.01)
+        assert (video["b_frames"], video["open_gop"]) == (4, False)
+        assert 200_000 <= video["bit_rate"] <= 900_000
+        assert (audio["codec"], audio["rate"], audio["channels"]) == ("AAC", 44_100, 2)
+        assert network["jitter_ms"] <= 200 * SCALE
+        assert slot["clock"]["jumps"] == slot["clock"]["steps_back"] == 0
+        assert slot["clock"]["drift_ppm"] is None  # it is not 30 s yet
+        said = " ".join(slot["advice"])
+        assert "keyframe interval is 8 s: set 2 s" in said
+        assert "4 B-frames" in said
+
+        def both() -> Json | None:
+            told = report(headend)
+            known = [each["slot"] for each in told["slots"] if each["video"] and each["audio"]]
+            rated = known == ["primary", "backup-1"] and told["slots"][1]["video"]["frame_rate"]
+            return told if rated else None
+
+        with publishing(ffmpeg(second, f"{backup['rtmp_url']}/{headend.key}")):
+            told = until(both, within=5 * SCALE, what="both encoders' frame rates")
+            assert told is not None
+            assert told["on_air"] == "primary"
+            other = told["slots"][1]
+            assert other["backup_id"] == backup["id"]
+            # A machine under load delays what comes: that is told too, and is not its settings'.
+            about_network = ("Nothing ", "Packets ")
+            assert [each for each in other["advice"] if not each.startswith(about_network)] == []
+            (said,) = told["advice"]
+            for part in (
+                "Primary and backup-1 have different settings",
+                "640x360 and 426x240",
+                "30 and 25 frames/s",
+                "2 and 1 channels",
+                "shows a discontinuity",
+            ):
+                assert part in said
+    until(lambda: report(headend)["slots"] == [], within=3 * SCALE, what="nobody")
+    assert "keyframe interval" not in headend.log.read_text()

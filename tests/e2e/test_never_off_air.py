@@ -1,0 +1,302 @@
+"""The primary fails in each of the ways in which encoders fail, and viewers see nothing of it.
+
+Two encoders show the same clock in their pictures (`clockwork`). What the playlists name is kept
+and decoded whole, and the clock says what was lost, what was shown twice and how old it was.
+"""
+
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.browser import Chromium
+from tests.conftest import Proof
+from tests.e2e import clockwork
+from tests.e2e.clockwork import Joint, Keeper, Shown, joints, keeping, lags, longest_gap, middle
+from tests.e2e.pair import Json, Pair, pair
+from tests.e2e.publishers import publishing
+from tests.e2e.relay import Relay, relaying
+from tests.e2e.service import SCALE, Running, service
+from tests.e2e.viewing import complaints, multivariant, until
+
+pytestmark = pytest.mark.e2e
+
+GOP_SECONDS = 2.0
+DETECT_SECONDS = 2.0
+RETURN_SECONDS = 2.0
+SIZE = "854x480"  # its own packets above, one encoded rung below
+RUNGS = ("480p", "360p")
+_SEED = 20_26
+_ONCE = pytest.param(1, id="once each")
+_ALL = pytest.param(20, id="twenty each", marks=pytest.mark.prove)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service that is quick to go back to a primary."""
+    environment = {
+        "HEADEND_LIVE__RECONNECT_SECONDS": "30",
+        "HEADEND_FAILOVER__RETURN_SECONDS": str(RETURN_SECONDS),
+        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+    }
+    folder = tmp_path_factory.mktemp("never") / "data"
+    with service(folder, environment=environment) as headend:
+        yield headend
+
+
+class Primary:
+    """The encoder that fails, behind a network that fails."""
+
+    def __init__(self, command: list[str], relay: Relay) -> None:
+        self._command = command
+        self._relay = relay
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stack = ExitStack()
+
+    def start(self) -> None:
+        self._process = self._stack.enter_context(publishing(self._command))
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._stack.close()
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def lose(self) -> None:
+        self._relay.darken()
+
+    def find(self) -> None:
+        self._relay.lighten()
+
+    def insist(self) -> None:
+        """Start the encoder again where it gave up, as encoders that are set so do."""
+        if self._process is None or self._process.poll() is not None:
+            self._stack.close()
+            self.start()
+
+    def close(self) -> None:
+        self._relay.lighten()
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGCONT)
+        self._stack.close()
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """A way to fail: what does it, what ends it, what the owner is told."""
+
+    name: str
+    begins: Callable[[Primary], None]
+    ends: Callable[[Primary], None]
+    reason: str
+    noticed: float  # seconds until it can be noticed
+
+
+CAUSES = (
+    Cause("SIGKILL", Primary.kill, Primary.start, "lost", 0.0),
+    Cause("SIGSTOP", Primary.stop, Primary.go_on, "stalled", DETECT_SECONDS),
+    Cause("packets lost", Primary.lose, Primary.find, "stalled", DETECT_SECONDS),
+)
+
+
+class Switch(msgspec.Struct, frozen=True):
+    """One switch as the test saw it: when (time of day) it was told, and what was told of it."""
+
+    cause: str
+    at: float
+    facts: Json
+
+
+@contextmanager
+def primary_of(stream: Pair, *, size: str = SIZE) -> Generator[Primary]:
+    """Run the primary's encoder through a relay for the length of the block."""
+    port = stream.headend.port_of(stream.headend.server)
+    with relaying(port) as relay:
+        primary = Primary(clockwork.encoder(stream.url(0, port=relay.port), size=size), relay)
+        try:
+            primary.start()
+            yield primary
+        finally:
+            primary.close()
+
+
+def next_switch(
+    stream: Pair, cause: str, number: int, within: float, primary: Primary | None = None
+) -> Switch:
+    """Wait for a stream's `number`-th switch (from 1 on); odd ones are to the backup."""
+
+    def moved() -> bool:
+        time.sleep(0.15)  # asking costs the service more than this test's answer is worth
+        if primary is not None:
+            primary.insist()
+        return stream.backup_is_on_air() == (number % 2 == 1)
+
+    until(moved, within=within, what=f"switch {number}, {cause}")
+    at = time.time()
+    told = stream.told("switched")
+    assert len(told) == number, told
+    return Switch(cause, at, told[-1]["facts"])
+
+
+def fail_once(stream: Pair, primary: Primary, cause: Cause, switches: list[Switch]) -> None:
+    """Have the primary fail and come back; both switches are looked at when they come."""
+    began = time.monotonic()
+    cause.begins(primary)
+    within = cause.noticed + GOP_SECONDS + 2
+    away = next_switch(stream, cause.name, len(switches) + 1, within)
+    assert time.monotonic() - began >= cause.noticed - 0.5
+    facts = away.facts
+    assert (facts["from"], facts["to"], facts["reason"]) == ("primary", "backup-1", cause.reason)
+    switches.append(away)
+    time.sleep(4)  # for the live edge to be where it was
+    back = time.monotonic()
+    cause.ends(primary)
+    home = next_switch(
+        stream, f"{cause.name} over", len(switches) + 1, RETURN_SECONDS + 10, primary
+    )
+    assert time.monotonic() - back >= RETURN_SECONDS - 0.1, "back before it was well for so long"
+    facts = home.facts
+    assert (facts["from"], facts["to"], facts["reason"]) == ("backup-1", "primary", "returned")
+    switches.append(home)
+
+
+def follow_on(keeper: Keeper, seconds: float) -> None:
+    """Wait until the playlists have gone on for so long."""
+    rung = until(lambda: keeper.named.get(RUNGS[0]), within=20, what="a rendition")
+    last = max(rung)
+
+    def went_on() -> bool:
+        assert keeper.fault is None, keeper.fault
+        return max(rung) >= last + seconds / GOP_SECONDS
+
+    until(went_on, within=seconds + 15, what="going on")
+
+
+@pytest.mark.parametrize("rounds", [_ONCE, _ALL])
+def test_a_primary_that_fails_in_any_way_is_not_missed(
+    running: Running, browser: Chromium, rounds: int, proof: Proof, tmp_path: Path
+) -> None:
+    moments = random.Random(_SEED)
+    stream = pair(running, f"{rounds} of each")
+    causes = [cause for cause in CAUSES for _ in range(rounds)]
+    moments.shuffle(causes)
+    switches: list[Switch] = []
+    with ExitStack() as world:
+        primary = world.enter_context(primary_of(stream))
+        until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        world.enter_context(publishing(clockwork.encoder(stream.url(1), size=SIZE)))
+        viewer = browser.open(stream.watch)
+        with keeping(stream.playlist) as keeper:
+            viewer.wait_until_playing(20 * SCALE)
+            until(lambda: stream.receives() == 2, within=10, what="both encoders")
+            assert not stream.backup_is_on_air(), "the primary has begun"
+            follow_on(keeper, 2)
+            for cause in causes:
+                time.sleep(moments.uniform(0, GOP_SECONDS))
+                fail_once(stream, primary, cause, switches)
+            follow_on(keeper, 4)
+        sample = viewer.wait_until_playing(10 * SCALE)
+        viewer.close()
+    seen = Seen(keeper, switches, tmp_path, rungs=stream.rungs_made(RUNGS))
+    what = f"{len(causes)} failures of a primary and as many returns"
+    seen.measure(proof, what)
+    seen.is_whole()
+    proof(
+        f"{what}: discontinuities, stalls in Chromium",
+        f"0, {sample.stalls} (looked at: {', '.join(seen.pictures)}, sound)",
+        "0, 0",
+    )
+    assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
+    assert sample.stalls == 0, sample
+
+
+class Seen:
+    """What viewers were given, all of it decoded."""
+
+    def __init__(
+        self, keeper: Keeper, switches: list[Switch], folder: Path, rungs: tuple[str, ...]
+    ) -> None:
+        self.keeper = keeper
+        self.switches = switches
+        self.folder = folder
+        self.pictures: dict[str, list[Shown]] = {
+            rung: keeper.pictures(rung, folder) for rung in rungs
+        }
+
+    def is_whole(self, *, marks: int = 0) -> None:
+        """See that a player met no seam: no discontinuity but `marks`, no hole, no complaint."""
+        for rendition in (*self.pictures, "audio"):
+            assert len(self.keeper.marks(rendition)) == marks, rendition
+            assert max(map(abs, self.keeper.holes(rendition))) <= 0.1, rendition
+            path = self.keeper.held[rendition].file(self.folder / f"whole-{rendition}.mp4")
+            assert complaints(path) == "", rendition
+        for rung, pictures in self.pictures.items():
+            assert longest_gap(pictures) <= 0.101, rung  # three pictures
+            assert all(one.stamp is not None for one in pictures), f"{rung}: no clock seen"
+
+    def joint(self, rung: str, switch: Switch) -> Joint | None:
+        """Return where the clock shows a switch, None where it goes on as if there was none."""
+        noticed = DETECT_SECONDS if switch.facts["reason"] == "stalled" else 0.0
+        due = int((switch.at - noticed - 0.3) * 1000) % clockwork.WRAP_MS
+
+        def away(each: Joint) -> int:
+            assert each.before.stamp is not None
+            return abs(clockwork.apart(each.before.stamp, due))
+
+        nearest = min(joints(self.pictures[rung]), key=away, default=None)
+        return nearest if nearest is not None and away(nearest) < 1000 else None
+
+    def measure(self, proof: Proof, what: str) -> None:
+        """Hold what the owner was told against the pictures; print what was measured."""
+        gaps: list[int] = []
+        amiss: list[float] = []
+        for switch in self.switches:
+            for rung in self.pictures:
+                joint = self.joint(rung, switch)
+                gaps.append(joint.gap_ms if joint else 0)
+                amiss.append(gaps[-1] - switch.facts["gap_ms"])
+                # Of a connection that ends no later keyframe is there yet: the last one it is.
+                twice = GOP_SECONDS * (1 if switch.facts["reason"] == "lost" else 0.5)
+                assert -twice - 0.1 * SCALE <= gaps[-1] / 1000 <= GOP_SECONDS / 2 + 0.1 * SCALE
+        assert len(joints(self.pictures[RUNGS[0]])) <= len(self.switches), "no other joint"
+        edge = lags(self.keeper, RUNGS[0], self.pictures[RUNGS[0]])
+        usual = middle(lag for at, lag in edge.items() if at < self.switches[0].at - 3)
+        after = [
+            middle(lag for at, lag in edge.items() if switch.at + 3 <= at <= switch.at + 7)
+            for switch in self.switches[::2]
+        ]
+        worst = max(self.keeper.holes(RUNGS[0]), key=abs)
+        stands = max(longest_gap(pictures) for pictures in self.pictures.values())
+        proof(f"{what}: longest time one picture stands", f"{stands * 1000:.0f} ms", "100 ms")
+        proof(f"{what}: worst step between segments", f"{worst * 1000:+.1f} ms", "100 ms")
+        proof(
+            f"{what}: most lost, most shown twice",
+            f"{max([0, *gaps])} ms, {-min([0, *gaps])} ms",
+            f"{GOP_SECONDS * 500:.0f} ms, {GOP_SECONDS * 1000:.0f} ms",
+        )
+        proof(
+            f"{what}: gap_ms against the pictures, worst",
+            f"{max(amiss, key=abs):+.0f} ms",
+            "150 ms",
+        )
+        proof(
+            f"{what}: live edge 4 s after, against before",
+            f"{max(after) - usual:+.1f} s",
+            "1 s",
+        )
+        # It goes by when packets came; pictures are shown in another order than they come in.
+        assert max(map(abs, amiss)) <= 150 + 50 * (SCALE - 1)
+        assert max(after) <= usual + 1.0 * SCALE

@@ -1,0 +1,194 @@
+"""A live run becomes a video: at once, without another encode, and without another copy."""
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import Chromium
+from tests.e2e.publishers import ffmpeg, publishing
+from tests.e2e.service import SCALE, Running, fetch, service
+from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
+
+pytestmark = pytest.mark.e2e
+
+Json = dict[str, Any]  # Any: what the tests are about to find out
+
+
+def recordings(headend: Running) -> list[Json]:
+    answer = fetch(f"{headend.http}/api/projects/1/videos", token=headend.token)
+    assert answer.status == 200, answer.text
+    found = answer.json["data"]
+    assert isinstance(found, list)
+    return found  # pyright: ignore[reportUnknownVariableType]  # JSON
+
+
+def shown(headend: Running, video: int) -> Json:
+    answer = fetch(f"{headend.http}/api/videos/{video}", token=headend.token)
+    assert answer.status == 200, answer.text
+    found = answer.json["data"]
+    assert isinstance(found, dict)
+    return found  # pyright: ignore[reportUnknownVariableType]  # JSON
+
+
+def recorded(headend: Running, *, within: float) -> Json:
+    """Wait for the one video that there is to be."""
+    until(lambda: recordings(headend), within=within, what="a video")
+    (video,) = recordings(headend)
+    return video
+
+
+def last_of(url: str) -> int:
+    playlist = media(addresses(url)["audio"])
+    return playlist.sequence + len(playlist.segments)
+
+
+def files(headend: Running, room: str) -> dict[str, Path]:
+    """The segments and init sections of a room, by rendition and name."""
+    folder = headend.data / "objects" / room
+    found = [*folder.rglob("*.m4s"), *folder.rglob("init-*.mp4")]
+    return {f"{path.parent.name}/{path.name}": path for path in found}
+
+
+def test_a_run_becomes_a_video_that_plays(
+    headend: Running, small_source: Path, browser: Chromium, tmp_path: Path
+) -> None:
+    command = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
+    live: dict[str, Collected] = {}
+    with publishing(command) as encoder:
+        until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+        until(lambda: last_of(headend.playlist) >= 3, within=20, what="three segments")
+        encoder.send_signal(signal.SIGINT)
+        encoder.wait(timeout=10)
+        before = last_of(headend.playlist)
+    collect(headend.playlist, live)
+    with publishing(command):
+        until(lambda: last_of(headend.playlist) >= before + 3, within=20, what="three more")
+        assert recordings(headend) == []
+    playlists = addresses(headend.playlist)
+    until(lambda: media(playlists["audio"]).ended, within=20, what="ENDLIST")
+    ended = time.monotonic()
+    video = recorded(headend, within=5)
+    seconds = time.monotonic() - ended
+    assert seconds < 5 * SCALE
+    collect(headend.playlist, live)
+    same_as_live(headend, video, live)
+    plays(headend, video, browser, tmp_path)
+
+
+def same_as_live(headend: Running, video: Json, live: dict[str, Collected]) -> None:
+    """The video is what was live, by its bytes, and takes no room of its own."""
+    base = f"{headend.http}/videos/{video['hash']}/index.m3u8"
+    held: dict[str, Collected] = {}
+    collect(base, held)
+    assert set(held) == set(live)
+    for name, one in held.items():
+        theirs = [segment for _, segment in sorted(live[name].segments.items())]
+        ours = [segment for _, segment in sorted(one.segments.items())]
+        assert [segment.data for segment in ours] == [segment.data for segment in theirs]
+        # What stands first in the live playlist may follow something that has left it.
+        marks = [segment.discontinuity for segment in theirs]
+        assert [segment.discontinuity for segment in ours][1:] == marks[1:]
+        playlist = media(addresses(base)[name])
+        assert playlist.ended
+        assert playlist.whole
+    of_live, of_video = files(headend, f"live/{headend.hash}"), files(headend, "videos")
+    assert set(of_live) <= set(of_video)
+    for name, path in of_live.items():
+        assert path.samefile(of_video[name]), name
+    detail = shown(headend, int(video["id"]))
+    for rung in detail["resolutions"]:
+        mine = [path for name, path in of_video.items() if name.startswith(rung["resolution"])]
+        assert rung["size"] == sum(path.stat().st_size for path in mine)
+        assert (rung["transcoded"], rung["transcode_duration"]) == (1, 0)
+    length = sum(segment.duration for segment in held["audio"].segments.values()) / 90_000
+    assert abs(float(detail["length"]) - length) < 0.1
+
+
+def plays(headend: Running, video: Json, browser: Chromium, tmp_path: Path) -> None:
+    held: dict[str, Collected] = {}
+    collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
+    for name, one in held.items():
+        for stretch in one.stretches(tmp_path / f"{name}.mp4"):
+            assert complaints(stretch) == "", stretch
+    viewer = browser.open(f"{headend.http}/watch/{video['hash']}")
+    viewer.wait_for("playing", 20)  # it is there, and waits for its viewer
+    viewer.press("k")
+    viewer.wait_until_playing(20)
+    length = float(shown(headend, int(video["id"]))["length"])
+    viewer.evaluate(f"() => {{ window.headend.video.currentTime = {length - 2}; }}")
+    viewer.wait(lambda sample: sample.position > length - 1, 20, "near its end")
+    sample = viewer.sample()
+    assert sample is not None
+    assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
+    refused = fetch(
+        f"{headend.http}/api/videos/{video['id']}/retry", method="POST", token=headend.token
+    )
+    assert refused.status == 409
+    assert "Only a video that has failed" in refused.text
+
+
+def test_a_run_that_a_kill_cut_off_becomes_a_video(tmp_path: Path, small_source: Path) -> None:
+    folder = tmp_path / "data"
+    least = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
+    with (
+        service(folder, environment=least) as first,
+        publishing(ffmpeg(small_source, f"{first.server}/{first.key}", "-stream_loop", "-1")),
+    ):
+        until(lambda: multivariant(first.playlist), within=20, what="a playlist")
+        until(lambda: last_of(first.playlist) >= 3, within=20, what="three segments")
+        first.stop(signal.SIGKILL)
+    environment = {**least, "HEADEND_LIVE__RECONNECT_SECONDS": "2"}
+    with service(folder, environment=environment) as second:
+        listed = last_of(second.playlist)
+        assert listed >= 3
+        video = recorded(second, within=15)
+        audio = media(addresses(f"{second.http}/videos/{video['hash']}/index.m3u8")["audio"])
+        assert len(audio.segments) == listed
+        assert not any(segment.gap for segment in audio.segments)
+
+
+def test_a_stream_that_is_deleted_on_air_leaves_a_video_for_its_owner(
+    headend: Running, small_source: Path
+) -> None:
+    stream = headend.add_stream("For a day")
+    playlist = f"{headend.http}/live/{stream['hash']}/index.m3u8"
+    url = f"{headend.server}/{stream['stream']}"
+    with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
+        until(lambda: multivariant(playlist), within=20, what="a playlist")
+        until(lambda: last_of(playlist) >= 3, within=20, what="three segments")
+        gone = fetch(
+            f"{headend.http}/api/streams/{stream['id']}", method="DELETE", token=headend.token
+        )
+        assert gone.status == 204, gone.text
+        video = recorded(headend, within=15)
+    assert (video["completed"], video["published"]) == (True, False)
+    assert str(video["title"]).startswith("For a day, 20")
+    address = f"{headend.http}/videos/{video['hash']}/index.m3u8"
+    assert fetch(address).status == 404
+    own = fetch(
+        f"{headend.http}/api/videos/{video['id']}/publish", method="POST", token=headend.token
+    )
+    assert own.status == 200, own.text
+    until(lambda: fetch(address).status == 200, within=10, what="its playlist")
+    audio = media(addresses(address)["audio"])
+    assert len(audio.segments) >= 3
+    assert not any(segment.gap for segment in audio.segments)
+    assert not (headend.data / "objects" / "live" / str(stream["hash"])).exists()
+
+
+def test_who_records_nothing_keeps_nothing(tmp_path: Path, small_source: Path) -> None:
+    environment = {
+        "HEADEND_RECORDING__ENABLED": "false",
+        "HEADEND_LIVE__GOODBYE_SECONDS": "0",
+        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+    }
+    with service(tmp_path / "data", environment=environment) as running:
+        with publishing(ffmpeg(small_source, f"{running.server}/{running.key}")):
+            until(lambda: multivariant(running.playlist), within=20, what="a playlist")
+        until(lambda: media(addresses(running.playlist)["audio"]).ended, within=20, what="its end")
+        time.sleep(1)  # longer than a recording would take
+        assert recordings(running) == []
+        assert files(running, "videos") == {}

@@ -1,0 +1,283 @@
+"""Resumable uploads through the real service: by tus-js-client, cut, across restarts, large."""
+
+import hashlib
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.clips import clip
+from tests.conftest import Proof
+from tests.e2e.clients import installed
+from tests.e2e.service import SCALE, Answer, Running, fetch, service
+
+pytestmark = pytest.mark.e2e
+
+MiB = 1 << 20
+TUS = {"Tus-Resumable": "1.0.0"}
+PIECE = bytes(range(256)) * (MiB // 256)
+
+Told = dict[str, Any]  # Any: what the client's own lines hold
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed(tmp_path_factory.mktemp("node"))
+
+
+def large(size: int) -> tuple[bytes, bytes, int]:
+    """Return how a video of `size` bytes begins, and the box that fills it up, without its end."""
+    begins = clip()
+    rest = size - len(begins)
+    return begins, rest.to_bytes(4, "big") + b"free", rest - 8
+
+
+def written(path: Path, size: int) -> str:
+    """Write such a video; return its SHA-256."""
+    digest = hashlib.sha256()
+    begins, box, rest = large(size)
+    with path.open("wb") as file:
+        for piece in _pieces(begins, box, rest):
+            file.write(piece)
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(begins: bytes, box: bytes, rest: int) -> Iterator[bytes]:
+    yield begins
+    yield box
+    while rest:
+        piece = PIECE[:rest]
+        rest -= len(piece)
+        yield piece
+
+
+def by_page(packages: Path, order: Told) -> list[Told]:
+    """Upload with tus-js-client; return all that it told."""
+    program = shutil.which("node")
+    assert program is not None
+    done = subprocess.run(
+        [program, "upload.mjs", json.dumps(order)],
+        cwd=packages, capture_output=True, text=True, timeout=120 * SCALE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def asked(running: Running, method: str, path: str, **headers: str) -> Answer:
+    said = {**TUS, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    return fetch(f"{running.http}{path}", method=method, token=running.token, headers=said)
+
+
+def create(running: Running, length: int) -> str:
+    answer = asked(running, "POST", "/api/projects/1/uploads", Upload_Length=str(length))
+    assert answer.status == 201, answer.text
+    location = answer.headers["Location"]
+    return "/api/" + location.split("/api/", 1)[1]
+
+
+def offset(running: Running, path: str) -> int:
+    answer = asked(running, "HEAD", path)
+    assert answer.status == 200, answer.status
+    return int(answer.headers["upload-offset"])
+
+
+def send(running: Running, path: str, file: Path, at: int, until: int | None = None) -> bytes:
+    """Append from `at` on; with `until`, cut the connection there. Returns the answer's head."""
+    size = file.stat().st_size
+    head = (
+        f"PATCH {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {running.token}\r\n"
+        f"Tus-Resumable: 1.0.0\r\nContent-Type: application/offset+octet-stream\r\n"
+        f"Upload-Offset: {at}\r\nContent-Length: {size - at}\r\n\r\n"
+    )
+    with (
+        socket.create_connection(("127.0.0.1", running.port_of(running.http)), timeout=60) as sock,
+        file.open("rb") as source,
+    ):
+        sock.sendall(head.encode())
+        sent = sock.sendfile(source, at, (size if until is None else until) - at)
+        assert sent == (size if until is None else until) - at
+        if until is not None:
+            return b""
+        answer = b""
+        while b"\r\n\r\n" not in answer and (more := sock.recv(4096)):
+            answer += more
+        return answer
+
+
+def memory(running: Running) -> int:
+    """Return the most memory that the service had at once, in bytes."""
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def sum_of(running: Running, number: str) -> str:
+    """Return the SHA-256 of the file that a video was made of."""
+    answer = fetch(f"{running.http}/api/videos/{number}", token=running.token)
+    shown: Told = answer.json["data"]  # type: ignore[assignment]
+    with Path(running.data, "objects", "sources", shown["hash"], "1").open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def completed(running: Running, number: str) -> None:
+    """Wait until a video plays."""
+    deadline = time.monotonic() + 90 * SCALE
+    while time.monotonic() < deadline:
+        answer = fetch(f"{running.http}/api/videos/{number}/status", token=running.token)
+        state: Told = answer.json["data"]  # type: ignore[assignment]
+        assert state["state"] != "failed", state
+        if state["state"] == "completed":
+            return
+        time.sleep(0.2)
+    raise AssertionError("the video does not play")
+
+
+def test_a_page_uploads_aborts_and_goes_on(tmp_path: Path, packages: Path) -> None:
+    file = tmp_path / "film.mp4"
+    with service(tmp_path / "data") as running:
+        headers = {"Authorization": f"Bearer {running.token}"}
+        own = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
+        orders: list[tuple[Told, int | None]] = [
+            ({**own, "chunkSize": 16 * MiB, "metadata": {"filename": "a.mp4"}}, 3 * MiB),
+            ({**own, "chunkSize": MiB, "uploadDataDuringCreation": True}, None),
+            ({**own, "chunkSize": MiB, "uploadLengthDeferred": True}, None),
+        ]
+        leave = fetch(
+            f"{running.http}/api/projects/1/upload-links",
+            method="POST", token=running.token, body={"title": "Sent in"},
+        )  # fmt: skip
+        link: Told = leave.json["upload_link"]  # type: ignore[assignment]
+        orders.append(({"endpoint": link["address"], "chunkSize": 2 * MiB}, 4 * MiB))
+        for options, abort in orders:
+            sha = written(file, 8 * MiB)
+            sized = {} if "uploadLengthDeferred" in options else {"uploadSize": 8 * MiB}
+            told = by_page(
+                packages,
+                {"file": str(file), "options": {**options, **sized}, "abortAt": abort},
+            )
+            assert told[-1]["kind"] == "success", told[-3:]
+            assert ("aborted" in {each["kind"] for each in told}) == (abort is not None)
+            assert sum_of(running, told[-1]["video"]) == sha
+        completed(running, told[-1]["video"])
+        again = by_page(
+            packages,
+            {
+                "file": str(file),
+                "options": {"endpoint": link["address"], "chunkSize": MiB, "uploadSize": 8 * MiB,
+                            "retryDelays": None},
+                "abortAt": None,
+            },
+        )  # fmt: skip
+        assert (again[-1]["kind"], again[-1]["status"]) == ("error", 409)
+        # What opens a link stands in no log.
+        assert link["address"].rpartition("/")[2] not in running.log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_upload_goes_on_after_the_service_was_started_again(tmp_path: Path, number: int) -> None:
+    file = tmp_path / "film.mp4"
+    sha = written(file, 24 * MiB)
+    with service(tmp_path / "data") as running:
+        path = create(running, 24 * MiB)
+        send(running, path, file, 0, 9 * MiB)
+        first = offset(running, path)
+        assert 0 < first <= 9 * MiB
+        # The service goes while bytes come.
+        with socket.create_connection(("127.0.0.1", running.port_of(running.http))) as sock:
+            head = (
+                f"PATCH {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {running.token}\r\n"
+                "Tus-Resumable: 1.0.0\r\nContent-Type: application/offset+octet-stream\r\n"
+                f"Upload-Offset: {first}\r\nContent-Length: {24 * MiB - first}\r\n\r\n"
+            )
+            sock.sendall(head.encode())
+            with file.open("rb") as source:
+                sock.sendfile(source, first, 6 * MiB)
+            running.stop(number)
+    with service(tmp_path / "data") as running:
+        at = offset(running, path)
+        assert first <= at <= first + 6 * MiB
+        answer = send(running, path, file, at)
+        assert answer.startswith(b"HTTP/1.1 204 "), answer
+        video = answer.lower().split(b"headend-video-id: ")[1].split(b"\r\n")[0].decode()
+        assert sum_of(running, video) == sha
+        completed(running, video)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(200 * MiB, id="200 MB"),
+        pytest.param(2048 * MiB, id="2 GB", marks=pytest.mark.prove),
+    ],
+)
+def test_a_large_file_cut_ten_times_comes_whole_in_flat_memory(
+    tmp_path: Path, size: int, proof: Proof
+) -> None:
+    file = tmp_path / "film.mp4"
+    sha = written(file, size)
+    with service(tmp_path / "data") as running:
+        path = create(running, 100)
+        asked(running, "DELETE", path)
+        before = memory(running)
+        path = create(running, size)
+        at = 0
+        for cut in range(1, 11):
+            send(running, path, file, at, max(at, size * cut // 11))
+            was, at = at, offset(running, path)
+            assert at >= was
+        assert at > size // 2
+        answer = send(running, path, file, at)
+        assert answer.startswith(b"HTTP/1.1 204 "), answer
+        grown = memory(running) - before
+        video = answer.lower().split(b"headend-video-id: ")[1].split(b"\r\n")[0].decode()
+        assert sum_of(running, video) == sha
+        assert grown < 64 * MiB
+        proof(
+            f"memory that a resumable upload of {size // MiB} MiB takes, cut ten times",
+            f"{grown / MiB:.0f} MiB",
+            "< 64 MiB",
+        )
+        listed = fetch(f"{running.http}/api/projects/1/videos", token=running.token)
+        assert listed.json["meta"]["total"] == 1  # type: ignore[index]
+
+
+def test_two_processes_hand_an_upload_over(tmp_path: Path) -> None:
+    """Another process of the same data folder takes over from one that is still receiving."""
+    file = tmp_path / "film.mp4"
+    sha = written(file, 16 * MiB)
+    data = tmp_path / "data"
+    with service(data) as running, service(data, role="api") as other:
+        path = create(running, 16 * MiB)
+        with socket.create_connection(("127.0.0.1", running.port_of(running.http))) as sock:
+            head = (
+                f"PATCH {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {running.token}\r\n"
+                "Tus-Resumable: 1.0.0\r\nContent-Type: application/offset+octet-stream\r\n"
+                f"Upload-Offset: 0\r\nContent-Length: {16 * MiB}\r\n\r\n"
+            )
+            sock.sendall(head.encode())
+            with file.open("rb") as source:
+                sock.sendfile(source, 0, 5 * MiB)
+            deadline = time.monotonic() + 20 * SCALE
+            while shown(running, path)["offset"] < 5 * MiB and time.monotonic() < deadline:
+                time.sleep(0.1)
+            at = offset(other, path)
+            assert at == 5 * MiB
+            answer = send(other, path, file, at)
+            assert answer.startswith(b"HTTP/1.1 204 "), answer
+            sock.settimeout(20 * SCALE)
+            assert sock.recv(4096).startswith(b"HTTP/1.1 423 ")
+        video = answer.lower().split(b"headend-video-id: ")[1].split(b"\r\n")[0].decode()
+        assert sum_of(running, video) == sha
+
+
+def shown(running: Running, path: str) -> Told:
+    data: Told = fetch(f"{running.http}{path}", token=running.token).json["data"]  # type: ignore[assignment]
+    return data

@@ -1,0 +1,185 @@
+"""Nobody sends, or the owner holds the output: viewers see the slate and then the stream again."""
+
+import itertools
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+
+from media.ticks import VIDEO_SCALE
+from tests.browser import Chromium, Viewer
+from tests.conftest import Proof
+from tests.e2e import clockwork
+from tests.e2e.clockwork import keeping, longest_gap
+from tests.e2e.pair import Json, Pair, pair
+from tests.e2e.publishers import publishing
+from tests.e2e.service import SCALE, Running, fetch, service
+from tests.e2e.viewing import addresses, complaints, media, multivariant, until
+
+pytestmark = pytest.mark.e2e
+
+SIZE = "854x480"
+RUNGS = ("480p", "360p")
+_SHORT = pytest.param(8.0, id="8 s")
+_LONG = pytest.param(30.0, id="30 s", marks=pytest.mark.prove)
+_GOODBYE = 3.0
+
+# The picture in as many points as the clock has cells: their means, row by row.
+_POINTS = """() => {
+  const { video } = window.headend;
+  const canvas = document.createElement("canvas");
+  canvas.width = 20;
+  canvas.height = 10;
+  const context = canvas.getContext("2d");
+  context.imageSmoothingQuality = "high";
+  context.drawImage(video, 0, 0, 20, 10);
+  const { data } = context.getImageData(0, 0, 20, 10);
+  return Array.from({ length: 200 }, (_, cell) => data[4 * cell + 1]);
+}"""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    environment = {
+        "HEADEND_LIVE__RECONNECT_SECONDS": "45",
+        "HEADEND_LIVE__GOODBYE_SECONDS": str(_GOODBYE),
+        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+    }
+    folder = tmp_path_factory.mktemp("slate") / "data"
+    with service(folder, environment=environment) as headend:
+        yield headend
+
+
+def clock_in(viewer: Viewer) -> int | None:
+    """Return the clock that a page's picture shows now, None where it shows none."""
+    points = msgspec.convert(viewer.evaluate(_POINTS), list[int])
+    return clockwork.of_levels(points[20:40], points[80:100])
+
+
+def shows_clock(viewer: Viewer, *, wanted: bool, within: float) -> None:
+    until(
+        lambda: (clock_in(viewer) is not None) == wanted,
+        within=within,
+        what=f"{'the' if wanted else 'no'} clock in Chromium",
+    )
+
+
+def walls_go_on(stream: Pair) -> None:
+    """See that the time of day that the playlist tells goes on as its media do.
+
+    Behind a slate stands what an encoder sent while its tracks were not known yet: up to 1.5 s.
+    """
+    playlist = media(addresses(stream.playlist)["audio"])
+    for before, after in itertools.pairwise(playlist.segments):
+        assert before.wall_us is not None
+        assert after.wall_us is not None
+        due = before.wall_us + before.duration * 1_000_000 // VIDEO_SCALE
+        assert abs(after.wall_us - due) <= 1_500_000 * SCALE, (before, after)
+
+
+def recorded(stream: Pair) -> Json | None:
+    """Return the video that the stream's last run became."""
+    told = stream.told("recorded")
+    if not told:
+        return None
+    address = f"{stream.headend.http}/api/projects/1/videos"
+    answer = fetch(address, token=stream.headend.token)
+    assert answer.status == 200, answer.text
+    videos = cast("list[Json]", answer.json["data"])
+    return next((video for video in videos if video["hash"] == told[-1]["facts"]["video"]), None)
+
+
+@pytest.mark.parametrize("away", [_SHORT, _LONG])
+def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
+    running: Running, browser: Chromium, away: float, proof: Proof, tmp_path: Path
+) -> None:
+    stream = pair(running)
+    command = clockwork.encoder(stream.url(0), size=SIZE)
+    backup = clockwork.encoder(stream.url(1), size=SIZE)
+    with ExitStack() as world, keeping(stream.playlist, patient=True) as keeper:
+        first = world.enter_context(publishing(command))
+        second = world.enter_context(publishing(backup))
+        until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        until(lambda: stream.receives() == 2, within=10, what="both encoders")
+        run = addresses(stream.playlist)
+        viewer = browser.open(stream.watch)
+        world.callback(viewer.close)
+        viewer.wait_until_playing(20 * SCALE)
+        shows_clock(viewer, wanted=True, within=5)
+        began = time.monotonic()
+        for encoder in (second, first):
+            encoder.kill()
+            encoder.wait()
+        until(lambda: stream.told("slate"), within=4, what="the slate is told")
+        shows_clock(viewer, wanted=False, within=20)
+        flags = stream.record()
+        assert (flags["live"], flags["receiving_count"]) == (True, 0)
+        time.sleep(max(0.0, away - (time.monotonic() - began)))
+        assert viewer.wait_until_playing(10 * SCALE).run is not None, "the slate moves on"
+        with publishing(command) as third:
+            until(lambda: stream.told("back on air"), within=10, what="back is told")
+            shows_clock(viewer, wanted=True, within=20)
+            viewer.wait_until_playing(10 * SCALE, span=3)
+            sample = viewer.sample()
+            assert addresses(stream.playlist)["audio"] == run["audio"]
+            walls_go_on(stream)
+            third.send_signal(signal.SIGINT)
+            third.wait(timeout=10)
+        until(lambda: media(run["audio"]).ended, within=_GOODBYE + 6, what="EXT-X-ENDLIST")
+        ended = time.monotonic()
+        until(lambda: not stream.record()["live"], within=4, what="off air")
+        video = until(lambda: recorded(stream), within=10, what="the recording")
+        proof("from EXT-X-ENDLIST to the recording", f"{time.monotonic() - ended:.1f} s", "5 s")
+    slate = keeper.unclocked(RUNGS[0], tmp_path)
+    for rung in stream.rungs_made(RUNGS):
+        assert longest_gap(keeper.pictures(rung, tmp_path)) <= 0.25, rung
+        for path in keeper.held[rung].stretches(tmp_path / f"all-{rung}.mp4"):
+            assert complaints(path) == "", path
+    told = f"encoders gone for {away:.0f} s"
+    proof(
+        f"{told}: the slate in the media",
+        f"{slate:.1f} s",
+        f"{away:.0f} s, less 2 s, and a goodbye",
+    )
+    assert away - 3 <= slate <= away + _GOODBYE + 2 * SCALE
+    again = browser.open(f"{running.http}/watch/{video['hash']}")
+    again.wait_for("playing", 20 * SCALE)  # it is there, and waits for its viewer
+    again.press("k")
+    again.wait_until_playing(20 * SCALE)
+    again.close()
+    assert sample is not None
+    assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
+    proof(f"{told}: waits of the picture in Chromium, in 2 seams", f"{sample.stalls}", "2 at most")
+    # Each seam may hold the picture for a moment: the top rung's packets are another encoder's.
+    assert sample.stalls <= 2, sample
+
+
+def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
+    running: Running, browser: Chromium
+) -> None:
+    stream = pair(running, "Held")
+    with publishing(clockwork.encoder(stream.url(0), size=SIZE)):
+        until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        viewer = browser.open(stream.watch)
+        viewer.wait_until_playing(20 * SCALE)
+        run = addresses(stream.playlist)
+        stream.command("pause")
+        until(lambda: stream.record()["paused"], within=3, what="paused")
+        shows_clock(viewer, wanted=False, within=20)
+        flags = stream.record()
+        assert (flags["live"], flags["receiving_count"]) == (True, 1)
+        stream.command("resume")
+        shows_clock(viewer, wanted=True, within=20)
+        assert not stream.record()["paused"]
+        assert addresses(stream.playlist)["audio"] == run["audio"]
+        sample = viewer.wait_until_playing(10 * SCALE)
+        assert sample.stalls <= 2, sample
+        viewer.close()
+    told = [each["type"] for each in stream.told("paused", "resumed", "slate", "switched")]
+    assert told.count("paused") == told.count("resumed") == 1
+    assert "switched" not in told

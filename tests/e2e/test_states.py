@@ -1,0 +1,263 @@
+"""Engines and services killed at any moment: what the owner reads is what is true, and all of it.
+
+What is true is found without asking the service: which encoders run, whether their engine does,
+whether the playlists go on, whether the newest segment is silent.
+"""
+
+import itertools
+import math
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import av
+import pytest
+
+from media import m3u8
+from media.playlist import MediaPlaylist
+from tests.conftest import Proof
+from tests.e2e import clockwork
+from tests.e2e.pair import Json, Pair, pair
+from tests.e2e.publishers import persisting
+from tests.e2e.service import Running, fetch, service
+from tests.e2e.slowing import children_of
+from tests.e2e.viewing import multivariant, until
+
+pytestmark = pytest.mark.e2e
+
+_SEED = 20_27
+_FEW = pytest.param(3, id="a few")
+_ALL = pytest.param(50, id="fifty", marks=pytest.mark.prove)
+_WINDOW = 4.0  # seconds that a run waits for an encoder
+_ENVIRONMENT = {
+    "HEADEND_LIVE__RECONNECT_SECONDS": str(_WINDOW),
+    "HEADEND_LIVE__GOODBYE_SECONDS": "1",
+    "HEADEND_FAILOVER__RETURN_SECONDS": "1",
+    "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+}
+# Which slots' encoders run; the backup has no sound, so that media tell who is on air.
+_STATES: tuple[frozenset[int], ...] = (
+    frozenset({0, 1}),
+    frozenset({1}),
+    frozenset({0}),
+    frozenset(),
+)
+_BACKUP_ALONE = _STATES[1]
+_ENGINE_DEATHS = 3  # within a minute; five end the run by design
+
+
+class Encoders:
+    """Encoders that come back by themselves as long as they are wanted."""
+
+    def __init__(self, stream: Pair) -> None:
+        self._commands = {
+            0: clockwork.encoder(stream.url(0)),
+            1: clockwork.encoder(stream.url(1), channels=0),
+        }
+        self._running: dict[int, ExitStack] = {}
+
+    def want(self, slots: frozenset[int]) -> None:
+        """Have these slots' encoders run and no others."""
+        for slot in set(self._running) - slots:
+            self._running.pop(slot).close()
+        for slot in slots - set(self._running):
+            stack = self._running[slot] = ExitStack()
+            stack.enter_context(persisting(self._commands[slot]))
+
+
+def engines(headend: Running) -> list[int]:
+    """Return the service's engines for live streams."""
+    found: list[int] = []
+    for pid in children_of(headend.process.pid):
+        command = Path(f"/proc/{pid}/cmdline")
+        try:
+            words = command.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"transcode.engine" in words and b"live" in words:
+            found.append(pid)
+    return found
+
+
+def playlists(stream: Pair) -> dict[str, MediaPlaylist]:
+    """Return the run's newest playlists by address; empty while there is none."""
+    found: dict[str, MediaPlaylist] = {}
+    if (top := multivariant(stream.playlist)) is None:
+        return found
+    for sound in top.sounds:
+        address = stream.playlist.rsplit("/", 1)[0] + "/" + sound.uri
+        answer = fetch(address)
+        parsed = m3u8.parse(answer.text) if answer.status == 200 else None
+        if isinstance(parsed, MediaPlaylist):
+            found[address] = parsed
+    return found
+
+
+def goes_on(stream: Pair, within: float = 6.0) -> bool:
+    """Say whether new segments come."""
+
+    def ends() -> set[tuple[str, int, bool]]:
+        return {
+            (address, each.sequence + len(each.segments), each.ended)
+            for address, each in playlists(stream).items()
+        }
+
+    first, deadline = ends(), time.monotonic() + within
+    while time.monotonic() < deadline:
+        now = ends()
+        if all(ended for *_, ended in now):
+            return False
+        if now != first:
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def is_silent(stream: Pair, folder: Path) -> bool:
+    """Say whether the sound of the newest segment is silence."""
+    ((address, playlist),) = playlists(stream).items()
+    newest = playlist.segments[-1]
+    assert newest.map_uri is not None
+    base = address.rsplit("/", 1)[0] + "/"
+    path = folder / "newest.mp4"
+    path.write_bytes(fetch(base + newest.map_uri).body + fetch(base + newest.uri).body)
+    power, count = 0.0, 0
+    with av.open(str(path)) as container:
+        for frame in container.decode(audio=0):
+            levels = memoryview(bytes(frame.planes[0])).cast("f").tolist()
+            power += math.fsum(level * level for level in levels)
+            count += len(levels)
+    return math.sqrt(power / max(count, 1)) < 0.001
+
+
+def record(stream: Pair) -> Json:
+    """Return the flags that are looked at, not more often than a caller may ask."""
+    time.sleep(0.1)
+    found = stream.record()
+    (backup,) = found["backups"]
+    names = ("live", "processing", "paused", "receiving_count", "published", "no_audio_stream")
+    return {
+        **{name: found[name] for name in names},
+        "backup": (backup["live"], backup["publish"]),
+    }
+
+
+def expected(slots: frozenset[int], *, published: bool) -> Json:
+    """Return the flags that these encoders make once all has settled."""
+    backup_alone = slots == _BACKUP_ALONE
+    return {
+        "live": bool(slots),
+        "processing": bool(slots),
+        "paused": False,
+        "receiving_count": len(slots),
+        "published": published,
+        "no_audio_stream": backup_alone,
+        "backup": (1 in slots, backup_alone),
+    }
+
+
+def told_state(told: list[Json]) -> Json:
+    """Return how the stream stands by what its owner was told, from the first event on."""
+    live, on_air, sending = False, None, set[str]()
+    for event in told:
+        facts = event["facts"]
+        match event["type"]:
+            case "live":
+                live = True
+            case "off air":
+                live, on_air = False, None
+            case "switched":
+                on_air = facts["to"]
+            case "slate":
+                on_air = None
+            case "back on air":
+                on_air = facts["slot"]
+            case "encoder on":
+                assert facts["slot"] not in sending, event
+                sending.add(facts["slot"])
+                assert facts["receiving_count"] == len(sending), event
+            case "encoder off":
+                assert facts["slot"] in sending, event
+                sending.discard(facts["slot"])
+            case _:
+                pass
+    return {"live": live, "on_air": on_air, "sending": sending}
+
+
+def look(headend: Running, stream: Pair, slots: frozenset[int], folder: Path) -> None:
+    """See that the record, the events and the world agree."""
+    wanted = expected(slots, published=True)
+    until(lambda: record(stream) == wanted, within=_WINDOW + 12, what=f"{wanted}")
+    assert goes_on(stream) == bool(slots), slots
+    assert len(engines(headend)) == bool(slots), slots
+    if slots:
+        until(
+            lambda: is_silent(stream, folder) == (slots == _BACKUP_ALONE),
+            within=10,
+            what="its sound",
+        )
+    assert record(stream) == wanted, "it stays so"
+    told = stream.told()
+    assert [each["number"] for each in told] == list(range(1, len(told) + 1))
+    state = told_state(told)
+    assert state["live"] == wanted["live"]
+    assert len(state["sending"]) == wanted["receiving_count"]
+    if state["on_air"] is not None:
+        assert (state["on_air"] == "backup-1") == wanted["backup"][1], told[-5:]
+
+
+def victims(moments: random.Random) -> Iterator[str]:
+    """Yield what is to be killed next: an engine or the service, so that runs survive."""
+    deaths: list[float] = []
+    while True:
+        now = time.monotonic()
+        deaths = [death for death in deaths if death > now - 60]
+        victim = moments.choice(["engine", "service"])
+        if victim == "engine" and len(deaths) < _ENGINE_DEATHS:
+            deaths.append(now)
+            yield "engine"
+        else:
+            yield "service"
+
+
+@pytest.mark.parametrize("deaths", [_FEW, _ALL])
+def test_flags_and_events_are_true_after_any_death(
+    tmp_path: Path, deaths: int, proof: Proof
+) -> None:
+    moments = random.Random(_SEED)
+    folder = tmp_path / "data"
+    states = itertools.cycle(moments.sample(_STATES, len(_STATES)))
+    plan = [next(states) for _ in range(deaths)]
+    with ExitStack() as world:
+        headend = world.enter_context(service(folder, environment=_ENVIRONMENT))
+        ports = (
+            *("--http", f"127.0.0.1:{headend.port_of(headend.http + '/')}"),
+            *("--rtmp", f"[::]:{headend.port_of(headend.server)}", "--rtmps", ""),
+        )
+        stream = pair(headend)
+        encoders = Encoders(stream)
+        world.callback(encoders.want, frozenset())
+        encoders.want(_STATES[0])
+        look(headend, stream, _STATES[0], tmp_path)
+        for slots, victim in zip(plan, victims(moments), strict=False):
+            encoders.want(slots)
+            time.sleep(moments.uniform(0.0, 2.5))
+            if victim == "service":
+                headend.process.kill()
+                headend.process.wait()
+                headend = world.enter_context(
+                    service(folder, environment=_ENVIRONMENT, arguments=ports)
+                )
+            else:
+                for pid in engines(headend):
+                    os.kill(pid, signal.SIGKILL)
+            look(headend, stream, slots, tmp_path)
+    proof(
+        f"{deaths} engines and services killed: flags or events that were not true",
+        "0",
+        "0",
+    )

@@ -1,0 +1,144 @@
+"""A file that comes in several goes: one at a time, cut back to what counts, through deaths."""
+
+import hashlib
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from storage.objects.appending import StillHeld, appending
+from storage.objects.base import StoreFull
+from storage.objects.disk import DiskObjects
+from tests.storage.full import MIB, small_disk
+
+pytestmark = pytest.mark.anyio
+
+HOME, MOVED = "uploads/one", "sources/hash/1"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> Generator[DiskObjects]:
+    with DiskObjects(tmp_path / "objects") as opened:
+        yield opened
+
+
+async def test_bytes_go_behind_those_that_count(objects: DiskObjects) -> None:
+    async with appending(objects, HOME, MOVED) as file:
+        assert await file.begin(0) == 0
+        await file.write(b"0123456789")
+        await file.flush()
+        assert await file.sync() == 10
+    async with appending(objects, HOME, MOVED) as file:
+        digest = hashlib.sha256()
+        assert await file.begin(4, digest) == 4
+        for letter in b"abc":
+            await file.write(bytes([letter]))
+        await file.flush()
+        assert (file.position, file.written, file.size()) == (7, 7, 7)
+        assert digest.digest() == hashlib.sha256(b"abc").digest()
+    assert objects.path(HOME).read_bytes() == b"0123abc"
+    async with appending(objects, HOME, MOVED) as file:
+        assert await file.begin(1000) == 7  # a power cut took the rest
+
+
+async def test_what_is_not_flushed_is_not_there(objects: DiskObjects) -> None:
+    async with appending(objects, HOME, MOVED) as file:
+        await file.begin(0)
+        await file.write(b"x" * 1000)
+        assert (file.position, file.written) == (1000, 0)
+    assert objects.path(HOME).stat().st_size == 0
+
+
+async def test_one_at_a_time_holds_it(objects: DiskObjects) -> None:
+    async with appending(objects, HOME, MOVED) as file:
+        await file.begin(0)
+        with pytest.raises(StillHeld):
+            async with appending(objects, HOME, MOVED, wait_seconds=0.1):
+                pass
+    async with appending(objects, HOME, MOVED, wait_seconds=0.1) as file:
+        assert await file.begin(0) == 0
+
+
+async def test_a_file_that_was_moved_is_found_and_taken_back(objects: DiskObjects) -> None:
+    async with appending(objects, HOME, MOVED) as file:
+        await file.begin(0)
+        await file.write(b"whole")
+        await file.flush()
+        await file.move(objects.path(MOVED))
+        assert file.moved
+        assert not objects.path(HOME).exists()
+    async with appending(objects, HOME, MOVED) as file:
+        assert file.moved  # to look changes nothing
+    assert objects.path(MOVED).read_bytes() == b"whole"
+    async with appending(objects, HOME, MOVED) as file:
+        assert await file.begin(5) == 5
+        assert not file.moved
+    assert objects.path(HOME).read_bytes() == b"whole"
+    assert not objects.path(MOVED).exists()
+
+
+async def test_the_lock_goes_with_the_process(objects: DiskObjects, tmp_path: Path) -> None:
+    script = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from storage.objects.appending import appending\n"
+        "from storage.objects.disk import DiskObjects\n"
+        "async def go():\n"
+        "    with DiskObjects(Path(sys.argv[1])) as objects:\n"
+        f"        async with appending(objects, {HOME!r}, {MOVED!r}) as file:\n"
+        "            await file.begin(0)\n"
+        "            await file.write(b'x' * 1_000_000)\n"
+        "            print('held', flush=True)\n"
+        "            await asyncio.sleep(600)\n"
+        "asyncio.run(go())\n"
+    )
+    child = subprocess.Popen(  # noqa: ASYNC220  # a process to be killed
+        [sys.executable, "-c", script, str(objects.root)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        with pytest.raises(StillHeld):
+            async with appending(objects, HOME, MOVED, wait_seconds=0.1):
+                pass
+        child.send_signal(signal.SIGKILL)
+        async with appending(objects, HOME, MOVED) as file:
+            assert await file.begin(10) == 10
+    finally:
+        child.kill()
+        child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
+
+
+async def test_a_full_disk_keeps_what_fits_and_says_how_much(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", 8 * MIB) as disk,
+        DiskObjects(disk.folder / "objects", reserve_bytes=0) as objects,
+    ):
+        async with appending(objects, HOME, MOVED) as file:
+            await file.begin(0)
+            with pytest.raises(StoreFull):
+                while True:
+                    await file.write(b"x" * MIB)
+            written = file.written
+            assert written == file.size() > 0
+        async with appending(objects, HOME, MOVED) as file:
+            assert await file.begin(written) == written
+
+
+async def test_room_that_is_to_stay_free_stays_so(objects: DiskObjects) -> None:
+    async with appending(objects, HOME, MOVED, spare=1 << 60) as file:
+        await file.begin(0)
+        await file.write(b"x")
+        with pytest.raises(StoreFull):
+            await file.flush()
+        assert file.written == 0
