@@ -13,9 +13,9 @@ import msgspec
 
 from api.pusher.limits import Limits as Broadcaster
 from api.uploadlimits import UploadLimits
+from headend.importsettings import Imports
 from ingest.rtmp.limits import Limits
 from media.playlist import TARGET_SECONDS
-from storage.webaddress import Network, networks
 
 __all__ = [
     "Api",
@@ -202,36 +202,6 @@ class Transcode(_Section, frozen=True, kw_only=True):
     ] = 0
 
 
-class Imports(_Section, frozen=True, kw_only=True):
-    """Videos that are fetched from addresses."""
-
-    at_once: Annotated[
-        int, _about("files that a process fetches at once; 0: none", ge=0, le=64)
-    ] = 4
-    most_bytes: Annotated[int, _about("longest file", "bytes", ge=1)] = 50 << 30
-    most_seconds: Annotated[
-        float, _about("longest time that fetching one may take", "s", ge=1)
-    ] = 6 * 3600.0
-    ports: Annotated[str, _about("ports that may be connected to; commas between")] = "80, 443"
-    allow_private: Annotated[
-        str,
-        _about("networks that are not public and may be connected to; commas between", "networks"),
-    ] = ""
-
-    @property
-    def open_ports(self) -> frozenset[int]:
-        """The ports, as numbers; `ValueError` where one is none."""
-        found = frozenset(int(part) for part in self.ports.split(",") if part.strip())
-        if not all(0 < port < 1 << 16 for port in found):
-            raise ValueError("Expected numbers from 1 to 65535")
-        return found
-
-    @property
-    def private_networks(self) -> tuple[Network, ...]:
-        """The networks; `ValueError` where one is none."""
-        return networks(self.allow_private)
-
-
 class Storage(_Section, frozen=True, kw_only=True):
     """Where things are kept."""
 
@@ -341,19 +311,9 @@ def load(
             f"{source}: live.kept_seconds: Expected at least live.listed_seconds "
             f"and one segment, {least:g} s"
         )
-    _check_imports(settings.imports, sources)
+    for name, error in settings.imports.faults().items():
+        raise SettingsError(f"{sources.get(name, 'default')}: {name}: {error}") from error
     return settings, sources
-
-
-def _check_imports(imports: Imports, sources: Mapping[str, str]) -> None:
-    for name, read in (
-        ("imports.ports", lambda: imports.open_ports),
-        ("imports.allow_private", lambda: imports.private_networks),
-    ):
-        try:
-            read()
-        except ValueError as error:
-            raise SettingsError(f"{sources.get(name, 'default')}: {name}: {error}") from error
 
 
 def explain(settings: Settings, sources: Mapping[str, str]) -> list[Setting]:

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 DRILL_SECONDS: Final = 20.0
 # What a switch may take beyond detection: a tick, and a loop that is busy.
 _MARGIN_SECONDS: Final = 1.0
+# A keyframe that is so late does not come when it was to: encoders keep to a few frames.
+_LATE_SECONDS: Final = 0.3
 
 Facts = dict[str, object]
 
@@ -58,6 +60,7 @@ class Air:
         self._tell = tell
         self._on_air: Seat | None = None
         self._shown = 0.0  # when the last packet that viewers got had come
+        self._gone: Leaving | None = None  # why who is on air is not here any more
         self._drill: _Drill | None = None
 
     @property
@@ -98,18 +101,19 @@ class Air:
             return
         del self.seats[seat.slot]
         if seat is self._on_air:
-            self.choose(now, gone=why, slate=slate)
+            self._gone = why
+            self.choose(now, slate=slate)
         self._spare()
 
     # -- who is on air ----------------------------------------------------------------------------
 
-    def choose(
-        self, now: float, *, at: Seat | None = None, gone: Leaving | None = None, slate: bool = True
-    ) -> None:
+    def choose(self, now: float, *, at: Seat | None = None, slate: bool = True) -> None:
         """Put on air who is to be there now; `at` is the seat whose keyframe has just come.
 
         Who is well makes way only at the other's keyframe, and so does the slate: then nothing is
-        lost or shown twice. `gone` says why who was on air is not here any more.
+        lost or shown twice. Who failed makes way at once, or at the next keyframe where that is
+        nearer to where it ended than any that came: so no more than half the distance between two
+        is lost or shown twice.
         """
         if self.paused and not self._feed.begun:
             self._begin_paused(now)
@@ -121,6 +125,7 @@ class Air:
         if want is before:
             return
         if want is None:
+            gone = self._gone
             self._off_air("stalled" if gone is None else gone.value, now, slate=slate)
         elif before is None:
             if not self._feed.slate_on or want is at:
@@ -128,10 +133,16 @@ class Air:
         elif healthy(now, self._health(before), self._policy):
             if want is at:
                 self._put_on_air(want, "returned", now)
-        elif gone is not None:
-            self._put_on_air(want, "lost", now)
-        else:
-            self._put_on_air(want, "stalled" if before.cut is None else "drill", now)
+        elif want is at or not self._is_worth_waiting(want, now):
+            stalled = "stalled" if before.cut is None else "drill"
+            self._put_on_air(want, stalled if self._gone is None else "lost", now)
+
+    def _is_worth_waiting(self, seat: Seat, now: float) -> bool:
+        """Say whether a seat's next keyframe is to come nearer to the end than those that came."""
+        due = seat.ring.due
+        if due is None or now > due + _LATE_SECONDS:
+            return False
+        return due - self._shown < abs(seat.ring.nearest(self._shown) - self._shown)
 
     def pause(self, now: float) -> None:
         """Give viewers the slate until `resume`, whoever sends."""
@@ -162,7 +173,9 @@ class Air:
     def _wanted(self, now: float) -> Seat | None:
         slots = self._healths()
         begins = not self._feed.begun
-        want = decide(now, self.slot, slots, self._policy, paused=self.paused, begins=begins)
+        here = self._on_air is not None and self.seats.get(self._on_air.slot) is self._on_air
+        on_air = self.slot if here else None  # who comes back into its slot is another
+        want = decide(now, on_air, slots, self._policy, paused=self.paused, begins=begins)
         return None if want is None else self.seats[want]
 
     def _healths(self) -> dict[Slot, Health]:
@@ -189,7 +202,7 @@ class Air:
         if not begins:
             facts["gap_ms"] = round(1000 * (since - ended))
         log.info("on air", extra={"stream": self._stream, "slot": str(seat.slot), **facts})
-        self._on_air = seat
+        self._on_air, self._gone = seat, None
         self._feed.begin(seat.ring.tracks, since, splice=before is not None)
         for packet in packets:
             self._feed.offer(packet)
@@ -203,7 +216,7 @@ class Air:
 
     def _off_air(self, reason: str, now: float, *, slate: bool = True) -> None:
         """Show nobody: the slate from where the last one ended on, or nothing."""
-        self._on_air = None
+        self._on_air = self._gone = None
         about = {"stream": self._stream, "reason": reason, "slate": slate}
         log.info("nobody on air", extra=about)
         if slate:

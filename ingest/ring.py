@@ -98,22 +98,34 @@ class Ring:
             self._drop()
         return begins and self.filled
 
-    def since_nearest(self, moment: float) -> tuple[float, list[MediaPacket]]:
-        """Return what came from the keyframe on that came nearest to a moment, and when that was.
+    @property
+    def due(self) -> float | None:
+        """When the next keyframe is to come, by the two newest; None: nobody can say."""
+        if len(self._groups) < 2:
+            return None
+        return 2 * self._groups[-1].since - self._groups[-2].since
+
+    def nearest(self, moment: float) -> float:
+        """Return when the keyframe came that came nearest to a moment.
 
         Raises:
             LookupError: there is no keyframe.
         """
         if not self._groups:
             raise LookupError("no keyframe")
-        first = min(self._groups, key=lambda group: abs(group.since - moment))
+        return min((group.since for group in self._groups), key=lambda came: abs(came - moment))
+
+    def since_nearest(self, moment: float) -> tuple[float, list[MediaPacket]]:
+        """Return what came from the keyframe on that came nearest to a moment, and when that was.
+
+        Raises:
+            LookupError: there is no keyframe.
+        """
+        first = self.nearest(moment)
         packets = [
-            packet
-            for group in self._groups
-            if group.since >= first.since
-            for packet in group.packets
+            packet for group in self._groups if group.since >= first for packet in group.packets
         ]
-        return first.since, packets
+        return first, packets
 
     def _begins(self, packet: MediaPacket, now: float) -> bool:
         if self._picture:

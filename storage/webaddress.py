@@ -145,7 +145,10 @@ def web_address(url: str, ports: Collection[int]) -> WebAddress:
     path = parts.path or "/"
     target = f"{path}?{parts.query}" if parts.query else path
     # What stands escaped stays as it is; what no request line may hold is escaped.
-    target = quote(target, safe=string.punctuation)
+    try:
+        target = quote(target, safe=string.punctuation)
+    except UnicodeError as error:  # half of a surrogate pair
+        raise BadWebAddress("The address is not a web address.") from error
     return WebAddress(scheme=parts.scheme, host=_host(name), port=port, target=target)
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from media.ladder import AUDIO_RENDITION, Ladder
 from media.segment import InitSection, Part, Segment
+from storage.catalog.jobs import Jobs
 from storage.catalog.spans import Spans
 from storage.catalog.transcoding import Transcoding
 from storage.catalog.videowork import MadeRung, MadeVideo, PlannedRung, VideoWork
@@ -36,8 +37,8 @@ log = logging.getLogger(__name__)
 
 # Nobody waits for the answer here, so a slow disk may take its time.
 _PROBE_SECONDS: Final = 60.0
-# A film that one engine makes alone gets the cores that are idle besides: in a queue of films each
-# has one. More than the usual ladder's rungs could not be used.
+# A film that one engine makes alone gets the cores that are idle besides, where no other film waits
+# for one. More than the usual ladder's rungs could not be used.
 _MOST_MORE: Final = 3
 _SHORT_US: Final = 20_000_000
 
@@ -47,6 +48,7 @@ class Studio(msgspec.Struct, frozen=True, kw_only=True):
     back, `nudge` says that there are stretches to be made.
     """
 
+    jobs: Jobs
     transcoding: Transcoding
     spans: Spans
     objects: Objects
@@ -119,7 +121,8 @@ class Filming:
             self._studio.objects, hash_=self._work.hash, folder=self._media, names=names
         )
         self._pace = Pace(found.length_us, self._studio.clock())
-        more = _MOST_MORE if found.length_us <= _SHORT_US else 0
+        waiting = await self._studio.jobs.waiting(self._studio.now_us())
+        more = _MOST_MORE if found.length_us <= _SHORT_US and not waiting else 0
         async with self._studio.cores.more(more) as besides:
             order = msgspec.structs.replace(order, threads=1 + besides)
             return await work("film", self._work.hash, order, path, self._take)

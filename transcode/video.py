@@ -70,6 +70,7 @@ class VideoTranscoder:
         self._now_us = now_us
         self._clock = clock
         studio = Studio(
+            jobs=jobs,
             transcoding=transcoding,
             spans=spans,
             objects=objects,

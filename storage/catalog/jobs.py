@@ -253,6 +253,11 @@ class Jobs:
         async with self._database.writing() as connection:
             return await lease(connection, owner, now_us, kind)
 
+    async def waiting(self, now_us: int) -> bool:
+        """Say whether there is a job that nobody holds."""
+        async with self._database.reading() as connection:
+            return await due(connection, now_us)
+
     async def beat(self, held: HeldJob, now_us: int) -> None:
         """Extend a lease (see `beat`)."""
         async with self._database.writing() as connection:

@@ -69,6 +69,12 @@ CASES: Final[dict[str, Case]] = {
         status=201,
         files=lambda: {"video": ("b.mp4", clip())},
     ),
+    "add_upload_link": Case(
+        path="projects/1/upload-links",
+        body={"title": "x"},
+        status=201,
+        wrong={"most_bytes": 0},
+    ),
     "edit_video": Case(
         path="videos/{video}",
         body={"title": "y", "tags": [{"name": "newer"}]},

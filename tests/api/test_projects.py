@@ -46,6 +46,7 @@ async def test_adding_answers_with_the_project_and_nothing_else(house: House) ->
             "id": 2,
             "key": project["key"],
             "name": "Știri",
+            "origins": [],
             "created_at": NOW,
             "updated_at": NOW,
             "project_json": f"https://live.example/json/projects/{project['key']}.json",

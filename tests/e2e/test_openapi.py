@@ -40,6 +40,8 @@ def running(tmp_path: Path) -> Generator[Running]:
         "HEADEND_API__REQUESTS_PER_MINUTE": "0",
         "HEADEND_API__ATTEMPTS_PER_MINUTE": "0",
         "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+        # What it makes up as addresses is nobody's to be asked.
+        "HEADEND_IMPORTS__AT_ONCE": "0",
     }
     with service(tmp_path / "data", environment=environment) as running:
         yield running

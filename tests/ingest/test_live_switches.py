@@ -12,7 +12,7 @@ from tests.ingest.virtual import run
 
 @pytest.mark.parametrize("phase", [0.2, 0.7, 1.0, 1.3, 1.9])
 @pytest.mark.parametrize("goodbye", [True, False])
-def test_a_backup_takes_over_at_once_from_a_primary_that_leaves(
+def test_a_backup_takes_over_from_a_primary_that_leaves_at_the_nearest_keyframe(
     goodbye: bool, phase: float
 ) -> None:
     async def story() -> None:
@@ -24,7 +24,8 @@ def test_a_backup_takes_over_at_once_from_a_primary_that_leaves(
             state = place.states[-1]
             assert (state.on_air, state.sending) == (PRIMARY, {PRIMARY, BACKUP})
             primary.leave(goodbye=goodbye)
-            await soon()
+            # At once, but where the next keyframe is nearer than the newest.
+            await (soon() if phase < 1.05 else asyncio.sleep(1.0))
             state = place.states[-1]
             assert (state.on_air, state.sending, state.live) == (BACKUP, {BACKUP}, True)
             await asyncio.sleep(100)  # past every window
@@ -37,8 +38,7 @@ def test_a_backup_takes_over_at_once_from_a_primary_that_leaves(
             first, second = pictures(sink.told)
             assert whole(first)
             assert whole(second)
-            # It was between two keyframes: the newest is the nearest there is, at most a GOP ago.
-            assert -2.05 <= seam(first, second) <= 0
+            assert abs(seam(first, second)) <= 1.05  # half a GOP
             ((kind, facts),) = place.events
             assert kind == "switched"
             assert facts == {
@@ -47,7 +47,7 @@ def test_a_backup_takes_over_at_once_from_a_primary_that_leaves(
                 "reason": "lost",
                 "gap_ms": pytest.approx(1000 * (seam(first, second) + 0.1), abs=2),
             }
-            assert sink.late[1] == pytest.approx(-(seam(first, second)) - 0.05, abs=0.1)
+            assert sink.late[1] == pytest.approx(max(0, -seam(first, second) - 0.05), abs=0.1)
 
     run(story())
 
@@ -74,6 +74,44 @@ def test_what_a_stalled_primary_did_not_send_is_taken_from_the_backups_ring(phas
             # What was sent while the stall was being noticed is there at once.
             now = asyncio.get_running_loop().time()
             assert second[-1] / 1000 >= now - 0.2
+
+    run(story())
+
+
+def test_a_keyframe_that_stays_away_is_not_waited_for() -> None:
+    async def story() -> None:
+        place = Place()
+        async with studio(place) as stage:
+            primary = await stage.camera(PRIMARY)
+            backup = await stage.camera(BACKUP, phase=1.3)
+            await asyncio.sleep(7.05)
+            backup.gop = 1000  # its next keyframe stays away
+            primary.leave()
+            await asyncio.sleep(0.2)
+            assert stage.on_air == PRIMARY  # the backup's keyframe is due in 50 ms
+            await asyncio.sleep(0.65)
+            assert stage.on_air == BACKUP
+            first, second = pictures(place.sinks[0].told)
+            assert seam(first, second) == pytest.approx(-1.8, abs=0.11)
+
+    run(story())
+
+
+def test_who_comes_back_while_the_backups_keyframe_is_waited_for_is_a_newcomer() -> None:
+    async def story() -> None:
+        place = Place()
+        async with studio(place) as stage:
+            primary = await stage.camera(PRIMARY)
+            await stage.camera(BACKUP, phase=1.9)
+            await asyncio.sleep(7.05)
+            primary.leave()
+            await asyncio.sleep(0.2)
+            await stage.camera(PRIMARY)
+            await asyncio.sleep(1.5)
+            assert stage.on_air in {BACKUP, PRIMARY}
+            first, second = pictures(place.sinks[0].told)[:2]
+            assert abs(seam(first, second)) <= 1.05
+            assert [kind for kind, _ in place.events if kind == "slate"] == []
 
     run(story())
 

@@ -51,6 +51,8 @@ def test_an_address_is_read(url: str, host: str, port: int, target: str) -> None
         ("http://a.example:99999/b", "not a web address"),
         ("http://a.example:x/b", "not a web address"),
         ("http://[::1/b", "not a web address"),
+        ("http://a.example/\ud800", "not a web address"),
+        ("http://\ud800.example/", "names no host"),
         ("http://[fe80::1%25eth0]/b", "names no host"),
         ("http://a b.example/", "spaces"),
         ("http://a.example/b\r\nX-Evil: 1", "spaces"),
@@ -186,7 +188,7 @@ def test_a_literal_is_told_from_a_name() -> None:
     assert not is_literal("localhost")
 
 
-@given(st.text(max_size=80))
+@given(st.text(st.characters(codec=None, exclude_categories=()), max_size=80))
 def test_any_text_is_an_address_or_refused(text: str) -> None:
     for url in (text, f"http://{text}", f"https://a.example/{text}"):
         try:

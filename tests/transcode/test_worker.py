@@ -19,7 +19,7 @@ from transcode.worker import FileWorkers
 pytestmark = pytest.mark.anyio
 
 _LEASE: float = LEASE_US / 1_000_000
-PATIENCE = 90.0  # a busy machine makes the long film in half of it
+PATIENCE = 240.0  # a busy machine makes the long film in half of it
 
 
 @contextmanager

@@ -91,6 +91,12 @@ class Track:
         `cut` says that it opens a segment, of which it must be the first picture in both orders.
         """
         dts = max(sample.dts, self._last_dts + 1)
+        if cut is not None and cut.discontinuity:
+            # Players place what follows a discontinuity by its first decode time. Were that the
+            # time for reordering earlier than the picture, they would show all of it, and play the
+            # sound, that much too late: hls.js stalls in the hole. Those that follow in decode
+            # order are crowded behind it until their own times are later.
+            dts = max(dts, sample.pts)
         self.settle(dts)
         if cut is not None:
             self._turn(cut, rescale(sample.pts, self.scale, VIDEO_SCALE))

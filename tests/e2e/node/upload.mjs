@@ -7,6 +7,8 @@
 // goes on after that as a page would that was left and opened again.
 
 import { createReadStream } from "node:fs";
+import { PassThrough } from "node:stream";
+
 import * as tus from "tus-js-client";
 
 const { file, options, abortAt } = JSON.parse(process.argv[2]);
@@ -18,7 +20,10 @@ function tell(kind, facts) {
 let aborting = abortAt;
 
 function upload(more) {
-  const one = new tus.Upload(createReadStream(file), {
+  // A pipe: of a file the client knows the length, and sends it all the same.
+  const read = createReadStream(file);
+  const source = options.uploadLengthDeferred ? read.pipe(new PassThrough()) : read;
+  const one = new tus.Upload(source, {
     retryDelays: [200, 500, 1000, 2000, 4000],
     ...options,
     ...more,

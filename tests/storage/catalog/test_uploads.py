@@ -179,7 +179,7 @@ async def test_a_link_is_used_once(catalog: Catalog, project: int) -> None:
     assert (link.id, link.wanted.title, link.most_bytes, link.used) == (number, "T", 9, False)
     assert await catalog.links.find(secret + "x") is None
     assert await catalog.links.find("x" * 10_000) is None
-    results = []
+    results: list[bool] = []
     for name in ("one", "two"):
         try:
             await catalog.uploads.begin(project, new(name, link=number), NOW)
