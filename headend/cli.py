@@ -13,8 +13,9 @@ from typing import Any, Final
 import click
 
 from api.pusher.signed import APP
-from headend import logs
+from headend import findings, logs
 from headend.demo import EVERY_SECONDS
+from headend.doctor import clean, examine
 from headend.installation import OWNER_TOKEN, catalog_place, install, make_folder
 from headend.locks import FolderError
 from headend.run import StartError, run
@@ -155,6 +156,24 @@ def migrate(config: Path | None, **given: str | None) -> None:
     click.echo("the database is up to date")
     if (folder / OWNER_TOKEN).exists():  # else it is where the database was made
         click.echo(f"the owner's token is in {folder / OWNER_TOKEN}")
+
+
+@main.command()
+@_settings_options
+@click.option("--clean", "cleans", is_flag=True, help="First remove what nothing refers to.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def doctor(config: Path | None, *, cleans: bool, as_json: bool, **given: str | None) -> None:
+    """Look whether all is well; exit code 1 where something needs a person."""
+    settings = _read(config, **given)[0]
+    if cleans:
+        try:
+            removed = asyncio.run(clean(settings, _now_us()))
+        except (FolderError, StorageError) as error:
+            raise click.ClickException(str(error)) from error
+        click.echo(f"removed: {removed}", err=True)
+    found = asyncio.run(examine(settings, _now_us()))
+    click.echo(findings.as_json(found) if as_json else findings.as_text(found))
+    sys.exit(int(findings.needs_someone(found)))
 
 
 @main.command()

@@ -87,7 +87,7 @@ async def _serve(settings: Settings) -> AsyncGenerator[Service, None]:
                 lambda: not encoders.is_shedding(),
             ).run(),
             file_importers(ground).run(),
-            keep_clean(ground.objects, ground.catalog.videos, wall_us),
+            keep_clean(ground.objects, ground.catalog.upkeep, wall_us),
             _expiring(ground),
             _finishing(ground),
         ),
@@ -160,7 +160,7 @@ async def _transcode(settings: Settings) -> AsyncGenerator[Service, None]:
     """Make uploaded files playable."""
     async with grounded(settings, viewers=False, encoders=False) as ground:
         workers = file_workers(settings.transcode, ground.catalog, ground.objects)
-        clean = keep_clean(ground.objects, ground.catalog.videos, wall_us)
+        clean = keep_clean(ground.objects, ground.catalog.upkeep, wall_us)
         importers = file_importers(ground)
         ends = _expiring(ground), _finishing(ground)
         async with while_running(workers.run(), importers.run(), clean, *ends):

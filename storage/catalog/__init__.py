@@ -21,6 +21,7 @@ from storage.catalog import (
     streams,
     tokens,
 )
+from storage.catalog.checkup import Checkup
 from storage.catalog.commands import Commands
 from storage.catalog.database import Database, database_url, open_database
 from storage.catalog.imports import Imports
@@ -44,6 +45,7 @@ from storage.catalog.records import (
 from storage.catalog.spans import Spans
 from storage.catalog.streamfacet import Streams
 from storage.catalog.transcoding import Transcoding
+from storage.catalog.upkeep import Upkeep
 from storage.catalog.uploadlinks import UploadLinks
 from storage.catalog.uploads import Uploads
 from storage.catalog.videofacet import Videos
@@ -73,6 +75,8 @@ class Catalog:
         self.recordings = Recordings(database)
         self.uploads = Uploads(database)
         self.links = UploadLinks(database)
+        self.upkeep = Upkeep(database)
+        self.checkup = Checkup(database)
 
     async def ping(self) -> None:
         """See that the database answers."""

@@ -143,6 +143,9 @@ async def tell_bytes(
     connection: AsyncConnection, video: int, received: int, size: int | None, now_us: int
 ) -> None:
     """Tell a video's channel how much of its file came; `size` None where nobody knows it yet."""
+    # Clients pass over what has a version that they have seen.
+    raised = update(table).where(_ROW.id == video).values(version=_ROW.version + 1)
+    await connection.execute(raised)
     facts: Mapping[str, object] = {"received_bytes": received, "size": size}
     await notices.tell_video(connection, video, "progress", now_us, besides=facts)
 

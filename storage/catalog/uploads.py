@@ -272,6 +272,7 @@ class Uploads:
     ) -> bool:
         """Write down how much is safe, and tell it; False where this is not who appends."""
         async with self._database.writing() as connection:
+            await _hold_video(connection, record.name)
             values: dict[str, object] = {"received": received, "expires_us": expires_us}
             video = await _change(connection, record.name, writer, values)
             if video is not None and received != record.received:

@@ -250,7 +250,7 @@ async def test_our_own_lists_come_in_the_same_envelope(house: House) -> None:
     for path, item, more in (
         ("/api/projects",
          {"id": integer, "key": string, "name": string, "created_at": stamp, "updated_at": stamp,
-          "project_json": contract.URL}, 1),
+          "project_json": contract.URL, "origins": [string]}, 1),
         ("/api/tokens",
          {"id": integer, "name": string, "project": nullable(integer), "write": boolean,
           "created_at": stamp, "revoked_at": nullable(stamp)}, 1),

@@ -75,6 +75,12 @@ CASES: Final[dict[str, Case]] = {
         status=201,
         wrong={"most_bytes": 0},
     ),
+    "import_video": Case(
+        path="projects/1/imports",
+        body={"url": "https://films.example/a.mp4"},
+        status=201,
+        wrong={"url": "ftp://films.example/a.mp4"},
+    ),
     "edit_video": Case(
         path="videos/{video}",
         body={"title": "y", "tags": [{"name": "newer"}]},

@@ -277,7 +277,12 @@ QUICK = (
     Attack("huge metadata", bad_media.huge_metadata, "more than 65,536", key=True),
     Attack("five times too much", bad_media.too_much, "bits a second", key=True),
     Attack("garbage as keyframes", sends(bad_media.garbage_pictures, seconds=2), "", key=True),
-    Attack("absurd timestamps", sends(bad_media.absurd_times, seconds=2), "beginnings", key=True),
+    Attack(
+        "absurd timestamps",
+        sends(bad_media.absurd_times, seconds=2 * SCALE),
+        "beginnings",
+        key=True,
+    ),
     Attack("16384 x 16384 in 200 bytes", sends(bad_media.decode_bomb, seconds=2), "", key=True),
     Attack("a level that lies", sends(bad_media.level_lie, seconds=2), "", key=True),
 )

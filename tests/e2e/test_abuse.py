@@ -41,7 +41,7 @@ pytestmark = pytest.mark.e2e
 GROWTH_BYTES = 20 << 20
 SOAK_SECONDS = 180.0
 ENVIRONMENT = {
-    "HEADEND_LIVE__GOODBYE_SECONDS": "3",
+    "HEADEND_LIVE__GOODBYE_SECONDS": "0",  # no slate behind the frames that are counted
     "HEADEND_LIVE__RECONNECT_SECONDS": "5",
     "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
 }

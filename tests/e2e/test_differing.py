@@ -42,6 +42,7 @@ class Two(msgspec.Struct, frozen=True, kw_only=True):
     primary: Kind
     backup: Kind
     drills: int
+    waits: int = 0  # of the picture, a seam: where the machine may be too slow for what is encoded
 
 
 _QUICK = Two(
@@ -62,6 +63,7 @@ _LONG = (
         primary=Kind(size="1920x1080"),
         backup=Kind(size="1280x720", fps=25, video=HEVC, channels=1),
         drills=5,
+        waits=1,
     ),
     Two(
         name="one without sound",
@@ -132,7 +134,7 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
     proof(
         f"{two.name}: waits of the picture in Chromium, {2 * two.drills} switches",
         f"{sample.stalls}",
-        "1 a seam",
+        "1 a seam" if two.waits else "0",
     )
     proof(
         f"{two.name}: sound after picture, {2 * two.drills} switches on",
@@ -140,4 +142,5 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
         "45 ms",
     )
     assert abs(worst) <= 0.045
-    assert sample.stalls <= len(keeper.marks(rung)), sample
+    assert "mediaError bufferSeekOverHole" not in sample.faults, "a hole at a seam"
+    assert sample.stalls <= two.waits * len(keeper.marks(rung)), sample

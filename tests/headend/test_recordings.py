@@ -87,6 +87,6 @@ async def test_what_is_being_recorded_is_not_cleared_away(tmp_path: Path) -> Non
             stat = await objects.stat(f"videos/{row.hash}/1-1/audio/0.m4s")
             assert stat is not None
             later_us = stat.modified_us + 2 * AGE_US
-            assert await remove_leftovers(objects, catalog.videos, later_us) == 0
+            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 0
             await catalog.recordings.drop(row.id)
-            assert await remove_leftovers(objects, catalog.videos, later_us) == 1
+            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 1

@@ -91,25 +91,31 @@ class Track:
         `cut` says that it opens a segment, of which it must be the first picture in both orders.
         """
         dts = max(sample.dts, self._last_dts + 1)
-        if cut is not None and cut.discontinuity:
-            # Players place what follows a discontinuity by its first decode time. Were that the
-            # time for reordering earlier than the picture, they would show all of it, and play the
-            # sound, that much too late: hls.js stalls in the hole. Those that follow in decode
+        end: int | None = None
+        if cut is not None and (cut.discontinuity or self._open is None):
+            # Players place what begins here, or follows a discontinuity, by its first decode time.
+            # Were that the time for reordering earlier than the picture, all of it, sound included,
+            # would be played that much too late: hls.js stalls in the hole. The next ones in decode
             # order are crowded behind it until their own times are later.
             dts = max(dts, sample.pts)
-        self.settle(dts)
+            end = sample.pts
+        self.settle(dts, end)
         if cut is not None:
             self._turn(cut, rescale(sample.pts, self.scale, VIDEO_SCALE))
         self._last_dts = dts
         self._pending = Sample(dts, sample.pts, 0, sample.key, sample.data)
 
-    def settle(self, dts: int | None = None) -> None:
-        """Give the last sample its duration: up to `dts`, or like its predecessor's."""
+    def settle(self, dts: int | None = None, end: int | None = None) -> None:
+        """Give the last sample its duration: up to `dts`, or like its predecessor's.
+
+        It is not shown beyond `end`: where a player would join what follows a discontinuity to it.
+        """
         pending, self._pending = self._pending, None
         if pending is None:
             return
         if dts is not None:
-            self._step = max(1, dts - pending.dts)
+            length = dts - pending.dts
+            self._step = max(1, length if end is None else min(length, end - pending.pts))
         step = self._step
         size = len(pending.data)
         long = self._length + step > self._target or self._bytes + size > _MOST_BYTES
@@ -123,9 +129,12 @@ class Track:
         if self._length + step > self._target:
             self._flush()
 
-    def pause(self, dts: int) -> None:
-        """Send all that is there, up to `dts`; the segment stays open for the next cut."""
-        self.settle(dts)
+    def pause(self, dts: int, end: int | None = None) -> None:
+        """Send all that is there, up to `dts`; the segment stays open for the next cut.
+
+        The last sample is not shown beyond `end`.
+        """
+        self.settle(dts, end)
         self._flush()
 
     @property

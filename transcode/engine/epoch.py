@@ -155,7 +155,7 @@ class Epoch:
                 self._kind = self._reused = None
                 self._start_pictures()
             for cut in self._grid.leave(at):
-                self._turn(cut, at, told=False)
+                self._turn(cut, told=False)
             if self._decoding is not None:
                 self._decoding.put(Slate(at + _LAST_PICTURE, owners(picture, self._outlet)))
         self._started = True
@@ -169,7 +169,7 @@ class Epoch:
         if self._decoding is not None:
             for cut in self._grid.reach(until):
                 self._decoding.put(Still(cut.at - 1))
-                self._turn(cut, cut.at)
+                self._turn(cut)
             self._decoding.put(Still(until))
         self._sound.reach(until)
         if self._rungs:
@@ -244,15 +244,19 @@ class Epoch:
         self._sound.reach(dts if source.audio is not None else self._grid.newest)
         self._sound.release(self._grid.newest)
 
-    def _turn(self, cut: Cut, dts: int, *, told: bool = True) -> None:
+    def _turn(self, cut: Cut, dts: int | None = None, *, told: bool = True) -> None:
         """Let all renditions know of a cut before the packet that brought it about.
 
+        `dts` is that packet's, None where there is none: the last picture stands up to the cut.
         `told` says that it is told where the encoder takes over: for want of what a source should
         have sent.
         """
         if cut.takeover and self._copy is not None:
             # The encoder's thread goes on with the track from here.
-            self._copy.pause(dts if dts - cut.at <= HOLE else cut.at)
+            if dts is not None and dts - cut.at <= HOLE:
+                self._copy.pause(dts)
+            else:
+                self._copy.pause(cut.at, cut.at)
             self._copy = None
             source = self._source
             if told:
@@ -311,7 +315,7 @@ class Epoch:
     def _pass_by(self, until: int, clock: Clock) -> None:
         """Let the picture stand still up to `until`: the sound does not wait for it any more."""
         for cut in self._grid.reach(until):
-            self._turn(cut, cut.at)
+            self._turn(cut)
         if self._grid.still and self._decoding is not None:
             clock.follow(until)
             self._decoding.put(Still(until))

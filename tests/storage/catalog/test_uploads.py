@@ -168,6 +168,12 @@ async def test_progress_is_told_with_the_bytes(
     assert event == "progress"
     assert '"uploading":true' in str(body)
     assert '"received_bytes":40,"size":100' in str(body)
+    # Clients pass over versions that they have seen.
+    assert '"version":1,' in str(body)
+    await catalog.uploads.advance(record, "a", 50, NOW + HOUR, NOW)
+    found = await catalog.videos.find(record.video)
+    assert found is not None
+    assert found.video.version == 2
 
 
 async def test_a_link_is_used_once(catalog: Catalog, project: int) -> None:

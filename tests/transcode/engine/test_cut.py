@@ -136,6 +136,60 @@ def test_a_paused_segment_is_closed_by_whoever_goes_on() -> None:
     assert [each.discontinuity for each in segments(sent)] == [False, True]
 
 
+# Decode and presentation places of a group with two B-frames that is decoded a picture early.
+_GROUP = ((-1, 0), (0, 3), (1, 1), (2, 2), (3, 4))
+
+
+def group(start: int, seam: Cut) -> list[tuple[Sample, Cut | None]]:
+    """A group of pictures whose first is shown at `start`, in ticks."""
+    return [
+        (
+            Sample(start + dts * FRAME, start + pts * FRAME, 0, number == 0, b"x"),
+            seam if number == 0 else None,
+        )
+        for number, (dts, pts) in enumerate(_GROUP)
+    ]
+
+
+def times(part: Part) -> list[tuple[int, int, int]]:
+    """Decode time, presentation time and duration of each sample."""
+    place = part.data.index(b"tfdt") + 8
+    dts = int.from_bytes(part.data[place : place + 8])
+    place = part.data.index(b"trun") + 4
+    found: list[tuple[int, int, int]] = []
+    for at in range(place + 12, place + 12 + 16 * int.from_bytes(part.data[place + 4 :][:4]), 16):
+        step, offset = (int.from_bytes(part.data[at + k :][:4]) for k in (0, 12))
+        found.append((dts, dts + offset, step))
+        dts += step
+    return found
+
+
+def test_what_begins_and_what_follows_a_seam_is_decoded_no_earlier_than_shown() -> None:
+    """hls.js puts the first decode time to where what went before has ended."""
+    sent: list[Report] = []
+    of = track(sent)
+    of.begin(epoch=3, part=SECOND)
+    seam = Cut(sequence=1, at=SECOND + 5 * FRAME, discontinuity=True)
+    for each, cut in (*group(SECOND, Cut(sequence=0, at=SECOND)), *group(seam.at, seam)):
+        of.add(each, cut)
+    of.end()
+    for part, start in zip(parts(sent), (SECOND, seam.at), strict=True):
+        found = times(part)
+        assert found[0][:2] == (start, start)
+        assert all(start <= dts <= pts for dts, pts, _ in found)
+        assert [pts for _, pts, _ in found] == [start + pts * FRAME for _, pts in _GROUP]
+        assert max(pts + step for _, pts, step in found) == start + 5 * FRAME
+
+
+def test_what_stands_up_to_a_seam_is_shown_no_longer() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for each, cut in group(SECOND, Cut(sequence=0, at=SECOND)):
+        of.add(each, cut)
+    of.pause(SECOND + 5 * FRAME, SECOND + 5 * FRAME)
+    assert max(pts + step for _, pts, step in times(parts(sent)[-1])) == SECOND + 5 * FRAME
+
+
 def test_a_gap_is_told_when_it_is_over_and_then_the_track_goes_on() -> None:
     sent: list[Report] = []
     of = track(sent, init=3)

@@ -55,9 +55,10 @@ def test_the_top_rung_is_the_source_byte_for_byte(made: Made, two_seconds: Sourc
 def test_the_top_rung_has_the_sources_times(made: Made, two_seconds: Source) -> None:
     (file,) = made.files("720p")
     first = two_seconds.pictures[0].pts
+    # Players place what begins by its first decode time: none is earlier than the first picture.
     assert [(dts, pts) for dts, pts, _ in packets(file)] == [
-        (ORIGIN + 90 * (packet.dts - first), ORIGIN + 90 * (packet.pts - first))
-        for packet in two_seconds.pictures
+        (ORIGIN + max(90 * (packet.dts - first), place), ORIGIN + 90 * (packet.pts - first))
+        for place, packet in enumerate(two_seconds.pictures)
     ]
 
 
@@ -120,7 +121,9 @@ def test_a_segment_is_its_parts_joined(made: Made) -> None:
             parts = [each for each in made.parts(name) if each.sequence == segment.sequence]
             assert [part.index for part in parts] == list(range(segment.parts))
             assert len(made.data(segment)) == segment.size
-            assert abs(sum(part.duration for part in parts) - segment.duration) <= FRAME
+            # Parts last as long as decoding them: where all begins that is less, by the reordering.
+            slack = 3 * FRAME if segment.sequence == 0 else FRAME
+            assert abs(sum(part.duration for part in parts) - segment.duration) <= slack
             assert parts[0].independent
 
 

@@ -1,0 +1,87 @@
+"""Objects on a disk for who only looks: nothing is made, not even a temporary."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from storage.objects.addresses import checked
+from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
+
+__all__ = ["LookedAt"]
+
+# A whole tree may be asked for: a disk of spinning platters lists 10 000 files in that time.
+_SECONDS: Final = 60.0
+
+T = TypeVar("T")
+
+
+class LookedAt:
+    """The objects below `root`, as `storage.objects.disk` keeps them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def folders(self, prefix: str) -> dict[str, int]:
+        """Return the names of the folders below `prefix`, and when each was changed last."""
+        return await self._ask(prefix, _folders, {})
+
+    async def addresses(self, prefix: str) -> list[str]:
+        """Return the addresses of all objects below `prefix`, in order."""
+        return await self._ask(prefix, partial(_addresses, self._root), [])
+
+    async def stat(self, address: str) -> ObjectStat | None:
+        """Return what is known of an object, or None where there is none."""
+        return await self._ask(address, _stat, None)
+
+    async def get(self, address: str) -> bytes:
+        """Return an object; `ObjectMissing` where there is none."""
+        found = await self._ask(address, Path.read_bytes, None)
+        if found is None:
+            raise ObjectMissing(address)
+        return found
+
+    async def size(self, prefix: str) -> int:
+        """Return the bytes of an object or of all below a folder; what is linked counts in full."""
+        return await self._ask(prefix, _size, 0)
+
+    async def _ask(self, address: str, look: Callable[[Path], T], nothing: T) -> T:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return await asyncio.to_thread(look, self._root / checked(address))
+        except TimeoutError as error:
+            raise StoreFailed(address, f"no answer within {_SECONDS:.0f} s") from error
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return nothing
+        except OSError as error:
+            raise StoreFailed(address, error.strerror or type(error).__name__) from error
+
+
+def _folders(folder: Path) -> dict[str, int]:
+    with os.scandir(folder) as entries:
+        return {
+            entry.name: entry.stat().st_mtime_ns // 1000
+            for entry in entries
+            if entry.is_dir(follow_symlinks=False)
+        }
+
+
+def _addresses(root: Path, folder: Path) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in _files(folder))
+
+
+def _files(folder: Path) -> list[Path]:
+    return [Path(place) / name for place, _, names in os.walk(folder) for name in names]
+
+
+def _stat(path: Path) -> ObjectStat:
+    found = path.stat()
+    return ObjectStat(size=found.st_size, modified_us=found.st_mtime_ns // 1000)
+
+
+def _size(path: Path) -> int:
+    if path.is_dir():
+        return sum(each.lstat().st_size for each in _files(path))
+    return path.stat().st_size
