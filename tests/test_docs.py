@@ -17,7 +17,7 @@ from headend.telemetry import Telemetry
 from headend.webfigures import WebFigures
 from ingest.listener import listening
 from ingest.live import ALIVE_SECONDS, ANSWER_SECONDS
-from ingest.ports import Grant
+from ingest.ports import Grant, Happened, LiveState
 from ingest.rtmp import errors
 from ingest.rtmp.limits import Limits
 from media.keys import StreamKey
@@ -86,7 +86,7 @@ class Nobody:
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         return None
 
-    async def changed(self, state: Happened, LiveState, told: tuple[Happened, ...]) -> None: ...
+    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None: ...
 
 
 async def families(folder: Path) -> dict[str, str]:
