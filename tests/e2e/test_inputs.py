@@ -11,7 +11,7 @@ import pytest
 from tests.browser import Chromium, Sample, Viewer, chromium
 from tests.conftest import Proof
 from tests.e2e.inputs import INPUTS, Input
-from tests.e2e.service import SCALE, Running, fetch
+from tests.e2e.service import SCALE, Running, fetch, without_slate
 from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
 
 pytestmark = pytest.mark.e2e
@@ -94,6 +94,7 @@ def browser() -> Iterator[Chromium]:
 
 def try_all(headend: Running, browser: Chromium, folder: Path, entries: list[Input]) -> None:
     """Serve some sources at a time, and say of all what was wrong."""
+    without_slate(headend)
     turn = threading.Lock()
     wrong: dict[str, str] = {}
 

@@ -13,7 +13,7 @@ import pytest
 from media.playlist import MultivariantPlaylist
 from tests.conftest import Proof
 from tests.e2e.publishers import ffmpeg, gstreamer, publishing
-from tests.e2e.service import SCALE, Running, fetch
+from tests.e2e.service import SCALE, Running, fetch, without_slate
 from tests.e2e.viewing import (
     Collected,
     addresses,
@@ -59,6 +59,7 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
     headend: Running, source: Path, tmp_path: Path, proof: Proof
 ) -> None:
     """One run, followed to its end, holds everything that was sent."""
+    without_slate(headend)
     with publishing(ffmpeg(source, f"{headend.server}/{headend.key}")):
         playlist = until(
             lambda: multivariant(headend.playlist), within=10, what="a multivariant playlist"

@@ -11,7 +11,7 @@ from media.playlist import MediaPlaylist
 from tests.browser import Chromium, Viewer
 from tests.conftest import Proof
 from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import SCALE, Running, fetch
+from tests.e2e.service import SCALE, Running, fetch, without_slate
 from tests.e2e.slowing import braked, children_of
 from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
 
@@ -48,6 +48,7 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
     headend: Running, source: Path, browser: Chromium, tmp_path: Path, proof: Proof
 ) -> None:
     options = ("-stream_loop", "-1")
+    without_slate(headend)
     with publishing(ffmpeg(source, f"{headend.server}/{headend.key}", *options)):
         until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
         rungs = addresses(headend.playlist)

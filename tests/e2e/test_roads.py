@@ -8,7 +8,7 @@ import pytest
 from tests.browser import Chromium
 from tests.conftest import Proof
 from tests.e2e.publishers import ffmpeg, gstreamer, publishing
-from tests.e2e.service import Running, service
+from tests.e2e.service import Running, service, without_slate
 from tests.e2e.test_going_on import last_sequence, run_of
 from tests.e2e.viewing import (
     Collected,
@@ -61,6 +61,7 @@ def test_all_rungs_play_and_decode(
 ) -> None:
     viewer = browser.open(headend.watch)
     held: dict[str, Collected] = {}
+    without_slate(headend)
     with publishing(command(headend, source, encoder, scheme, host)):
         viewer.wait_until_playing(20)
         for height in (360, 480, 720):
