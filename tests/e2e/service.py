@@ -65,7 +65,7 @@ def fetch(
 
 
 def without_slate(headend: "Running") -> None:
-    """Let runs end with their encoders' goodbye: what is counted after it is the encoders' alone."""
+    """Let runs end with their encoders' goodbye: what is counted is the encoders' alone."""
     body = {"failover": {"goodbye_seconds": 0}}
     address = f"{headend.http}/api/projects/1/settings"
     answer = fetch(address, method="PUT", token=headend.token, body=body)

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.e2e
 
 HEADEND = str(Path(sys.executable).with_name("headend"))
 WINDOWS = {
-    "HEADEND_LIVE__GOODBYE_SECONDS": "4",
+    "HEADEND_LIVE__GOODBYE_SECONDS": "0",  # no slate behind the pictures that are counted
     "HEADEND_LIVE__RECONNECT_SECONDS": "30",
     "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
 }
