@@ -26,13 +26,15 @@ export interface Fault {
  * Facts of one engine, read by whoever decides. Nothing here is an event that could be missed.
  *
  * `broken`: it gave up and waits for `mend`. `closed`: the playlist has its end. `late`: it had
- * its end when it was first read, so the run was over before this page came.
+ * its end when it was first read, so the run was over before this page came. `ready`: it would
+ * outlast a segment that comes late.
  */
 export interface Engine {
   readonly hls: Hls | null;
   readonly broken: boolean;
   readonly closed: boolean;
   readonly late: boolean;
+  readonly ready: boolean;
   readonly rungs: readonly Rung[];
   mend(): void;
   stop(): void;
@@ -43,8 +45,10 @@ export interface Engine {
 // must outlast one segment and that wait.
 const CONFIG: Partial<HlsConfig> = {
   // In seconds, since hls.js' counts are of target durations: its default of 3 would be 12 s
-  // behind, six of our segments. Each stall moves it 1 s back, up to one target duration.
-  liveSyncDuration: 6,
+  // behind, six of our segments. When an encoder falls silent the next segment comes 2 s late (so
+  // long nobody can tell) and up to 2 s pass until it is asked for again, beside the 2 s that each
+  // takes: 6 s are used up then, without a wait. Each stall moves it 1 s back.
+  liveSyncDuration: 8,
   // Behind this it jumps to the edge: beyond, segments leave the 30 s window as they are asked for.
   liveMaxLatencyDuration: 24,
   // A live stream has no duration; browsers then show their live controls.
@@ -65,6 +69,10 @@ const CONFIG: Partial<HlsConfig> = {
   fragLoadPolicy: patience(20_000, 4),
 };
 
+// A run that has just begun is not played before so much of it is there (seconds): who began with
+// its first segment would wait at the first one that is late.
+const STOCK = 6;
+
 function patience(whole: number, tries: number): HlsConfig["fragLoadPolicy"] {
   const retry = { maxNumRetry: tries, retryDelayMs: 500, maxRetryDelayMs: 2_000 };
   return {
@@ -77,14 +85,15 @@ function patience(whole: number, tries: number): HlsConfig["fragLoadPolicy"] {
   };
 }
 
-/** Start playing `address` in `video`; `report` hears of every error. */
+/** Load `address` into `video`; `report` hears of every error, `loaded` of every playlist. */
 export function engineFor(
   video: HTMLVideoElement,
   address: string,
   report: (fault: Fault) => void,
+  loaded: () => void,
 ): Engine {
   // Chromium says that it plays HLS itself, but then there is no choice of rungs: hls.js first.
-  if (Hls.isSupported()) return new HlsEngine(video, address, report);
+  if (Hls.isSupported()) return new HlsEngine(video, address, report, loaded);
   return new NativeEngine(video, address, report);
 }
 
@@ -93,6 +102,7 @@ class HlsEngine implements Engine {
   broken = false;
   closed = false;
   late = false;
+  ready = false;
   rungs: readonly Rung[] = [];
   #seen = false;
   #mended = Number.NEGATIVE_INFINITY;
@@ -102,6 +112,7 @@ class HlsEngine implements Engine {
     video: HTMLVideoElement,
     private readonly address: string,
     private readonly report: (fault: Fault) => void,
+    private readonly loaded: () => void,
   ) {
     this.hls = new Hls(CONFIG);
     this.hls.on(Events.MANIFEST_PARSED, () => {
@@ -137,6 +148,8 @@ class HlsEngine implements Engine {
     this.closed = !details.live;
     if (!this.#seen) this.late = this.closed;
     this.#seen = true;
+    if (this.closed || details.totalduration >= STOCK) this.ready = true;
+    this.loaded();
   }
 
   #failed({ type, details, fatal }: ErrorData): void {
@@ -157,6 +170,7 @@ class HlsEngine implements Engine {
 class NativeEngine implements Engine {
   readonly hls = null;
   readonly late = false;
+  readonly ready = true; // it has a stock of its own
   readonly rungs: readonly Rung[] = [];
   broken = false;
   readonly #failed = (): void => {

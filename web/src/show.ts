@@ -10,6 +10,9 @@ import { decide, pollAfter, WEDGED, type State } from "./state";
 const TICK = 500; // ms between two looks
 const KEPT_FAULTS = 50;
 
+// A run that is never enough (an encoder that sends a little and then nothing) is played after all.
+const PATIENCE = 12_000; // ms
+
 // The last picture of a run may lie a little before the end that the playlist promises: sound and
 // picture do not stop in the same moment.
 const END = 0.5; // seconds
@@ -33,6 +36,7 @@ export class Show {
   #waited = false; // somebody who waited wants to see it
   #touched = false; // it has played before
   #begun = false;
+  #held = false; // it is to play as soon as there is enough of it
   #over = false;
   #position = 0;
   #moved = performance.now();
@@ -70,7 +74,7 @@ export class Show {
 
   /** The position at which "live" is watched; null while there is none. */
   get edge(): number | null {
-    if (this.engine === null || this.engine.closed || !this.#begun) return null;
+    if (this.engine === null || this.engine.closed || !this.#begun || this.#held) return null;
     if (this.engine.hls !== null) return this.engine.hls.liveSyncPosition;
     const { seekable } = this.video;
     return seekable.length === 0 ? null : seekable.end(seekable.length - 1);
@@ -91,7 +95,7 @@ export class Show {
       refused: this.#refused,
       run: this.run,
       over: this.#over,
-      begun: this.#begun,
+      begun: this.#begun && !this.#held,
       paused: this.video.paused,
       still: now - this.#moved,
     });
@@ -114,6 +118,7 @@ export class Show {
     const moved = video.currentTime !== this.#position;
     this.#position = video.currentTime;
     if (moved || (video.paused && this.#begun)) this.#moved = now;
+    if (this.#held && !late && (engine.ready || now - this.#made > PATIENCE)) this.#release();
     if (this.manner.video) return; // its end is no reason to look out for another
     if (late && !this.#over) this.#arriveLate();
     const atEnd = engine.closed && this.#begun && video.currentTime >= video.duration - END;
@@ -123,6 +128,7 @@ export class Show {
   /** The run was over before this page came: its last moments may be played by hand. */
   #arriveLate(): void {
     this.#over = true;
+    this.#held = false;
     this.video.autoplay = false;
     this.video.pause();
   }
@@ -178,19 +184,27 @@ export class Show {
     this.#moved = this.#made = performance.now();
     // What was waited for, or came back, goes on by itself; else as the owner set it.
     const plays = this.manner.autoplay || this.#waited || this.#touched;
-    this.video.autoplay = plays;
-    this.engine = engineFor(this.video, this.playlist, (fault) => {
+    this.video.autoplay = false;
+    this.#held = plays;
+    const report = (fault: Fault): void => {
       this.faults.push(fault);
       if (this.faults.length > KEPT_FAULTS) this.faults.shift();
-    });
-    if (plays) void this.#play();
+    };
+    this.engine = engineFor(this.video, this.playlist, report, () => this.#look());
+  }
+
+  /** There is enough of it: play. */
+  #release(): void {
+    this.#held = false;
+    this.video.autoplay = true;
+    void this.#play();
   }
 
   #leave(): void {
     this.engine?.stop();
     this.engine = null;
     this.run = null;
-    this.#begun = this.#over = false;
+    this.#begun = this.#held = this.#over = false;
     this.#position = 0;
   }
 
