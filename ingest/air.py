@@ -27,8 +27,10 @@ log = logging.getLogger(__name__)
 DRILL_SECONDS: Final = 20.0
 # What a switch may take beyond detection: a tick, and a loop that is busy.
 _MARGIN_SECONDS: Final = 1.0
-# A keyframe that is so late does not come when it was to: encoders keep to a few frames.
+# A source that went on for so long without the keyframe that was due makes none then: encoders keep
+# to a few frames. One that sends nothing may only be held up, and is waited for a little longer.
 _LATE_SECONDS: Final = 0.3
+_HELD_SECONDS: Final = 1.0
 
 Facts = dict[str, object]
 
@@ -59,7 +61,7 @@ class Air:
         self._policy = policy
         self._tell = tell
         self._on_air: Seat | None = None
-        self._shown = 0.0  # when the last packet that viewers got had come
+        self._shown = 0.0  # when the newest packet that viewers got was due
         self._gone: Leaving | None = None  # why who is on air is not here any more
         self._drill: _Drill | None = None
 
@@ -85,9 +87,9 @@ class Air:
             if isinstance(value, Begun):
                 seat.ring.begin(value.tracks)
             elif not self._needs_no_ring(seat):
-                keyframe = seat.ring.put(value, now)
+                keyframe = seat.ring.put(value, now, seat.pace.due(value, now))
             if seat is self._on_air and seat.cut is None:
-                self._pass(value, now)
+                self._pass(seat, value, now)
             elif keyframe:
                 self.choose(now, at=seat)
 
@@ -140,9 +142,9 @@ class Air:
     def _is_worth_waiting(self, seat: Seat, now: float) -> bool:
         """Say whether a seat's next keyframe is to come nearer to the end than those that came."""
         due = seat.ring.due
-        if due is None or now > due + _LATE_SECONDS:
+        if due is None or seat.ring.reached > due + _LATE_SECONDS or now > due + _HELD_SECONDS:
             return False
-        return due - self._shown < abs(seat.ring.nearest(self._shown) - self._shown)
+        return abs(due - self._shown) < abs(seat.ring.nearest(self._shown) - self._shown)
 
     def pause(self, now: float) -> None:
         """Give viewers the slate until `resume`, whoever sends."""
@@ -206,7 +208,7 @@ class Air:
         self._feed.begin(seat.ring.tracks, since, splice=before is not None)
         for packet in packets:
             self._feed.offer(packet)
-        self._shown = now if seat.last is None else seat.last
+        self._shown = max((seat.pace.due(packet, now) for packet in packets), default=now)
         self._spare()
         if before is not None and before is not seat:
             self._tell("switched", {"from": str(before.slot), "to": str(seat.slot), **facts})
@@ -225,9 +227,9 @@ class Air:
         else:
             self._feed.finish()
 
-    def _pass(self, value: Found, now: float) -> None:
+    def _pass(self, seat: Seat, value: Found, now: float) -> None:
         if isinstance(value, MediaPacket):
-            self._shown = now
+            self._shown = max(self._shown, seat.pace.due(value, now))
             self._feed.offer(value)
         else:
             self._feed.begin(value.tracks, now)

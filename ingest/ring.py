@@ -5,6 +5,7 @@ packet came, in seconds.
 """
 
 from collections import deque
+from math import inf
 from typing import Final
 
 from media.packet import MediaPacket
@@ -23,10 +24,11 @@ _SOUND_SECONDS: Final = 0.5
 class _Group:
     """A keyframe and what follows it, up to the next."""
 
-    __slots__ = ("bytes", "packets", "since")
+    __slots__ = ("bytes", "came", "packets", "since")
 
-    def __init__(self, since: float) -> None:
+    def __init__(self, since: float, came: float) -> None:
         self.since = since
+        self.came = came
         self.packets: list[MediaPacket] = []
         self.bytes = 0
 
@@ -45,6 +47,7 @@ class Ring:
         self._groups: deque[_Group] = deque()
         self._bytes = 0
         self._last = 0.0
+        self._reached = -inf
 
     def reach(self, seconds: float) -> None:
         """Reach as many seconds back from now on; what was let go does not return."""
@@ -74,19 +77,25 @@ class Ring:
 
     def clear(self) -> None:
         """Forget the packets."""
+        self._reached = -inf
         self._groups.clear()
         self._bytes = 0
 
-    def put(self, packet: MediaPacket, now: float) -> bool:
-        """Take a packet; True where decoding can begin with it."""
+    def put(self, packet: MediaPacket, now: float, due: float | None = None) -> bool:
+        """Take a packet; True where decoding can begin with it.
+
+        `due` is when it should have come, where something held it up: then it counts as of then.
+        """
         if now - self._last >= self._break:
             # After a stall the packets before it are old news.
             self.clear()
         self._last = now
+        due = now if due is None else due
+        self._reached = max(self._reached, due)
         begins = self._begins(packet, now)
         if begins:
-            self._groups.append(_Group(now))
-            while len(self._groups) > 1 and self._groups[1].since <= now - self._keep:
+            self._groups.append(_Group(due, now))
+            while len(self._groups) > 1 and self._groups[1].came <= now - self._keep:
                 self._drop()
         elif not self._groups:
             return False
@@ -105,18 +114,25 @@ class Ring:
             return None
         return 2 * self._groups[-1].since - self._groups[-2].since
 
+    @property
+    def reached(self) -> float:
+        """When the newest packet was due."""
+        return self._reached
+
     def nearest(self, moment: float) -> float:
-        """Return when the keyframe came that came nearest to a moment.
+        """Return when the keyframe was due that was due nearest to a moment.
 
         Raises:
             LookupError: there is no keyframe.
         """
         if not self._groups:
             raise LookupError("no keyframe")
-        return min((group.since for group in self._groups), key=lambda came: abs(came - moment))
+        # Of two that are as near the later one: the last packet's picture stands for a while yet.
+        dues = (group.since for group in reversed(self._groups))
+        return min(dues, key=lambda due: round(abs(due - moment), 3))
 
     def since_nearest(self, moment: float) -> tuple[float, list[MediaPacket]]:
-        """Return what came from the keyframe on that came nearest to a moment, and when that was.
+        """Return what came from the keyframe on that is nearest to a moment, and when it was due.
 
         Raises:
             LookupError: there is no keyframe.

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ingest.failover import Health
 from ingest.meter import Meter
+from ingest.pace import Pace
 from ingest.ports import Grant
 from ingest.ring import Ring
 from ingest.tracks import Found, TrackFinder, continues
@@ -70,6 +71,7 @@ class Seat:
         self.publisher = publisher
         self.ring = Ring(grant.policy.detect_seconds)
         self.meter = Meter(now)
+        self.pace = Pace()
         self.last: float | None = None
         self.since: float | None = None
         self.cut: float | None = None
@@ -104,11 +106,13 @@ class Seat:
         """Take a packet."""
         self._came(now)
         self.meter.packet(packet, now)
+        self.pace.came(packet, now)
         self._stream.found(self, self._finder.packet(packet, now), now)
 
     def clock_jumped(self) -> None:
         """The encoder's clock started anew."""
         self.meter.jumped(self._now)
+        self.pace.again()
         self._stream.found(self, self._finder.again(), self._now)
 
     def tick(self, now: float) -> None:

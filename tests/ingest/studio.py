@@ -32,7 +32,9 @@ class Camera(Encoder):
         self.video = video
         self.sound = sound
         self.stalled = False
+        self.held_until = 0.0  # what is sent before comes then, all at once
         self.gop = GOP
+        self._held: list[MediaPacket] = []
 
     async def sending(self, phase: float = 0.0) -> None:
         """Send for ever; `phase` is when its first keyframe comes after the others'."""
@@ -51,7 +53,11 @@ class Camera(Encoder):
                 if not self.stalled:
                     data = bytes([self.slot.number])
                     packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=data)
+                    self._held.append(packet)
+            if clock() >= self.held_until:
+                for packet in self._held:
                     self.seat.packet(packet, clock())
+                self._held.clear()
             number += 1
             await asyncio.sleep(0.1)
 

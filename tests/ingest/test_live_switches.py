@@ -52,6 +52,34 @@ def test_a_backup_takes_over_from_a_primary_that_leaves_at_the_nearest_keyframe(
     run(story())
 
 
+@pytest.mark.parametrize("phase", [0.2, 0.5, 0.9, 1.2, 1.6])
+@pytest.mark.parametrize("held", [0.4, 0.8, 1.2])
+def test_a_backup_whose_packets_are_held_up_is_joined_at_its_nearest_keyframe_all_the_same(
+    held: float, phase: float
+) -> None:
+    async def story() -> None:
+        place = Place()
+        async with studio(place) as stage:
+            primary = await stage.camera(PRIMARY)
+            backup = await stage.camera(BACKUP, phase=phase)
+            clock = asyncio.get_running_loop().time
+            began = clock()
+            await asyncio.sleep(8.65)
+            backup.held_until = began + 8.65 + held
+            await asyncio.sleep(0.4)
+            primary.leave()
+            await asyncio.sleep(2.5)
+            assert place.states[-1].on_air == BACKUP
+            (sink,) = place.sinks
+            first, second = pictures(sink.told)
+            assert whole(second)
+            assert abs(seam(first, second)) <= 1.05  # half a GOP
+            ((_, facts),) = place.events
+            assert facts["gap_ms"] == pytest.approx(1000 * (seam(first, second) + 0.1), abs=2)
+
+    run(story())
+
+
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.9, 1.1, 1.6])
 def test_what_a_stalled_primary_did_not_send_is_taken_from_the_backups_ring(phase: float) -> None:
     async def story() -> None:
