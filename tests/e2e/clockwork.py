@@ -67,11 +67,14 @@ def encoder(
     fps: int = 30,
     video: str = X264,
     channels: int = 2,
+    seconds: float | None = None,
 ) -> list[str]:
     """Return the command of an encoder that sends the clock in real time.
 
-    `channels` 0 is no sound. HEVC takes an ffmpeg that knows enhanced RTMP.
+    `channels` 0 is no sound. HEVC takes an ffmpeg that knows enhanced RTMP. With `seconds` it is
+    made for so long and as fast as it can be, for a file.
     """
+    paced = ["-re"] if seconds is None else []
     now = f"mod(floor(ld(0)+T*1000),{WRAP_MS})"
     bit = f"mod(floor({now}/pow(2,X)),2)"
     # Rows 0 to 2: bits, the lowest left; 3 to 5: the same inverted; 6 and 7: the flash; then noise,
@@ -85,14 +88,15 @@ def encoder(
         f"format=gray,geq=lum='{luma}':threads=1,"
         f"scale={size.replace('x', ':')}:flags=neighbor,setsar=1,format=yuv420p"
     )
-    sound = ["-re", "-f", "lavfi", "-i", "sine=f=440:beep_factor=4:r=48000"]
+    sound = [*paced, "-f", "lavfi", "-i", "sine=f=440:beep_factor=4:r=48000"]
     program = imageio_ffmpeg.get_ffmpeg_exe() if "265" in video else tool("ffmpeg")
     return [
         program, "-nostdin", "-v", "error",
-        "-re", "-f", "lavfi", "-i", f"color=c=black:s={_BITS}x{_ROWS}:r={fps}",
+        *paced, "-f", "lavfi", "-i", f"color=c=black:s={_BITS}x{_ROWS}:r={fps}",
         *(sound if channels else []),
         "-vf", picture, *video.format(gop=2 * fps).split(),
         *(["-af", "volume=0.8", *AAC.format(channels=channels).split()] if channels else []),
+        *(["-t", str(seconds)] if seconds is not None else []),
         "-flush_packets", "1", "-f", "flv", url,
     ]  # fmt: skip
 

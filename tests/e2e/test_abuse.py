@@ -41,7 +41,9 @@ pytestmark = pytest.mark.e2e
 GROWTH_BYTES = 20 << 20
 SOAK_SECONDS = 180.0
 ENVIRONMENT = {
-    "HEADEND_LIVE__GOODBYE_SECONDS": "0",  # no slate behind the frames that are counted
+    # No slate behind the frames that are counted, and none where a busy machine starves ffmpeg.
+    "HEADEND_LIVE__GOODBYE_SECONDS": "0",
+    "HEADEND_FAILOVER__DETECT_SECONDS": "30",
     "HEADEND_LIVE__RECONNECT_SECONDS": "5",
     "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
 }

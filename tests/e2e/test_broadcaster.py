@@ -36,6 +36,8 @@ from tests.e2e.test_roles import run
 
 pytestmark = pytest.mark.e2e
 
+_ECHO = pytest.param("echo", marks=pytest.mark.prove)  # built on the other library
+
 # What a stream goes through from the first byte of its encoder to the end of its run, in order.
 STATES = [
     {"live": False, "processing": False, "receiving_count": 1, "published": False},
@@ -87,7 +89,7 @@ def redis_server(port: int, folder: Path) -> Generator[None]:
         process.wait()
 
 
-@pytest.mark.parametrize("library", ["pusher", "echo"])
+@pytest.mark.parametrize("library", ["pusher", _ECHO])
 def test_a_client_sees_every_state_of_a_stream_that_goes_live_and_ends(
     library: str, packages: Path, headend: Running, small_source: Path
 ) -> None:
@@ -129,13 +131,14 @@ def test_a_client_without_a_token_hears_public_channels_alone(
         assert viewer.events(private) == []
 
 
+@pytest.mark.prove
 def test_a_client_with_a_wrong_key_stays_away(packages: Path, headend: Running) -> None:
     with client(packages, headend, "stream.a", key="0" * 20) as viewer:
         assert viewer.wait_for("error")["error"]["code"] == 4001
         viewer.wait_for("state", state="disconnected")
 
 
-@pytest.mark.parametrize("library", ["pusher", "echo"])
+@pytest.mark.parametrize("library", ["pusher", _ECHO])
 def test_clients_come_back_by_themselves_when_the_service_was_restarted(
     library: str, packages: Path, tmp_path: Path
 ) -> None:

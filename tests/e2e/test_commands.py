@@ -70,7 +70,7 @@ def gone(encoder: subprocess.Popen[bytes], within: float = 10) -> None:
     encoder.wait(timeout=within * SCALE)
 
 
-@pytest.fixture(params=["one process", "two processes"])
+@pytest.fixture(params=[pytest.param("one process", marks=pytest.mark.prove), "two processes"])
 def mine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Owner]:
     """A stream whose API is the process that takes encoders in, and one apart from it."""
     if request.param == "one process":

@@ -78,7 +78,7 @@ print(json.dumps(counted))
 """
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.prove), "postgresql"])
 def running(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Running]:
     environment = {
         "HEADEND_API__REQUESTS_PER_MINUTE": "0",

@@ -51,7 +51,10 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
     began = time.monotonic()
     environment = {"HEADEND_FAILOVER__RETURN_SECONDS": "2"}
     with service(
-        tmp_path / "data", role="demo", environment=environment, arguments=("--every", "9")
+        tmp_path / "data",
+        role="demo",
+        environment=environment,
+        arguments=("--every", str(9 * SCALE)),
     ) as demo:
         viewer = browser.open(demo.watch)
         viewer.wait(lambda sample: sample.frames > 0, 20 * SCALE, "a picture")
@@ -67,7 +70,7 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
         until(enough, within=20, what="four segments")
         sample = viewer.wait_until_playing(20 * SCALE)
         stalls = sample.stalls  # the first seconds of a busy machine are not the matter here
-        told = said(demo, "viewers get backup-1: primary lost", "", 20)
+        told = said(demo, "viewers get backup-1: primary lost", "", 25)
         assert "the primary's encoder is killed" in told
         told = said(demo, "viewers get primary: backup-1 returned", told, 20)
         assert "the primary's encoder is started again" in told

@@ -1,5 +1,6 @@
 """Two encoders that have little in common take turns: viewers go on, picture and sound together."""
 
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.e2e.viewing import addresses, complaints, multivariant, until
 pytestmark = pytest.mark.e2e
 
 GOP_SECONDS = 2.0
+_AHEAD_SECONDS = 150.0  # longer than ten switches take
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,9 +31,21 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     video: str = clockwork.X264
     channels: int = 2
 
-    def command(self, url: str) -> list[str]:
+    ahead: bool = False  # encoded before: for what costs a machine more than is left for viewers
+
+    def command(self, url: str, folder: Path) -> list[str]:
+        """Return the command of the encoder, or of one that sends what it made before."""
+        if not self.ahead:
+            return self._encoder(url)
+        file = folder / f"{self.size}.flv"
+        command = self._encoder(str(file), seconds=_AHEAD_SECONDS)
+        subprocess.run(command, check=True, timeout=300)
+        return [command[0], *f"-nostdin -v error -re -i {file} -c copy -f flv {url}".split()]
+
+    def _encoder(self, target: str, seconds: float | None = None) -> list[str]:
+        size, video = self.size, self.video
         return clockwork.encoder(
-            url, size=self.size, fps=self.fps, video=self.video, channels=self.channels
+            target, size=size, fps=self.fps, video=video, channels=self.channels, seconds=seconds
         )
 
 
@@ -42,7 +56,6 @@ class Two(msgspec.Struct, frozen=True, kw_only=True):
     primary: Kind
     backup: Kind
     drills: int
-    waits: int = 0  # of the picture, a seam: where the machine may be too slow for what is encoded
 
 
 _QUICK = Two(
@@ -60,10 +73,9 @@ _LONG = (
     ),
     Two(
         name="1080p30 stereo, HEVC 720p25 mono",
-        primary=Kind(size="1920x1080"),
-        backup=Kind(size="1280x720", fps=25, video=HEVC, channels=1),
+        primary=Kind(size="1920x1080", ahead=True),
+        backup=Kind(size="1280x720", fps=25, video=HEVC, channels=1, ahead=True),
         drills=5,
-        waits=1,
     ),
     Two(
         name="one without sound",
@@ -72,10 +84,7 @@ _LONG = (
         drills=5,
     ),
 )
-_PAIRS = (
-    pytest.param(_QUICK, id=_QUICK.name),
-    *(pytest.param(two, id=two.name, marks=pytest.mark.prove) for two in _LONG),
-)
+_PAIRS = (*(pytest.param(two, id=two.name, marks=pytest.mark.prove) for two in (_QUICK, *_LONG)),)
 
 
 @pytest.fixture(scope="module")
@@ -98,10 +107,14 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
     tmp_path: Path,
 ) -> None:
     stream = pair(running)
-    with publishing(two.primary.command(stream.url(0))):
+    commands = [
+        kind.command(stream.url(slot), tmp_path)
+        for slot, kind in enumerate((two.primary, two.backup))
+    ]
+    with publishing(commands[0]):
         until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         with (
-            publishing(two.backup.command(stream.url(1))),
+            publishing(commands[1]),
             keeping(stream.playlist) as keeper,
         ):
             until(lambda: stream.receives() == 2, within=10, what="both encoders")
@@ -134,7 +147,7 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
     proof(
         f"{two.name}: waits of the picture in Chromium, {2 * two.drills} switches",
         f"{sample.stalls}",
-        "1 a seam" if two.waits else "0",
+        "0",
     )
     proof(
         f"{two.name}: sound after picture, {2 * two.drills} switches on",
@@ -143,4 +156,4 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
     )
     assert abs(worst) <= 0.045
     assert "mediaError bufferSeekOverHole" not in sample.faults, "a hole at a seam"
-    assert sample.stalls <= two.waits * len(keeper.marks(rung)), sample
+    assert sample.stalls == 0, sample

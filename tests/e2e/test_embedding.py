@@ -136,6 +136,7 @@ def must_wait_for_a_touch(browser: Chromium, link: str, document: str) -> None:
     viewer.close()
 
 
+@pytest.mark.prove
 def test_a_player_that_its_owner_set_up_is_used(
     headend: Running, browser: Chromium, small_source: Path
 ) -> None:

@@ -42,6 +42,7 @@ def report(headend: Running) -> Json:
     return ask(headend, "/ingest")
 
 
+@pytest.mark.prove
 def test_encoders_that_are_set_badly_are_told_what_to_set(headend: Running, tmp_path: Path) -> None:
     assert report(headend) == {"live": False, "on_air": None, "slots": [], "advice": []}
     (backup,) = ask(headend, "")["backups"]

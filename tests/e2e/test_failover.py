@@ -76,6 +76,7 @@ def both_on(headend: Running) -> None:
     until(lambda: newest(headend) >= before + 2, within=15, what="some segments")
 
 
+@pytest.mark.prove
 def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it_is_back(
     headend: Running, small_source: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it
     assert headend.key.split("_")[1] not in log
 
 
+@pytest.mark.prove
 def test_a_primary_that_hangs_is_replaced_and_what_it_did_not_send_is_there(
     headend: Running, small_source: Path
 ) -> None:

@@ -137,6 +137,7 @@ def test_a_video_is_to_be_had_in_its_countries_alone(headend: Running, small_sou
     must_be_closed_to_others(headend, urls)
 
 
+@pytest.mark.prove
 def test_a_frame_on_another_site_says_that_it_may_not_be_played_here(
     headend: Running, browser: Chromium
 ) -> None:
@@ -157,6 +158,7 @@ def test_a_frame_on_another_site_says_that_it_may_not_be_played_here(
         frame.close()
 
 
+@pytest.mark.prove
 def test_a_viewer_who_is_shut_out_while_waiting_is_told(
     headend: Running, browser: Chromium
 ) -> None:

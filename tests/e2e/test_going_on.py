@@ -58,7 +58,8 @@ def test_the_page_waits_starts_by_itself_and_outlives_its_encoders(
     assert viewer.breaches() == []
     for address in addresses(headend.playlist).values():
         playlist = media(address)
-        assert sum(segment.discontinuity for segment in playlist.segments) <= 2
+        # At most into the slate and out of it again, each time.
+        assert sum(segment.discontinuity for segment in playlist.segments) <= 4
 
 
 def test_after_the_end_another_run_has_its_own_addresses_and_the_page_starts_it(
@@ -78,7 +79,9 @@ def test_after_the_end_another_run_has_its_own_addresses_and_the_page_starts_it(
         assert fetch(ended["audio"]).text == text
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "end", [pytest.param(signal.SIGTERM, marks=pytest.mark.prove), signal.SIGKILL]
+)
 def test_a_restart_of_the_service_goes_on_with_the_run(
     tmp_path: Path, small_source: Path, end: signal.Signals
 ) -> None:
@@ -109,6 +112,7 @@ def test_a_restart_of_the_service_goes_on_with_the_run(
                 assert fetch(named).status == 200
 
 
+@pytest.mark.prove
 def test_a_run_whose_encoder_does_not_come_back_after_a_restart_is_ended(
     tmp_path: Path, small_source: Path
 ) -> None:

@@ -114,7 +114,7 @@ def test_an_engine_killed_at_any_moment_leaves_playlists_true(
     )
 
 
-@pytest.mark.parametrize("deaths", [pytest.param(2, id="a few"), _ALL])
+@pytest.mark.parametrize("deaths", [pytest.param(2, id="a few", marks=pytest.mark.prove), _ALL])
 def test_a_service_killed_at_any_moment_goes_on_with_its_run(
     tmp_path: Path, two_rungs: Path, deaths: int, proof: Proof
 ) -> None:

@@ -150,6 +150,7 @@ def test_a_run_that_a_kill_cut_off_becomes_a_video(tmp_path: Path, small_source:
         assert not any(segment.gap for segment in audio.segments)
 
 
+@pytest.mark.prove
 def test_a_stream_that_is_deleted_on_air_leaves_a_video_for_its_owner(
     headend: Running, small_source: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_stream_that_is_deleted_on_air_leaves_a_video_for_its_owner(
     assert not (headend.data / "objects" / "live" / str(stream["hash"])).exists()
 
 
+@pytest.mark.prove
 def test_who_records_nothing_keeps_nothing(tmp_path: Path, small_source: Path) -> None:
     environment = {
         "HEADEND_RECORDING__ENABLED": "false",

@@ -188,7 +188,9 @@ def test_a_page_uploads_aborts_and_goes_on(tmp_path: Path, packages: Path) -> No
         assert link["address"].rpartition("/")[2] not in running.log.read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.prove), signal.SIGKILL]
+)
 def test_an_upload_goes_on_after_the_service_was_started_again(tmp_path: Path, number: int) -> None:
     file = tmp_path / "film.mp4"
     sha = written(file, 24 * MiB)

@@ -158,6 +158,7 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
     assert sample.stalls == 0, sample
 
 
+@pytest.mark.prove
 def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
     running: Running, browser: Chromium
 ) -> None:
