@@ -199,13 +199,16 @@ class Air:
         slate = self._feed.slate_on
         moment = ended if before is not None else now
         first = seat.since if begins and seat.since is not None else moment
-        since, packets = seat.ring.since_nearest(first)
+        since, packets, came = seat.ring.since_nearest(first)
+        # What follows nothing, or the slate, stands where it came.
+        splice = before is not None
+        place = since if splice else came
         facts: Facts = {"reason": reason}
         if not begins:
-            facts["gap_ms"] = round(1000 * (since - ended))
+            facts["gap_ms"] = round(1000 * (place - ended))
         log.info("on air", extra={"stream": self._stream, "slot": str(seat.slot), **facts})
         self._on_air, self._gone = seat, None
-        self._feed.begin(seat.ring.tracks, since, splice=before is not None)
+        self._feed.begin(seat.ring.tracks, place, splice=splice)
         for packet in packets:
             self._feed.offer(packet)
         self._shown = max((seat.pace.due(packet, now) for packet in packets), default=now)

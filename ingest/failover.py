@@ -45,13 +45,15 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """How the source in a slot stands; a slot that nobody is connected to has none.
 
     `since`: from when on media has come without a break; `last`: when its newest came; None: none
-    yet. `cut`: from when on its media count as not coming, in a drill. `playable`: viewers could be
+    yet. `late`: when media came last that was due long before; None: never. `cut`: from when on its
+    media count as not coming, in a drill. `playable`: viewers could be
     given it now, from a keyframe on. `fits`: the run could go on with it; `picture`: it has one.
     """
 
     since: float | None
     last: float | None
     playable: bool
+    late: float | None = None
     cut: float | None = None
     fits: bool = True
     picture: bool = True
@@ -108,6 +110,7 @@ def _back(now: float, on_air: Slot, slots: Mapping[Slot, Health], policy: Policy
     """Return the primary where it is time to go back to it, else who is on air, and well.
 
     Not to one without a picture while viewers have one; to get theirs back is worth another run.
+    Not to one that still sends what was due before, either: viewers have seen that.
     """
     primary = slots.get(PRIMARY)
     if policy.mode is not Mode.PREFER_PRIMARY or primary is None:
@@ -115,7 +118,7 @@ def _back(now: float, on_air: Slot, slots: Mapping[Slot, Health], policy: Policy
     recovered = (
         _ready(now, primary, policy)
         and primary.since is not None
-        and now - primary.since >= policy.return_seconds
+        and now - max(primary.since, primary.late or 0.0) >= policy.return_seconds
         and (primary.fits or primary.picture)
     )
     return PRIMARY if recovered else on_air

@@ -15,8 +15,8 @@ __all__ = ["Pace"]
 # As long as a window lasts, of which the newest two count: an encoder that is later for good is
 # taken as it is after at most twice as long, and its clock may run wrong by 1000 ppm meanwhile.
 _WINDOW_SECONDS: Final = 20.0
-# Nobody is held up for longer: then its clock stood still, or went back.
-_MOST_SECONDS: Final = 3.0
+# Nobody is held up for longer and sends it all the same: then its clock went back.
+_MOST_SECONDS: Final = 30.0
 
 
 class Pace:

@@ -5,6 +5,7 @@ packet came, in seconds.
 """
 
 from collections import deque
+from itertools import dropwhile
 from math import inf
 from typing import Final
 
@@ -131,17 +132,18 @@ class Ring:
         dues = (group.since for group in reversed(self._groups))
         return min(dues, key=lambda due: round(abs(due - moment), 3))
 
-    def since_nearest(self, moment: float) -> tuple[float, list[MediaPacket]]:
-        """Return what came from the keyframe on that is nearest to a moment, and when it was due.
+    def since_nearest(self, moment: float) -> tuple[float, list[MediaPacket], float]:
+        """Return what is there from the keyframe on that was due nearest to a moment.
+
+        Before it when that was due, behind it when it came.
 
         Raises:
             LookupError: there is no keyframe.
         """
         first = self.nearest(moment)
-        packets = [
-            packet for group in self._groups if group.since >= first for packet in group.packets
-        ]
-        return first, packets
+        groups = list(dropwhile(lambda group: group.since != first, self._groups))
+        packets = [packet for group in groups for packet in group.packets]
+        return first, packets, groups[0].came
 
     def _begins(self, packet: MediaPacket, now: float) -> bool:
         if self._picture:

@@ -4,7 +4,7 @@ Times are seconds of the event loop's clock.
 """
 
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from ingest.failover import Health
 from ingest.meter import Meter
@@ -16,6 +16,9 @@ from media.packet import MediaPacket
 from media.track import Track
 
 __all__ = ["Leaving", "Publisher", "Seat", "Seated"]
+
+# Media that comes so late is old: a network or an encoder was held up, and makes up for it now.
+_LATE_SECONDS: Final = 1.0
 
 
 class Leaving(Enum):
@@ -75,6 +78,7 @@ class Seat:
         self.last: float | None = None
         self.since: float | None = None
         self.cut: float | None = None
+        self._late: float | None = None  # when its newest packet came that came late
         self._now = now
         self._break = grant.policy.detect_seconds
         self._stream = stream
@@ -90,6 +94,7 @@ class Seat:
         return Health(
             since=self.since,
             last=self.last,
+            late=self._late,
             cut=self.cut,
             playable=self.ring.filled,
             fits=not run or continues(run, self.ring.tracks),
@@ -107,12 +112,15 @@ class Seat:
         self._came(now)
         self.meter.packet(packet, now)
         self.pace.came(packet, now)
+        if now - self.pace.due(packet, now) > _LATE_SECONDS:
+            self._late = now
         self._stream.found(self, self._finder.packet(packet, now), now)
 
     def clock_jumped(self) -> None:
         """The encoder's clock started anew."""
         self.meter.jumped(self._now)
         self.pace.again()
+        self._late = None
         self._stream.found(self, self._finder.again(), self._now)
 
     def tick(self, now: float) -> None:

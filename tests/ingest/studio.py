@@ -32,7 +32,8 @@ class Camera(Encoder):
         self.video = video
         self.sound = sound
         self.stalled = False
-        self.held_until = 0.0  # what is sent before comes then, all at once
+        self.held_until = 0.0  # what is sent before comes then, all at once,
+        self.lags = 0.0  # or after so long at first, and half a second less each second
         self.gop = GOP
         self._held: list[MediaPacket] = []
 
@@ -54,12 +55,17 @@ class Camera(Encoder):
                     data = bytes([self.slot.number])
                     packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=data)
                     self._held.append(packet)
-            if clock() >= self.held_until:
-                for packet in self._held:
-                    self.seat.packet(packet, clock())
-                self._held.clear()
+            self._deliver(clock())
             number += 1
             await asyncio.sleep(0.1)
+
+    def _deliver(self, now: float) -> None:
+        if now < self.held_until:
+            return
+        assert self.seat is not None
+        lag = max(0.0, self.lags - (now - self.held_until) / 2)
+        while self._held and self._held[0].dts / 1000 <= now - lag:
+            self.seat.packet(self._held.pop(0), now)
 
     def leave(self, *, goodbye: bool = False) -> None:
         assert self.seat is not None

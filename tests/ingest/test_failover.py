@@ -18,6 +18,8 @@ WELL = source()
 STALLED = source(silent=2.0)
 FRESH = source(well=9.9)
 RETURNED = source(well=10.0)
+OLD = Health(since=NOW - 60, last=NOW, late=NOW - 9.9, playable=True)
+IN_TIME = Health(since=NOW - 60, last=NOW, late=NOW - 10.0, playable=True)
 NO_KEYFRAME = source(playable=False)
 MUTE = Health(since=None, last=None, playable=False)
 RADIO = source(fits=False, picture=False)
@@ -53,6 +55,9 @@ JUST_CUT = Health(since=NOW - 60, last=NOW, cut=NOW - 1.9, playable=True)
         pytest.param(PRIMARY, {PRIMARY: NO_KEYFRAME, BACKUP: WELL}, PRIMARY, id="it begins anew"),
         pytest.param(BACKUP, {PRIMARY: FRESH, BACKUP: WELL}, BACKUP, id="no flapping"),
         pytest.param(BACKUP, {PRIMARY: RETURNED, BACKUP: WELL}, PRIMARY, id="the primary is back"),
+        pytest.param(BACKUP, {PRIMARY: OLD, BACKUP: WELL}, BACKUP, id="it still makes up"),
+        pytest.param(BACKUP, {PRIMARY: IN_TIME, BACKUP: WELL}, PRIMARY, id="it has made up"),
+        pytest.param(BACKUP, {PRIMARY: OLD}, PRIMARY, id="old media beats none"),
         pytest.param(BACKUP, {PRIMARY: FRESH, BACKUP: STALLED}, PRIMARY, id="any beats a stall"),
         pytest.param(BACKUP, {PRIMARY: FRESH}, PRIMARY, id="any beats none"),
         pytest.param(BACKUP, {PRIMARY: STALLED, BACKUP: WELL}, BACKUP, id="it is still stalled"),

@@ -45,10 +45,17 @@ def test_who_is_later_for_good_is_taken_as_it_is_in_time() -> None:
     assert late[-1] == pytest.approx(210)
 
 
-def test_a_clock_that_stood_still_or_went_back_is_followed_at_once() -> None:
+def test_who_stood_still_for_seconds_and_makes_up_for_it_sends_what_is_old() -> None:
     pace = Pace()
     fed(pace, [(media, 100.0 + media) for media in range(60)])
-    assert fed(pace, [(60.0, 164.0), (10.0, 165.0)]) == pytest.approx([164, 165])
+    late = fed(pace, [(60.0, 166.0), (61.0, 166.2), (62.0, 166.4), (67.0, 167.0)])
+    assert late == pytest.approx([160, 161, 162, 167])
+
+
+def test_a_clock_that_went_back_is_followed_at_once() -> None:
+    pace = Pace()
+    fed(pace, [(media, 100.0 + media) for media in range(60)])
+    assert fed(pace, [(10.0, 165.0)]) == pytest.approx([165])
 
 
 def test_a_clock_that_began_anew_is_followed_at_once() -> None:

@@ -40,7 +40,7 @@ def test_it_begins_with_a_keyframe_and_sound_is_none() -> None:
     assert not ring.filled
     assert ring.put(picture(100.1, key=True), 100.1)
     assert not ring.put(sound(100.1), 100.1)
-    since, packets = ring.since_nearest(0.0)
+    since, packets, _ = ring.since_nearest(0.0)
     assert since == 100.1
     assert [packet.track for packet in packets] == [VIDEO, AUDIO]
 
@@ -50,7 +50,7 @@ def test_what_is_given_out_begins_at_the_keyframe_nearest_to_a_moment() -> None:
     fill(ring, 5.0)
     for moment, expected in ((0.0, 100.0), (100.9, 100.0), (101.1, 102.0), (102.9, 102.0),
                              (103.1, 104.0), (999.0, 104.0)):  # fmt: skip
-        since, packets = ring.since_nearest(moment)
+        since, packets, _ = ring.since_nearest(moment)
         assert since == expected
         assert packets[0].key
         assert packets[0].dts == round(expected * 1000)
@@ -65,7 +65,7 @@ def test_it_reaches_back_for_its_seconds_and_no_more_than_two_groups_further(eve
     for seconds in (3, 7, 11, 30, 31, 33):
         ring = begun()
         now = fill(ring, seconds, every=every)
-        since, _ = ring.since_nearest(0.0)
+        since, _, _ = ring.since_nearest(0.0)
         assert since <= max(100.0, now - SECONDS)
         assert since >= now - SECONDS - 1.0 - 2 * every
 
@@ -75,7 +75,7 @@ def test_it_is_bounded_in_bytes_too() -> None:
     for number in range(8):
         ring.put(picture(100 + number / 10, key=True, size=RING_BYTES // 4), 100 + number / 10)
         assert ring.bytes <= RING_BYTES
-    since, packets = ring.since_nearest(0.0)
+    since, packets, _ = ring.since_nearest(0.0)
     assert len(packets) == 4
     assert since == pytest.approx(100.4)
 
@@ -113,7 +113,7 @@ def test_sound_alone_can_be_cut_anywhere() -> None:
         ring.put(sound(now), now)
     now = 100 + 299 / 50
     for back in (0.2, 1.0, 2.0):
-        since, packets = ring.since_nearest(now - back)
+        since, packets, _ = ring.since_nearest(now - back)
         assert abs(since - (now - back)) <= 0.5
         assert packets[0].dts == round(since * 1000)
     assert ring.since_nearest(0.0)[0] >= now - SECONDS - 1.5
@@ -128,9 +128,20 @@ def test_it_reaches_further_back_from_when_it_is_told_to() -> None:
     ring = begun()
     ring.reach(10.0)
     last = fill(ring, 20.0)
-    since, _ = ring.since_nearest(0.0)
+    since, _, _ = ring.since_nearest(0.0)
     assert 10.0 <= last - since <= 14.0
     ring.reach(SECONDS)
     last = fill(ring, 3.0, start=last + 0.1)
-    since, _ = ring.since_nearest(0.0)
+    since, _, _ = ring.since_nearest(0.0)
     assert last - since <= 6.5
+
+
+def test_what_was_held_up_counts_as_of_when_it_was_due() -> None:
+    ring = begun()
+    for number in range(4):
+        ring.put(picture(number, key=True), 10.0 + number, 10.0 + number)
+    ring.put(picture(4, key=True), 14.8, 14.0)
+    assert ring.reached == 14.0
+    due, packets, came = ring.since_nearest(14.4)
+    assert (due, len(packets), came) == (14.0, 1, 14.8)
+    assert ring.due == 15.0
