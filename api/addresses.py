@@ -50,6 +50,10 @@ class Addresses(msgspec.Struct, frozen=True, kw_only=True):
         """A video's poster in the resolution of that label."""
         return f"{self.http}/videos/{hash_}/poster/{label}.jpg"
 
+    def video_previews(self, hash_: PublicHash, folder: str) -> str:
+        """The list of a video's preview pictures (WebVTT); what it names stands beside it."""
+        return f"{self.playback}/videos/{hash_}/{folder}/previews.vtt"
+
     def slate(self, picture: str) -> str:
         """A picture that stands in while nobody is on air, of that address in the store."""
         return f"{self.http}/{picture}"

@@ -16,8 +16,10 @@ from api import (
     events,
     imports,
     labels,
+    linkrecords,
     players,
     projects,
+    replacing,
     reports,
     resolutions,
     resumable,
@@ -85,6 +87,8 @@ def _api(
             *(
                 (
                     *uploads.HANDLERS,
+                    *replacing.HANDLERS,
+                    *linkrecords.HANDLERS,
                     *resumable.HANDLERS,
                     *uploadlinks.HANDLERS,
                     *slates.HANDLERS,

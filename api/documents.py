@@ -42,7 +42,7 @@ class _Project(msgspec.Struct, frozen=True):
 
 
 class _Video(msgspec.Struct, frozen=True, kw_only=True):
-    """A video; `duration` in seconds, `playable` once its playlist is there."""
+    """A video; `duration` in seconds, `playable` once its playlist is there, `previews` with it."""
 
     hash: str
     title: str
@@ -54,6 +54,7 @@ class _Video(msgspec.Struct, frozen=True, kw_only=True):
     height: int
     poster: str
     posters: dict[str, str]
+    previews: str | None
     embed: str
     watch: str
 
@@ -109,6 +110,7 @@ def _described(addresses: Addresses, shown: Shown) -> _Video:
         height=shown.height,
         poster=addresses.video_poster(hash_, CARD),
         posters={label: addresses.video_poster(hash_, label) for label in shown.poster_labels},
+        previews=addresses.video_previews(hash_, shown.previews) if shown.previews else None,
         embed=addresses.embed(hash_),
         watch=addresses.watch(hash_),
     )

@@ -134,6 +134,9 @@ class _Pages:
             playlist=f"{self._playback}/{room}/{hash_}/index.m3u8",
             poster=f"{self._base}/{room}/{hash_}/poster/{CARD}.jpg" if pictured else "",
             # Who makes previews keeps pictures by their address: the card has one of its own.
+            previews=f"{self._playback}/{room}/{hash_}/{shown.previews}/previews.vtt"
+            if shown.previews
+            else "",
             image=addresses.poster(shown.kind, hash_, CARD) if pictured else self._card,
             behaviour=" ".join(name for name, wanted in behaviour.items() if wanted),
             color=color if _COLOR.fullmatch(color) else "",
@@ -180,7 +183,8 @@ def _headers(origin: str, *, ancestors: str) -> dict[str, str]:
         "script-src": "'self'",
         "style-src": "'self'",
         "img-src": f"'self' data:{origin}",
-        "media-src": f"'self' blob:{origin}",
+        # An empty track that is `data:` is what hls.js hangs subtitles on.
+        "media-src": f"'self' blob: data:{origin}",
         "connect-src": f"'self'{origin}",
         "base-uri": "'none'",
         "form-action": "'none'",

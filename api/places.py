@@ -1,9 +1,9 @@
 """The addresses of media and posters: which there are, and where their objects stand.
 
 Pure. Only addresses of these forms exist, so a run's notes, a store's temporaries or an uploaded
-file can never be asked for. Of a video only the folder that its record names exists, and those of
-what else was made of the same file, which its playlists lead to; and posters, of the labels alone
-that the record names.
+file can never be asked for. Of a video only the folder that its record names exists, those of what
+else was made of the same file, which its playlists lead to, and those of older files, while they
+last; previews likewise; and posters, of the labels alone that the record names.
 """
 
 import re
@@ -26,14 +26,15 @@ _LIVE: Final = re.compile(
     r"(?P<variants>index\.m3u8)|poster/(?P<poster>[0-9a-z]{1,12})\.jpg|"
     rf"(?P<folder>[0-9]{{8}}T[0-9]{{9}})/{_RENDITION}/(?:"
     r"(?P<playlist>index\.m3u8)|(?P<part>[0-9]{1,12}\.[0-9]{1,6}\.m4s)|"
-    r"(?P<media>[0-9]{1,12}\.m4s|init-[0-9]{1,9}\.mp4)))"
+    r"(?P<preview>(?!))|(?P<media>[0-9]{1,12}\.m4s|init-[0-9]{1,9}\.mp4)))"
 )
 _VIDEO: Final = re.compile(
     rf"/videos/{_HASH}/(?:"
     r"(?P<variants>index\.m3u8)|poster/(?P<poster>[0-9a-z]{1,12})\.jpg|"
+    r"previews-(?P<made>[0-9]{1,9}-[0-9]{1,9})/(?P<preview>previews\.vtt|sheet-[0-9]{1,3}\.jpg)|"
     rf"(?P<folder>[0-9A-Za-z_-]{{1,64}})/{_RENDITION}/(?:"
     r"(?P<playlist>index\.m3u8)|(?P<part>(?!))|"
-    r"(?P<media>[0-9]{1,12}\.m4s|init-[0-9]{1,9}\.mp4)))"
+    r"(?P<media>[0-9]{1,12}\.(?:m4s|vtt)|init-[0-9]{1,9}\.mp4)))"
 )
 
 _FOREVER: Final = "public, max-age=31536000, immutable"
@@ -51,7 +52,7 @@ _LIVE_POSTER: Final = "public, max-age=30"  # as often as there is another
 def place(path: str) -> re.Match[str] | None:
     """Return an address' parts, by name; None where nothing can be.
 
-    Its `lastgroup` says what it is of: variants, playlist, media, part or poster.
+    Its `lastgroup` says what it is of: variants, playlist, media, part, poster or preview.
     """
     return (_LIVE if path.startswith("/live/") else _VIDEO).fullmatch(path)
 
@@ -66,7 +67,8 @@ def object_of(match: re.Match[str], shown: Shown) -> str | None:
         return match[0][1:]
     if match["variants"]:
         return None if shown.media is None else f"videos/{shown.hash}/{shown.media}/index.m3u8"
-    return match[0][1:] if _is_of(match["folder"], shown.media) else None
+    folder = match["made"] if match["preview"] else match["folder"]
+    return match[0][1:] if _is_of(folder, shown.media) else None
 
 
 def belongs(match: re.Match[str], shown: Shown) -> bool:
@@ -75,11 +77,17 @@ def belongs(match: re.Match[str], shown: Shown) -> bool:
 
 
 def _is_of(folder: str, media: str | None) -> bool:
-    """Say whether a folder belongs to what plays: made of the same file, in whatever attempt."""
+    """Say whether a folder belongs to what plays: made of the same file, in whatever attempt.
+
+    So does what was made of an older file, for who began to watch that: it stays for a while.
+    """
     if media is None or folder == media:
         return folder == media
     generation, made, _ = media.partition("-")
-    return bool(made) and generation.isdecimal() and folder.startswith(f"{generation}-")
+    older, of, _ = folder.partition("-")
+    if not made or not of or not generation.isdecimal() or not older.isdecimal():
+        return False
+    return int(older) <= int(generation)
 
 
 def _poster(label: str, shown: Shown) -> str | None:
@@ -101,6 +109,10 @@ def is_early(match: re.Match[str]) -> bool:
 
 def form_of(match: re.Match[str]) -> tuple[str, str]:
     """Return the media type of what stands at an address, and how long caches may keep it."""
+    if match[0].endswith(".vtt"):
+        return "text/vtt", _FOREVER
+    if match["preview"]:
+        return "image/jpeg", _FOREVER
     return _form(match.re is _LIVE, match.lastgroup, match["rendition"] == AUDIO_RENDITION)
 
 

@@ -142,7 +142,7 @@ class Origin:
         address = None if verdict.shown is None else object_of(match, verdict.shown)
         if address is None:
             return None
-        if match["media"] or match["poster"]:
+        if match["media"] or match["poster"] or match["preview"]:
             try:
                 file = open_file(self._root + address)
             except (FileNotFoundError, NotADirectoryError):
@@ -155,7 +155,7 @@ class Origin:
 
     async def _held(self, match: re.Match[str], asked: Asked, verdict: Verdict) -> Held | None:
         held = self._at_hand(match, asked, verdict)
-        if held is not None or match["media"]:
+        if held is not None or match["media"] or match["preview"]:
             return held
         if match["poster"] == CARD:
             return self._placeholder(match, verdict)

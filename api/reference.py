@@ -43,7 +43,7 @@ def operation_id(handler: HTTPRouteHandler, _method: object, _path: object) -> s
 
 
 def completed(document: Document) -> dict[str, Any]:
-    """Return the document with the headers of refusals."""
+    """Return the document with the headers of refusals, and no bodies where there are none."""
     return {
         **document,
         "paths": {
@@ -57,10 +57,18 @@ def _completed_operation(operation: Document) -> Document:
     answers = {
         status: {**answer, "headers": {**_HEADERS.get(status, {}), **answer.get("headers", {})}}
         if status in _HEADERS
-        else answer
+        else _without_null(answer)
         for status, answer in operation["responses"].items()
     }
     return {**operation, "responses": answers}
+
+
+def _without_null(answer: Document) -> Document:
+    """Return an answer of no body as one, which Litestar describes as the JSON of nothing."""
+    schemas = [media["schema"] for media in answer.get("content", {}).values()]
+    if schemas != [{"type": "null"}]:
+        return answer
+    return {name: value for name, value in answer.items() if name != "content"}
 
 
 # Litestar leaves open what its requests hold: pyright is told so below.

@@ -1,7 +1,7 @@
 """Resumable uploads: the operations of tus 1.0 below a project's `uploads`, and through a link.
 
-They are the protocol's and stand in no description of ours. A video is there from the creation on,
-in the state `uploading`; the last byte makes it a video like any other.
+They are the protocol's; our description says of them what it can (`api.uploadwire`). A video is
+there from the creation on, in the state `uploading`; the last byte makes it a video like any other.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from litestar import Request, Response, delete, get, head, patch, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from api import uploadwire
 from api.addresses import Addresses
 from api.auth import needs_write
 from api.errors import ApiError, invalid
@@ -45,7 +46,6 @@ Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open to every a
 _UPLOADS: Final = "/projects/{project_id:str}/uploads"
 _ONE: Final = "/projects/{project_id:str}/uploads/{upload_name:str}"
 PATHS: Final = (_UPLOADS, _ONE)
-_OVERRIDE: Final = "X-HTTP-Method-Override"
 
 
 class UploadedTo(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ def override(request: Request[Any, Any, Any]) -> str:
     Raises:
         ApiError: 405 for one that is none of an upload's.
     """
-    method = request.headers.get(_OVERRIDE, "").upper()
+    method = request.headers.get(uploadwire.OVERRIDE, "").upper()
     if method not in ("PATCH", "DELETE"):
         raise ApiError(
             HTTPStatus.METHOD_NOT_ALLOWED,
@@ -224,7 +224,16 @@ def _address(addresses: Addresses, project: str, name: str) -> str:
     return f"{addresses.http}/api/projects/{project}/uploads/{name}"
 
 
-@post(_UPLOADS, include_in_schema=False, guards=[needs_write], request_max_body_size=None)
+@post(
+    _UPLOADS,
+    guards=[needs_write],
+    request_max_body_size=None,
+    operation_class=uploadwire.Creating,
+    summary="Begin a resumable upload",
+    tags=["uploads"],
+    response_headers=[uploadwire.LOCATION, uploadwire.OFFSET],
+    responses=uploadwire.CREATING,
+)
 async def create_upload(
     request: Call,
     project_id: ProjectId,
@@ -243,7 +252,15 @@ async def create_upload(
     )
 
 
-@head(_ONE, include_in_schema=False, guards=[needs_write])
+@head(
+    _ONE,
+    guards=[needs_write],
+    operation_class=uploadwire.Asking,
+    summary="Ask where an upload is to go on",
+    tags=["uploads"],
+    response_headers=[uploadwire.OFFSET],
+    responses=uploadwire.ASKING,
+)
 async def ask_offset(
     request: Call,
     project_id: ProjectId,
@@ -259,7 +276,7 @@ async def ask_offset(
     return Response(None, headers=told(await receiver.offset(found.name)))
 
 
-@get(_ONE, include_in_schema=False)
+@get(_ONE, summary="Show how far an upload is", tags=["uploads"], responses=uploadwire.SHOWING)
 async def show_upload(
     request: Call,
     project_id: ProjectId,
@@ -272,10 +289,14 @@ async def show_upload(
 
 @patch(
     _ONE,
-    include_in_schema=False,
     guards=[needs_write],
     request_max_body_size=None,
     status_code=HTTPStatus.NO_CONTENT,
+    operation_class=uploadwire.Appending,
+    summary="Append to an upload",
+    tags=["uploads"],
+    response_headers=[uploadwire.OFFSET],
+    responses=uploadwire.APPENDING,
 )
 async def append(
     request: Call,
@@ -312,7 +333,14 @@ async def appended(
     return Response(None, status_code=HTTPStatus.NO_CONTENT, headers=told(record))
 
 
-@delete(_ONE, include_in_schema=False, guards=[needs_write])
+@delete(
+    _ONE,
+    guards=[needs_write],
+    operation_class=uploadwire.Asking,
+    summary="End an upload",
+    tags=["uploads"],
+    responses=uploadwire.ASKING,
+)
 async def end_upload(
     request: Call,
     project_id: ProjectId,
@@ -327,7 +355,16 @@ async def end_upload(
     await _receiver(request, catalog, intake, clock_us).end(found.name)
 
 
-@post(_ONE, include_in_schema=False, guards=[needs_write], request_max_body_size=None)
+@post(
+    _ONE,
+    guards=[needs_write],
+    request_max_body_size=None,
+    status_code=HTTPStatus.NO_CONTENT,
+    operation_class=uploadwire.Overriding,
+    summary="Append to an upload, or end it, by POST",
+    tags=["uploads"],
+    responses=uploadwire.OVERRIDING,
+)
 async def other_method(
     request: Call,
     project_id: ProjectId,

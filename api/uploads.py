@@ -55,6 +55,7 @@ __all__ = [
     "announced",
     "guarded",
     "kept",
+    "probed",
     "stored",
     "taken_form",
 ]
@@ -229,7 +230,7 @@ async def taken_form(  # what it is for, each by its name
         name = form.files.get("video")
         if name is None:
             raise invalid({"video": ["The video is required."]})
-        facts = await _probed(intake, video)
+        facts = await probed(intake, video)
         pictures: Mapping[str, bytes] = {}
         if "poster" in form.files:
             pictures = await _pictures(intake, poster, facts)
@@ -278,7 +279,7 @@ async def _undone(
         raise
 
 
-async def _probed(intake: Intake, video: Inflow) -> FileFacts:
+async def probed(intake: Intake, video: Inflow) -> FileFacts:
     """Return what a file is; sizes of 0 where the probe takes too long.
 
     Raises:

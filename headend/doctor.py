@@ -30,6 +30,8 @@ from storage.objects import addresses
 from storage.objects.disk import DiskObjects
 from storage.objects.looking import LookedAt
 from storage.unfinished import remove_unfinished
+from transcode.landlock import landlock_abi, landlock_text
+from transcode.limits import BoxError
 
 __all__ = ["clean", "examine"]
 
@@ -50,7 +52,7 @@ async def examine(settings: Settings, now_us: int) -> tuple[Finding, ...]:
     What cannot be looked at is a finding, too.
     """
     folder = Path(settings.data)
-    found = [await _engine()]
+    found = [await _engine(), _box()]
     if not await asyncio.to_thread(folder.is_dir):
         text = f"{folder} is not there; `headend migrate` makes it"
         return (*found, Finding(topic="data folder", verdict="act", text=text))
@@ -117,6 +119,15 @@ async def _engine() -> Finding:
         return Finding(topic=topic, verdict="act", text=text)
     text = f"{python}, PyAV {words[0]}, FFmpeg {words[1].strip()}"
     return Finding(topic=topic, verdict="well", text=text)
+
+
+def _box() -> Finding:
+    """See what keeps engines from this machine's files; without it they work all the same."""
+    try:
+        text = landlock_text(landlock_abi())
+    except BoxError as error:
+        text = str(error.strerror)
+    return Finding(topic="box", verdict="well", text=text)
 
 
 def _room(folder: Path, least: int) -> Finding:

@@ -43,6 +43,7 @@ def file_workers(
         path_of=objects.path,
         now_us=_now_us,
         cores=Cores(cores),
+        lease_us=round(settings.lease_seconds * 1_000_000),
     )
     most = min(settings.workers or cores, cores)
     return FileWorkers(transcoder, most=most, new_owner=_new_owner, may_begin=may_begin)

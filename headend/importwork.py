@@ -34,5 +34,6 @@ def file_importers(ground: Ground) -> FileImporters:
         ),
         least_free=ground.settings.storage.min_free_bytes,
         now_us=wall_us,
+        lease_us=round(ground.settings.transcode.lease_seconds * 1_000_000),
     )
     return FileImporters(importer, most=settings.at_once, new_owner=lambda: secrets.token_hex(16))

@@ -23,6 +23,8 @@ from headend.systemd import keep_watchdog, notify
 from headend.welcome import welcome
 from headend.wiring import Role, Service
 from storage.errors import CatalogUnavailable, StorageError
+from transcode.landlock import landlock_abi, landlock_text
+from transcode.limits import BoxError
 
 __all__ = ["StartError", "run"]
 
@@ -87,6 +89,7 @@ async def _run(role: Role, settings: Settings, *, demo: float | None) -> None:
         where = running.status or running.addresses.http
         notify(f"READY=1\nSTATUS={role.name} at {where}")
         log.info("ready", extra={"role": role.name, "http": where})
+        _tell_of_box()
         async with _shown(running, demo):
             await stop.wait()
         notify("STOPPING=1")
@@ -94,6 +97,14 @@ async def _run(role: Role, settings: Settings, *, demo: float | None) -> None:
         for chore in chores:
             chore.cancel()
     log.info("stopped")
+
+
+def _tell_of_box() -> None:
+    """Say once where engines can read more than they need to."""
+    with contextlib.suppress(BoxError):  # the first engine will say it
+        abi = landlock_abi()
+        if not abi:
+            log.warning("files not hidden", extra={"cause": landlock_text(abi)})
 
 
 def _catch_signals(stop: asyncio.Event) -> None:

@@ -200,6 +200,10 @@ class Transcode(_Section, frozen=True, kw_only=True):
     cores: Annotated[
         int, _about("cores that they use together in a process; 0: all there are", ge=0, le=256)
     ] = 0
+    lease_seconds: Annotated[
+        float,
+        _about("a worker that is silent for so long loses its file to another", "s", ge=2, le=600),
+    ] = 15.0
 
 
 class Storage(_Section, frozen=True, kw_only=True):

@@ -18,11 +18,13 @@ __all__ = [
     "AvcError",
     "config_of",
     "is_idr",
+    "is_picture",
     "nal_units",
     "with_parameter_sets",
 ]
 
 _IDR, _PPS, _DELIMITER = 5, 8, 9  # nal_unit_type, table 7-1
+_FORBIDDEN = 0x80  # forbidden_zero_bit, 7.3.1
 _MAIN, _HIGH = 77, 100
 
 
@@ -137,6 +139,19 @@ def is_idr(data: bytes, length_size: int) -> bool:
     for start, _ in _spans(data, length_size):
         found = found or data[start] & 0x1F == _IDR
     return found
+
+
+def is_picture(data: bytes, length_size: int) -> bool:
+    """Say whether an access unit has a slice, and no unit that is marked as broken (7.4.1).
+
+    Raises:
+        AvcError: a length leads past the end.
+    """
+    found, whole = False, True
+    for start, _ in _spans(data, length_size):
+        found = found or 1 <= data[start] & 0x1F <= _IDR
+        whole = whole and data[start] < _FORBIDDEN
+    return found and whole
 
 
 def with_parameter_sets(data: bytes, config: AvcConfig) -> bytes:

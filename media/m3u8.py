@@ -11,7 +11,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from media.playlist import Listed, MediaPlaylist, MultivariantPlaylist, Sound, Variant
+from media.playlist import (
+    Listed,
+    MediaPlaylist,
+    MultivariantPlaylist,
+    Sound,
+    Subtitles,
+    Variant,
+)
 from media.ticks import VIDEO_SCALE, rescale
 
 __all__ = ["MAX_TEXT", "M3u8Error", "SegmentLines", "enclosed", "parse", "render", "utc_text"]
@@ -121,6 +128,14 @@ def _multivariant_lines(playlist: MultivariantPlaylist) -> Iterator[str]:
             f'NAME="{_quoted(sound.name)}",AUTOSELECT=YES,DEFAULT={default},'
             f'CHANNELS="{sound.channels}",URI="{_uri(sound.uri)}"'
         )
+    for each in playlist.subtitles:
+        language = f'LANGUAGE="{_quoted(each.language)}",' if each.language else ""
+        forced = "YES" if each.forced else "NO"
+        yield (
+            f'#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="{_quoted(each.group)}",'
+            f'NAME="{_quoted(each.name)}",{language}AUTOSELECT=YES,DEFAULT=NO,'
+            f'FORCED={forced},URI="{_uri(each.uri)}"'
+        )
     for variant in playlist.variants:
         yield f"#EXT-X-STREAM-INF:{','.join(_variant_attributes(variant))}"
         yield _uri(variant.uri)
@@ -138,6 +153,8 @@ def _variant_attributes(variant: Variant) -> Iterator[str]:
         yield f"FRAME-RATE={variant.frame_rate // 1000}.{variant.frame_rate % 1000:03d}"
     if variant.audio is not None:
         yield f'AUDIO="{_quoted(variant.audio)}"'
+    if variant.subtitles is not None:
+        yield f'SUBTITLES="{_quoted(variant.subtitles)}"'
 
 
 def _uri(text: str) -> str:
@@ -261,6 +278,7 @@ class _MediaParser:
 def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
     variants: list[Variant] = []
     sounds: list[Sound] = []
+    subtitles: list[Subtitles] = []
     pending: dict[str, str] | None = None
     for line in lines:
         if line.startswith("#EXT-X-STREAM-INF:"):
@@ -269,6 +287,8 @@ def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
             attributes = _attributes(line.partition(":")[2])
             if attributes.get("TYPE") == "AUDIO" and "URI" in attributes:
                 sounds.append(_sound(attributes))
+            elif attributes.get("TYPE") == "SUBTITLES":
+                subtitles.append(_subtitles(attributes))
         elif line and not line.startswith("#"):
             if pending is None:
                 raise M3u8Error("a URI without a variant")
@@ -276,7 +296,9 @@ def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
             pending = None
     if pending is not None:
         raise M3u8Error("a variant without a URI")
-    return MultivariantPlaylist(variants=tuple(variants), sounds=tuple(sounds))
+    return MultivariantPlaylist(
+        variants=tuple(variants), sounds=tuple(sounds), subtitles=tuple(subtitles)
+    )
 
 
 def _sound(attributes: dict[str, str]) -> Sound:
@@ -286,6 +308,16 @@ def _sound(attributes: dict[str, str]) -> Sound:
         name=_quoted(_needed(attributes, "NAME")),
         channels=_integer(attributes.get("CHANNELS", "2").partition("/")[0]),
         default=attributes.get("DEFAULT") == "YES",
+    )
+
+
+def _subtitles(attributes: dict[str, str]) -> Subtitles:
+    return Subtitles(
+        uri=_uri(_needed(attributes, "URI")),
+        group=_needed(attributes, "GROUP-ID"),
+        name=_needed(attributes, "NAME"),
+        language=attributes.get("LANGUAGE", ""),
+        forced=attributes.get("FORCED") == "YES",
     )
 
 
@@ -304,6 +336,7 @@ def _variant(uri: str, attributes: dict[str, str]) -> Variant:
         height=int(size[2]),
         frame_rate=_decimal(attributes.get("FRAME-RATE", "0"), 1000),
         audio=attributes.get("AUDIO"),
+        subtitles=attributes.get("SUBTITLES"),
     )
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "MediaPlaylist",
     "MultivariantPlaylist",
     "Sound",
+    "Subtitles",
     "Variant",
 ]
 
@@ -99,12 +100,26 @@ class Sound(msgspec.Struct, frozen=True, kw_only=True):
     default: bool = True
 
 
+class Subtitles(msgspec.Struct, frozen=True, kw_only=True):
+    """Words to be read along (EXT-X-MEDIA, TYPE=SUBTITLES): `group` is how variants refer to them.
+
+    `language` is a tag (RFC 5646), "" where it is not known. `forced` are for all who watch, say
+    where a foreign language is spoken; the others show for who asks for them.
+    """
+
+    uri: str
+    group: str
+    name: str
+    language: str = ""
+    forced: bool = False
+
+
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """One way to play the presentation (EXT-X-STREAM-INF).
 
     `bandwidth` is the peak and `average` the average, both in bit/s and with the sound that plays
     along. `frame_rate` is in frames per 1000 s, so that 29 970 is written 29.970. `audio` names a
-    group of sounds; None where the variant carries its own or has none.
+    group of sounds; None where the variant carries its own or has none. `subtitles` likewise.
     """
 
     uri: str
@@ -115,6 +130,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     height: int = 0
     frame_rate: int = 0
     audio: str | None = None
+    subtitles: str | None = None
 
 
 class MultivariantPlaylist(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,3 +138,4 @@ class MultivariantPlaylist(msgspec.Struct, frozen=True, kw_only=True):
 
     variants: tuple[Variant, ...]
     sounds: tuple[Sound, ...] = ()
+    subtitles: tuple[Subtitles, ...] = ()

@@ -117,6 +117,14 @@ class NotFailed(CatalogError):
         self.state = state
 
 
+class FileComing(CatalogError):
+    """A video whose first file is still coming was to get another."""
+
+    def __init__(self, video: int) -> None:
+        super().__init__(f"the file of video {video} is still coming")
+        self.video = video
+
+
 class NotNow(CatalogError):
     """A stream cannot be paused, resumed or drilled as it stands; the text is the reason."""
 

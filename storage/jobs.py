@@ -1,9 +1,9 @@
 """Work that outlives the process that does it: what a job is, and the rules of holding one.
 
 Pure; the statements are in `storage.catalog.jobs` (`enqueue` among them). A worker leases a job for
-`LEASE_US` and extends that every `BEAT_SECONDS`. A worker that dies stops extending, and the job
-goes to the next one. Whoever held it before and wakes up again has lost it: every statement asks
-for the owner and the attempt, and the attempt rises with each lease, for good.
+`LEASE_US`, or as long as it is set to, and extends that each third of it. A worker that dies stops
+extending, and the job goes to the next one. Whoever held it before and wakes up again has lost it:
+every statement asks for the owner and the attempt, and the attempt rises with each lease, for good.
 
 A job may have spans, which any worker leases in the same way while the job is open. Whoever holds
 the job then makes what is made in one piece, and gives it back to wait for them; the last span that
@@ -50,13 +50,17 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that a worker has leased; `owner` is the lease's own random name."""
+    """A job that a worker has leased; `owner` is the lease's own random name.
+
+    Each beat makes it the worker's for `lease_us` more.
+    """
 
     id: int
     video: int
     owner: str
     attempt: int
     failures: int
+    lease_us: int = LEASE_US
 
     @property
     def spent(self) -> bool:
@@ -90,6 +94,7 @@ class HeldSpan(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     cost: int
     facts: str
+    lease_us: int = LEASE_US
 
     @property
     def spent(self) -> bool:

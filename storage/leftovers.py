@@ -18,7 +18,7 @@ import msgspec
 from media.keys import PublicHash
 from storage.catalog.upkeep import Standing
 from storage.errors import StorageError
-from storage.objects.addresses import video_media, video_pages
+from storage.objects.addresses import video_media, video_pages, video_sources
 from storage.objects.base import ObjectMissing, ObjectStat
 
 __all__ = ["AGE_US", "Files", "Known", "Leftover", "find", "keep_clean", "remove_leftovers"]
@@ -35,7 +35,7 @@ _OWNER: Final = re.compile(r"[ps]-[0-9A-Za-z]{12}")
 # What making a video leaves below its folder: media and posters by file and attempt, stretches by
 # job, and pictures that its owner chose.
 _MADE: Final = re.compile(
-    r"(?:poster-)?[0-9]+-[0-9]+|[0-9]+-s[0-9]+-[0-9]+-[0-9]+|own-[0-9A-Za-z]{1,64}"
+    r"(?:poster-|previews-)?[0-9]+-[0-9]+|[0-9]+-s[0-9]+-[0-9]+-[0-9]+|own-[0-9A-Za-z]{1,64}"
 )
 # How a playlist of stretches names what stands in another folder of the video.
 _ELSEWHERE: Final = re.compile(r"\.\./\.\./([0-9A-Za-z_.-]+)/")
@@ -148,6 +148,8 @@ async def _of_videos(files: Files, known: Known, before_us: int) -> AsyncGenerat
         listed = {name: await files.folders(f"videos/{name}") for name in some}
         # A recording under way is none of these, as it is no video yet.
         for row in await known.standing(some):
+            async for each in _files(files, row, before_us):
+                yield each
             if row.at_work:
                 continue
             for name in await _unnamed(files, row, _old(listed[row.hash], before_us, _MADE)):
@@ -158,6 +160,16 @@ async def _of_videos(files: Files, known: Known, before_us: int) -> AsyncGenerat
                 if below.get("record", before_us) < before_us:
                     address = video_pages(row.hash, row.media)
                     yield Leftover(address=address, kind="folder", what="pages of a recording")
+
+
+async def _files(files: Files, row: Standing, before_us: int) -> AsyncGenerator[Leftover]:
+    """Yield files that a video was made of before it got another, or was to be made of."""
+    if row.source is None:  # its first one may be about to be written down
+        return
+    for address in await files.addresses(video_sources(row.hash)):
+        stat = None if address == row.source else await files.stat(address)
+        if stat is not None and stat.modified_us < before_us:
+            yield Leftover(address=address, kind="object", what="file of a video that has another")
 
 
 async def _unnamed(files: Files, row: Standing, old: Sequence[str]) -> list[str]:

@@ -7,8 +7,9 @@ arguments. Times are ticks of 90 000 a second on the output clock, unless it say
 import msgspec
 
 from media.ladder import Ladder, Rendition
+from media.webvtt import Cue
 
-__all__ = ["Film", "Ready", "Stretch", "Surveyed"]
+__all__ = ["Film", "Ready", "Stretch", "Subtitles", "Surveyed"]
 
 
 class Film(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,3 +70,16 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     """The renditions `names` are out, whole."""
 
     names: tuple[str, ...]
+
+
+class Subtitles(msgspec.Struct, frozen=True, kw_only=True, tag="subtitles"):
+    """A track of words: cues in milliseconds from the film's first picture, in order.
+
+    `language` is a tag (RFC 5646), "" where the file does not say; so is `title`. `forced` says
+    that all who watch should see them.
+    """
+
+    language: str
+    title: str
+    forced: bool
+    cues: tuple[Cue, ...]

@@ -28,7 +28,14 @@ _SENTENCES: Final = {
     "picture not decoded": "Some pictures are damaged and could not be decoded.",
     "sound not decoded": "Some of the sound is damaged and could not be decoded.",
     "sound decoder not opened": "The sound could not be decoded: the video is silent.",
+    "picture damaged": "Some pictures are damaged and could not be decoded.",
+    "times leap": "The times in the file leap: what lies before and after was joined.",
+    "tone-mapped": "The picture is brighter (HDR) than every screen shows: it was mapped to the"
+    " usual range.",
     "no posters": "No poster could be made.",
+    "subtitles are pictures": "Some subtitles are pictures, not text, and were left out.",
+    "subtitles cut": "Some subtitles are too many or too long, and were cut off.",
+    "subtitles not read": "The subtitles in the file could not be read.",
 }
 
 
@@ -52,7 +59,8 @@ class Said(msgspec.Struct):
 
 def sentences(warnings: dict[str, int]) -> list[str]:
     """Return what an owner is told of an engine's troubles."""
-    return [sentence for what, sentence in _SENTENCES.items() if what in warnings]
+    found = [sentence for what, sentence in _SENTENCES.items() if what in warnings]
+    return list(dict.fromkeys(found))
 
 
 async def work(

@@ -16,7 +16,13 @@ from media.segment import InitSection, Part, Segment
 from storage.catalog.jobs import Jobs
 from storage.catalog.spans import Spans
 from storage.catalog.transcoding import Transcoding
-from storage.catalog.videowork import MadeRung, MadeVideo, PlannedRung, VideoWork
+from storage.catalog.videowork import (
+    MadeRung,
+    MadeSubtitles,
+    MadeVideo,
+    PlannedRung,
+    VideoWork,
+)
 from storage.errors import CatalogError
 from storage.jobs import HeldJob
 from storage.objects.addresses import video_poster
@@ -25,11 +31,13 @@ from transcode.cores import Cores
 from transcode.filewire import Film, Ready, Surveyed
 from transcode.filework import Said, work
 from transcode.originals import NUMBERS, Original, Pace, folders_of, length_of, order_for, planned
-from transcode.posters import PosterError, posters
+from transcode.posters import PosterError, Stills, posters
+from transcode.previews import store_previews
 from transcode.probe import NotMedia, Probed, probe
 from transcode.renditions import MadePiece, Renditions
 from transcode.stitching import stitch, stitched
-from transcode.wire import Poster, Progress, Report
+from transcode.subtitles import read_subtitles, store_subtitles
+from transcode.wire import Progress, Report
 
 __all__ = ["Filming", "Studio"]
 
@@ -67,7 +75,7 @@ class Filming:
         self._studio = studio
         self._work = work
         self._held = held
-        self._media, self._stills = folders_of(work, held)
+        self._media, self._stills, self._previews = folders_of(work, held)
         self._surveyed = Surveyed()
         self._mono = False
         self._advance = 0
@@ -88,6 +96,8 @@ class Filming:
         await self._plan(found, order)
         said = await self._film(path, order, found)
         stills = await self._posters(path, said)
+        preview_size = await self._store(stills)
+        subtitles = await self._subtitles(path, found, said)
         return Original(
             ladder=self._ladder,
             piece=self._piece(said),
@@ -95,9 +105,12 @@ class Filming:
             reused=self._surveyed.reused or said.reused,
             mono=self._mono,
             advance=self._advance,
-            posters=self._stills if stills else None,
-            poster_labels=tuple(still.label for still in stills),
-            poster_size=sum(len(still.data) for still in stills),
+            posters=self._stills if stills.posters else None,
+            poster_labels=tuple(still.label for still in stills.posters),
+            poster_size=sum(len(still.data) for still in stills.posters),
+            previews=self._previews if preview_size else None,
+            preview_size=preview_size,
+            subtitles=subtitles,
         )
 
     async def _plan(self, found: Probed, order: Film) -> None:
@@ -165,7 +178,10 @@ class Filming:
             self._studio.nudge()
 
     async def _play(self, names: tuple[str, ...]) -> None:
-        """Show what plays already, where more is to come."""
+        """Show what plays already, where more is to come, and nothing better of an older file."""
+        shown = self._work.media
+        if shown is not None and not shown.startswith(f"{self._work.generation}-"):
+            return
         rungs = self._ladder.renditions if self._ladder is not None else ()
         own = tuple(rung for rung in rungs if rung.name in names)
         if not own or len(own) == len(rungs) or self._renditions is None:
@@ -204,16 +220,27 @@ class Filming:
         except CatalogError as error:
             log.warning("progress not written", extra={"job": self._held.id, "cause": str(error)})
 
-    async def _posters(self, path: Path, said: Said) -> tuple[Poster, ...]:
-        if self._ladder is None:
-            return ()
+    async def _posters(self, path: Path, said: Said) -> Stills:
         try:
-            made = await posters(path, self._ladder)
+            return await posters(path, self._ladder, length_us=self._claimed_us)
         except (NotMedia, PosterError) as error:
             log.warning("no posters", extra={"video": self._work.hash, "cause": str(error)})
             said.warnings["no posters"] = 1
+            return Stills(posters=())
+
+    async def _store(self, stills: Stills) -> int:
+        """Store stills; returns the bytes of the previews."""
+        objects, hash_ = self._studio.objects, self._work.hash
+        for still in stills.posters:
+            await objects.put(video_poster(hash_, self._stills, still.label), still.data)
+        if stills.previews is None:
+            return 0
+        return await store_previews(
+            objects, hash_, self._previews, stills.previews, self._claimed_us
+        )
+
+    async def _subtitles(self, path: Path, found: Probed, said: Said) -> tuple[MadeSubtitles, ...]:
+        if self._ladder is None or not found.subtitles:
             return ()
-        for still in made:
-            address = video_poster(self._work.hash, self._stills, still.label)
-            await self._studio.objects.put(address, still.data)
-        return made
+        words = await read_subtitles(self._work.hash, path, said.warnings)
+        return await store_subtitles(self._studio.objects, self._work.hash, self._media, words)

@@ -19,7 +19,7 @@ from storage.arrivals import FileRefused, Probe, landing
 from storage.catalog.imports import Imports, ImportWork
 from storage.catalog.jobs import IMPORT, Jobs
 from storage.errors import CatalogError, StorageError
-from storage.jobs import BEAT_SECONDS, HeldJob, JobLost
+from storage.jobs import BEAT_SECONDS, LEASE_US, HeldJob, JobLost
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.disk import DiskObjects
@@ -64,6 +64,7 @@ class Importer:
         bounds: Bounds,
         least_free: int,
         now_us: Callable[[], int],
+        lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._jobs = jobs
@@ -74,6 +75,7 @@ class Importer:
         self._bounds = bounds
         self._least_free = least_free
         self._now_us = now_us
+        self._lease_us = lease_us
         self._clock = clock
 
     async def lease(self, owner: str) -> HeldJob | None:
@@ -82,7 +84,7 @@ class Importer:
         Raises:
             CatalogError: the database did not answer.
         """
-        return await self._jobs.lease(owner, self._now_us(), IMPORT)
+        return await self._jobs.lease(owner, self._now_us(), IMPORT, lease_us=self._lease_us)
 
     async def do(self, held: HeldJob) -> None:
         """Fetch a file, or say why that cannot be; cancelled, the job is given back.
@@ -100,8 +102,8 @@ class Importer:
         try:
             size = await holding(
                 self._bring(work, held),
+                held=held,
                 beat=lambda: self._jobs.beat(held, self._now_us()),
-                lost=JobLost(held),
                 clock=self._clock,
                 ends=(FetchRefused, FileRefused, _NotDone, JobLost),
             )

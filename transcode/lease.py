@@ -5,14 +5,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from storage.errors import CatalogError, StorageError
-from storage.jobs import BEAT_SECONDS, LEASE_US, JobLost, SpanLost
+from storage.errors import CatalogError
+from storage.jobs import HeldJob, HeldSpan, JobLost, SpanLost
 
 __all__ = ["holding"]
 
 log = logging.getLogger(__name__)
 
-_LEASE_SECONDS: Final = LEASE_US / 1_000_000
+# Of a lease: two beats may fail, for a database that is busy and for a slow disk.
+_BEATS: Final = 3
 
 T = TypeVar("T")
 
@@ -20,24 +21,24 @@ T = TypeVar("T")
 async def holding(
     doing: Awaitable[T],
     *,
+    held: HeldJob | HeldSpan,
     beat: Callable[[], Awaitable[None]],
-    lost: StorageError,
     clock: Callable[[], float],
     ends: tuple[type[Exception], ...],
 ) -> T:
-    """Do something while a lease is extended by `beat`; broken off where that is lost.
+    """Do something while the lease of what is `held` is extended by `beat`; broken off when lost.
 
     `ends` are the errors that `doing` may end with.
 
     Raises:
-        StorageError: `lost`, where it was.
+        JobLost, SpanLost: it is not held any more.
         Exception: one of `ends`.
     """
     outcome: list[T] = []
     failure: Exception | None = None
     try:
         async with asyncio.timeout(None) as deadline, asyncio.TaskGroup() as tasks:
-            beating = tasks.create_task(_beat(beat, deadline, clock))
+            beating = tasks.create_task(_beat(held.lease_us / 1_000_000, beat, deadline, clock))
             try:
                 outcome.append(await doing)
             except ends as error:
@@ -46,21 +47,24 @@ async def holding(
             finally:
                 beating.cancel()
     except TimeoutError as error:
-        raise lost from error
+        raise (SpanLost(held) if isinstance(held, HeldSpan) else JobLost(held)) from error
     if failure is not None:
         raise failure
     return outcome[0]
 
 
 async def _beat(
-    beat: Callable[[], Awaitable[None]], deadline: asyncio.Timeout, clock: Callable[[], float]
+    lease: float,  # seconds
+    beat: Callable[[], Awaitable[None]],
+    deadline: asyncio.Timeout,
+    clock: Callable[[], float],
 ) -> None:
     """Extend the lease again and again; move the deadline to now when it is lost."""
     good = clock()
-    while clock() - good < _LEASE_SECONDS:
-        await asyncio.sleep(BEAT_SECONDS)
+    while clock() - good < lease:
+        await asyncio.sleep(lease / _BEATS)
         try:
-            async with asyncio.timeout(BEAT_SECONDS):
+            async with asyncio.timeout(lease / _BEATS):
                 await beat()
             good = clock()
         except (JobLost, SpanLost):

@@ -1,8 +1,8 @@
 """The box that an engine puts itself in before it looks at strangers' bytes.
 
 A decoder that is taken over finds no network, no other process to touch, no file it may write, and
-bounded memory. Sync, and free of all but the operating system: an engine imports it first. It does
-not hide files that the engine's user can read; that is the service unit's work.
+bounded memory. Sync, and free of all but the operating system: an engine imports it first. Files
+that the engine's user can read are hidden by `transcode.landlock`.
 Sources: seccomp(2), prctl(2), setrlimit(2); Linux's include/uapi/linux/{filter,seccomp,audit}.h.
 """
 
@@ -24,6 +24,7 @@ __all__ = [
     "deny_network",
     "deny_openings",
     "die_with_parent",
+    "forbid_new_privileges",
     "network_filter",
     "opening_filter",
     "set_limits",
@@ -236,7 +237,7 @@ def _start(machine: str) -> tuple[list[bytes], int]:
 def _install(code: bytes) -> None:
     """Set a filter on all threads of this process."""
     program = _Program(len(code) // 8, code)
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1, "forbid new privileges")
+    forbid_new_privileges()
     libc = ctypes.CDLL(None, use_errno=True)
     answer = libc.syscall(
         ctypes.c_long(_SECCOMP[_MACHINES[platform.machine()][1]]),
@@ -257,15 +258,30 @@ def _install(code: bytes) -> None:
     raise BoxError(number, f"cannot set a seccomp filter: {os.strerror(number)}")
 
 
+def forbid_new_privileges() -> None:
+    """Have no program that this process starts gain privileges; without it none may box itself in.
+
+    Raises:
+        BoxError: the kernel does not do it.
+    """
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1, "forbid new privileges")
+
+
 def set_limits(
-    *, memory_bytes: int, files: int = 64, cpu_seconds: int | None = None, nice: int = 0
+    *,
+    memory_bytes: int,
+    files: int = 64,
+    cpu_seconds: int | None = None,
+    nice: int = 0,
+    batch: bool = False,
 ) -> None:
     """Bound what this process may use; the bounds cannot be taken back.
 
     `memory_bytes` bounds the data it allocates (past it: MemoryError, or the library's own word
     for it), `files` its open descriptors, `cpu_seconds` its processor time. It can grow no file,
     not even its standard error where that is one (pipes are no files), and leaves no core dump,
-    which would hold what it decoded. `nice` is added to its niceness.
+    which would hold what it decoded. `nice` is added to its niceness; a `batch` takes no processor
+    away from who wakes up. (What reads the disk gives way by its niceness, too: ioprio_get(2).)
 
     Raises:
         BoxError: a limit cannot be set.
@@ -289,6 +305,8 @@ def set_limits(
             resource.setrlimit(kind, (most, most))
         if nice:
             os.nice(nice)
+        if batch:
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     except (OSError, ValueError) as error:
         raise BoxError(errno.EPERM, f"cannot set a limit: {error}") from error
 

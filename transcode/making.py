@@ -83,14 +83,22 @@ class VideoMaker:
         self, work: VideoWork, held: HeldJob, original: Original, others: Sequence[MadePiece]
     ) -> tuple[MadeVideo, tuple[str, ...]]:
         """Write the playlists of all pieces."""
-        media, _ = folders_of(work, held)
+        media, *_ = folders_of(work, held)
         pieces = (original.piece, *others)
-        made = stitched(media, original.rungs, pieces, channels=1 if original.mono else 2)
+        made = stitched(
+            media,
+            original.rungs,
+            pieces,
+            channels=1 if original.mono else 2,
+            subtitles=original.subtitles,
+        )
         if made.seams and others:
             log.warning("spans differ", extra={"video": work.hash, "seams": sorted(made.seams)})
         lists = await stitch(self._studio.objects, work.hash, media, made)
         length_us, short = length_of(original.length_us, made.length)
-        size = sum(piece.size for piece in pieces) + sum(lists.values()) + original.poster_size
+        size = sum(piece.size for piece in pieces) + sum(lists.values())
+        size += original.poster_size + original.preview_size
+        size += sum(each.size for each in original.subtitles)
         if original.piece.folder != media:
             size += original.advance
         warnings: dict[str, int] = {}
@@ -104,7 +112,9 @@ class VideoMaker:
             rungs=_rungs(original, pieces, made, lists),
             posters=original.posters,
             poster_labels=original.poster_labels,
-            warnings=(*short, *sentences(warnings)),
+            previews=original.previews,
+            subtitles=original.subtitles,
+            warnings=(*(() if "times leap" in warnings else short), *sentences(warnings)),
         ), tuple(dict.fromkeys(folders))
 
 

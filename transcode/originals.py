@@ -9,7 +9,7 @@ import msgspec
 
 from media.ladder import BOXES, Ladder, Rendition, ladder_for
 from media.ticks import VIDEO_SCALE, rescale
-from storage.catalog.videowork import VideoWork
+from storage.catalog.videowork import MadeSubtitles, VideoWork
 from storage.jobs import BEAT_SECONDS, HeldJob, HeldSpan, PlannedSpan
 from transcode.filewire import Film, Stretch
 from transcode.renditions import MadePiece
@@ -33,6 +33,7 @@ NUMBERS: Final = {box.label: box.number for box in BOXES}
 _MICROSECONDS: Final = 1_000_000
 # Of what the container claims; less is worth a warning.
 _WHOLE: Final = 0.95
+_ROUNDING_US: Final = 100_000  # to whole frames of sound and pictures
 _STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
 # Decoding a picture that comes before a stretch costs a fifth of making one.
 _EARLY: Final = 5
@@ -54,6 +55,9 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     posters: str | None = None
     poster_labels: tuple[str, ...] = ()
     poster_size: int = 0
+    previews: str | None = None
+    preview_size: int = 0
+    subtitles: tuple[MadeSubtitles, ...] = ()
 
     @property
     def rungs(self) -> tuple[Rendition, ...]:
@@ -86,9 +90,10 @@ def eta_of(done: float, elapsed: float) -> int:
     return round(elapsed * (1 - done) / done) if 0 < done < 1 else 0
 
 
-def folders_of(work: VideoWork, held: HeldJob) -> tuple[str, str]:
-    """Return the folders of an attempt's media and posters, below the video's own."""
-    return f"{work.generation}-{held.attempt}", f"poster-{work.generation}-{held.attempt}"
+def folders_of(work: VideoWork, held: HeldJob) -> tuple[str, str, str]:
+    """Return the folders of an attempt's media, posters and previews, below the video's own."""
+    attempt = f"{work.generation}-{held.attempt}"
+    return attempt, f"poster-{attempt}", f"previews-{attempt}"
 
 
 def folder_of(held: HeldSpan) -> str:
@@ -123,8 +128,10 @@ def length_of(claimed_us: int, ticks: int) -> tuple[int, list[str]]:
     made_us = rescale(ticks, VIDEO_SCALE, _MICROSECONDS)
     if not claimed_us:
         return made_us, []
-    if made_us >= claimed_us * _WHOLE or claimed_us - made_us < _MICROSECONDS:
+    if abs(made_us - claimed_us) < _ROUNDING_US:
         return claimed_us, []
+    if made_us >= claimed_us * _WHOLE or claimed_us - made_us < _MICROSECONDS:
+        return made_us, []
     claimed, there = claimed_us / _MICROSECONDS, made_us / _MICROSECONDS
     return made_us, [
         f"The file claims {claimed:.1f} s, but ends after {there:.1f} s: it may be cut off."

@@ -1,11 +1,16 @@
-"""What an uploaded file is, asked of a boxed child; `seconds` is all the time it gets."""
+"""What an uploaded file is, asked of a boxed child; `seconds` is all the time that it gets.
+
+As much again may be spent waiting for its turn, where many files come at once.
+"""
 
 import asyncio
 import logging
 import os
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
+from transcode.looks import turn
 from transcode.process import engine
 from transcode.wire import Probed, Refused, WireError
 
@@ -39,13 +44,17 @@ async def probe(path: Path, *, seconds: float = PROBE_SECONDS) -> Probed:
 
     Raises:
         NotMedia: nothing can be made of it.
-        ProbeSlow: the child gave no answer within `seconds`.
+        ProbeSlow: the child gave no answer within `seconds`, or had no turn within as many.
         OSError: the file cannot be opened.
     """
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        async with asyncio.timeout(seconds):
-            return await _ask(file)
+        async with AsyncExitStack() as held:
+            # Who gets no turn in time has no answer either: the work on the file will give it.
+            async with asyncio.timeout(seconds):
+                await held.enter_async_context(turn())
+            async with asyncio.timeout(seconds):
+                return await _ask(file)
     except TimeoutError as error:
         raise ProbeSlow(f"no answer within {seconds:g} s") from error
     finally:

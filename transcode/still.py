@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from media.ladder import BOXES, Ladder, Rendition, ladder_for
+from transcode.looks import turn
 from transcode.process import engine
 from transcode.wire import Make, Poster, Refused, WireError
 
@@ -57,7 +58,7 @@ async def picture(path: Path, width: int, height: int) -> bytes:
 async def _made(path: Path, ladder: Ladder | None) -> dict[str, bytes]:
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with turn(), asyncio.timeout(_SECONDS):
             return await _ask(file, Make(ladder=ladder))
     except TimeoutError as error:
         raise NotPicture(_BROKE_IT) from error

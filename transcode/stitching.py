@@ -11,8 +11,9 @@ import msgspec
 
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.m3u8 import render
-from media.playlist import Listed, MediaPlaylist, MultivariantPlaylist
+from media.playlist import Listed, MediaPlaylist, MultivariantPlaylist, Subtitles
 from media.ticks import VIDEO_SCALE
+from storage.catalog.videowork import MadeSubtitles
 from storage.objects.addresses import video
 from storage.objects.base import Objects
 from storage.rates import Measure, announce
@@ -21,6 +22,7 @@ from transcode.renditions import MadePiece, MadeRendition, MadeSegment, OutOfSte
 __all__ = ["Stitched", "stitch", "stitched"]
 
 _INDEX: Final = "index.m3u8"
+_GROUP: Final = "subtitles"
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -46,9 +48,16 @@ class Stitched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stitched(
-    media: str, rungs: tuple[Rendition, ...], pieces: Sequence[MadePiece], *, channels: int = 2
+    media: str,
+    rungs: tuple[Rendition, ...],
+    pieces: Sequence[MadePiece],
+    *,
+    channels: int = 2,
+    subtitles: Sequence[MadeSubtitles] = (),
 ) -> Stitched:
     """Return the playlists that go into the folder `media`; `rungs` are those of the picture.
+
+    `subtitles` are named where there is a picture under which they can be read.
 
     Raises:
         OutOfStep: a rendition lacks what the others have.
@@ -70,10 +79,16 @@ def stitched(
     }
     variants = announce(media, rungs, measures, codecs, None)
     sounds = tuple(msgspec.structs.replace(sound, channels=channels) for sound in variants.sounds)
+    length = max(measure.ticks for measure in measures.values())
+    playlists = {name: _playlist(media, name, found[name], seams) for name in names}
+    variants = msgspec.structs.replace(variants, sounds=sounds)
+    if subtitles and rungs:
+        playlists |= {each.rendition: _words(media, each, length) for each in subtitles}
+        variants = _with_words(media, variants, subtitles)
     return Stitched(
-        playlists={name: _playlist(media, name, found[name], seams) for name in names},
-        variants=msgspec.structs.replace(variants, sounds=sounds),
-        length=max(measure.ticks for measure in measures.values()),
+        playlists=playlists,
+        variants=variants,
+        length=length,
         sizes={name: sum(each.size for each in _of(name, pieces)) for name in names},
         seams=seams,
     )
@@ -148,6 +163,34 @@ def _playlist(media: str, name: str, places: list[_Place], seams: frozenset[int]
             )
         )
     return MediaPlaylist(target=_target(listed), segments=tuple(listed), ended=True, whole=True)
+
+
+def _words(media: str, made: MadeSubtitles, length: int) -> MediaPlaylist:
+    """Return the playlist of subtitles: one segment as long as the film."""
+    within = "" if made.folder == media else f"../../{made.folder}/{made.rendition}/"
+    listed = [Listed(uri=f"{within}0.vtt", duration=length)]
+    return MediaPlaylist(target=_target(listed), segments=tuple(listed), ended=True, whole=True)
+
+
+def _with_words(
+    media: str, variants: MultivariantPlaylist, subtitles: Sequence[MadeSubtitles]
+) -> MultivariantPlaylist:
+    return msgspec.structs.replace(
+        variants,
+        variants=tuple(
+            msgspec.structs.replace(variant, subtitles=_GROUP) for variant in variants.variants
+        ),
+        subtitles=tuple(
+            Subtitles(
+                uri=f"{media}/{each.rendition}/{_INDEX}",
+                group=_GROUP,
+                name=each.title,
+                language=each.language,
+                forced=each.forced,
+            )
+            for each in subtitles
+        ),
+    )
 
 
 def _target(listed: list[Listed]) -> int:

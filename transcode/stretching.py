@@ -75,8 +75,8 @@ class Stretcher:
     async def _held(self, held: HeldSpan) -> MadePiece:
         return await holding(
             self._make(held),
+            held=held,
             beat=lambda: self._studio.spans.beat(held, self._studio.now_us()),
-            lost=SpanLost(held),
             clock=self._studio.clock,
             ends=(NotMedia, NotDone, SpanLost),
         )
@@ -151,7 +151,7 @@ class Stretcher:
         await sweep(
             self._studio.objects,
             held.hash,
-            keep=(left.media, left.posters),
+            keep=(left.media, left.posters, left.previews),
             generations=range(held.generation, held.generation + 1),
             attempt=left.attempt,
             job=held.job,

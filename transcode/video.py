@@ -19,7 +19,7 @@ from storage.catalog.spans import Spans
 from storage.catalog.transcoding import Transcoding
 from storage.catalog.videowork import MadeVideo, VideoWork
 from storage.errors import CatalogError
-from storage.jobs import BEAT_SECONDS, HeldJob, HeldSpan, JobLost
+from storage.jobs import BEAT_SECONDS, LEASE_US, HeldJob, HeldSpan, JobLost
 from storage.objects.base import Objects
 from transcode.cores import Cores
 from transcode.filework import NotDone
@@ -29,7 +29,7 @@ from transcode.making import VideoMaker
 from transcode.originals import Original, folders_of
 from transcode.probe import NotMedia
 from transcode.stretching import Stretcher
-from transcode.sweeping import remove_folders, sweep
+from transcode.sweeping import remove_folders, retire, sweep
 
 __all__ = ["VideoTranscoder"]
 
@@ -44,12 +44,13 @@ def _nobody() -> None:
 
 class VideoTranscoder:
     """Does jobs, and stretches of jobs. `path_of` is where an object stands as a file; `clock`
-    never goes back; `cores` are those that all its engines may use together.
+    never goes back; `cores` are those that all its engines may use together. What it leases is its
+    own for `lease_us`, and for as long again with each beat.
 
     `on_more` is called when there is more to be leased.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what it stands on, each by its name
         self,
         *,
         jobs: Jobs,
@@ -59,6 +60,7 @@ class VideoTranscoder:
         path_of: Callable[[str], Path],
         now_us: Callable[[], int],
         cores: Cores | None = None,
+        lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.on_more: Callable[[], None] = _nobody
@@ -68,6 +70,7 @@ class VideoTranscoder:
         self._transcoding = transcoding
         self._objects = objects
         self._now_us = now_us
+        self._lease_us = lease_us
         self._clock = clock
         studio = Studio(
             jobs=jobs,
@@ -89,8 +92,11 @@ class VideoTranscoder:
         Raises:
             CatalogError: the database did not answer.
         """
-        held = await self._jobs.lease(owner, self._now_us())
-        return held if held is not None else await self._spans.lease(owner, self._now_us())
+        lease_us = self._lease_us
+        held = await self._jobs.lease(owner, self._now_us(), lease_us=lease_us)
+        if held is not None:
+            return held
+        return await self._spans.lease(owner, self._now_us(), lease_us=lease_us)
 
     async def do(self, held: HeldJob | HeldSpan) -> None:
         """Do a job or a span to its end, good or bad; cancelled, it is given back.
@@ -138,7 +144,7 @@ class VideoTranscoder:
             await sweep(
                 self._objects,
                 work.hash,
-                keep=(work.media, work.posters),
+                keep=(work.media, work.posters, work.previews),
                 generations=_this(work),
                 attempt=held.attempt - 1,
                 job=held.id - 1,
@@ -149,15 +155,16 @@ class VideoTranscoder:
             self.on_more()
             return
         made, folders = done
+        await retire(self._objects, work.hash, work.media, work.generation)
         replaced = await self._transcoding.complete(held, made, self._now_us())
         log.info("video completed", extra={**facts, "bytes": made.size})
-        kept = {*folders, made.posters, work.posters}
+        kept = {*folders, made.posters, work.posters, made.previews}
         kept -= set(replaced.folders).difference(folders)
         await sweep(
             self._objects,
             work.hash,
             keep=kept,
-            generations=range(work.generation + 1),
+            generations=_this(work),
             attempt=held.attempt,
             job=held.id,
         )
@@ -173,8 +180,8 @@ class VideoTranscoder:
         """Make the video while the lease is extended (see `VideoMaker.make`)."""
         return await holding(
             self._maker.make(work, held),
+            held=held,
             beat=lambda: self._jobs.beat(held, self._now_us()),
-            lost=JobLost(held),
             clock=self._clock,
             ends=(NotMedia, NotDone, JobLost),
         )
@@ -211,7 +218,7 @@ class VideoTranscoder:
             log.warning("leftovers stay", extra={"video": work.hash, "cause": str(error)})
             return
         if original is not None:
-            kept |= {original.piece.folder, original.posters}
+            kept |= {original.piece.folder, original.posters, original.previews}
         folders = [name for name in folders_of(work, held) if name not in kept]
         await remove_folders(self._objects, work.hash, folders)
 
@@ -229,5 +236,5 @@ class VideoTranscoder:
 
 
 def _this(work: VideoWork) -> range:
-    """Return the generation at work: what an older file was made into plays until it is done."""
+    """Return the generation at work: what an older file was made into plays, and stays a while."""
     return range(work.generation, work.generation + 1)

@@ -29,7 +29,7 @@ import msgspec
 from media.ladder import Ladder
 from media.segment import InitSection, Part, Segment
 from media.track import AudioTrack, VideoTrack
-from transcode.filewire import Ready, Surveyed
+from transcode.filewire import Ready, Subtitles, Surveyed
 
 __all__ = [
     "MAX_FRAME",
@@ -42,6 +42,7 @@ __all__ = [
     "Poster",
     "Posters",
     "Prepared",
+    "Previews",
     "Probed",
     "Progress",
     "Reach",
@@ -214,7 +215,7 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True, tag="probed"):
     `length_us` is 0 where even the file's end does not tell. `width` and `height` are of the
     upright picture with square pixels, 0 where there is none; `codec_width` and `codec_height` of
     the coded one. `rotation` is in degrees as the decoder has it, `rate` in frames per 1000 s (0:
-    unknown).
+    unknown). `subtitles` is how many tracks of them there are, of whatever kind.
     """
 
     container: str
@@ -227,16 +228,19 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True, tag="probed"):
     rate: int = 0
     video_codec: str | None = None
     audio_codec: str | None = None
+    subtitles: int = 0
 
 
 class Make(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be made of a file: renditions, or posters of their sizes.
 
     `ladder` is None where there is no picture. `reuse` allows its own packets as the top rung.
+    `length_us` is how long it is in microseconds, 0 where that is not known yet.
     """
 
     ladder: Ladder | None
     reuse: bool = False
+    length_us: int = 0
 
 
 class Poster(msgspec.Struct, frozen=True, kw_only=True, tag="poster"):
@@ -246,6 +250,20 @@ class Poster(msgspec.Struct, frozen=True, kw_only=True, tag="poster"):
     width: int
     height: int
     data: bytes
+
+
+class Previews(msgspec.Struct, frozen=True, kw_only=True, tag="previews"):
+    """Small pictures of a film, `times` in milliseconds from its first picture, rising.
+
+    They stand in JPEGs, `per_sheet` in each, in rows of `columns`; each is `width` x `height`.
+    """
+
+    width: int
+    height: int
+    columns: int
+    per_sheet: int
+    times: tuple[int, ...]
+    sheets: tuple[bytes, ...]
 
 
 class Posters(msgspec.Struct, frozen=True, kw_only=True, tag="posters"):
@@ -278,9 +296,11 @@ Report = (
     | Probed
     | Poster
     | Posters
+    | Previews
     | Refused
     | Surveyed
     | Ready
+    | Subtitles
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -13,7 +13,6 @@ from storage.catalog.filetables import spans
 from storage.catalog.migrations import REVISION
 from storage.catalog.streamsettings import own_slate, project_slate
 from storage.catalog.tables import events, jobs, projects, streams, videos
-from storage.jobs import LEASE_US
 
 __all__ = ["Checkup", "StuckJob"]
 
@@ -105,7 +104,7 @@ class Checkup:
         asked = (
             select(events.c.created_us).order_by(events.c.id.desc()).limit(1),
             select(videos.c.created_us).order_by(videos.c.id.desc()).limit(1),
-            select(func.max(jobs.c.leased_until_us) - LEASE_US).where(jobs.c.state == _RUNNING),
+            select(func.max(jobs.c.updated_us)).where(jobs.c.state == _RUNNING),
         )
         async with self._database.reading() as connection:
             found = [(await connection.execute(each)).scalar_one_or_none() for each in asked]

@@ -90,6 +90,7 @@ imports = Table(
 )
 
 # A stretch of a video that one worker makes; leased as `jobs` are, and `failures` counted apart.
+# `run_after_us` is when it was begun, once it was.
 # Number 0 is what the holder of the job makes itself: it is never leased. `cost` is what a span is
 # to take beside the others, `done` how much of that is done; `facts` is what is to be made and
 # `outcome` what was, both JSON that those who make it understand.

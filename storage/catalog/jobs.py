@@ -76,12 +76,17 @@ async def due(connection: AsyncConnection, now_us: int, kind: str = TRANSCODE) -
 
 
 async def lease(
-    connection: AsyncConnection, owner: str, now_us: int, kind: str = TRANSCODE
+    connection: AsyncConnection,
+    owner: str,
+    now_us: int,
+    kind: str = TRANSCODE,
+    *,
+    lease_us: int = LEASE_US,
 ) -> HeldJob | None:
     """Take the job of a kind that has waited longest; None where there is none.
 
-    `owner` must be a new random name for each lease. A job whose last worker let its lease run out
-    counts that as a failure.
+    `owner` must be a new random name for each lease, which lasts for `lease_us`. A job whose last
+    worker let its lease run out counts that as a failure.
     """
     table = jobs.c
     chosen = (
@@ -96,7 +101,12 @@ async def lease(
         return None
     failures = _failures(row.facts) + (row.state == _RUNNING)
     held = HeldJob(
-        id=row.id, video=row.video_id, owner=owner, attempt=row.attempt + 1, failures=failures
+        id=row.id,
+        video=row.video_id,
+        owner=owner,
+        attempt=row.attempt + 1,
+        failures=failures,
+        lease_us=lease_us,
     )
     await connection.execute(
         update(jobs)
@@ -105,7 +115,7 @@ async def lease(
             state=_RUNNING,
             owner=owner,
             attempt=held.attempt,
-            leased_until_us=now_us + LEASE_US,
+            leased_until_us=now_us + lease_us,
             facts=_facts(failures),
             updated_us=now_us,
         )
@@ -119,7 +129,7 @@ async def beat(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
     Raises:
         JobLost: there is nothing to extend.
     """
-    await _change(connection, held, now_us, leased_until_us=now_us + LEASE_US)
+    await _change(connection, held, now_us, leased_until_us=now_us + held.lease_us)
 
 
 async def finish(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
@@ -245,13 +255,15 @@ class Jobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def lease(self, owner: str, now_us: int, kind: str = TRANSCODE) -> HeldJob | None:
+    async def lease(
+        self, owner: str, now_us: int, kind: str = TRANSCODE, *, lease_us: int = LEASE_US
+    ) -> HeldJob | None:
         """Take a job (see `lease`); looks before it asks for the write lock."""
         async with self._database.reading() as connection:
             if not await due(connection, now_us, kind):
                 return None
         async with self._database.writing() as connection:
-            return await lease(connection, owner, now_us, kind)
+            return await lease(connection, owner, now_us, kind, lease_us=lease_us)
 
     async def waiting(self, now_us: int) -> bool:
         """Say whether there is a job that nobody holds."""

@@ -177,10 +177,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """What a viewer may come to know of a stream or a video; `hidden` = unpublished by its owner.
 
     `countries` are two letters each; none is everywhere. `player` None leaves it to the page. Of a
-    video: `media` is the folder that
-    plays (None: nothing yet), `posters` that of its posters; `failed` says that it could not be
-    made. `poster_labels` go from the smallest up; a stream's `width` and `height` are its largest
-    poster's.
+    video: `media` is the folder that plays (None: nothing yet), `posters` and `previews` those of
+    its stills; `failed` says that it could not be made. `poster_labels` go from
+    the smallest up; a stream's `width` and `height` are its largest poster's.
     """
 
     hash: PublicHash
@@ -195,6 +194,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     player: PlayerOptions | None = None
     media: str | None = None
     posters: str | None = None
+    previews: str | None = None
     poster_labels: tuple[str, ...] = ()
     length_us: int = 0
     width: int = 0

@@ -8,7 +8,7 @@ span locks that alone, past those that others hold.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import jobs, notices
@@ -28,6 +28,7 @@ from storage.jobs import (
     SpanLost,
     pause_us,
 )
+from storage.spanpace import SpanPace, seconds_left
 
 __all__ = [
     "Spans",
@@ -46,7 +47,6 @@ _TABLE: Final = spans.c
 _QUEUED, _RUNNING, _DONE = "queued", "running", "done"
 _OWN: Final = "own"  # of number 0, until its job's holder has made it
 _NEARLY: Final = 99  # what shows until all of it plays
-_MICROSECONDS: Final = 1_000_000
 
 
 async def plan(
@@ -88,11 +88,13 @@ async def due(connection: AsyncConnection, now_us: int) -> bool:
     return (await connection.execute(asked)).one_or_none() is not None
 
 
-async def lease(connection: AsyncConnection, owner: str, now_us: int) -> HeldSpan | None:
+async def lease(
+    connection: AsyncConnection, owner: str, now_us: int, *, lease_us: int = LEASE_US
+) -> HeldSpan | None:
     """Take the first span of the oldest job; None where there is none.
 
-    `owner` must be a new random name for each lease. A span whose last worker let its lease run
-    out counts that as a failure.
+    `owner` must be a new random name for each lease, which lasts for `lease_us`. A span whose last
+    worker let its lease run out counts that as a failure.
     """
     chosen = (
         select(spans, job_table.c.video_id, videos.c.hash, videos.c.source, videos.c.generation)
@@ -119,6 +121,7 @@ async def lease(connection: AsyncConnection, owner: str, now_us: int) -> HeldSpa
         failures=row.failures + (row.state == _RUNNING),
         cost=row.cost,
         facts=row.facts,
+        lease_us=lease_us,
     )
     await connection.execute(
         update(spans)
@@ -128,7 +131,8 @@ async def lease(connection: AsyncConnection, owner: str, now_us: int) -> HeldSpa
             owner=owner,
             attempt=held.attempt,
             failures=held.failures,
-            leased_until_us=now_us + LEASE_US,
+            leased_until_us=now_us + lease_us,
+            run_after_us=now_us,  # from now on, when it was begun
             done=0,
             updated_us=now_us,
         )
@@ -142,7 +146,7 @@ async def beat(connection: AsyncConnection, held: HeldSpan, now_us: int) -> None
     Raises:
         SpanLost: there is nothing to extend, or the job has ended.
     """
-    await _change(connection, held, now_us, leased_until_us=now_us + LEASE_US)
+    await _change(connection, held, now_us, leased_until_us=now_us + held.lease_us)
 
 
 async def progress(connection: AsyncConnection, held: HeldSpan, done: int, now_us: int) -> None:
@@ -152,7 +156,7 @@ async def progress(connection: AsyncConnection, held: HeldSpan, done: int, now_u
         SpanLost: it is not held any more.
     """
     row = await _locked(connection, held)
-    until_us = now_us + LEASE_US
+    until_us = now_us + held.lease_us
     await _change(connection, held, now_us, done=min(done, held.cost), leased_until_us=until_us)
     await _tell(connection, row, held.job, now_us)
 
@@ -177,7 +181,7 @@ async def finish(connection: AsyncConnection, held: HeldSpan, outcome: str, now_
     )
     if await _are_all_done(connection, held.job):
         await jobs.requeue(connection, held.job, now_us)
-    await _tell(connection, row, held.job, now_us)
+    await _tell(connection, row, held.job, now_us, free=1)
 
 
 async def original_made(
@@ -246,7 +250,7 @@ async def fail(connection: AsyncConnection, held: HeldSpan, reason: str, now_us:
     await _change(connection, held, now_us, state="failed", owner=None, leased_until_us=None)
     if await jobs.end(connection, held.job, now_us):
         await mark_failed(connection, row, reason, now_us)
-    return Left(media=row.media, posters=row.posters, attempt=attempt)
+    return Left(media=row.media, posters=row.posters, attempt=attempt, previews=row.previews)
 
 
 async def _change(
@@ -297,22 +301,28 @@ async def _tell(
     row: Row[Any],  # Any: as above
     job: int,
     now_us: int,
+    *,
+    free: int = 0,
 ) -> None:
-    """Note on the video's row how far its spans are; what was noted of progress never falls."""
-    asked = select(func.sum(_TABLE.cost), func.sum(_TABLE.done), func.min(_TABLE.created_us))
-    found = (await connection.execute(asked.where(_TABLE.job_id == job))).one()
-    cost, done, begun_us = (int(each or 0) for each in found)
+    """Note on the video's row how far its spans are; what was noted of progress never falls.
+
+    `free` is how many workers have just ended one, and take the next.
+    """
+    columns = (_TABLE.state, _TABLE.cost, _TABLE.done, _TABLE.run_after_us, _TABLE.updated_us)
+    asked = select(*columns).where(_TABLE.job_id == job, _TABLE.number > 0).order_by(_TABLE.number)
+    found = [SpanPace(*each) for each in await connection.execute(asked)]
+    cost = sum(each.cost for each in found)
     if not cost:
         return
+    done = sum(each.done for each in found)
     percent = max(row.progress, min(100 * done // cost, _NEARLY))
-    elapsed = (now_us - begun_us) / _MICROSECONDS
-    eta = round(elapsed * (cost - done) / done) if done else 0
+    eta = seconds_left(found, now_us, free=free)
     if (percent, eta) == (row.progress, row.eta):
         return
     await connection.execute(
         update(videos)
         .where(videos.c.id == row.id)
-        .values(version=videos.c.version + 1, updated_us=now_us, progress=percent, eta=max(0, eta))
+        .values(version=videos.c.version + 1, updated_us=now_us, progress=percent, eta=eta)
     )
     await notices.tell_video(connection, row.id, "progress", now_us)
 
@@ -343,13 +353,13 @@ class Spans:
         async with self._database.writing() as connection:
             return await plan(connection, held, planned, now_us)
 
-    async def lease(self, owner: str, now_us: int) -> HeldSpan | None:
+    async def lease(self, owner: str, now_us: int, *, lease_us: int = LEASE_US) -> HeldSpan | None:
         """Take a span (see `lease`); looks before it asks for the write lock."""
         async with self._database.reading() as connection:
             if not await due(connection, now_us):
                 return None
         async with self._database.writing() as connection:
-            return await lease(connection, owner, now_us)
+            return await lease(connection, owner, now_us, lease_us=lease_us)
 
     async def beat(self, held: HeldSpan, now_us: int) -> None:
         """Extend a lease (see `beat`)."""

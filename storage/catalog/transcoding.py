@@ -65,6 +65,7 @@ async def begin(connection: AsyncConnection, held: HeldJob, now_us: int) -> Vide
         generation=row.generation,
         media=row.media,
         posters=row.posters,
+        previews=row.previews,
     )
 
 
@@ -154,6 +155,9 @@ async def complete(
         replaced += [] if row.posters is None else [row.posters]
     elif made.posters is not None:
         replaced.append(made.posters)
+    values["previews"] = made.previews
+    values["subtitles"] = msgspec.json.encode(made.subtitles).decode()
+    replaced += [] if row.previews in (None, made.previews) else [row.previews]
     await _change(connection, row, now_us, values)
     await _plays(connection, row.id, made.rungs)
     facts = {"size": made.size, "warnings": len(made.warnings)}
@@ -312,12 +316,12 @@ class Transcoding:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def shown(self, video: int) -> tuple[str | None, str | None]:
-        """Return the folders of what a video shows: media and posters."""
-        asked = select(_TABLE.media, _TABLE.posters).where(_TABLE.id == video)
+    async def shown(self, video: int) -> tuple[str | None, ...]:
+        """Return the folders of what a video shows: media, posters and previews."""
+        asked = select(_TABLE.media, _TABLE.posters, _TABLE.previews).where(_TABLE.id == video)
         async with self._database.reading() as connection:
             row = (await connection.execute(asked)).one_or_none()
-        return (None, None) if row is None else (row.media, row.posters)
+        return () if row is None else (row.media, row.posters, row.previews)
 
     async def begin(self, held: HeldJob, now_us: int) -> VideoWork:
         """Note that a worker has taken the video (see `begin`)."""

@@ -10,12 +10,13 @@ import msgspec
 from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog import events, projects
+from storage.catalog import events, named, projects
 from storage.catalog.database import Database
 from storage.catalog.filetables import upload_links, uploads
+from storage.catalog.records import Page
 from storage.catalog.secret import digest
 from storage.catalog.tables import projects as projects_table
-from storage.catalog.uploadrecords import LinkRecord, Wanted
+from storage.catalog.uploadrecords import LinkRecord, ListedLink, Wanted
 from storage.errors import LinkSpent
 
 __all__ = ["UploadLinks", "use"]
@@ -38,6 +39,17 @@ def _record(row: Row[*tuple[Any, ...]]) -> LinkRecord:  # Any: columns of severa
         most_bytes=most,
         expires_us=expires,
         used=used is not None,
+    )
+
+
+def _listed(row: Row[Any]) -> ListedLink:  # Any: the row of a whole table has no static type
+    return ListedLink(
+        id=row.id,
+        wanted=msgspec.json.decode(row.facts, type=Wanted),
+        most_bytes=row.most_bytes,
+        created_us=row.created_us,
+        expires_us=row.expires_us,
+        used_us=row.used_us,
     )
 
 
@@ -117,6 +129,19 @@ class UploadLinks:
         async with self._database.reading() as connection:
             row = (await connection.execute(asked)).one_or_none()
         return None if row is None else _record(row)
+
+    async def page(self, project: int, page: int) -> Page[ListedLink]:
+        """Return a page of a project's links, newest first.
+
+        Raises:
+            CatalogError: the database does not answer.
+        """
+        wanted = [_TABLE.project_id == project]
+        order = (_TABLE.id.desc(),)
+        async with self._database.reading() as connection:
+            return await named.page_of(
+                connection, upload_links, wanted, order, _listed, total=None, page=page
+            )
 
     async def forget(self, now_us: int) -> int:
         """Remove links whose time has been over for a while; returns how many.

@@ -9,7 +9,7 @@ import msgspec
 
 from media.keys import PublicHash
 
-__all__ = ["LinkRecord", "NewUpload", "UploadRecord", "Wanted"]
+__all__ = ["LinkRecord", "ListedLink", "NewUpload", "UploadRecord", "Wanted"]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +72,17 @@ class UploadRecord(msgspec.Struct, frozen=True, kw_only=True):
     def whole(self) -> bool:
         """Whether all of it has come."""
         return self.received == self.length
+
+
+class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
+    """An upload link as a list has it."""
+
+    id: int
+    wanted: Wanted
+    most_bytes: int
+    created_us: int
+    expires_us: int
+    used_us: int | None
 
 
 class LinkRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,9 +14,9 @@ from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import country, packed
-from storage.catalog import arriving, labels, uploadlinks, videos
+from storage.catalog import arriving, events, labels, named, uploadlinks, videos
 from storage.catalog.database import Database
-from storage.catalog.filetables import uploads
+from storage.catalog.filetables import upload_links, uploads
 from storage.catalog.labels import TagById, TagByName
 from storage.catalog.tables import videos as videos_table
 from storage.catalog.uploadrecords import NewUpload, UploadRecord, Wanted
@@ -30,6 +30,7 @@ __all__ = ["MOST_OPEN", "Uploads", "say"]
 MOST_OPEN: Final = 1000
 _TABLE: Final = uploads.c
 _OPEN, _DONE = "open", "done"
+_DELETED: Final = "upload deleted"
 _ROW: Final = (
     select(
         _TABLE.project_id,
@@ -310,6 +311,30 @@ class Uploads:
         async with self._database.writing() as connection:
             before_us = now_us if expired else None
             return await _remove(connection, name, kind, now_us, by=by, before_us=before_us)
+
+    async def end_link(
+        self, project: int, link: int, now_us: int, *, by: int | None
+    ) -> tuple[str, ...] | None:
+        """Take an upload link away; returns the names of what was still coming through it.
+
+        Those end with it, and their videos, which have no file. None: the project has no such link.
+        """
+        if link > named.MOST:
+            return None
+        async with self._database.writing() as connection:
+            ours = (upload_links.c.id == link, upload_links.c.project_id == project)
+            # Held, so that nothing begins through it meanwhile: its row would go, its video stay.
+            held = select(upload_links.c.id).where(*ours).with_for_update()
+            if (await connection.execute(held)).one_or_none() is None:
+                return None
+            through = select(_TABLE.name).where(_TABLE.link_id == link, _TABLE.state == _OPEN)
+            names = tuple((await connection.execute(through)).scalars())
+            for name in names:
+                await _remove(connection, name, _DELETED, now_us, by=by)
+            await connection.execute(delete(upload_links).where(*ours))
+            facts = {"link": link}
+            await events.record(connection, project, "upload link deleted", facts, now_us, by=by)
+            return names
 
     async def spent(self, now_us: int, most: int) -> tuple[str, ...]:
         """Return the names of up to `most` uploads whose time is over, or whose video is gone."""

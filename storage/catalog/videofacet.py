@@ -7,7 +7,7 @@ number of the token whose bearer asks.
 from collections.abc import Sequence
 
 from media.keys import PublicHash
-from storage.catalog import arriving, videoedits, videos
+from storage.catalog import arriving, replacing, videoedits, videos
 from storage.catalog.database import Database
 from storage.catalog.records import Page, ProjectRecord
 from storage.catalog.videoedits import VideoChange
@@ -84,6 +84,17 @@ class Videos:
         """Give a video the file that came; None where it was deleted, or has one."""
         async with self._database.writing() as connection:
             return await arriving.arrive(connection, video, file, now_us, by=by)
+
+    async def replace(
+        self, video: int, file: Landed, now_us: int, *, by: int | None
+    ) -> tuple[WholeVideo, str | None] | None:
+        """Give a video another file; returns the old one's address, too (`replacing.replace`).
+
+        Raises:
+            FileComing: its first file is not there yet.
+        """
+        async with self._database.writing() as connection:
+            return await replacing.replace(connection, video, file, now_us, by=by)
 
     async def tell_bytes(self, video: int, received: int, size: int | None, now_us: int) -> None:
         """Tell a video's channel how much of its file came, in bytes."""

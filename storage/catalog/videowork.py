@@ -4,13 +4,13 @@ import msgspec
 
 from media.keys import PublicHash
 
-__all__ = ["Left", "MadeRung", "MadeVideo", "PlannedRung", "Replaced", "VideoWork"]
+__all__ = ["Left", "MadeRung", "MadeSubtitles", "MadeVideo", "PlannedRung", "Replaced", "VideoWork"]
 
 
 class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be made into a playlist: the object `source`, the `generation`-th of its files.
 
-    `media` and `posters` are the folders that it has already, where it has.
+    `media`, `posters` and `previews` are the folders that it has already, where it has.
     """
 
     video: int
@@ -19,6 +19,7 @@ class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     media: str | None
     posters: str | None
+    previews: str | None = None
 
 
 class PlannedRung(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,8 +38,22 @@ class MadeRung(msgspec.Struct, frozen=True, kw_only=True):
     seconds: int
 
 
+class MadeSubtitles(msgspec.Struct, frozen=True, kw_only=True):
+    """Subtitles that are stored: `rendition` is their folder below `folder`, `size` is in bytes.
+
+    No two of a video have the same `title`; `language` is a tag, "" where it is not known.
+    """
+
+    folder: str
+    rendition: str
+    title: str
+    language: str
+    forced: bool
+    size: int
+
+
 class MadeVideo(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was made of a video; folders are below the video's own, `posters` None for none."""
+    """All that was made of a video; folders are below the video's own, None for none."""
 
     media: str
     size: int
@@ -46,6 +61,8 @@ class MadeVideo(msgspec.Struct, frozen=True, kw_only=True):
     rungs: tuple[MadeRung, ...]
     posters: str | None
     poster_labels: tuple[str, ...]
+    previews: str | None = None
+    subtitles: tuple[MadeSubtitles, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -61,3 +78,4 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     media: str | None
     posters: str | None
     attempt: int
+    previews: str | None = None

@@ -25,6 +25,7 @@ __all__ = [
     "live_state",
     "live_stream",
     "live_variants",
+    "replaced_source",
     "slate_picture",
     "slates",
     "upload",
@@ -36,10 +37,14 @@ __all__ = [
     "video_playlist",
     "video_poster",
     "video_posters",
+    "video_preview_list",
+    "video_preview_sheet",
+    "video_replaced",
     "video_segment",
     "video_source",
     "video_sources",
     "video_variants",
+    "video_words",
 ]
 
 # 8 parts of 80 characters, and 400 in all, leave room for a root below PATH_MAX (4096) and keep
@@ -152,6 +157,11 @@ def imported_source(hash_: str, attempt: int) -> str:
     return f"sources/{hash_}/1-{attempt}"
 
 
+def replaced_source(hash_: str, name: str) -> str:
+    """Return a later file of a video; `name` is new and random: several may come at once."""
+    return f"sources/{hash_}/r-{name}"
+
+
 def video(hash_: str) -> str:
     """Return the folder of all that is made of a video."""
     return f"videos/{hash_}"
@@ -165,6 +175,16 @@ def video_posters(hash_: str, folder: str) -> str:
 def video_poster(hash_: str, folder: str, label: str) -> str:
     """Return a video's poster in the resolution of that label."""
     return f"videos/{hash_}/{folder}/{label}.jpg"
+
+
+def video_preview_list(hash_: str, folder: str) -> str:
+    """Return the list of a video's preview pictures."""
+    return f"videos/{hash_}/{folder}/previews.vtt"
+
+
+def video_preview_sheet(hash_: str, folder: str, number: int) -> str:
+    """Return a sheet of a video's preview pictures."""
+    return f"videos/{hash_}/{folder}/sheet-{number}.jpg"
 
 
 def video_media(hash_: str, folder: str) -> str:
@@ -190,6 +210,16 @@ def video_init(hash_: str, folder: str, rendition: str, number: int) -> str:
 def video_segment(hash_: str, folder: str, rendition: str, sequence: int) -> str:
     """Return a segment of a video."""
     return f"videos/{hash_}/{folder}/{rendition}/{sequence}.m4s"
+
+
+def video_words(hash_: str, folder: str, rendition: str) -> str:
+    """Return the one segment of a video's subtitles."""
+    return f"videos/{hash_}/{folder}/{rendition}/0.vtt"
+
+
+def video_replaced(hash_: str, folder: str) -> str:
+    """Return the mark of a folder whose file was replaced: as old as that is."""
+    return f"videos/{hash_}/{folder}/replaced"
 
 
 def video_pages(hash_: str, folder: str) -> str:

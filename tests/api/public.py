@@ -38,6 +38,7 @@ VIDEO = Shown(
     kind="video",
     media="1-1",
     posters="poster-1-1",
+    previews="previews-1-1",
     poster_labels=("360p", "480p"),
     length_us=61_234_567,
     width=1440,

@@ -39,6 +39,7 @@ def test_a_video_is_described_for_players(client: Client) -> None:
             "360p": f"{at}/videos/{VIDEO.hash}/poster/360p.jpg",
             "480p": f"{at}/videos/{VIDEO.hash}/poster/480p.jpg",
         },
+        "previews": f"{at}/videos/{VIDEO.hash}/previews-1-1/previews.vtt",
         "embed": f"{at}/embed/{VIDEO.hash}",
         "watch": f"{at}/watch/{VIDEO.hash}",
     }

@@ -102,7 +102,7 @@ def test_a_playback_address_of_its_own_is_named_and_allowed() -> None:
     assert f'data-playlist="https://cdn.test:8443/path/live/{HASH}/index.m3u8"' in answer.text
     policy = _policy(answer)
     assert policy["connect-src"] == "'self' https://cdn.test:8443"
-    assert policy["media-src"] == "'self' blob: https://cdn.test:8443"
+    assert policy["media-src"] == "'self' blob: data: https://cdn.test:8443"
 
 
 def test_a_service_under_a_path_of_its_host_names_its_files_there() -> None:

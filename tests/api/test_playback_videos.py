@@ -35,6 +35,8 @@ OBJECTS = {
     f"videos/{HASH}/0-1/index.m3u8": b"#EXTM3U\n0-1/720p/index.m3u8\n",
     f"videos/{HASH}/0-1/720p/index.m3u8": b"#EXTM3U\n",
     f"videos/{HASH}/0-1/720p/0.m4s": b"made of an older file",
+    f"videos/{HASH}/2-1/720p/index.m3u8": b"#EXTM3U\n",
+    f"videos/{HASH}/2-1/720p/0.m4s": b"being made of a newer file",
     f"videos/{HASH}/1-2/notes.json": b"notes",
     f"videos/{HASH}/poster-1-1/360p.jpg": b"\xff\xd8 small",
     f"videos/{HASH}/poster-1-1/720p.jpg": b"\xff\xd8 large",
@@ -142,8 +144,9 @@ def test_the_shortcut_says_the_same(on_site: OnSite) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        f"/videos/{HASH}/0-1/720p/index.m3u8",
-        f"/videos/{HASH}/0-1/720p/0.m4s",
+        f"/videos/{HASH}/2-1/720p/index.m3u8",
+        f"/videos/{HASH}/2-1/720p/0.m4s",
+        f"/videos/{HASH}/0-1/index.m3u8",
         f"/videos/{HASH}/1-2/index.m3u8",
         f"/videos/{HASH}/1-2/notes.json",
         f"/videos/{HASH}/1-2/720p/1.m4s",
@@ -191,12 +194,17 @@ def test_a_video_without_media_or_posters_has_a_card_and_no_more(on_site: OnSite
     on_site(scene)
 
 
-def test_another_attempt_takes_the_place_of_the_one_before(on_site: OnSite) -> None:
+def test_who_began_to_watch_an_older_file_goes_on(on_site: OnSite) -> None:
     async def scene(site: Site) -> None:
         old = f"/videos/{HASH}/0-1/720p/0.m4s"
+        new = f"/videos/{HASH}/1-2/720p/0.m4s"
         site.change(media="0-1")
         assert (await site.get(old)).status_code == 200
+        assert (await site.get(new)).status_code == 404
         site.change(media="1-2")
+        assert (await site.get(new)).status_code == 200
+        assert (await site.get(old)).content == OBJECTS[old[1:]]
+        await site.objects.delete_tree(f"videos/{HASH}/0-1")
         assert (await site.get(old)).status_code == 404
         answer = await site.get(f"/videos/{HASH}/index.m3u8")
         assert answer.content == OBJECTS[f"videos/{HASH}/1-2/index.m3u8"]

@@ -128,7 +128,7 @@ def test_an_import_outlives_the_worker_that_is_killed(tmp_path: Path) -> None:
     path = film(tmp_path / "film.mp4", *X264, seconds=6, size=(640, 360), rate=30)
     data = tmp_path / "data"
     with site(path.read_bytes()) as place:
-        environment = settings(place)
+        environment = settings(place, HEADEND_TRANSCODE__LEASE_SECONDS="3")
         with service(data, environment=environment) as headend:
             video = wanted(headend, place)
             until(lambda: place.asked == 1, within=30, what="the first try")
@@ -136,7 +136,7 @@ def test_an_import_outlives_the_worker_that_is_killed(tmp_path: Path) -> None:
             headend.process.wait()
         place.released.set()
         with service(data, environment=environment) as headend:
-            # The dead one's lease runs out after 15 s.
+            # Once the dead one's lease has run out.
             completed(headend, video, within=120)
         assert place.asked == 2
         sources = [each for each in (data / "objects" / "sources").rglob("*") if each.is_file()]

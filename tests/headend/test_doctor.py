@@ -19,7 +19,7 @@ from storage.leftovers import AGE_US
 from storage.objects.disk import DiskObjects
 
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
-TOPICS = ["versions", "disk", "database", "jobs", "clock", "files", "leftovers", "uploads"]
+TOPICS = ["versions", "box", "disk", "database", "jobs", "clock", "files", "leftovers", "uploads"]
 
 
 @pytest.fixture
@@ -65,6 +65,7 @@ def test_a_new_installation_is_well(folder: Path) -> None:
     assert list(found) == TOPICS
     assert {each["verdict"] for each in found.values()} == {"well"}
     assert "FFmpeg" in str(found["versions"]["text"])
+    assert "Landlock" in str(found["box"]["text"])
 
 
 def test_looking_removes_nothing_and_cleaning_does(folder: Path) -> None:

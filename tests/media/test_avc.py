@@ -13,6 +13,7 @@ from media.avc import (
     AvcError,
     config_of,
     is_idr,
+    is_picture,
     nal_units,
     with_parameter_sets,
 )
@@ -214,3 +215,24 @@ def test_a_set_too_long_for_its_length_prefix_is_refused() -> None:
     assert config.length_size == 1
     with pytest.raises(AvcError, match="length prefix"):
         with_parameter_sets(unit(IDR, size=1), config)
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        pytest.param((AUD, SEI, IDR), True, id="an IDR picture"),
+        pytest.param((SLICE, SLICE), True, id="a picture of two slices"),
+        pytest.param((AUD, SEI), False, id="no slice"),
+        pytest.param((SLICE, b"\xc1\x9a"), False, id="a unit marked as broken"),
+        pytest.param((), False, id="nothing"),
+    ],
+)
+def test_a_picture_has_a_slice_and_no_broken_unit(parts: tuple[bytes, ...], expected: bool) -> None:
+    assert is_picture(unit(*parts), 4) is expected
+
+
+def test_a_picture_that_is_cut_off_is_none() -> None:
+    whole = unit(AUD, IDR)
+    for missing in range(1, len(IDR) + 4):
+        with pytest.raises(AvcError):
+            is_picture(whole[:-missing], 4)

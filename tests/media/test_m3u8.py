@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from media.m3u8 import MAX_TEXT, M3u8Error, parse, render, utc_text
-from media.playlist import Listed, MediaPlaylist, MultivariantPlaylist, Sound, Variant
+from media.playlist import Listed, MediaPlaylist, MultivariantPlaylist, Sound, Subtitles, Variant
 
 GOLDEN = Path(__file__).parent / "golden"
 NOON_US = 1_769_860_800_000_000  # 2026-01-31T12:00:00Z
@@ -164,9 +164,10 @@ multivariants = st.builds(
             height=st.just(720),
             frame_rate=st.integers(0, 300_000),
             audio=st.none() | quotables,
+            subtitles=st.none() | quotables,
         ),
         min_size=1,
-        max_size=4,
+        max_size=3,
     ).map(tuple),
     sounds=st.lists(
         st.builds(
@@ -177,7 +178,18 @@ multivariants = st.builds(
             channels=st.integers(1, 16),
             default=st.booleans(),
         ),
-        max_size=3,
+        max_size=2,
+    ).map(tuple),
+    subtitles=st.lists(
+        st.builds(
+            Subtitles,
+            uri=uris,
+            group=quotables,
+            name=quotables,
+            language=quotables,
+            forced=st.booleans(),
+        ),
+        max_size=2,
     ).map(tuple),
 )
 
@@ -288,6 +300,31 @@ def test_a_name_that_would_break_its_quotes_is_not_written(text: str) -> None:
     sound = Sound(uri="a", group="g", name=text, channels=2)
     with pytest.raises(M3u8Error):
         render(MultivariantPlaylist(variants=(), sounds=(sound,)))
+    words = Subtitles(uri="a", group="g", name=text)
+    with pytest.raises(M3u8Error):
+        render(MultivariantPlaylist(variants=(), subtitles=(words,)))
+
+
+def test_subtitles_say_their_language_where_it_is_known() -> None:
+    words = Subtitles(uri="1-1/words1/index.m3u8", group="subtitles", name="Deutsch", language="de")
+    forced = Subtitles(uri="1-1/words2/index.m3u8", group="subtitles", name="Signs", forced=True)
+    variant = Variant(uri="1-1/360p/index.m3u8", bandwidth=1, subtitles="subtitles")
+    playlist = MultivariantPlaylist(variants=(variant,), subtitles=(words, forced))
+    assert render(playlist).split("\n")[3:-1] == [
+        '#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="subtitles",NAME="Deutsch",LANGUAGE="de",'
+        'AUTOSELECT=YES,DEFAULT=NO,FORCED=NO,URI="1-1/words1/index.m3u8"',
+        '#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="subtitles",NAME="Signs",'
+        'AUTOSELECT=YES,DEFAULT=NO,FORCED=YES,URI="1-1/words2/index.m3u8"',
+        '#EXT-X-STREAM-INF:BANDWIDTH=1,SUBTITLES="subtitles"',
+        "1-1/360p/index.m3u8",
+    ]
+    assert parse(render(playlist)) == playlist
+
+
+def test_subtitles_without_an_address_are_no_playlist() -> None:
+    text = '#EXTM3U\n#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="g",NAME="n"\n'
+    with pytest.raises(M3u8Error, match="no URI"):
+        parse(text)
 
 
 def test_neighbouring_ticks_are_told_apart_in_text() -> None:

@@ -142,10 +142,17 @@ class World:
         spans = tuple(f"1-s7-{n}-2" for n in range(1, chance.randint(1, 4))) if media else ()
         state = "transcoding" if open_ else "completed" if media else "failed"
         hash_ = await self.video(state=state, media=media, spans=spans, open_=open_)
-        for name in ("1-2", "poster-1-2", "1-s7-1-1", "1-s3-9-1", f"own-{new_hash()}"):
+        for name in (
+            "1-2",
+            "poster-1-2",
+            "previews-1-2",
+            "1-s7-1-1",
+            "1-s3-9-1",
+            f"own-{new_hash()}",
+        ):
             if chance.random() < 0.5:
                 await self.put(f"videos/{hash_}/{name}/360p/5.m4s", stays=open_)
-        for name, column in (("poster-1-9", "posters"), ("sprites-1-1", "previews")):
+        for name, column in (("poster-1-9", "posters"), ("previews-1-1", "previews")):
             if chance.random() < 0.5:
                 await self.put(f"videos/{hash_}/{name}/360p.jpg", stays=True)
                 self.change(f"UPDATE videos SET {column} = ? WHERE hash = ?", name, hash_)

@@ -194,6 +194,18 @@ def test_an_engine_may_still_deny_itself_the_network() -> None:
     assert done.stdout == "no socket\n", done.stderr
 
 
+def test_an_engine_may_still_hide_all_files() -> None:
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from transcode.landlock import *\n"
+        "print(landlock_abi(), hide_files())\n"
+        "try: open('/etc/hostname')\nexcept PermissionError: print('hidden')\n"
+    )
+    alone = subprocess.run(
+        [sys.executable, "-I", "-c", script, str(ROOT)], check=True, capture_output=True, text=True
+    )
+    assert confined(sys.executable, "-I", "-c", script, str(ROOT)).stdout == alone.stdout
+
+
 def said_by(line: str, printed: str) -> str:
     found = re.search(rf"^\s+{line}\s+(\S+)$", printed, re.MULTILINE)
     assert found is not None, printed

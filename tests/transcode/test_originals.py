@@ -55,7 +55,7 @@ def test_each_attempt_has_folders_of_its_own() -> None:
         video=1, hash="Ab3dEf6hIj9l", source="", generation=2, media=None, posters=None
     )
     held = HeldJob(id=1, video=1, owner="a", attempt=3, failures=0)
-    assert folders_of(work, held) == ("2-3", "poster-2-3")
+    assert folders_of(work, held) == ("2-3", "poster-2-3", "previews-2-3")
 
 
 def stretch(*, first: float, key: float, pictures: int) -> Stretch:
@@ -87,9 +87,9 @@ def test_a_stretch_costs_its_pictures_and_a_little_for_those_before_it() -> None
 @pytest.mark.parametrize(
     ("claimed", "there", "length", "warned"),
     [
-        pytest.param(60.0, 60.0, 60.0, False, id="as it says"),
+        pytest.param(60.0, 60.02, 60.0, False, id="as it says, but for a frame of sound"),
         pytest.param(0, 7.5, 7.5, False, id="it says nothing"),
-        pytest.param(60.0, 59.2, 60.0, False, id="less than a second is no matter"),
+        pytest.param(60.0, 59.2, 59.2, False, id="less than a second is no matter"),
         pytest.param(60.0, 30.0, 30.0, True, id="cut off"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from media.ladder import Rendition
 from media.m3u8 import parse, render
 from media.playlist import MediaPlaylist
+from storage.catalog.videowork import MadeSubtitles
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
 from transcode.renditions import MadePiece, MadeRendition, MadeSegment, OutOfStep
@@ -114,3 +115,37 @@ async def test_playlists_are_written_and_the_one_that_names_them_last(tmp_path: 
         }
         with pytest.raises(ObjectMissing):
             await objects.get(f"videos/{HASH}/1-1/index.m3u8")
+
+
+WORDS = tuple(
+    MadeSubtitles(folder="1-1", rendition=f"words{number}", title=title, language=language,
+                  forced=False, size=100)
+    for number, title, language in ((1, "Deutsch", "de"), (2, "Subtitles", ""))
+)  # fmt: skip
+
+
+def test_subtitles_are_one_segment_as_long_as_the_film() -> None:
+    found = stitched("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
+    playlist = found.playlists["words1"]
+    (segment,) = playlist.segments
+    assert (segment.uri, segment.duration) == ("../../1-1/words1/0.vtt", found.length)
+    assert (playlist.target, playlist.whole, segment.map_uri) == (7, True, None)
+    variants = found.variants
+    assert [each.uri for each in variants.subtitles] == [
+        "1-3/words1/index.m3u8",
+        "1-3/words2/index.m3u8",
+    ]
+    assert {each.subtitles for each in variants.variants} == {"subtitles"}
+    assert {each.group for each in variants.subtitles} == {"subtitles"}
+
+
+def test_subtitles_that_stand_in_the_same_folder_are_named_without_it() -> None:
+    found = stitched("1-1", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
+    assert found.playlists["words2"].segments[0].uri == "0.vtt"
+
+
+def test_sound_alone_has_no_subtitles() -> None:
+    found = stitched("1-1", (), [SOUND], subtitles=WORDS)
+    assert set(found.playlists) == {"audio"}
+    assert found.variants.subtitles == ()
+    assert found.variants.variants[0].subtitles is None

@@ -83,10 +83,14 @@ async def test_posters_are_jpegs_of_each_rung(house: Shop, short_film: Path) -> 
     assert sizes == {"480p": (854, 480), "360p": (640, 360)}
 
 
-async def test_sound_alone_becomes_a_video_without_pictures(house: Shop, tmp_path: Path) -> None:
+async def test_sound_alone_becomes_a_video_with_a_card_for_a_poster(
+    house: Shop, tmp_path: Path
+) -> None:
     ffmpeg("-f", "lavfi", "-i", TONE, "-t", "4", "-y", tmp_path / "a.mp3")
     whole = await house.made(tmp_path / "a.mp3")
-    assert (whole.video.state, whole.rungs, whole.video.posters) == ("completed", (), None)
+    assert (whole.video.state, whole.rungs) == ("completed", ())
+    stored = await house.made_for(whole.video.hash)
+    assert sum(f"/{whole.video.posters}/" in name for name in stored) == 2
     (variant,) = (await house.variants(whole)).variants
     assert variant.codecs == ("mp4a.40.2",)
     files = await house.files(whole)

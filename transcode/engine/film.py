@@ -7,16 +7,16 @@ A file whose times cannot be relied on goes through the live engine's ladder, wh
 import resource
 import threading
 import time
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from media.ticks import MILLISECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
+from transcode.engine.memory import resident
 from transcode.engine.original import original
 from transcode.engine.outlet import Outlet
 from transcode.engine.stretch import Making
-from transcode.engine.survey import survey
+from transcode.engine.survey import LEAP, survey
 from transcode.engine.upload import BadUpload, opened
 from transcode.engine.video import convert
 from transcode.filewire import Film, Ready, Stretch, Surveyed
@@ -25,7 +25,6 @@ from transcode.wire import Finished, Make, Progress
 __all__ = ["make_film", "make_stretch"]
 
 _PROGRESS_SECONDS: Final = 1.0
-_STATM: Final = Path("/proc/self/statm")
 _BLANK: Final = "No picture of the file can be decoded: it is damaged or protected."
 
 
@@ -40,6 +39,8 @@ def make_film(descriptor: int, film: Film, outlet: Outlet) -> None:
     if found is None or found.wild:
         told = Surveyed(reason=found.wild) if found is not None else Surveyed()
         outlet.send(told)
+        if told.reason == LEAP:
+            outlet.trouble("times leap")
         convert(descriptor, Make(ladder=film.ladder, reuse=film.reuse), outlet)
         return
     outlet.send(found.told())
@@ -105,7 +106,7 @@ class _Telling(threading.Thread):
                 made=whole * made // max(1, stretch.pictures),
                 frames=made,
                 cpu_ms=round((usage.ru_utime + usage.ru_stime) * 1000),
-                memory_bytes=int(_STATM.read_text().split()[1]) * resource.getpagesize(),
+                memory_bytes=resident(),
                 rung_cpu_ms=self._making.rung_cpu_ms,
             )
         )

@@ -7,7 +7,6 @@ output clock that has been reached.
 import resource
 import threading
 import time
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -17,6 +16,7 @@ from media.ticks import AUDIO_SCALE, VIDEO_SCALE
 from transcode.engine.cut import Track
 from transcode.engine.decode import Decoders
 from transcode.engine.epoch import Epoch
+from transcode.engine.memory import resident
 from transcode.engine.outlet import Outlet
 from transcode.engine.stills import Stills
 from transcode.wire import Begin, Finish, Order, Packet, Progress, Reach, Rungs, Slate
@@ -24,7 +24,6 @@ from transcode.wire import Begin, Finish, Order, Packet, Progress, Reach, Rungs,
 __all__ = ["Live"]
 
 _PROGRESS_SECONDS: Final = 1.0
-_STATM: Final = Path("/proc/self/statm")
 
 
 class Live:
@@ -135,7 +134,7 @@ class Live:
                     made=step[1],
                     frames=source.frames,
                     cpu_ms=round((usage.ru_utime + usage.ru_stime) * 1000),
-                    memory_bytes=_resident(),
+                    memory_bytes=resident(),
                     rung_cpu_ms=self._rung_cpu_ms(),
                 )
             )
@@ -149,9 +148,3 @@ def _give(epoch: Epoch, order: Packet | Slate | Reach) -> None:
             epoch.slate(order.picture)
         case Reach():
             epoch.reach(order.elapsed)
-
-
-def _resident() -> int:
-    """Return the memory that the process holds now."""
-    pages = int(_STATM.read_text().split()[1])
-    return pages * resource.getpagesize()

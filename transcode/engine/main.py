@@ -6,6 +6,7 @@
     python -m transcode.engine film FILM         what of it is made in one piece; FILM is JSON
     python -m transcode.engine stretch STRETCH   some segments of its rungs; STRETCH is JSON
     python -m transcode.engine poster MAKE       its posters
+    python -m transcode.engine subtitles         its subtitles
     python -m transcode.engine still MAKE        those of a picture that is standard input
 
 It ends with 0 when its input ends, with 1 when something of ours broke, with 2 for a wrong call or
@@ -16,20 +17,25 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 import av.logging
 import msgspec
 
+from transcode.engine.covers import covers
 from transcode.engine.film import make_film, make_stretch
 from transcode.engine.live import Live
 from transcode.engine.outlet import Outlet
 from transcode.engine.poster import posters
 from transcode.engine.probe import probe
 from transcode.engine.still import stills
+from transcode.engine.subtitles import subtitles
 from transcode.engine.upload import BadUpload
 from transcode.engine.video import convert
 from transcode.filewire import Film, Stretch
+from transcode.landlock import hide_files
 from transcode.limits import (
     BoxError,
     deny_changes,
@@ -38,7 +44,7 @@ from transcode.limits import (
     die_with_parent,
     set_limits,
 )
-from transcode.wire import Make, Order, Refused, WireError, WireReader
+from transcode.wire import Make, Order, Refused, Report, WireError, WireReader
 
 __all__ = ["main"]
 
@@ -49,10 +55,15 @@ _MEMORY_BYTES: Final = 3 << 30
 _NICE: Final = 5
 _FILE_NICE: Final = 10  # files can wait, live streams cannot
 _BROKE, _WRONG_CALL = 1, 2
+# The tables of wide colours are read when a file needs them, and nothing else is.
+_READABLE: Final = tuple(Path(__file__).parent.glob("*.cube"))
 
 
 class _Box(msgspec.Struct, frozen=True, kw_only=True):
-    """How narrow a kind of engine is kept; `closed` forbids to open files for reading too."""
+    """How narrow a kind of engine is kept.
+
+    `closed` forbids to open files for reading, also where the kernel cannot hide them.
+    """
 
     memory_bytes: int = _MEMORY_BYTES
     cpu_seconds: int | None = None
@@ -64,13 +75,15 @@ _BOXES: Final = {
     "live": _Box(),
     # A file of a few kilobytes can claim a picture of gigabytes; an honest one of 8192 x 4320 with
     # the frames that its decoder holds takes 600 MB.
-    "probe": _Box(memory_bytes=1 << 30, cpu_seconds=20, closed=True),
+    "probe": _Box(memory_bytes=1 << 30, cpu_seconds=20, nice=_FILE_NICE, closed=True),
     # Not closed: the tables of wide colours are read when a file needs them.
     "video": _Box(nice=_FILE_NICE),
     "film": _Box(nice=_FILE_NICE),
     "stretch": _Box(nice=_FILE_NICE),
     "poster": _Box(memory_bytes=1 << 30, cpu_seconds=60, nice=_FILE_NICE),
-    "still": _Box(memory_bytes=1 << 30, cpu_seconds=20, closed=True),
+    # A film of hours has to be read whole, where its container has no index of its subtitles.
+    "subtitles": _Box(memory_bytes=1 << 30, cpu_seconds=60, nice=_FILE_NICE, closed=True),
+    "still": _Box(memory_bytes=1 << 30, cpu_seconds=20, nice=_FILE_NICE, closed=True),
 }
 
 
@@ -106,7 +119,13 @@ def main(arguments: list[str]) -> int:
 
 def _box_in(box: _Box) -> None:
     die_with_parent()
-    set_limits(memory_bytes=box.memory_bytes, cpu_seconds=box.cpu_seconds, nice=box.nice)
+    set_limits(
+        memory_bytes=box.memory_bytes,
+        cpu_seconds=box.cpu_seconds,
+        nice=box.nice,
+        batch=box.nice >= _FILE_NICE,
+    )
+    hide_files(_READABLE)
     deny_network()
     deny_changes()
     if box.closed:
@@ -139,12 +158,21 @@ def _make(kind: str, make: Make | Film | Stretch | None, file: int, outlet: Outl
             make_film(file, make, outlet)
         case "stretch", Stretch():
             make_stretch(file, make, outlet)
-        case "poster" | "still", Make():
-            for poster in (posters if kind == "poster" else stills)(file, make):
-                outlet.send(poster)
+        case ("subtitles", None) | ("poster" | "still", Make()):
+            for report in _found(kind, make, file):
+                outlet.send(report)
         case _:
             return _WRONG_CALL
     return 0
+
+
+def _found(kind: str, make: Make | None, file: int) -> Iterable[Report]:
+    """Return what is found in a file besides what plays."""
+    if make is None:
+        return subtitles(file)
+    if kind == "still":
+        return stills(file, make)
+    return covers(file) if make.ladder is None else posters(file, make)
 
 
 def _live(outlet: Outlet) -> int:

@@ -22,9 +22,10 @@ from transcode.engine.cut import Track
 from transcode.engine.demux import demuxed, times_of
 from transcode.engine.filedecode import Decoders
 from transcode.engine.grid import Cut, Grid
+from transcode.engine.hearing import SurveyedSound
 from transcode.engine.outlet import Outlet
 from transcode.engine.pieces import Pieces
-from transcode.engine.survey import Survey, SurveyedSound, own_config
+from transcode.engine.survey import Survey, own_config
 from transcode.engine.upload import Upload, picture_of, sound_of
 
 __all__ = ["original"]
@@ -70,7 +71,7 @@ class _Copy:
         self._offset = survey.offset
         self._decoded = iter(survey.decoded or ())
         self._cuts = frozenset(survey.cuts)
-        self._first = survey.cuts[0]
+        self._end = survey.end
         self._held: Sample | None = None
         self._step = VIDEO_SCALE // 30
         self._pieces = Pieces(rung.name, sequence=0, end=survey.end, send=outlet.send)
@@ -97,7 +98,7 @@ class _Copy:
     def close(self) -> None:
         """Send what is left."""
         if self._held is not None:
-            self._put(self._held, self._step)
+            self._put(self._held, max(self._step, self._end - self._held.pts))
         self._pieces.close()
 
     def _put(self, sample: Sample, duration: int) -> None:

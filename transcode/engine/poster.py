@@ -1,72 +1,67 @@
-"""Stills of an uploaded file: the best of several keyframes, as a JPEG for each rung.
+"""Stills of an uploaded file: the best of its keyframes, as a JPEG for each rung, and previews.
 
-Good is what has detail and is neither black nor washed out; the first pictures of many films are
-black, titles or fades.
+Good is what `transcode.engine.merit` says; the first pictures of many films are black, titles or
+fades. The same keyframes, scaled down, are the pictures that players show over a time line.
 """
 
-# The library leaves the type parameter of its packets open, so pyright knows them in part only.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
+import time
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
-from av.codec.context import CodecContext, Flags
 from av.error import FFmpegError
-from av.video.frame import PictureType, VideoFrame
-from av.video.stream import VideoStream
+from av.video.frame import VideoFrame
 
-from transcode.engine.decode import TIME_BASE
+from media.ladder import Rendition
+from transcode.engine.jpeg import jpeg
+from transcode.engine.merit import Merit
+from transcode.engine.moments import Moment, moments
 from transcode.engine.scale import Cascade
-from transcode.engine.upload import (
-    MOST_PIXELS,
-    BadUpload,
-    Upload,
-    aspect_of,
-    opened,
-    picture_of,
-)
-from transcode.wire import Make, Poster
+from transcode.engine.sheets import COLUMNS, PER_SHEET, sheets, thumbnail_size
+from transcode.engine.upload import BadUpload, aspect_of, opened, picture_of
+from transcode.wire import Make, Poster, Previews
 
-__all__ = ["jpeg", "measured", "posters", "score"]
+__all__ = ["measured", "posters"]
 
-# Places in the film that are looked at. Each costs a seek and a keyframe: 20 ms at 1080p.
-_PLACES: Final = 12
-_MICROSECONDS: Final = 1_000_000
-_MOST_PACKETS: Final = 300
+# Keyframes of which the best is the poster. More of a film were no better in what was tried.
+_JUDGED: Final = 60
+# What looking may take: the box ends an engine at 60 s of CPU, and the parent does not wait longer
+# than 180 s. A film in 2160p of which every look is a seek without an index may get that far.
+_CPU_SECONDS: Final = 30.0
+_SECONDS: Final = 90.0
 _THUMBNAIL: Final = (64, 36)
-_BLACK, _WHITE = 32, 220  # mean luma, of 16 to 235
-_QUALITY: Final = "3"  # of 2 (best) to 31
 
 
-def posters(descriptor: int, make: Make) -> list[Poster]:
-    """Return a poster for each rung, largest first.
+def posters(descriptor: int, make: Make) -> Iterator[Poster | Previews]:
+    """Yield a poster for each rung, largest first; then the previews.
 
     Raises:
         BadUpload: no picture can be decoded.
     """
     if make.ladder is None:
-        return []
+        return
+    cpu, begun = time.process_time(), time.monotonic()
+
+    def is_over() -> bool:
+        return time.process_time() - cpu > _CPU_SECONDS or time.monotonic() - begun > _SECONDS
+
+    rungs = make.ladder.renditions
     with opened(descriptor) as upload:
         picture = picture_of(upload)
         if picture is None:
             raise BadUpload("The file has no picture.")
-        frame = _best(upload, picture)
         aspect = aspect_of(picture)
-    rungs = make.ladder.renditions
-    made = Cascade(tuple((rung.width, rung.height) for rung in rungs)).scale(frame, aspect)
-    return [
-        Poster(label=rung.name, width=still.width, height=still.height, data=jpeg(still))
-        for rung, still in zip(rungs, made, strict=True)
-    ]
-
-
-def score(frame: VideoFrame) -> float:
-    """Say how good a still is: how much its neighbouring pixels differ, if it is well lit."""
-    mean, detail = measured(frame)
-    return detail if _BLACK < mean < _WHITE else detail / 100
+        found = moments(upload, picture, make.length_us or upload.duration or 0, is_over)
+        looks = _Looks(aspect, thumbnail_size(rungs[0].width, rungs[0].height))
+        for moment in islice(found, _JUDGED):
+            looks.judge(moment)
+        yield from _in_sizes(looks.best(), aspect, rungs)
+        for moment in found:
+            looks.keep(moment)
+    previews = looks.previews()
+    if previews is not None:
+        yield previews
 
 
 def measured(frame: VideoFrame) -> tuple[float, float]:
@@ -82,66 +77,66 @@ def measured(frame: VideoFrame) -> tuple[float, float]:
     return mean, (across + down) / (wide * high)
 
 
-def jpeg(still: VideoFrame) -> bytes:
-    """Return a picture in 4:2:0 as a JPEG."""
-    whole = still.reformat(format="yuvj420p", dst_color_range="JPEG")
-    whole.pict_type = PictureType.NONE
-    whole.pts, whole.time_base = 0, TIME_BASE
-    context = CodecContext.create("mjpeg", "w")
-    context.width, context.height, context.pix_fmt = whole.width, whole.height, "yuvj420p"
-    context.time_base, context.framerate = Fraction(1, 25), Fraction(25)
-    context.thread_count = 1
-    context.flags |= Flags.bitexact
-    context.options = {"qmin": _QUALITY, "qmax": _QUALITY}
-    return b"".join(bytes(packet) for packet in (*context.encode(whole), *context.encode(None)))
+class _Looks:
+    """What was seen of a film: its best picture, and all of them in small."""
 
+    def __init__(self, aspect: Fraction, size: tuple[int, int]) -> None:
+        self._aspect = aspect
+        self._size = size
+        self._merit = Merit()
+        self._sizes = ((2 * size[0], 2 * size[1]), size)
+        self._cascade = Cascade(self._sizes)
+        self._best: tuple[float, VideoFrame] | None = None
+        self._small: list[tuple[int, VideoFrame]] = []
 
-def _best(upload: Upload, picture: VideoStream) -> VideoFrame:
-    context = picture.codec_context
-    context.thread_count = 1
-    context.skip_frame = "NONKEY"
-    best: VideoFrame | None = None
-    highest = -1.0
-    for frame in _candidates(upload, picture):
-        if frame.width * frame.height > MOST_PIXELS:
-            continue
-        found = score(frame)
-        if found > highest:
-            best, highest = frame, found
-    if best is None:
-        raise BadUpload("No picture of the file can be decoded.")
-    return best
+    def judge(self, moment: Moment) -> None:
+        """Take a keyframe that may be the poster."""
+        copy = self.keep(moment)
+        if copy is None:
+            return
+        merit = self._merit.of(copy)
+        if self._best is None or merit > self._best[0]:
+            self._best = merit, moment.frame
 
-
-def _candidates(upload: Upload, picture: VideoStream) -> Iterator[VideoFrame]:
-    """Yield a keyframe of each of several places; where seeking leads nowhere, the first ones."""
-    length, start = upload.duration or 0, upload.start_time or 0
-    places = [start + length * (place + 1) // (_PLACES + 1) for place in range(_PLACES)]
-    found = 0
-    for place in (start, *places) if length > _MICROSECONDS else (start,):
+    def keep(self, moment: Moment) -> VideoFrame | None:
+        """Take a keyframe; returns a smaller copy, None where its form cannot be read."""
+        if moment.frame.interlaced_frame:
+            # Joining its fields takes the frame before it for its neighbour, which it is not.
+            self._cascade = Cascade(self._sizes)
         try:
-            upload.seek(place)
-        except FFmpegError:
-            continue
-        frame = _next(upload, picture)
-        if frame is not None:
-            found += 1
-            yield frame
+            copy, small = self._cascade.scale(moment.frame, self._aspect)
+        except (FFmpegError, ValueError):
+            self._cascade = Cascade(self._sizes)
+            return None
+        self._small.append((moment.at, small))
+        return copy
+
+    def best(self) -> VideoFrame:
+        """Return the picture for the poster.
+
+        Raises:
+            BadUpload: there is none.
+        """
+        if self._best is None:
+            raise BadUpload("No picture of the file can be decoded.")
+        return self._best[1]
+
+    def previews(self) -> Previews | None:
+        """Return all that was kept, in order; None where one picture is all there is."""
+        found = sorted(self._small, key=lambda each: each[0])
+        if len(found) < 2:
+            return None
+        return Previews(
+            width=self._size[0],
+            height=self._size[1],
+            columns=COLUMNS,
+            per_sheet=PER_SHEET,
+            times=tuple(at for at, _ in found),
+            sheets=tuple(sheets([small for _, small in found])),
+        )
 
 
-def _next(upload: Upload, picture: VideoStream) -> VideoFrame | None:
-    """Return the first picture that comes from here on, if one comes soon."""
-    picture.codec_context.flush_buffers()
-    try:
-        for count, packet in enumerate(upload.demux(picture)):
-            try:
-                frames = picture.decode(packet)
-            except FFmpegError:
-                continue
-            if frames:
-                return frames[0]
-            if count > _MOST_PACKETS:
-                break
-    except FFmpegError:
-        pass  # the file ends here
-    return None
+def _in_sizes(best: VideoFrame, aspect: Fraction, rungs: tuple[Rendition, ...]) -> Iterator[Poster]:
+    made = Cascade(tuple((rung.width, rung.height) for rung in rungs)).scale(best, aspect)
+    for rung, still in zip(rungs, made, strict=True):
+        yield Poster(label=rung.name, width=still.width, height=still.height, data=jpeg(still))

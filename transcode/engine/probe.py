@@ -12,6 +12,7 @@ from fractions import Fraction
 from itertools import islice
 from typing import Final
 
+import msgspec
 from av.audio.stream import AudioStream
 from av.error import FFmpegError
 from av.video.frame import VideoFrame
@@ -57,7 +58,8 @@ def probe(descriptor: int) -> Probed:
             audio_codec=sound.codec_context.name if sound is not None else None,
         )
         if picture is not None:
-            return _with_picture(upload, picture, facts)
+            shown = _with_picture(upload, picture, facts)
+            return msgspec.structs.replace(shown, subtitles=len(upload.streams.subtitles))
         if sound is not None:
             _hear(upload, sound)
         return facts

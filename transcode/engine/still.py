@@ -21,7 +21,7 @@ from av.video.frame import VideoFrame
 from media.ladder import BOXES, Ladder, ladder_for
 from transcode.engine.decode import TIME_BASE
 from transcode.engine.form import turn_of
-from transcode.engine.poster import jpeg
+from transcode.engine.jpeg import jpeg
 from transcode.engine.scale import Cascade
 from transcode.engine.upload import MOST_PIXELS, BadUpload
 from transcode.wire import Make, Poster

@@ -20,8 +20,9 @@ from media.ladder import Rendition
 from media.ticks import VIDEO_SCALE
 from media.track import VideoTrack
 from transcode.engine.decode import PictureDecoder
+from transcode.engine.jpeg import jpeg
 from transcode.engine.outlet import Outlet
-from transcode.engine.poster import jpeg, measured
+from transcode.engine.poster import measured
 from transcode.engine.scale import Cascade
 from transcode.engine.worker import Worker
 from transcode.wire import Poster, Posters

@@ -23,6 +23,7 @@ from av.video.stream import VideoStream
 from media.avc import AvcConfig
 from media.fmp4 import Sample, video_init
 from media.ladder import Rendition
+from media.ticks import VIDEO_SCALE
 from transcode.engine.decode import TIME_BASE
 from transcode.engine.demux import demuxed, times_of
 from transcode.engine.encode import PictureEncoder, Quality
@@ -41,6 +42,8 @@ __all__ = ["Making"]
 
 _MOST_RATE: Final = 60
 _DEPTH: Final = 4  # raw pictures that wait for an encoder: 12 MB each at 2160p
+_LAST: Final = VIDEO_SCALE // 25
+_BRIGHT: Final = (16, 18)  # PQ and HLG, as ISO/IEC 23091-2 counts them
 _BLACK: Final = (b"\x10", b"\x80", b"\x80")  # Y, U, V
 
 _Picture = tuple[VideoFrame, bool]
@@ -88,6 +91,7 @@ class Making:
             self.made += 1
         while self._cuts:
             self._hold(self._cuts.popleft(), aspect, picture)
+        self._stay(aspect)
         for each in self._crew:
             each.finish()
 
@@ -108,6 +112,10 @@ class Making:
             if frame.pts >= stretch.until:
                 continue
             last = frame.pts
+            if not self._given and int(frame.color_trc) in _BRIGHT:
+                self._outlet.trouble("tone-mapped")
+            if frame.is_corrupt:
+                self._outlet.trouble("picture damaged", frame.pts)
             self._given = True
             yield frame, decoder.aspect
 
@@ -168,6 +176,15 @@ class Making:
         frame = self._shown or _black(picture or picture_of(self._upload))
         frame.pts, frame.time_base = cut, TIME_BASE
         self._pass(frame, aspect, opens=True)
+
+    def _stay(self, aspect: Fraction) -> None:
+        """Show the last picture again at the film's end, where its sound goes on without it."""
+        stretch, frame = self._stretch, self._shown
+        if frame is None or frame.pts is None or stretch.end != stretch.until:
+            return
+        if stretch.end - frame.pts > HOLE:
+            frame.pts, frame.time_base = stretch.end - _LAST, TIME_BASE
+            self._pass(frame, aspect, opens=False)
 
     def _pass(self, frame: VideoFrame, aspect: Fraction, *, opens: bool) -> None:
         try:

@@ -1,8 +1,8 @@
 """A look at all packets of a file before anything is made of it: what of it serves as it is.
 
 Its own pictures make the top rung where everybody can play them and their keyframes bound every
-segment; its own sound serves where it is plain AAC-LC without a hole. The times of all pictures
-say where segments begin and which of them can be made apart (`transcode.spans`).
+segment; of its own sound `hearing` says it. The times of all pictures say where segments begin and
+which of them can be made apart (`transcode.spans`). A last picture is held while sound goes on.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -16,35 +16,27 @@ from itertools import pairwise
 from typing import Final
 
 import msgspec
-from av.audio.stream import AudioStream
 from av.packet import Packet
 from av.stream import Stream
 from av.video.stream import VideoStream
 
-from media.aac import AAC_LC, AacError, AudioSpecificConfig
-from media.avc import AvcConfig, AvcError, is_idr
+from media.avc import AvcConfig, AvcError, is_idr, is_picture
 from media.ladder import Rendition
 from media.sei import is_turned
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.access import alike
 from transcode.engine.demux import decode_times, demuxed, ticks_of, times_of
+from transcode.engine.hearing import Hearing, SurveyedSound
 from transcode.engine.upload import BadUpload, Upload, picture_of, sound_of
 from transcode.filewire import Film, Stretch, Surveyed
-from transcode.spans import cuts_at_keys, cuts_by_clock, stretched
+from transcode.spans import HOLE, cuts_at_keys, cuts_by_clock, stretched
 
-__all__ = ["PLAIN_RATES", "Survey", "SurveyedSound", "own_config", "seek_time", "survey"]
+__all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
 
-# Sound at these rates is never the half of an SBR stream that does not say so.
-PLAIN_RATES: Final = (44_100, 48_000)
-_AAC_FRAME: Final = 1024
-_MOST_SOUND_RATE: Final = 400_000  # bit/s: more costs viewers more than it gives them
-# Stamps of sound are rounded to whole milliseconds by some; more is a hole or an overlap.
-_SOUND_SLACK: Final = VIDEO_SCALE // 50
-_SOUND_LATE: Final = VIDEO_SCALE // 25  # nobody notices sound that begins so late
-_SOUND_SHORT: Final = VIDEO_SCALE // 2  # nor an end so early
 _MOST_RATE: Final = 61  # frames a second: faster pictures are thinned, which packets cannot be
 # A source with more than this times its rung's ceiling costs viewers more than it shows them.
 _MOST_BITS: Final = 2
+LEAP: Final = "the times jump"
 _JUMP: Final = 20 * VIDEO_SCALE
 # Formats with an index of their keyframes: others are read from the beginning.
 _ENTERED: Final = ("mov", "mp4", "matroska", "webm")
@@ -52,28 +44,22 @@ _USUAL_STEP: Final = VIDEO_SCALE // 30
 _LONG: Final = 20 * VIDEO_SCALE  # what is shorter is not worth more than one stretch
 
 
-class SurveyedSound(msgspec.Struct, frozen=True, kw_only=True):
-    """The file's own sound: `first` is where it begins, in ticks of its own `rate`."""
-
-    config: bytes
-    rate: int
-    channels: int
-    codecs: str
-    first: int
-
-
 class Survey(msgspec.Struct, kw_only=True):
     """What is known of a file's pictures; times are on the output clock.
 
     `wild` says why the packets' times cannot be relied on, "" where they can. `decoded` are decode
     times where the file leaves some out. `offset` brings the file's own times, in ticks, to the
-    output clock.
+    output clock. The last picture is shown up to `end`, which its sound may have put off from
+    `pictures_end`. `hidden` is the last picture before the first that is to be seen, in the file's
+    own time: an edit list leaves it out.
     """
 
     offset: int
     shown: Sequence[int]
     keys: tuple[int, ...]
+    pictures_end: int
     end: int
+    hidden: int | None = None
     wild: str = ""
     decoded: tuple[int, ...] | None = None
     reused: Rendition | None = None
@@ -85,8 +71,13 @@ class Survey(msgspec.Struct, kw_only=True):
     @property
     def rate(self) -> int:
         """The frames per 1000 s, in all; 0 where that cannot be said."""
-        length = self.end - self.shown[0]
+        length = self.pictures_end - self.shown[0]
         return len(self.shown) * VIDEO_SCALE * 1000 // length if length > 0 else 0
+
+    @property
+    def newest(self) -> int:
+        """The last time at which there must be a picture."""
+        return self.shown[-1] if self.end == self.pictures_end else self.end - _USUAL_STEP
 
     def told(self) -> Surveyed:
         """Return what the parent is told of it."""
@@ -110,18 +101,28 @@ def survey(upload: Upload, film: Film) -> Survey | None:
     picture = picture_of(upload)
     if picture is None or film.ladder is None:
         return None
-    look = _Look(picture, sound_of(upload))
-    for packet in demuxed(upload, look.streams):
-        look.take(packet)
+    look = _Look(picture)
+    sound = sound_of(upload)
+    hearing = Hearing(sound) if sound is not None else None
+    streams: list[Stream] = [stream for stream in (picture, sound) if stream is not None]
+    for packet in demuxed(upload, streams):
+        if packet.stream is picture:
+            look.take(packet)
+        elif hearing is not None:
+            hearing.take(packet)
     found = look.found()
     if found.wild:
         return found
+    if hearing is not None and hearing.end is not None:
+        heard = hearing.end + found.offset
+        found.end = heard if heard - found.end > HOLE else found.end
     ladder = film.ladder.renditions
     cuts = look.cuts(ladder[0], found) if film.reuse else None
     if cuts is not None:
         found.reused = ladder[0]
-    found.cuts = cuts or cuts_by_clock(found.shown[0], found.shown[-1])
-    found.sound = look.own_sound(found)
+    found.cuts = cuts or cuts_by_clock(found.shown[0], found.newest)
+    if hearing is not None:
+        found.sound = hearing.own(found.offset, found.shown[0], found.cuts[-1], found.end)
     rungs = ladder[1:] if cuts is not None else ladder
     if rungs:
         found.stretches = _stretches(found, rungs)
@@ -130,36 +131,31 @@ def survey(upload: Upload, film: Film) -> Survey | None:
 
 
 class _Look:
-    """Takes all packets of a picture track, and of a sound track, in."""
+    """Takes all packets of a picture track in."""
 
-    def __init__(self, picture: VideoStream, sound: AudioStream | None) -> None:
-        self._picture = picture
-        self._sound = sound
+    def __init__(self, picture: VideoStream) -> None:
         self._config = own_config(picture)
-        self._asc = _plain_config(sound)
         self._shown = array("q")  # in decode order
         self._keys: list[int] = []
         self._entries: list[int] = []
+        self._hidden: list[int] = []
         self._size = self._end = 0
         self._timed = self._ordered = True
         self._own = self._config is not None
-        self._heard: list[int] = []  # the first and the last packet's time
-        self._sound_size = 0
-
-    @property
-    def streams(self) -> list[Stream]:
-        """The tracks whose packets are worth reading."""
-        found: list[Stream] = [self._picture]
-        return [*found, self._sound] if self._sound is not None and self._asc else found
 
     def take(self, packet: "Packet[Stream]") -> None:
+        """Note a packet; one that an edit list leaves out is only there to be decoded."""
         times = times_of(packet)
-        if packet.stream is not self._picture:
-            self._hear(packet, None if times is None else times[1])
-        elif times is None:
+        if times is None:
             self._timed = False
-        else:
+            return
+        self._own = self._own and not (packet.is_discard or packet.is_corrupt)
+        if not packet.is_discard:
             self._see(packet, times[1])
+            return
+        self._hidden.append(times[1])
+        if packet.is_keyframe:
+            self._keys.append(times[1])
 
     def _see(self, packet: "Packet[Stream]", pts: int) -> None:
         self._timed = self._timed and packet.pts is not None
@@ -170,39 +166,23 @@ class _Look:
         self._end = max(
             self._end, pts + (ticks_of(packet.duration, base) if packet.duration and base else 0)
         )
-        if not packet.is_keyframe:
-            return
-        self._keys.append(pts)
+        if packet.is_keyframe:
+            self._keys.append(pts)
         if self._own and self._config is not None:
-            data = bytes(packet)
             try:
-                if not is_idr(data, self._config.length_size):
-                    return
-                turned = is_turned(data, self._config.length_size)
+                key = packet.is_keyframe
+                self._own = self._serves(bytes(packet), pts, self._config, key=key)
             except AvcError:
                 self._own = False
-                return
-            self._own = not turned and alike(data, self._config)
-            self._entries.append(pts)
 
-    def _hear(self, packet: "Packet[Stream]", pts: int | None) -> None:
-        """Note a packet of sound; where it leaves a hole, the sound cannot serve as it is."""
-        if self._asc is None:
-            return
-        self._sound_size += packet.size
-        if pts is None:
-            self._asc = None
-            return
-        due = pts if not self._heard else self._due()
-        if abs(pts - due) > _SOUND_SLACK:
-            self._asc = None
-            return
-        self._heard = [self._heard[0], self._heard[1] + 1] if self._heard else [pts, 1]
-
-    def _due(self) -> int:
-        """Return where the next packet of sound belongs."""
-        rate = self._asc.rate if self._asc is not None else PLAIN_RATES[0]
-        return self._heard[0] + self._heard[1] * _AAC_FRAME * VIDEO_SCALE // rate
+    def _serves(self, data: bytes, pts: int, config: AvcConfig, *, key: bool) -> bool:
+        """Say whether a packet can be shown as it is."""
+        if not is_picture(data, config.length_size):
+            return False
+        if not key or not is_idr(data, config.length_size):
+            return True
+        self._entries.append(pts)
+        return not is_turned(data, config.length_size) and alike(data, config)
 
     def found(self) -> Survey:
         """Return what was seen of the pictures.
@@ -217,11 +197,14 @@ class _Look:
         step = shown[-1] - shown[-2] if len(shown) > 1 else _USUAL_STEP
         missing = self._timed and not self._ordered
         decoded = decode_times(self._shown) if missing else None
+        end = (self._end if self._end > shown[-1] else shown[-1] + step) + offset
         return Survey(
             offset=offset,
             shown=array("q", (time + offset for time in shown)),
             keys=tuple(sorted(time + offset for time in self._keys)),
-            end=(self._end if self._end > shown[-1] else shown[-1] + step) + offset,
+            pictures_end=end,
+            hidden=max((time for time in self._hidden if time < shown[0]), default=None),
+            end=end,
             wild=_wildness(shown, timed=self._timed, keys=bool(self._keys)),
             decoded=None if decoded is None else tuple(time + offset for time in decoded),
         )
@@ -242,27 +225,6 @@ class _Look:
         entries = [time + film.offset for time in self._entries]
         return cuts_at_keys(entries, film.shown[0], film.end)
 
-    def own_sound(self, film: Survey) -> SurveyedSound | None:
-        """Return the file's own sound where it serves as it is, for all of the film."""
-        config, sound = self._asc, self._sound
-        if config is None or sound is None or not self._heard:
-            return None
-        first = self._heard[0] + film.offset
-        end = self._due() + film.offset
-        late, short = first - film.shown[0], film.end - end
-        rate = self._sound_size * 8 * VIDEO_SCALE // max(1, end - first)
-        if late > _SOUND_LATE or short > _SOUND_SHORT or rate > _MOST_SOUND_RATE:
-            return None
-        if end <= film.cuts[-1] + VIDEO_SCALE // 10 or first < 0:
-            return None
-        return SurveyedSound(
-            config=sound.codec_context.extradata or b"",
-            rate=config.rate,
-            channels=config.channels,
-            codecs=config.codecs,
-            first=first * config.rate // VIDEO_SCALE,
-        )
-
 
 def own_config(picture: VideoStream) -> AvcConfig | None:
     """Return the configuration of a picture track whose packets can be read here."""
@@ -274,18 +236,6 @@ def own_config(picture: VideoStream) -> AvcConfig | None:
         return None
 
 
-def _plain_config(sound: AudioStream | None) -> AudioSpecificConfig | None:
-    if sound is None or sound.codec_context.name != "aac":
-        return None
-    try:
-        found = AudioSpecificConfig.parse(sound.codec_context.extradata or b"")
-    except AacError:
-        return None
-    plain = found.object_type == AAC_LC and not found.sbr and not found.ps and not found.program
-    usual = found.rate in PLAIN_RATES and found.channels in (1, 2)
-    return found if plain and usual and found.frame_length == _AAC_FRAME else None
-
-
 def _wildness(shown: Sequence[int], *, timed: bool, keys: bool) -> str:
     if not timed:
         return "some packets have no times"
@@ -295,12 +245,14 @@ def _wildness(shown: Sequence[int], *, timed: bool, keys: bool) -> str:
         if other == one:
             return "two pictures have the same time"
         if other - one > _JUMP:
-            return "the times jump"
+            return LEAP
     return ""
 
 
 def _stretches(found: Survey, rungs: tuple[Rendition, ...]) -> tuple[Stretch, ...]:
     step = found.shown[1] - found.shown[0] if len(found.shown) > 1 else _USUAL_STEP
+    if found.hidden is not None:
+        step = min(step, found.shown[0] - found.offset - found.hidden)
     bounds = stretched(found.cuts, found.shown, found.keys, found.end)
     return tuple(
         Stretch(

@@ -30,7 +30,9 @@ __all__ = ["MOST_PIXELS", "BadUpload", "Upload", "aspect_of", "opened", "picture
 Upload = InputContainer
 
 # The demuxers' own names. Matching is by name, so another format cannot slip in by its content.
-_FORMATS: Final = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,mp3,wav,ogg,flac,aac"
+_FORMATS: Final = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,asf,mxf,dv,mp3,wav,ogg,flac,aac"
+)
 _OPTIONS: Final = {
     "format_whitelist": _FORMATS,
     # No protocol at all: the bytes come through the descriptor.
@@ -45,7 +47,7 @@ _MOST_ASPECT: Final = 8
 _LEAST_ASPECT: Final = Fraction(1, 50)
 _UNREADABLE: Final = (
     "The file cannot be read: it is damaged, cut off, or none of MP4, MOV, MKV, WebM, AVI, MPEG,"
-    " FLV, MP3, WAV, Ogg, FLAC and AAC."
+    " FLV, WMV, MXF, DV, MP3, WAV, Ogg, FLAC and AAC."
 )
 
 

@@ -45,9 +45,10 @@ export interface Engine {
 // must outlast one segment and that wait.
 const CONFIG: Partial<HlsConfig> = {
   // In seconds, since hls.js' counts are of target durations: its default of 3 would be 12 s
-  // behind, six of our segments. When an encoder falls silent the next segment comes 2 s late (so
-  // long nobody can tell) and up to 2 s pass until it is asked for again, beside the 2 s that each
-  // takes: 6 s are used up then, without a wait. Each stall moves it 1 s back.
+  // behind, six of our segments. When an encoder falls silent the next segment comes up to 3 s late
+  // (for 2 s nobody can tell, and the other encoder's next keyframe may be the nearer one) and up
+  // to 2 s pass until it is asked for again, beside the 2 s that each takes. Each stall moves it 1 s
+  // back.
   liveSyncDuration: 8,
   // Behind this it jumps to the edge: beyond, segments leave the 30 s window as they are asked for.
   liveMaxLatencyDuration: 24,
@@ -70,8 +71,8 @@ const CONFIG: Partial<HlsConfig> = {
 };
 
 // A run that has just begun is not played before so much of it is there (seconds): who began with
-// its first segment would wait at the first one that is late.
-const STOCK = 6;
+// its first segment would wait at the first one that is late. Until then its first picture stands.
+const STOCK = 8;
 
 function patience(whole: number, tries: number): HlsConfig["fragLoadPolicy"] {
   const retry = { maxNumRetry: tries, retryDelayMs: 500, maxRetryDelayMs: 2_000 };

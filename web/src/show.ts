@@ -11,7 +11,7 @@ const TICK = 500; // ms between two looks
 const KEPT_FAULTS = 50;
 
 // A run that is never enough (an encoder that sends a little and then nothing) is played after all.
-const PATIENCE = 12_000; // ms
+const PATIENCE = 15_000; // ms
 
 // The last picture of a run may lie a little before the end that the playlist promises: sound and
 // picture do not stop in the same moment.

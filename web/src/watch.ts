@@ -4,6 +4,7 @@ import type Hls from "hls.js";
 
 import { bindKeys, toggle } from "./keys";
 import { Show } from "./show";
+import { bindTimeline } from "./timeline";
 import type { Fault } from "./engine";
 import type { State } from "./state";
 
@@ -64,6 +65,7 @@ function main(): void {
   const live = part("live", HTMLButtonElement);
   const unmute = part("unmute", HTMLButtonElement);
   const quality = part("quality", HTMLSelectElement);
+  const subtitles = part("subtitles", HTMLSelectElement);
 
   const { playlist = "", kind, poster, color = "", failed } = stage.dataset;
   const isVideo = kind === "video";
@@ -88,6 +90,7 @@ function main(): void {
     live.setAttribute("aria-label", atEdge ? "Live" : "Go to the live edge");
     unmute.hidden = state !== "playing" || !video.muted;
     offer(quality, show);
+    offerSubtitles(subtitles, show);
   }
   for (const name of ["play", "pause", "ended", "volumechange", "seeked"]) {
     video.addEventListener(name, refresh);
@@ -108,7 +111,19 @@ function main(): void {
     if (chosen >= 0 && hls.latestLevelDetails?.live === false) hls.currentLevel = chosen;
     else hls.nextLevel = chosen;
   });
+  subtitles.addEventListener("change", () => {
+    const { hls } = show.engine ?? {};
+    if (hls) hls.subtitleTrack = Number(subtitles.value);
+  });
   bindKeys(video, () => show.goLive());
+  const { previews } = stage.dataset;
+  if (isVideo && previews) {
+    const slider = part("slider", HTMLInputElement);
+    const preview = part("preview", HTMLElement);
+    const picture = part("picture", HTMLElement);
+    const time = part("time", HTMLElement);
+    void bindTimeline({ stage, video, slider, preview, picture, time }, previews);
+  }
   // Where its owner wants no controls, the picture itself is the button.
   if (!video.controls) video.addEventListener("click", () => toggle(video));
 
@@ -140,15 +155,36 @@ function offer(quality: HTMLSelectElement, show: Show): void {
     { value: "-1", text: auto },
     ...rungs.map(({ index, label }) => ({ value: String(index), text: label })),
   ];
-  const { options } = quality;
+  fill(quality, wanted, String(hls.autoLevelEnabled ? -1 : hls.nextLevel));
+}
+
+/** The same for the subtitles there are, none of which show unless they are asked for. */
+function offerSubtitles(subtitles: HTMLSelectElement, show: Show): void {
+  const { hls } = show.engine ?? { hls: null };
+  const tracks = hls?.subtitleTracks ?? [];
+  subtitles.parentElement?.toggleAttribute("hidden", tracks.length === 0);
+  if (hls === null) return;
+  const wanted = [
+    { value: "-1", text: "Off" },
+    ...tracks.map(({ id, name }) => ({ value: String(id), text: name })),
+  ];
+  // The browser's own menu may have chosen another one.
+  fill(subtitles, wanted, String(hls.subtitleTrack));
+}
+
+function fill(
+  menu: HTMLSelectElement,
+  wanted: readonly { value: string; text: string }[],
+  chosen: string,
+): void {
+  const { options } = menu;
   wanted.forEach(({ value, text }, place) => {
-    const option = options[place] ?? quality.appendChild(new Option());
+    const option = options[place] ?? menu.appendChild(new Option());
     if (option.value !== value) option.value = value;
     if (option.text !== text) option.text = text;
   });
   while (options.length > wanted.length) options.remove(options.length - 1);
-  const chosen = String(hls.autoLevelEnabled ? -1 : hls.nextLevel);
-  if (quality.value !== chosen && document.activeElement !== quality) quality.value = chosen;
+  if (menu.value !== chosen && document.activeElement !== menu) menu.value = chosen;
 }
 
 main();

@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -163,6 +164,30 @@ def test_it_is_boxed_in_before_it_reads(child: subprocess.Popen[bytes]) -> None:
     limits = Path(f"/proc/{child.pid}/limits").read_text().splitlines()
     sizes = next(line for line in limits if line.startswith("Max file size"))
     assert sizes.split()[3:5] == ["0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "niceness", "policy"),
+    [("live", 5, os.SCHED_OTHER), ("film", 10, os.SCHED_BATCH), ("probe", 10, os.SCHED_BATCH)],
+)
+def test_what_looks_at_files_gives_way_to_what_is_live(
+    kind: str, niceness: int, policy: int
+) -> None:
+    script = textwrap.dedent("""
+        import os, sys
+        from transcode.engine import main as engine
+        def told(*_):
+            sys.stderr.write(f"{os.nice(0)} {os.sched_getscheduler(0)}")
+            return 0
+        engine._live = engine._read = told
+        sys.exit(engine.main(sys.argv[1:]))
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script, kind], stdin=subprocess.DEVNULL, capture_output=True,
+        check=True, timeout=60, cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    most = 19  # the kernel's: these tests may be run with niceness, too
+    assert done.stderr.split() == [b"%d" % min(most, os.nice(0) + niceness), b"%d" % policy]
 
 
 def test_no_event_loop_network_or_database_comes_along(small: Source) -> None:

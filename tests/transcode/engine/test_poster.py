@@ -1,18 +1,18 @@
 """Posters of uploaded files: the right moment, the right sizes, real JPEGs."""
 
 import io
+from itertools import pairwise
 from pathlib import Path
 
 import av
 import pytest
-from av.video.frame import VideoFrame
 
 from media.ladder import ladder_for
 from tests.transcode.engine.child import LABELS
 from tests.transcode.engine.sources import ffmpeg
 from tests.transcode.engine.uploads import film, picture_size, read, refusal
-from transcode.engine.poster import jpeg, score
-from transcode.wire import Make, Poster
+from transcode.engine.merit import Merit
+from transcode.wire import Make, Poster, Previews
 
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p")
 
@@ -74,31 +74,60 @@ def test_a_text_has_no_poster(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.mp4", "poster", order(320, 180))
 
 
-# -- pure -----------------------------------------------------------------------------------------
+# -- previews -------------------------------------------------------------------------------------
 
 
-def flat(level: int, *, stripes: int = 0) -> VideoFrame:
-    frame = VideoFrame(128, 72, "yuv420p")
-    rows = b"".join(
-        bytes([level + (stripes if row % 16 < 8 else 0)]) * frame.planes[0].line_size
-        for row in range(72)
-    )
-    frame.planes[0].update(rows)
-    for plane in frame.planes[1:]:
-        plane.update(b"\x80" * plane.buffer_size)
-    return frame
+def levels(sheet: bytes, columns: int) -> list[int]:
+    """The mean luma of each picture in the first row of a sheet."""
+    with av.open(io.BytesIO(sheet), "r", format="jpeg_pipe") as container:
+        frame = next(container.decode(video=0)).reformat(width=columns, height=1, format="gray")
+    return list(bytes(frame.planes[0])[:columns])
 
 
-def test_detail_is_better_than_none_and_light_better_than_darkness() -> None:
-    detailed, plain = score(flat(100, stripes=50)), score(flat(100))
-    dark, dazzling = score(flat(16, stripes=6)), score(flat(229, stripes=6))
-    assert detailed > plain
-    assert detailed > dark
-    assert detailed > dazzling
-    assert dark < 1
+def staircase(path: Path, *coding: str, seconds: int = 6, size: str = "320x180") -> Path:
+    """A film that gets lighter each second."""
+    picture = f"color=black:s={size}:r=25:d={seconds},geq=lum='30+30*floor(T)':cb=128:cr=128"
+    ffmpeg("-f", "lavfi", "-i", picture, *X264, *coding, "-y", path)
+    return path
 
 
-def test_a_jpeg_keeps_what_it_shows() -> None:
-    # Video's range is 16 to 235, that of a JPEG 0 to 255.
-    assert abs(mean(jpeg(flat(126))) - 128) < 3
-    assert mean(jpeg(flat(16))) < 3
+@pytest.mark.parametrize(
+    ("name", "shift"),
+    [("a.mp4", 0), ("a.mkv", 0), ("a.ts", 0), ("a.mp4", 7)],
+)
+def test_each_moment_has_its_own_small_picture(tmp_path: Path, name: str, shift: int) -> None:
+    path = staircase(tmp_path / name, "-g", "25", "-output_ts_offset", str(shift))
+    (made,) = read("poster", path, order(320, 180)).of(Previews)
+    assert (made.width, made.height) == (160, 90)
+    # 40 ms more or less: a container that has no index is entered where its packets allow.
+    assert [round(at, -2) for at in made.times] == [0, 1000, 2000, 3000, 4000, 5000]
+    (sheet,) = made.sheets
+    assert picture_size(sheet) == (6 * 160, 90)
+    found = levels(sheet, 6)
+    assert found == sorted(found)
+    assert all(later - earlier > 15 for earlier, later in pairwise(found))
+
+
+def test_pictures_on_their_side_stand_upright_in_previews(tmp_path: Path) -> None:
+    staircase(tmp_path / "a.mp4", "-g", "25", seconds=3)
+    ffmpeg("-i", tmp_path / "a.mp4", "-c", "copy", "-metadata:s:v", "rotate=90", "-y",
+           tmp_path / "b.mp4")  # fmt: skip
+    (made,) = read("poster", tmp_path / "b.mp4", order(180, 320)).of(Previews)
+    assert (made.width, made.height) == (90, 160)
+    assert picture_size(made.sheets[0]) == (270, 160)
+
+
+def test_a_film_of_one_keyframe_has_a_poster_and_no_previews(tmp_path: Path) -> None:
+    path = staircase(tmp_path / "a.mp4", "-g", "500", "-sc_threshold", "0")
+    made = read("poster", path, order(320, 180))
+    assert (len(made.of(Poster)), made.of(Previews)) == (1, [])
+
+
+def test_the_sharp_moment_is_the_poster_and_not_the_blurred_ones(tmp_path: Path) -> None:
+    blurred = "testsrc2=s=320x180:r=25:d=2,gblur=sigma=6"
+    graph = f"{blurred}[a];testsrc2=s=320x180:r=25:d=1[b];{blurred}[c];[a][b][c]concat=n=3"
+    path = tmp_path / "a.mp4"
+    ffmpeg("-filter_complex", graph, *X264, "-g", "25", "-y", path)
+    (made,) = read("poster", path, order(320, 180)).of(Poster)
+    with av.open(io.BytesIO(made.data), "r", format="jpeg_pipe") as container:
+        assert Merit().of(next(container.decode(video=0))) > 7  # a blurred one has 3.7

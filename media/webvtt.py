@@ -1,0 +1,78 @@
+"""WebVTT as text: cues out of plain values, and what a cue may say. Pure.
+
+Times are milliseconds. Source: W3C WebVTT, sections 4.1 (files), 4.2.2 (cue text); RFC 8216, 3.5
+(X-TIMESTAMP-MAP, which says where a cue's times are on the media's clock).
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+__all__ = ["Cue", "escaped", "marked", "render", "timestamp"]
+
+_BLANK: Final = re.compile(r"\n[ \t]*(?=\n|$)")
+# What a payload cannot hold: controls, and the two line separators that are no line ends here.
+_CONTROLS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\u2028\u2029]")
+
+
+class Cue(msgspec.Struct, frozen=True, gc=False):
+    """What shows from `start` to before `end`; `text` is cue text, or any line of metadata."""
+
+    start: int
+    end: int
+    text: str
+
+
+def timestamp(milliseconds: int) -> str:
+    """Return a time as WebVTT has it, hours and all: `00:01:02.345`.
+
+    Raises:
+        ValueError: it is negative.
+    """
+    if milliseconds < 0:
+        raise ValueError(f"a time of {milliseconds} ms")
+    seconds, rest = divmod(milliseconds, 1000)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{hour:02}:{minute:02}:{second:02}.{rest:03}"
+
+
+def escaped(text: str) -> str:
+    """Return plain text as cue text: nothing of it is markup, an arrow or the end of its cue."""
+    return marked([(text, "")])
+
+
+def marked(runs: Iterable[tuple[str, str]]) -> str:
+    """Return runs of plain text as cue text; with each come its styles, of `b`, `i` and `u`.
+
+    It is "" where there is nothing to be read.
+    """
+    found: list[str] = []
+    is_text = False
+    for text, styles in runs:
+        plain = _CONTROLS.sub(" ", text.replace("\r\n", "\n").replace("\r", "\n"))
+        is_text = is_text or bool(plain.strip())
+        plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        opening = "".join(f"<{style}>" for style in styles)
+        closing = "".join(f"</{style}>" for style in reversed(styles))
+        found.append(f"{opening}{plain}{closing}" if plain.strip() else plain)
+    return _BLANK.sub("", "".join(found)).strip("\n \t") if is_text else ""
+
+
+def render(cues: Iterable[Cue], *, ticks: int | None = None) -> str:
+    """Return a file of cues; `ticks` of 90 000 a second are where their time 0 is on the media.
+
+    Raises:
+        ValueError: a cue ends before it began, begins before 0, or its text would end it.
+    """
+    opening = "WEBVTT\n"
+    if ticks is not None:
+        opening += f"X-TIMESTAMP-MAP=MPEGTS:{ticks},LOCAL:{timestamp(0)}\n"
+    blocks = [opening]
+    for cue in cues:
+        if cue.end <= cue.start or not cue.text or "\n\n" in cue.text or "-->" in cue.text:
+            raise ValueError(f"no cue: {cue.start} to {cue.end} ms, {cue.text[:80]!r}")
+        blocks.append(f"{timestamp(cue.start)} --> {timestamp(cue.end)}\n{cue.text}\n")
+    return "\n".join(blocks)

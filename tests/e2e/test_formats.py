@@ -1,0 +1,95 @@
+"""What phones, cameras and editors make, uploaded with curl, plays in Chromium through hls.js."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+
+from tests.browser import Chromium, Sample
+from tests.conftest import Proof
+from tests.e2e.service import SCALE, Running, fetch, service
+from tests.e2e.test_videos import asked, completed, upload
+from tests.e2e.viewing import Collected, collect, complaints
+from tests.transcode.corpus import CORPUS
+from tests.transcode.items import Item
+
+pytestmark = pytest.mark.e2e
+
+_PLAYS = 20 * SCALE  # seconds
+_FEW = ("trimmed.mp4", "sound-m4a.m4a")
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One service for all of them."""
+    environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
+    with service(tmp_path_factory.mktemp("formats") / "data", environment=environment) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", _FEW)
+def test_a_file_of_a_phone_plays(
+    house: Running, browser: Chromium, tmp_path: Path, name: str
+) -> None:
+    (item,) = [each for each in CORPUS if each.file == name]
+    _plays(house, browser, item, tmp_path)
+
+
+@pytest.mark.prove
+def test_every_file_of_the_corpus_plays_or_is_refused_with_a_reason(
+    house: Running, browser: Chromium, tmp_path: Path, proof: Proof
+) -> None:
+    failed: dict[str, str] = {}
+    for item in CORPUS:
+        folder = tmp_path / item.file.replace(".", "-")
+        folder.mkdir()
+        try:
+            _plays(house, browser, item, folder)
+        except (AssertionError, TimeoutError) as error:
+            failed[item.file] = str(error)[:500]
+    assert failed == {}
+    played = sum(not item.refused for item in CORPUS)
+    told = f"{played} play, {len(CORPUS) - played} refused with a reason"
+    proof("files as phones, cameras and editors make them, in Chromium", told, "all")
+
+
+def _plays(house: Running, browser: Chromium, item: Item, folder: Path) -> None:
+    path = folder / item.file
+    item.make(path)
+    status, answer = upload(house, path)
+    if item.refused:
+        assert status == 422, answer
+        assert item.refused in answer["errors"]["video"][0]
+        return
+    assert status == 201, answer
+    number, hash_ = answer["video"]["id"], answer["video"]["hash"]
+    last = completed(house, number, within=120)[-1]
+    assert item.warning in " ".join(last["warnings"])
+    shown = asked(house, f"/api/videos/{number}")
+    held: dict[str, Collected] = {}
+    collect(shown["video"], held)
+    for name, collected in held.items():
+        assert complaints(collected.file(folder / f"{name}.mp4")) == "", name
+    assert shown["image_urls"]
+    for address in shown["image_urls"].values():
+        assert fetch(urljoin(house.http, address)).body[:3] == b"\xff\xd8\xff"
+    _watched(house, browser, item, hash_)
+
+
+def _watched(house: Running, browser: Chromium, item: Item, hash_: str) -> None:
+    """Look until half of it has been played, with picture and sound."""
+
+    def is_played(sample: Sample) -> bool:
+        seen = item.size is None or (sample.width > 0 and sample.frames > 0)
+        heard = sample.audio_bytes > 0
+        return seen and heard and sample.position >= min(1.5, item.seconds / 2)
+
+    viewer = browser.open(f"{house.http}/watch/{hash_}")
+    try:
+        viewer.wait_for("playing", _PLAYS)
+        viewer.press("k")
+        sample = viewer.wait(is_played, _PLAYS, "played")
+        assert not [fault for fault in sample.faults if "fatal" in fault]
+    finally:
+        viewer.close()

@@ -1,0 +1,101 @@
+"""Subtitles that came within a file, read along in Chromium and by ffmpeg."""
+
+import subprocess
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+
+from media.m3u8 import parse
+from media.playlist import MediaPlaylist, MultivariantPlaylist
+from tests.browser import Chromium, Viewer
+from tests.e2e.publishers import tool
+from tests.e2e.service import Running, fetch
+from tests.e2e.test_videos import completed, upload
+from tests.e2e.viewing import multivariant
+from tests.transcode.engine.subtitled import ENGLISH, GERMAN, subtitled
+
+pytestmark = [pytest.mark.e2e, pytest.mark.prove]
+
+# What shows now, and what there is to choose from.
+READ = """() => {
+  const { video } = window.headend;
+  const shown = [...video.textTracks].filter((track) => track.mode === "showing");
+  return shown.flatMap((track) => [...(track.activeCues ?? [])].map((cue) => cue.text));
+}"""
+MENU = """() => [...document.querySelector('[data-part="subtitles"]').options]
+  .map((one) => one.text)"""
+CHOOSE = """(text) => {
+  const menu = document.querySelector('[data-part="subtitles"]');
+  menu.value = [...menu.options].find((one) => one.text === text).value;
+  menu.dispatchEvent(new Event("change", { bubbles: true }));
+}"""
+GO = "(moment) => { window.headend.video.currentTime = moment; }"
+
+
+@pytest.mark.parametrize("name", ["film.mp4", "film.mkv"])
+def test_subtitles_of_a_file_are_read_along_in_chromium(
+    headend: Running, browser: Chromium, tmp_path: Path, name: str
+) -> None:
+    # Its pictures begin late: the words must not.
+    path = subtitled(tmp_path / name, (GERMAN, ENGLISH), seconds=24, shift=3)
+    _, answer = upload(headend, path)
+    video = answer["video"]
+    completed(headend, video["id"], within=180)
+    found = multivariant(video["video"])
+    assert isinstance(found, MultivariantPlaylist)
+    assert [(each.name, each.language) for each in found.subtitles] == [
+        ("Deutsch", "de"),
+        ("English", "en"),
+    ]
+    assert {each.subtitles for each in found.variants} == {"subtitles"}
+    read_by_ffmpeg(urljoin(video["video"], found.subtitles[0].uri), tmp_path)
+    viewer = browser.open(f"{headend.http}/watch/{video['hash']}")
+    try:
+        reads(viewer)
+    finally:
+        viewer.close()
+
+
+def read_by_ffmpeg(address: str, folder: Path) -> None:
+    playlist = fetch(address)
+    found = parse(playlist.text)
+    assert isinstance(found, MediaPlaylist)
+    assert found.whole
+    (segment,) = found.segments
+    words = fetch(urljoin(address, segment.uri))
+    assert words.headers["content-type"].startswith("text/vtt")
+    (folder / "words.vtt").write_bytes(words.body)
+    done = subprocess.run(
+        [*(tool("ffmpeg"), "-v", "warning", "-i", folder / "words.vtt"), "-f", "srt", "-"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    assert "00:00:02,000 --> 00:00:04,000\nGuten Morgen" in done.stdout
+
+
+def reads(viewer: Viewer) -> None:
+    viewer.wait_for("playing", 30)
+    viewer.wait(lambda _: viewer.evaluate(MENU) == ["Off", "Deutsch", "English"], 15, "a menu")
+    # Paused on the moment: what shows is what belongs there, on the media's clock.
+    for language, moment, text in (
+        ("Deutsch", 3.0, "Guten Morgen"),
+        ("Deutsch", 1.0, None),
+        ("English", 3.0, "Good <i>morning</i>"),
+        ("English", 21.0, "The end"),
+    ):
+        viewer.evaluate(CHOOSE, language)
+        viewer.evaluate(GO, moment)
+        wanted = [] if text is None else [text]
+        viewer.wait(
+            lambda _, wanted=wanted: viewer.evaluate(READ) == wanted, 20, f"{language} {moment}"
+        )
+    viewer.evaluate(CHOOSE, "Off")
+    viewer.wait(lambda _: viewer.evaluate(READ) == [], 10, "nothing to be read")
+    sample = viewer.sample()
+    assert sample is not None
+    assert not [fault for fault in sample.faults if "fatal" in fault]
+    assert viewer.breaches() == []

@@ -1,0 +1,66 @@
+"""A file that nobody may open and a server that nobody may call, and what tells when they do."""
+
+import ctypes
+import os
+import socket
+import struct
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Canary", "canary"]
+
+_ACCESS, _OPEN = 0x1, 0x20  # inotify(7)
+_EVENT = struct.Struct("=iIII")
+
+
+@dataclass(frozen=True)
+class Canary:
+    """`path` is a film that belongs to somebody else, `web` a server's address on the loopback."""
+
+    path: Path
+    web: str
+    _events: int
+    _server: socket.socket
+
+    @property
+    def port(self) -> int:
+        return self._server.getsockname()[1]
+
+    def told(self) -> list[str]:
+        """Say what happened since the last look; nothing, if all is well."""
+        return [*self._opened(), *self._called()]
+
+    def _opened(self) -> list[str]:
+        try:
+            data = os.read(self._events, 4096)
+        except BlockingIOError:
+            return []
+        return ["the file was opened"] * (len(data) // _EVENT.size)
+
+    def _called(self) -> list[str]:
+        found: list[str] = []
+        while True:
+            # The kernel has made the connection, whether or not somebody takes it.
+            try:
+                line, (host, _) = self._server.accept()
+            except BlockingIOError:
+                return found
+            line.close()
+            found.append(f"{host} called")
+
+
+@contextmanager
+def canary(film: Path) -> Generator[Canary]:
+    """Watch over a file, and listen on a port, for the length of the block."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    events = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    assert events >= 0, os.strerror(ctypes.get_errno())
+    try:
+        assert libc.inotify_add_watch(events, bytes(film), _ACCESS | _OPEN) >= 0
+        with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+            server.setblocking(False)
+            yield Canary(film, f"http://127.0.0.1:{server.getsockname()[1]}", events, server)
+    finally:
+        os.close(events)
