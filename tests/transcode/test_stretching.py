@@ -73,7 +73,7 @@ async def test_a_film_plays_before_its_other_rungs_are_made(both: Shop, own_film
     assert all(rung.transcoded for rung in whole.rungs)
     assert {rung.number: rung.transcode_seconds > 0 for rung in whole.rungs} == {1: True, 2: False}
     job = held.id
-    made = {"1-1", "1-2", f"1-s{job}-1-1", f"1-s{job}-2-1", "poster-1-1"}
+    made = {"1-1", "1-2", f"1-s{job}-1-1", f"1-s{job}-2-1", "poster-1-1", "previews-1-1"}
     assert folders(await both.made_for(whole.video.hash)) == made
     stored = 0
     for address in await both.made_for(whole.video.hash):
