@@ -86,7 +86,9 @@ class Air:
             keyframe = False
             if isinstance(value, Begun):
                 seat.ring.begin(value.tracks)
-            elif not self._needs_no_ring(seat):
+            elif self._needs_no_ring(seat):
+                seat.ring.glance(value, now, seat.pace.due(value, now))
+            else:
                 keyframe = seat.ring.put(value, now, seat.pace.due(value, now))
             if seat is self._on_air and seat.cut is None:
                 self._pass(seat, value, now)

@@ -49,6 +49,7 @@ class Ring:
         self._bytes = 0
         self._last = 0.0
         self._reached = -inf
+        self._keyframes: deque[float] = deque(maxlen=2)  # when the newest were due
 
     def reach(self, seconds: float) -> None:
         """Reach as many seconds back from now on; what was let go does not return."""
@@ -74,13 +75,25 @@ class Ring:
         """The source begins, or begins anew: what was before belongs to other tracks."""
         self.tracks = tracks
         self._picture = any(isinstance(track, VideoTrack) for track in tracks)
-        self.clear()
+        self._forget()
 
     def clear(self) -> None:
         """Forget the packets."""
         self._reached = -inf
         self._groups.clear()
         self._bytes = 0
+
+    def _forget(self) -> None:
+        self.clear()
+        self._keyframes.clear()
+
+    def glance(self, packet: MediaPacket, now: float, due: float) -> None:
+        """Take note of when a packet was due that need not be kept."""
+        if now - self._last >= self._break:
+            self._forget()
+        self._last = now
+        if self._picture and self._begins(packet, now):
+            self._keyframes.append(due)
 
     def put(self, packet: MediaPacket, now: float, due: float | None = None) -> bool:
         """Take a packet; True where decoding can begin with it.
@@ -89,13 +102,14 @@ class Ring:
         """
         if now - self._last >= self._break:
             # After a stall the packets before it are old news.
-            self.clear()
+            self._forget()
         self._last = now
         due = now if due is None else due
         self._reached = max(self._reached, due)
         begins = self._begins(packet, now)
         if begins:
             self._groups.append(_Group(due, now))
+            self._keyframes.append(due)
             while len(self._groups) > 1 and self._groups[1].came <= now - self._keep:
                 self._drop()
         elif not self._groups:
@@ -111,9 +125,10 @@ class Ring:
     @property
     def due(self) -> float | None:
         """When the next keyframe is to come, by the two newest; None: nobody can say."""
-        if len(self._groups) < 2:
+        if len(self._keyframes) < 2:
             return None
-        return 2 * self._groups[-1].since - self._groups[-2].since
+        before, newest = self._keyframes
+        return 2 * newest - before
 
     @property
     def reached(self) -> float:

@@ -57,3 +57,28 @@ def test_a_primary_that_makes_up_for_a_stall_is_gone_back_to_when_it_has() -> No
             assert [facts["reason"] for _, facts in place.events] == ["stalled", "returned"]
 
     run(story())
+
+
+@pytest.mark.parametrize("phase", [0.3, 0.8, 1.3, 1.9])
+def test_a_primary_that_dies_as_soon_as_it_is_back_costs_no_more_than_half_a_gop(
+    phase: float,
+) -> None:
+    async def story() -> None:
+        place = Place()
+        async with studio(place, Policy(return_seconds=2.0)) as stage:
+            first = await stage.camera(PRIMARY)
+            await stage.camera(BACKUP, phase=phase)
+            await asyncio.sleep(9.05)
+            first.leave()
+            await asyncio.sleep(20)  # the backup is alone: nothing of it is kept
+            again = await stage.camera(PRIMARY)
+            await asyncio.sleep(2.25)
+            assert stage.on_air == PRIMARY
+            again.leave()
+            await asyncio.sleep(2.5)
+            assert stage.on_air == BACKUP
+            (sink,) = place.sinks
+            *_, primary, backup = pictures(sink.told)
+            assert abs(seam(primary, backup)) <= 1.05  # half a GOP
+
+    run(story())

@@ -145,3 +145,16 @@ def test_what_was_held_up_counts_as_of_when_it_was_due() -> None:
     due, packets, came = ring.since_nearest(14.4)
     assert (due, len(packets), came) == (14.0, 1, 14.8)
     assert ring.due == 15.0
+
+
+def test_when_the_next_keyframe_is_due_is_known_of_packets_that_were_not_kept() -> None:
+    ring = begun()
+    for number in range(3):
+        ring.glance(picture(2.0 * number, key=True), 10.0 + 2 * number, 10.0 + 2 * number)
+        ring.glance(picture(2.0 * number + 1, key=False), 11.0 + 2 * number, 11.0 + 2 * number)
+    assert (ring.filled, ring.due) == (False, 16.0)
+    ring.put(picture(6.0, key=True), 16.0)
+    ring.clear()
+    assert ring.due == 18.0
+    ring.put(picture(10.0, key=True), 20.0)  # after a stall nobody knows
+    assert ring.due is None
