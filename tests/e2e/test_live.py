@@ -146,6 +146,7 @@ def roads(headend: Running, source: Path, keys: list[str]) -> dict[str, list[str
 
 def test_every_encoder_gets_through(headend: Running, small_source: Path, tmp_path: Path) -> None:
     """Six encoders at once, over every road, each into a stream of its own."""
+    without_slate(headend)
     records = [headend.add_stream(f"Stream {number}") for number in range(6)]
     commands = roads(headend, small_source, [str(record["stream"]) for record in records])
     with ExitStack() as stack, ThreadPoolExecutor(6) as threads:

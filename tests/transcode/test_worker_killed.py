@@ -212,9 +212,14 @@ def prepared(folder: Path, place: str | Path) -> tuple[Path, str | Path]:
 
 
 @pytest.mark.parametrize(
+    "both_places",
+    ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)],
+    indirect=True,
+)
+@pytest.mark.parametrize(
     ("moments", "each"),
     [
-        pytest.param(("span", "stitch"), 1, id="two"),
+        pytest.param(("span",), 1, id="one"),
         pytest.param(tuple(MOMENTS), 6, id="thirty", marks=pytest.mark.prove),
     ],
 )
