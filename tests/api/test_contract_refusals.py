@@ -27,6 +27,8 @@ OF_NO_RECORD: Final = {
 }  # fmt: skip
 # Reads no record: it asks the process that takes encoders in, of which there is none here.
 OF_AN_INGEST: Final = "/api/streams/{stream_id}/ingest"
+# Resumable uploads speak tus, with answers of its own (tests/api/test_resumable.py).
+OF_TUS: Final = "/api/projects/{project_id}/uploads"
 
 
 @pytest.fixture
@@ -77,11 +79,13 @@ async def estate(house: House) -> Estate:
         )
         for path, methods in document["paths"].items()
         for method, each in methods.items()
-        if method.upper() in _METHODS
+        if method.upper() in _METHODS and not path.startswith(OF_TUS)
     ]
     stream = await house.add()
     await house.headers_of("anybody's", 1, write=False)
     tokens = await ask(house, "GET", "/api/tokens")
+    await house.client.post("/api/projects/1/upload-links", json={}, headers=house.owner)
+    links = await ask(house, "GET", "/api/projects/1/upload-links")
     numbers = {
         "project_id": 1,
         "stream_id": stream["id"],
@@ -91,6 +95,7 @@ async def estate(house: House) -> Estate:
         "category_id": await label(house, "category", "Category"),
         "player_id": await label(house, "player", "Player"),
         "token_id": tokens["data"][0]["id"],
+        "link_id": links["data"][0]["id"],
     }
     assert len(operations) > 40
     return Estate(house=house, operations=operations, numbers=numbers)
@@ -154,8 +159,9 @@ async def test_a_token_that_may_read_changes_nothing(estate: Estate) -> None:
             if operation.path == OF_AN_INGEST:
                 refused(answer, 503)
                 continue
-            # Who has which token is for those who may make some.
-            assert answer.status_code == (403 if path == "/api/tokens" else 200), path
+            # Which tokens and links there are is for those who may make some.
+            of_makers = ("/api/tokens", "/api/projects/1/upload-links")
+            assert answer.status_code == (403 if path in of_makers else 200), path
         assert await estate.everything() == before
 
 

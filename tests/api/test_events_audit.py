@@ -75,12 +75,14 @@ CASES: Final[dict[str, Case]] = {
         status=201,
         wrong={"most_bytes": 0},
     ),
+    "delete_upload_link": Case(path="projects/1/upload-links/{upload_link}", status=204),
     "import_video": Case(
         path="projects/1/imports",
         body={"url": "https://films.example/a.mp4"},
         status=201,
         wrong={"url": "ftp://films.example/a.mp4"},
     ),
+    "replace_file": Case(path="videos/{video}/file", files=lambda: {"video": ("c.mp4", clip())}),
     "edit_video": Case(
         path="videos/{video}",
         body={"title": "y", "tags": [{"name": "newer"}]},
@@ -117,6 +119,11 @@ ELSEWHERE: Final = {
     "pause_stream": "a run, of an ingest (tests/api/test_streamcommands.py)",
     "resume_stream": "the same",
     "drill_failover": "the same",
+    "create_upload": "tus, with headers of its own (tests/api/test_resumable.py)",
+    "append": "the same",
+    "end_upload": "the same",
+    "ask_offset": "the same",
+    "other_method": "the same",
     "retry_video": "a video whose making failed (tests/api/test_videos.py)",
 }
 
@@ -141,6 +148,7 @@ async def made(house: House) -> Ids:
         ("player", "projects/1/players", {"name": "Player"}),
         ("token", "tokens", {"name": "Token", "project": 1}),
         ("project", "projects", {"name": "Project"}),
+        ("upload_link", "projects/1/upload-links", {}),
     ):
         answer = await house.client.post(f"/api/{path}", json=body, headers=house.owner)
         assert answer.status_code == 201, answer.text

@@ -23,10 +23,11 @@ def children() -> set[int]:
 
 async def test_a_crowd_is_looked_at_a_few_at_a_time(short_film: Path) -> None:
     crowd, most = 3 * MOST_LOOKS, 0
+    before = children()
     async with asyncio.TaskGroup() as tasks:
         looks = [tasks.create_task(probe(short_film, seconds=60)) for _ in range(crowd)]
         while not all(look.done() for look in looks):
-            most = max(most, len(children()))
+            most = max(most, len(children() - before))
             await asyncio.sleep(0.005)
     assert all(look.result().width == 854 for look in looks)
     assert 1 < most <= MOST_LOOKS
@@ -43,8 +44,9 @@ async def test_who_gets_no_turn_in_time_is_told_so_and_holds_none(short_film: Pa
         for _ in range(MOST_LOOKS):
             tasks.create_task(busy())
         await asyncio.sleep(0)
+        before = children()
         with pytest.raises(ProbeSlow):
             await probe(short_film, seconds=0.05)
-        assert children() == set()
+        assert children() <= before
         done.set()
     assert (await probe(short_film, seconds=60)).width == 854

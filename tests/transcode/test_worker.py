@@ -56,7 +56,7 @@ async def once(house: Shop, video: int, attempt: int) -> bool:
     whole = await house.found(video)
     assert (whole.video.state, whole.video.media) == ("completed", f"1-{attempt}")
     folders = {address.split("/")[2] for address in await house.made_for(whole.video.hash)}
-    assert folders == {f"1-{attempt}", f"poster-1-{attempt}"}
+    assert folders == {f"1-{attempt}", f"poster-1-{attempt}", f"previews-1-{attempt}"}
     files = await house.files(whole)
     assert sorted(files) == ["360p", "480p", "720p", "audio"]
     kinds = [event.kind for event in (await house.catalog.list_events(1)).items]
