@@ -35,6 +35,9 @@ _SHORTEST: Final = 10 * VIDEO_SCALE
 _TARGET: Final = 30 * VIDEO_SCALE
 _TARGET_OF_LONG: Final = 60 * VIDEO_SCALE
 _LONG: Final = 1800 * VIDEO_SCALE
+# Towards the end of what is longer than four they grow shorter, so that all workers end at nearly
+# the same time.
+_OF_THE_REST: Final = 4
 _STUB: Final = VIDEO_SCALE // 2
 _STEADY: Final = 2  # pictures in the segment before a stretch
 
@@ -95,7 +98,15 @@ def stretched(
     places = [0]
     length = end - cuts[0]
     target = _TARGET_OF_LONG if length > _LONG else min(_TARGET, max(_SHORTEST, length // 2))
-    while (place := _next(places[-1], cuts, shown, keys, end, target)) is not None:
+
+    def of_the_rest(last: int) -> int:
+        if length <= _OF_THE_REST * target:
+            return target
+        return min(target, max(_SHORTEST, (end - cuts[last]) // _OF_THE_REST))
+
+    while (
+        place := _next(last := places[-1], cuts, shown, keys, end, of_the_rest(last))
+    ) is not None:
         places.append(place)
     return tuple(
         _bounds(first, last, cuts, shown, keys, end)

@@ -16,7 +16,7 @@ from bench.ladder.clips import RATE, SIZE
 __all__ = ["vmaf", "vmaf_version"]
 
 _EVERY: Final = 5
-_MOST_SECONDS: Final = 300  # three rungs of 20 s take about 10 s on an idle machine
+_MOST_SECONDS: Final = 1800  # three rungs of 20 s take about 10 s on an idle machine, of 300 s 150
 # Counting frames keeps both in step, whatever their clocks begin with. Equal tags keep ffmpeg from
 # converting the colours of one of them: the samples as they are, are compared.
 _PICK: Final = (

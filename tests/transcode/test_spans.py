@@ -51,7 +51,7 @@ def film(seconds: float, rate: int = 25) -> tuple[list[int], int]:
 
 @pytest.mark.parametrize(
     ("seconds", "count"),
-    [(3, 1), (15, 1), (24, 2), (60, 2), (100, 3), (300, 10), (3600, 60)],
+    [(3, 1), (15, 1), (24, 2), (60, 2), (100, 3), (300, 14), (3600, 66)],
 )
 def test_long_films_are_cut_into_stretches(seconds: float, count: int) -> None:
     shown, end = film(seconds)
@@ -61,6 +61,18 @@ def test_long_films_are_cut_into_stretches(seconds: float, count: int) -> None:
     found = stretched(cuts, shown, keys, end)
     assert len(found) == count
     assert all(each.key == cuts[each.first] for each in found)
+
+
+def test_stretches_grow_shorter_towards_the_end_so_that_workers_end_together() -> None:
+    shown, end = film(300)
+    keys = ticks(*range(0, 300, 2))
+    cuts = cuts_at_keys(keys, 0, end)
+    assert cuts is not None
+    found = stretched(cuts, shown, keys, end)
+    lengths = [(each.end - cuts[each.first]) / SECOND for each in found]
+    assert max(lengths) == 30
+    assert max(lengths[-4:]) <= 10
+    assert min(lengths) >= 5
 
 
 def test_stretches_begin_where_the_keyframe_before_is_near() -> None:
