@@ -87,11 +87,15 @@ class Ring:
         self.clear()
         self._keyframes.clear()
 
-    def glance(self, packet: MediaPacket, now: float, due: float) -> None:
-        """Take note of when a packet was due that need not be kept."""
+    def _hear(self, now: float) -> None:
         if now - self._last >= self._break:
+            # After a stall the packets before it are old news.
             self._forget()
         self._last = now
+
+    def glance(self, packet: MediaPacket, now: float, due: float) -> None:
+        """Take note of when a packet was due that need not be kept."""
+        self._hear(now)
         if self._picture and self._begins(packet, now):
             self._keyframes.append(due)
 
@@ -100,10 +104,7 @@ class Ring:
 
         `due` is when it should have come, where something held it up: then it counts as of then.
         """
-        if now - self._last >= self._break:
-            # After a stall the packets before it are old news.
-            self._forget()
-        self._last = now
+        self._hear(now)
         due = now if due is None else due
         self._reached = max(self._reached, due)
         begins = self._begins(packet, now)
