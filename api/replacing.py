@@ -14,12 +14,11 @@ from litestar import Request, put
 from litestar.di import NamedDependency
 
 from api.auth import needs_write
-from api.errors import ApiError, documented, invalid
+from api.errors import ApiError, documented
 from api.formbodies import FileForm
-from api.forms import FileField, read_form
 from api.parameters import RecordId, missing
 from api.presentvideo import VideoPresenter
-from api.uploads import FORM_BYTES, MAX_VIDEO, REFUSALS, Intake, announced, guarded, probed, stored
+from api.uploads import FORM_BYTES, MAX_VIDEO, REFUSALS, Intake, only_file, probed
 from api.videobodies import VideoChanged
 from api.videos import video_of
 from media.keys import PublicHash, new_hash
@@ -31,7 +30,6 @@ from storage.errors import FileComing
 from storage.objects import addresses
 from storage.objects.base import ObjectError
 from storage.objects.disk import DiskObjects
-from storage.objects.inflow import receiving
 
 __all__ = ["HANDLERS"]
 
@@ -61,15 +59,7 @@ async def replace_file(
     video = (await video_of(catalog, request.auth, video_id)).video
     if video.state == "uploading":
         raise _coming()
-    guarded(intake, announced(request))
-    async with (
-        stored(intake, request.auth.id),
-        receiving(intake.objects, most=intake.max_video, spare=intake.least_free) as inflow,
-    ):
-        fields = {"video": FileField(inflow=inflow, most=f"{intake.max_video} bytes")}
-        form = await read_form(request, texts={}, files=fields, quiet_seconds=intake.quiet_seconds)
-        if "video" not in form.files:
-            raise invalid({"video": ["The video is required."]})
+    async with only_file(request, intake, "video", most=intake.max_video) as inflow:
         facts = await probed(intake, inflow)
         landed = Landed(
             source=addresses.replaced_source(video.hash, new_hash()),

@@ -55,6 +55,7 @@ __all__ = [
     "announced",
     "guarded",
     "kept",
+    "only_file",
     "probed",
     "stored",
     "taken_form",
@@ -312,6 +313,27 @@ async def _put_posters(
         await objects.put(addresses.video_poster(hash_, folder, label), picture)
 
 
+@asynccontextmanager
+async def only_file(
+    request: Call, intake: Intake, name: str, *, most: int
+) -> AsyncGenerator[Inflow, None]:
+    """Take a form in that is one file of at most `most` bytes; it is gone after the block.
+
+    Raises:
+        ApiError: the form has no such file, or cannot be taken.
+    """
+    guarded(intake, announced(request))
+    async with (
+        stored(intake, request.auth.id),
+        receiving(intake.objects, most=most, spare=intake.least_free) as inflow,
+    ):
+        fields = {name: FileField(inflow=inflow, most=f"{most} bytes")}
+        form = await read_form(request, texts={}, files=fields, quiet_seconds=intake.quiet_seconds)
+        if name not in form.files:
+            raise invalid({name: [f"The {name} is required."]})
+        yield inflow
+
+
 @put(
     "/videos/{video_id:str}/poster",
     guards=[needs_write],
@@ -331,15 +353,7 @@ async def put_poster(
 ) -> VideoChanged:
     """Show a picture of the owner's before the video plays; it takes the place of all posters."""
     video = (await video_of(catalog, request.auth, video_id)).video
-    guarded(intake, announced(request))
-    async with (
-        stored(intake, request.auth.id),
-        receiving(intake.objects, most=MAX_POSTER, spare=intake.least_free) as poster,
-    ):
-        fields = {"poster": FileField(inflow=poster, most=f"{MAX_POSTER} bytes")}
-        form = await read_form(request, texts={}, files=fields, quiet_seconds=intake.quiet_seconds)
-        if "poster" not in form.files:
-            raise invalid({"poster": ["The poster is required."]})
+    async with only_file(request, intake, "poster", most=MAX_POSTER) as poster:
         facts = FileFacts(length_us=video.length_us, width=video.width, height=video.height)
         pictures = await _pictures(intake, poster, facts)
         folder = f"{OWN_POSTERS}{new_hash()}"
