@@ -210,10 +210,10 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
                     assert is_sentence(words, bird), (name, words)
             assert measuring.grown < GROWTH_BYTES
             base, most = os.nice(0), 19
-            files_ways = {(min(most, base + 10), os.SCHED_BATCH)}
+            files_ways = {(min(most, base + nice), os.SCHED_BATCH) for nice in (7, 10)}
             assert measuring.engines.pop("live") == {(min(most, base + 5), os.SCHED_OTHER)}
             assert "film" in measuring.engines or "probe" in measuring.engines
-            assert all(ways == files_ways for ways in measuring.engines.values())
+            assert all(ways <= files_ways for ways in measuring.engines.values())
             assert encoder.poll() is None
             status, answer = upload(headend, good)
             assert status == 201, answer

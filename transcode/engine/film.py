@@ -4,6 +4,7 @@ A file whose times cannot be relied on goes through the live engine's ladder, wh
 (`transcode.engine.video`).
 """
 
+import os
 import resource
 import threading
 import time
@@ -22,8 +23,11 @@ from transcode.engine.video import convert
 from transcode.filewire import Film, Ready, Stretch, Surveyed
 from transcode.wire import Finished, Make, Progress
 
-__all__ = ["make_film", "make_stretch"]
+__all__ = ["AHEAD", "make_film", "make_stretch"]
 
+# By so much less does a film give way until it plays: its stretches, which other workers make
+# meanwhile, can wait for that. Then it gives way as they do.
+AHEAD: Final = 3
 _PROGRESS_SECONDS: Final = 1.0
 _BLANK: Final = "No picture of the file can be decoded: it is damaged or protected."
 
@@ -39,6 +43,7 @@ def make_film(descriptor: int, film: Film, outlet: Outlet) -> None:
     if found is None or found.wild:
         told = Surveyed(reason=found.wild) if found is not None else Surveyed()
         outlet.send(told)
+        os.nice(AHEAD)
         if told.reason == LEAP:
             outlet.trouble("times leap")
         convert(descriptor, Make(ladder=film.ladder, reuse=film.reuse), outlet)
@@ -46,6 +51,7 @@ def make_film(descriptor: int, film: Film, outlet: Outlet) -> None:
     outlet.send(found.told())
     with opened(descriptor) as upload:
         outlet.send(Ready(names=original(upload, found, outlet)))
+    os.nice(AHEAD)
     if len(found.stretches) == 1:
         alone = msgspec.structs.replace(found.stretches[0], threads=film.threads)
         make_stretch(descriptor, alone, outlet, alone=True)

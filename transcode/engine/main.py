@@ -25,7 +25,7 @@ import av.logging
 import msgspec
 
 from transcode.engine.covers import covers
-from transcode.engine.film import make_film, make_stretch
+from transcode.engine.film import AHEAD, make_film, make_stretch
 from transcode.engine.live import Live
 from transcode.engine.outlet import Outlet
 from transcode.engine.poster import posters
@@ -70,6 +70,11 @@ class _Box(msgspec.Struct, frozen=True, kw_only=True):
     nice: int = _NICE
     closed: bool = False
 
+    @property
+    def batch(self) -> bool:
+        """Whether it takes no processor away from who wakes up."""
+        return self.nice > _NICE
+
 
 _BOXES: Final = {
     "live": _Box(),
@@ -78,7 +83,7 @@ _BOXES: Final = {
     "probe": _Box(memory_bytes=1 << 30, cpu_seconds=20, nice=_FILE_NICE, closed=True),
     # Not closed: the tables of wide colours are read when a file needs them.
     "video": _Box(nice=_FILE_NICE),
-    "film": _Box(nice=_FILE_NICE),
+    "film": _Box(nice=_FILE_NICE - AHEAD),
     "stretch": _Box(nice=_FILE_NICE),
     "poster": _Box(memory_bytes=1 << 30, cpu_seconds=60, nice=_FILE_NICE),
     # A film of hours has to be read whole, where its container has no index of its subtitles.
@@ -123,7 +128,7 @@ def _box_in(box: _Box) -> None:
         memory_bytes=box.memory_bytes,
         cpu_seconds=box.cpu_seconds,
         nice=box.nice,
-        batch=box.nice >= _FILE_NICE,
+        batch=box.batch,
     )
     hide_files(_READABLE)
     deny_network()

@@ -168,7 +168,7 @@ def test_it_is_boxed_in_before_it_reads(child: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "niceness", "policy"),
-    [("live", 5, None), ("film", 10, os.SCHED_BATCH), ("probe", 10, os.SCHED_BATCH)],
+    [("live", 5, None), ("film", 7, os.SCHED_BATCH), ("probe", 10, os.SCHED_BATCH)],
 )
 def test_what_looks_at_files_gives_way_to_what_is_live(
     kind: str, niceness: int, policy: int | None
