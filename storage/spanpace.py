@@ -14,6 +14,8 @@ import msgspec
 __all__ = ["SpanPace", "seconds_left"]
 
 _MICROSECONDS: Final = 1_000_000
+# From taking a stretch to its first picture: an engine starts and decodes from a keyframe on.
+_START_US: Final = 600_000
 
 
 class SpanPace(msgspec.Struct, frozen=True):
@@ -28,6 +30,20 @@ class SpanPace(msgspec.Struct, frozen=True):
     begun_us: int = 0
     changed_us: int = 0
 
+    @property
+    def busy_us(self) -> int:
+        """How long what is done of it took, but for the start."""
+        return max(0, self.changed_us - self.begun_us - _START_US) if self.done else 0
+
+    def left_us(self, pace: float, now_us: int) -> float:
+        """Return how long it will still take where a piece of its cost takes `pace`."""
+        left = max(0, self.cost - self.done) * pace
+        if self.state != "running":
+            return _START_US + left
+        if not self.done:
+            return max(0, _START_US - max(0, now_us - self.begun_us)) + left
+        return max(0.0, left - max(0, now_us - self.changed_us))
+
 
 def seconds_left(spans: Sequence[SpanPace], now_us: int, *, free: int = 0) -> int:
     """Return the seconds until all are done, 0 where nothing is known yet.
@@ -35,20 +51,16 @@ def seconds_left(spans: Sequence[SpanPace], now_us: int, *, free: int = 0) -> in
     `spans` are in the order in which they are taken; `free` workers beside those of the stretches
     that run are about to take one.
     """
-    work = busy = 0
-    for each in spans:
-        if each.state in ("running", "done"):
-            until_us = each.changed_us if each.state == "done" else now_us
-            work += each.done
-            busy += max(0, until_us - each.begun_us)
+    taken = [each for each in spans if each.state in ("running", "done")]
+    work, busy = sum(each.done for each in taken), sum(each.busy_us for each in taken)
     if not work or not busy:
         return 0
-    workers = [
-        float(max(0, each.cost - each.done)) for each in spans if each.state == "running"
-    ] + [0.0] * free
+    pace = busy / work
+    workers = [each.left_us(pace, now_us) for each in taken if each.state == "running"]
+    workers += [0.0] * free
     workers = workers or [0.0]
     heapq.heapify(workers)
     for each in spans:
         if each.state not in ("running", "done"):
-            heapq.heapreplace(workers, workers[0] + each.cost)
-    return round(max(workers) * busy / work / _MICROSECONDS)
+            heapq.heapreplace(workers, workers[0] + each.left_us(pace, now_us))
+    return round(max(workers) / _MICROSECONDS)

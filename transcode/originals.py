@@ -71,6 +71,7 @@ class Pace:
     def __init__(self, length_us: int, begun: float) -> None:
         self._length_us = length_us
         self._begun = self._written = begun
+        self._first: tuple[float, float] | None = None
         self._percent = 0
 
     def told(self, made_ms: int, now: float) -> tuple[int, int] | None:
@@ -78,16 +79,25 @@ class Pace:
         if not self._length_us:
             return None
         done = min(1.0, made_ms * 1000 / self._length_us)
+        # Before the first picture it starts, looks at the file and makes the sound: only once.
+        if self._first is None and done:
+            self._first = done, now
         percent = int(done * 100)
         if percent == self._percent and now - self._written < BEAT_SECONDS:
             return None
         self._percent, self._written = percent, now
-        return percent, eta_of(done, now - self._begun)
+        return percent, self._eta(done, now)
+
+    def _eta(self, done: float, now: float) -> int:
+        first, since = self._first or (0.0, now)
+        if done > first:
+            return eta_of(done - first, now - since, 1 - done)
+        return eta_of(done, now - self._begun, 1 - done)
 
 
-def eta_of(done: float, elapsed: float) -> int:
-    """Return the seconds that are left; `done` is the part that took `elapsed` seconds."""
-    return round(elapsed * (1 - done) / done) if 0 < done < 1 else 0
+def eta_of(done: float, elapsed: float, left: float) -> int:
+    """Return how many seconds the part `left` will take; `done` is what took `elapsed` seconds."""
+    return round(elapsed * left / done) if done > 0 and left > 0 else 0
 
 
 def folders_of(work: VideoWork, held: HeldJob) -> tuple[str, str, str]:

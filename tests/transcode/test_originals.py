@@ -7,7 +7,15 @@ from media.ladder import ladder_for
 from storage.catalog.transcoding import VideoWork
 from storage.jobs import HeldJob, HeldSpan
 from transcode.filewire import Stretch
-from transcode.originals import eta_of, folder_of, folders_of, length_of, order_for, planned
+from transcode.originals import (
+    Pace,
+    eta_of,
+    folder_of,
+    folders_of,
+    length_of,
+    order_for,
+    planned,
+)
 from transcode.wire import Probed
 
 SECOND = 90_000
@@ -47,7 +55,20 @@ def test_sound_alone_needs_no_ladder() -> None:
     ("done", "elapsed", "eta"), [(0.0, 9, 0), (0.25, 10, 30), (0.5, 10, 10), (1.0, 10, 0)]
 )
 def test_what_is_left_follows_from_what_it_took(done: float, elapsed: float, eta: int) -> None:
-    assert eta_of(done, elapsed) == eta
+    assert eta_of(done, elapsed, 1 - done) == eta
+
+
+def test_what_comes_before_the_first_picture_is_not_counted_again() -> None:
+    pace = Pace(length_us=100_000_000, begun=1000.0)
+    assert pace.told(0, 1004.0) is None
+    assert pace.told(1_000, 1020.0) == (1, 1980), "nothing else is known yet"
+    assert pace.told(1_500, 1020.5) is None, "no whole percent more"
+    assert pace.told(21_000, 1030.0) == (21, 40), "2 s of it each second, from the first on"
+    assert pace.told(100_000, 1070.0) == (100, 0)
+
+
+def test_where_a_film_does_not_say_how_long_it_is_nothing_is_told() -> None:
+    assert Pace(length_us=0, begun=1000.0).told(5_000, 1005.0) is None
 
 
 def test_each_attempt_has_folders_of_its_own() -> None:
