@@ -74,6 +74,9 @@ const CONFIG: Partial<HlsConfig> = {
 // its first segment would wait at the first one that is late. Until then its first picture stands.
 const STOCK = 8;
 
+// Less than a picture or a frame of sound lasts where they do not end together (seconds).
+const HOLE = 0.1;
+
 function patience(whole: number, tries: number): HlsConfig["fragLoadPolicy"] {
   const retry = { maxNumRetry: tries, retryDelayMs: 500, maxRetryDelayMs: 2_000 };
   return {
@@ -105,6 +108,7 @@ class HlsEngine implements Engine {
   late = false;
   ready = false;
   rungs: readonly Rung[] = [];
+  readonly #video: HTMLVideoElement;
   #seen = false;
   #mended = Number.NEGATIVE_INFINITY;
   #fault: ErrorTypes = ErrorTypes.OTHER_ERROR;
@@ -115,6 +119,7 @@ class HlsEngine implements Engine {
     private readonly report: (fault: Fault) => void,
     private readonly loaded: () => void,
   ) {
+    this.#video = video;
     this.hls = new Hls(CONFIG);
     this.hls.on(Events.MANIFEST_PARSED, () => {
       this.rungs = this.hls.levels
@@ -127,6 +132,7 @@ class HlsEngine implements Engine {
         .sort((one, other) => other.height - one.height);
     });
     this.hls.on(Events.LEVEL_LOADED, (_, data) => this.#loaded(data));
+    this.hls.on(Events.FRAG_BUFFERED, () => this.#helpFirstPicture());
     this.hls.on(Events.ERROR, (_, data) => this.#failed(data));
     this.hls.attachMedia(video);
     this.hls.loadSource(address);
@@ -151,6 +157,21 @@ class HlsEngine implements Engine {
     this.#seen = true;
     if (this.closed || details.totalduration >= STOCK) this.ready = true;
     this.loaded();
+  }
+
+  /** Of a film, which has no live edge to go to: what hls.js leaves to whoever presses play. */
+  #helpFirstPicture(): void {
+    const video = this.#video;
+    const { buffered, duration, currentTime } = video;
+    if (!this.closed || buffered.length === 0 || video.readyState !== video.HAVE_METADATA) return;
+    // Its zero is when the first picture is decoded; at a picture a second that is long before.
+    const first = this.hls.latestLevelDetails?.fragments[0]?.startPTS ?? 0;
+    if (currentTime < first && buffered.start(0) <= first + HOLE) video.currentTime = first;
+    // One so short that nothing follows its first picture: hls.js waits for the picture before it
+    // tells the end, and the browser for the end before it shows the picture.
+    else if (buffered.start(0) <= HOLE && buffered.end(0) >= duration - HOLE) {
+      this.hls.trigger(Events.BUFFER_EOS, { type: null });
+    }
   }
 
   #failed({ type, details, fatal }: ErrorData): void {
