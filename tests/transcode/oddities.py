@@ -330,7 +330,12 @@ _BROKEN: Final = (
         beeps=1,
         warning=UNHEARD,
     ),
-    Item("no-samples.mp4", "MP4 without a picture and without sound", clips.blank, refused="The "),
+    Item(
+        "no-samples.mp4",
+        "MP4 without a picture and without sound",
+        clips.blank,
+        refused="The sound cannot be decoded: the file is damaged, cut off or protected.",
+    ),
     Item("nothing.mp4", "a file without a byte", clips.nothing, refused="The file cannot be read"),
     Item("text.mp4", "a text named like a film", clips.text, refused="The file cannot be read"),
 )
