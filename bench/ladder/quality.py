@@ -1,4 +1,4 @@
-"""How a rung looks, by VMAF: each fifth picture, brought to the source's size, against the source.
+"""How a rung looks, by VMAF: each n-th picture, brought to the source's size, against the source.
 
 The source is the clip as both contenders got it, after its own encoding. The model is the one built
 into libvmaf (v0.6.1, for a 1080p screen). Both are brought up by bicubic interpolation.
@@ -15,18 +15,23 @@ from bench.ladder.clips import RATE, SIZE
 
 __all__ = ["vmaf", "vmaf_version"]
 
-_EVERY: Final = 5
 _MOST_SECONDS: Final = 1800  # three rungs of 20 s take about 10 s on an idle machine, of 300 s 150
-# Counting frames keeps both in step, whatever their clocks begin with. Equal tags keep ffmpeg from
-# converting the colours of one of them: the samples as they are, are compared.
-_PICK: Final = (
-    f"select='not(mod(n\\,{_EVERY}))',settb=1/{RATE},setpts=N,"
-    "setparams=range=tv:color_primaries=bt709:color_trc=bt709:colorspace=bt709"
-)
 
 
-def vmaf(source: Path, rungs: dict[str, Path], folder: Path) -> dict[str, float]:
-    """Return the mean VMAF of each rung; `folder` takes the logs.
+def _pick(every: int) -> str:
+    """Return the filters that leave each `every`-th picture.
+
+    Counting frames keeps both in step, whatever their clocks begin with. Equal tags keep ffmpeg
+    from converting the colours of one of them: the samples as they are, are compared.
+    """
+    return (
+        f"select='not(mod(n\\,{every}))',settb=1/{RATE},setpts=N,"
+        "setparams=range=tv:color_primaries=bt709:color_trc=bt709:colorspace=bt709"
+    )
+
+
+def vmaf(source: Path, rungs: dict[str, Path], folder: Path, *, every: int = 5) -> dict[str, float]:
+    """Return the mean VMAF of each rung, over each `every`-th picture; `folder` takes the logs.
 
     Raises:
         subprocess.CalledProcessError: ffmpeg failed; it says why on standard error.
@@ -34,13 +39,13 @@ def vmaf(source: Path, rungs: dict[str, Path], folder: Path) -> dict[str, float]
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-nostdin", "-hide_banner", "-v", "error"]
     command += ["-i", str(source)]
     branches = "".join(f"[source{place}]" for place in range(len(rungs)))
-    graph = [f"[0:v]{_PICK},split={len(rungs)}{branches}"]
+    graph = [f"[0:v]{_pick(every)},split={len(rungs)}{branches}"]
     ends: list[str] = []
     for place, (name, path) in enumerate(rungs.items()):
         command += ["-i", str(path)]
         log = f"log_fmt=json:log_path={folder / name}.json"
         graph.append(
-            f"[{place + 1}:v]{_PICK},scale={SIZE[0]}:{SIZE[1]}:flags=bicubic[rung{place}];"
+            f"[{place + 1}:v]{_pick(every)},scale={SIZE[0]}:{SIZE[1]}:flags=bicubic[rung{place}];"
             f"[rung{place}][source{place}]libvmaf=n_threads=2:{log}[end{place}]"
         )
         ends += ["-map", f"[end{place}]"]
