@@ -35,7 +35,10 @@ Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open to every a
 
 
 class ListedUploadLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A link in a list; `title` is the one that its video gets, null where the uploader says it."""
+    """A link in a list; `title` is the one that its video gets, null where the uploader says it.
+
+    `video_id` is the video whose file it replaces, null where it makes a new one.
+    """
 
     id: int
     title: str | None
@@ -44,6 +47,7 @@ class ListedUploadLink(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     expires_at: str
     used_at: str | None
+    video_id: int | None
 
 
 def _shown(record: ListedLink, now_us: int) -> ListedUploadLink:
@@ -56,6 +60,7 @@ def _shown(record: ListedLink, now_us: int) -> ListedUploadLink:
         created_at=written(record.created_us),
         expires_at=written(record.expires_us),
         used_at=None if record.used_us is None else written(record.used_us),
+        video_id=record.video,
     )
 
 

@@ -20,12 +20,15 @@ import msgspec
 from api.errors import ApiError, invalid
 from api.forms import LEAST_BYTES
 from api.parameters import missing
+from api.replacing import settled
 from api.tus import CHECKSUM_MISMATCH, Patch
 from api.uploads import Intake, kept, stored
 from api.writers import Turn
 from storage.arrivals import FileRefused, landing
 from storage.catalog.uploadrecords import UploadRecord
 from storage.catalog.uploads import Uploads
+from storage.catalog.videorecords import Landed, WholeVideo
+from storage.errors import UploadLost
 from storage.objects import addresses
 from storage.objects.appending import Appending, StillHeld, appending
 from storage.objects.base import ObjectError, StoreFull
@@ -169,7 +172,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
         return appending(
             self.intake.objects,
             addresses.upload(record.name),
-            addresses.video_source(record.hash, _FIRST),
+            _place(record),
             spare=self.intake.least_free,
             wait_seconds=seconds,
         )
@@ -283,17 +286,47 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
             return
         now_us = self.clock_us()
         try:
-            landed = await landing(self.intake.probe, file.path, record.hash, record.received)
+            landed = await landing(self.intake.probe, file.path, _place(record), record.received)
         except FileRefused as error:
             await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
             await file.remove()
             raise invalid({"video": [error.reason]}) from error
         await file.move(self.intake.objects.path(landed.source))
-        whole = await self.uploads.finish(record.name, held.writer, landed, now_us, by=self.by)
-        if whole is None:
-            raise await self._lost(record.name, file)
+        if record.replaces:
+            await self._replace(held, landed, now_us)
+        else:
+            await self._add(held, landed, now_us)
         held.record = msgspec.structs.replace(record, state="done")
+
+    async def _add(self, held: _Held, file: Landed, now_us: int) -> None:
+        """Give a new video its file."""
+        record = held.record
+        whole = await self.uploads.finish(record.name, held.writer, file, now_us, by=self.by)
+        if whole is None:
+            raise await self._lost(record.name, held.file)
         log.info("uploaded", extra={"video": record.hash, "bytes": record.received})
+
+    async def _replace(self, held: _Held, file: Landed, now_us: int) -> None:
+        """Give a video another file; of an upload that comes too late for that nothing stays."""
+        record = held.record
+
+        async def write(file: Landed) -> tuple[WholeVideo, str | None] | None:
+            return await self.uploads.replace(record, held.writer, file, now_us, by=self.by)
+
+        try:
+            await settled(self.intake.objects, record.hash, file, write)
+        except UploadLost as error:
+            raise await self._lost(record.name, held.file) from error
+        except ApiError:
+            await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
+            raise
+
+
+def _place(record: UploadRecord) -> str:
+    """Return the address that an upload's file gets in the end; nobody else's has that name."""
+    if record.replaces:
+        return addresses.replaced_source(record.hash, record.name)
+    return addresses.video_source(record.hash, _FIRST)
 
 
 def _compare(found: bytes, announced: bytes) -> None:

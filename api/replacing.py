@@ -1,12 +1,14 @@
 """Another file for a video that there is: its number, its hash and its addresses stay.
 
 What plays of the old file plays until all of the new one is made. A file comes in as one that is
-uploaded does (`api.uploads`): looked into before anything is written down.
+uploaded does: in one request (`api.uploads`) or in several (`api.receiving`), with a token or
+through a link (`api.uploadlinks`), looked into before anything is written down. `settled` is how
+all of them end.
 """
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -22,20 +24,23 @@ from api.uploads import FORM_BYTES, MAX_VIDEO, REFUSALS, Intake, only_file, prob
 from api.videobodies import VideoChanged
 from api.videos import video_of
 from media.keys import PublicHash, new_hash
-from storage.arrivals import rungs_of
+from storage.arrivals import landed
 from storage.catalog import Catalog
 from storage.catalog.records import Principal
-from storage.catalog.videorecords import Landed, WholeVideo
-from storage.errors import FileComing
+from storage.catalog.videorecords import Landed, VideoRecord, WholeVideo
+from storage.errors import FileComing, LinkSpent
 from storage.objects import addresses
 from storage.objects.base import ObjectError
 from storage.objects.disk import DiskObjects
 
-__all__ = ["HANDLERS"]
+__all__ = ["HANDLERS", "Write", "coming", "formed", "settled"]
 
 log = logging.getLogger(__name__)
 
 Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open to every application
+# Writes a new file down: the video as it is then, and the address of the file that it had; None
+# where there is no such video any more.
+Write = Callable[[Landed], Awaitable[tuple[WholeVideo, str | None] | None]]
 
 
 @put(
@@ -55,47 +60,65 @@ async def replace_file(
     intake: NamedDependency[Intake],
     clock_us: NamedDependency[Callable[[], int]],
 ) -> VideoChanged:
-    """Take another file in for a video; what it had plays on until all of the new one is made."""
+    """Take another file in for a video; what it had plays on until all of the new one is made.
+
+    Larger files come as resumable uploads that name the video (`replaces`).
+    """
     video = (await video_of(catalog, request.auth, video_id)).video
-    if video.state == "uploading":
-        raise _coming()
-    async with only_file(request, intake, "video", most=intake.max_video) as inflow:
-        facts = await probed(intake, inflow)
-        landed = Landed(
-            source=addresses.replaced_source(video.hash, new_hash()),
-            size=inflow.size,
-            length_us=facts.length_us,
-            width=facts.width,
-            height=facts.height,
-            rungs=rungs_of(facts),
-        )
-        await inflow.keep(landed.source)
-        whole = await _written(catalog, intake.objects, video.id, video.hash, landed, clock_us(),
-                               by=request.auth.id)  # fmt: skip
-    log.info("file replaced", extra={"video": video.hash, "bytes": landed.size})
+    caller = request.auth.id
+
+    async def write(file: Landed) -> tuple[WholeVideo, str | None] | None:
+        return await catalog.videos.replace(video.id, file, clock_us(), by=caller)
+
+    whole = await formed(request, intake, video, most=intake.max_video, caller=caller, write=write)
     return VideoChanged(message="File replaced.", video=video_presenter.full(whole))
 
 
-async def _written(
-    catalog: Catalog,
-    objects: DiskObjects,
-    video: int,
-    hash_: PublicHash,
-    landed: Landed,
-    now_us: int,
+async def formed(
+    request: Request[Any, Any, Any],  # Any: as above
+    intake: Intake,
+    video: VideoRecord,
     *,
-    by: int,
+    most: int,
+    caller: int,
+    write: Write,
 ) -> WholeVideo:
-    """Write the new file down, and remove the one that nothing names then.
+    """Take a form with a file of at most `most` bytes, and have it replace a video's.
+
+    `caller` is whom the gate counts.
+
+    Raises:
+        ApiError: what is wrong with the form or the file, 409 where the first file is still coming,
+            and as in `settled`; then nothing changes.
+    """
+    if video.state == "uploading":
+        raise coming()
+    async with only_file(request, intake, "video", most=most, caller=caller) as inflow:
+        facts = await probed(intake, inflow)
+        source = addresses.replaced_source(video.hash, new_hash())
+        await inflow.keep(source)
+        return await settled(intake.objects, video.hash, landed(facts, source, inflow.size), write)
+
+
+async def settled(
+    objects: DiskObjects, hash_: PublicHash, file: Landed, write: Write
+) -> WholeVideo:
+    """Have a file that stands at its address be a video's, and remove the one that it had.
 
     Where the catalog does not say what became of it, both stay: the one that no row names goes
     with the leftovers.
+
+    Raises:
+        ApiError: 404 where there is no such video any more, 409 where its first file is still
+            coming or the link was used meanwhile; then the file is gone.
     """
     try:
-        replaced = await catalog.videos.replace(video, landed, now_us, by=by)
-    except FileComing as error:
-        await objects.delete(landed.source)
-        raise _coming() from error
+        replaced = await write(file)
+    except (FileComing, LinkSpent) as error:
+        await objects.delete(file.source)
+        if isinstance(error, FileComing):
+            raise coming() from error
+        raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
     if replaced is None:
         await objects.delete_tree(addresses.video_sources(hash_))
         raise missing("video")
@@ -103,10 +126,12 @@ async def _written(
     if before is not None:
         with contextlib.suppress(ObjectError):  # goes with the leftovers
             await objects.delete(before)
+    log.info("file replaced", extra={"video": hash_, "bytes": file.size})
     return whole
 
 
-def _coming() -> ApiError:
+def coming() -> ApiError:
+    """Return the refusal where a video cannot get another file, as it has none yet."""
     return ApiError(HTTPStatus.CONFLICT, "The video's first file is still coming.")
 
 

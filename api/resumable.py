@@ -2,6 +2,8 @@
 
 They are the protocol's; our description says of them what it can (`api.uploadwire`). A video is
 there from the creation on, in the state `uploading`; the last byte makes it a video like any other.
+An upload that `replaces` a video's file leaves that video as it is until its own last byte. How one
+begins is in `api.beginning`.
 """
 
 from collections.abc import Callable
@@ -16,31 +18,19 @@ from litestar.params import FromPath
 from api import uploadwire
 from api.addresses import Addresses
 from api.auth import needs_write
-from api.errors import ApiError, invalid
-from api.filenames import file_title, slug
+from api.beginning import begin
+from api.errors import ApiError
 from api.present import Presenter
 from api.projects import ProjectId, project_of
 from api.receiving import Receiver, gone
 from api.times import written
-from api.tus import (
-    OFFSETS,
-    Patch,
-    expires,
-    read_checksum,
-    read_creation,
-    read_metadata,
-    read_patch,
-    require_version,
-)
+from api.tus import expires, read_patch, require_version
 from api.uploads import Intake, announced, guarded
-from api.uploadwords import read_words
-from media.keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records import Principal
-from storage.catalog.uploadrecords import LinkRecord, NewUpload, UploadRecord, Wanted
-from storage.errors import LinkSpent, NoSuchLabel, TooManyUploads
+from storage.catalog.uploadrecords import UploadRecord
 
-__all__ = ["HANDLERS", "PATHS", "UploadShown", "begin", "override", "shown", "told"]
+__all__ = ["HANDLERS", "PATHS", "UploadShown", "override", "shown", "told"]
 
 Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open to every application
 _UPLOADS: Final = "/projects/{project_id:str}/uploads"
@@ -49,7 +39,7 @@ PATHS: Final = (_UPLOADS, _ONE)
 
 
 class UploadedTo(msgspec.Struct, frozen=True, kw_only=True):
-    """The video that an upload is to be."""
+    """The video that an upload is to be, or whose file it replaces."""
 
     id: int
     hash: str
@@ -119,86 +109,6 @@ def override(request: Request[Any, Any, Any]) -> str:
             headers={"Allow": "DELETE, GET, HEAD, OPTIONS, PATCH"},
         )
     return method
-
-
-async def begin(
-    request: Request[Any, Any, Any],  # Any: as above
-    catalog: Catalog,
-    receiver: Receiver,
-    project: int,
-    link: LinkRecord | None = None,
-) -> UploadRecord:
-    """Make an upload and take what of it came with its creation.
-
-    Raises:
-        ApiError: 400, 409, 412, 413, 415, 422, 429, 503 for what is wrong with it.
-    """
-    require_version(request.headers)
-    intake = receiver.intake
-    most = intake.most_upload if link is None else min(link.most_bytes, intake.most_upload)
-    asked = read_creation(request.headers, most)
-    with_bytes = _has_bytes(request)
-    checksum = read_checksum(request.headers) if with_bytes else None
-    name, wanted = read_words(read_metadata(asked.metadata))
-    if link is not None:
-        wanted = _through(link, wanted)
-    guarded(intake, asked.length)
-    now_us = receiver.clock_us()
-    new = NewUpload(
-        name=f"{new_hash()}{new_hash()}",
-        length=asked.length,
-        most_bytes=most,
-        metadata=asked.metadata,
-        hash=await catalog.videos.free_hash(),
-        file_title=file_title(name),
-        slug=slug(name),
-        wanted=wanted,
-        expires_us=now_us + intake.keep_us,
-        link=None if link is None else link.id,
-    )
-    try:
-        record = await catalog.uploads.begin(project, new, now_us)
-    except (NoSuchLabel, TooManyUploads, LinkSpent) as error:
-        raise _refused(error) from error
-    if with_bytes:
-        first = Patch(offset=0, length=None, checksum=checksum)
-        return await receiver.receive(record.name, first, request.receive)
-    return record
-
-
-def _has_bytes(request: Request[Any, Any, Any]) -> bool:
-    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind == OFFSETS:
-        return True
-    if announced(request) or "transfer-encoding" in request.headers:
-        message = f"Bytes that come with the creation must have Content-Type: {OFFSETS}."
-        raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
-    return False
-
-
-def _through(link: LinkRecord, wanted: Wanted) -> Wanted:
-    """Return what is said of a video that comes through a link: its maker's word counts first."""
-    if wanted.tags or wanted.countries or wanted.category is not None:
-        said = ("category", "countries", "tags")
-        raise invalid({key: ["Whoever made the link sets this."] for key in said})
-    own = link.wanted
-    return msgspec.structs.replace(
-        own,
-        title=own.title if own.title is not None else wanted.title,
-        description=own.description or wanted.description,
-    )
-
-
-def _refused(error: NoSuchLabel | TooManyUploads | LinkSpent) -> ApiError:
-    match error:
-        case NoSuchLabel():
-            field = {"tag": "tags"}.get(error.kind, error.kind)
-            return invalid({field: [f"There is no {error.kind} {error.number} in this project."]})
-        case LinkSpent():
-            return ApiError(HTTPStatus.CONFLICT, str(error))
-        case TooManyUploads():
-            message = f"This project has {error.most} uploads under way, as many as it may have."
-            return ApiError(HTTPStatus.TOO_MANY_REQUESTS, message)
 
 
 async def _found(
@@ -349,7 +259,7 @@ async def end_upload(
     intake: NamedDependency[Intake],
     clock_us: NamedDependency[Callable[[], int]],
 ) -> None:
-    """End an upload: its bytes and its video go; a video that has its file stays."""
+    """End an upload: its bytes and its video go; a video that has a file stays."""
     found = await _found(catalog, request.auth, project_id, upload_name)
     require_version(request.headers)
     await _receiver(request, catalog, intake, clock_us).end(found.name)

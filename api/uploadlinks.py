@@ -2,7 +2,8 @@
 
 Whoever has the address has the leave. It is shown once, to whoever makes the link; kept is a digest
 of the secret in it, and no log and no event holds that. Through it comes one upload, resumable
-(tus 1.0) or as one form; that one can then be resumed until its own time is over.
+(tus 1.0) or as one form; that one can then be resumed until its own time is over. It makes a new
+video, or replaces the file of the one that the link is for, and with that one the link ends.
 """
 
 from collections.abc import Callable
@@ -17,24 +18,26 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 
 from api.auth import Guard, needs_write
+from api.beginning import begin
 from api.bodies import described, read_body
 from api.crossing import is_open
-from api.errors import ApiError, documented
+from api.errors import ApiError, documented, invalid
 from api.parameters import missing
 from api.present import Presenter
 from api.projects import ProjectId, project_of
 from api.ratelimit import UNLIMITED, Callers
 from api.receiving import Receiver, gone
-from api.resumable import UploadShown, appended, begin, overridden, shown, told
+from api.replacing import formed
+from api.resumable import UploadShown, appended, overridden, shown, told
 from api.times import written
 from api.tus import require_version
 from api.uploads import FORM_BYTES, Intake, taken_form
-from api.uploadwords import Words, wanted_of
+from api.uploadwords import NOT_SAID, Words, wanted_of
 from storage.catalog import Catalog
 from storage.catalog.records import Principal
 from storage.catalog.uploadrecords import LinkRecord, UploadRecord
-from storage.catalog.videorecords import Arrived, WholeVideo
-from storage.errors import LinkSpent
+from storage.catalog.videorecords import Arrived, Landed, WholeVideo
+from storage.errors import LinkSpent, NoSuchVideo
 
 __all__ = ["HANDLERS", "LINKED", "needs_link"]
 
@@ -43,6 +46,7 @@ Call = Request[Any, Principal, Any]
 LinkCall = Request[Any, LinkRecord, Any]
 _LINK: Final = "/upload-links/{link_secret:str}"
 _ONE: Final = f"{_LINK}/{{upload_name:str}}"
+_UNSAID: Final = (None, msgspec.UNSET)
 _MULTIPART: Final = "multipart/form-data"
 _DAY: Final = 24 * 3600
 _LEAST_SECONDS: Final = 60
@@ -51,19 +55,27 @@ _MOST_SECONDS: Final = 30 * _DAY
 
 
 class LinkAddition(Words, frozen=True, kw_only=True):
-    """What a link is for: how much may come, until when, and what is said of the video."""
+    """What a link is for: how much may come, until when, and what is said of the video.
+
+    With `video_id` it replaces that video's file, and nothing is said of it.
+    """
 
     most_bytes: Annotated[int, msgspec.Meta(ge=1, le=1 << 50)] | None = None
     expires_seconds: Annotated[int, msgspec.Meta(ge=_LEAST_SECONDS, le=_MOST_SECONDS)] = _DAY
+    video_id: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class UploadLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A link; `address` holds its secret and is shown this once."""
+    """A link; `address` holds its secret and is shown this once.
+
+    `video_id` is the video whose file it replaces, null where it makes a new one.
+    """
 
     id: int
     address: str
     most_bytes: int
     expires_at: str
+    video_id: int | None
 
 
 class LinkAdded(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +86,7 @@ class LinkAdded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkedVideo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stranger comes to know of the video that they uploaded."""
+    """What a stranger comes to know of the video whose file they uploaded."""
 
     id: int
     hash: str
@@ -141,19 +153,44 @@ async def add_upload_link(
     """Let somebody without a token upload one file; the address is shown this once."""
     project = await project_of(catalog, request.auth, project_id)
     body = await read_body(request, LinkAddition)
+    _require_one_purpose(body)
     most = min(body.most_bytes or intake.most_upload, intake.most_upload)
     expires_us = now_us + body.expires_seconds * 1_000_000
-    number, secret = await catalog.links.add(
-        project.id,
-        wanted_of(body),
-        most_bytes=most,
-        expires_us=expires_us,
-        now_us=now_us,
-        by=request.auth.id,
-    )
+    try:
+        number, secret = await catalog.links.add(
+            project.id,
+            wanted_of(body),
+            most_bytes=most,
+            expires_us=expires_us,
+            now_us=now_us,
+            by=request.auth.id,
+            video=body.video_id,
+        )
+    except NoSuchVideo as error:
+        message = f"There is no video {error.video} in this project."
+        raise invalid({"video_id": [message]}) from error
     address = f"{presenter.addresses.http}/api/upload-links/{secret}"
-    link = UploadLink(id=number, address=address, most_bytes=most, expires_at=written(expires_us))
+    link = UploadLink(
+        id=number,
+        address=address,
+        most_bytes=most,
+        expires_at=written(expires_us),
+        video_id=body.video_id,
+    )
     return LinkAdded(message="Upload link added.", upload_link=link)
+
+
+def _require_one_purpose(body: LinkAddition) -> None:
+    """See that nothing is said of a video whose file is to be replaced.
+
+    Raises:
+        ApiError: 422 where something is.
+    """
+    if body.video_id is None:
+        return
+    said = [key for key in Words.__struct_fields__ if getattr(body, key) not in _UNSAID]
+    if said:
+        raise invalid({key: [NOT_SAID] for key in said})
 
 
 def _receiver(
@@ -215,6 +252,25 @@ async def _form(
     request: LinkCall, catalog: Catalog, intake: Intake, clock_us: Callable[[], int]
 ) -> LinkUsed:
     link = request.auth
+    most = min(link.most_bytes, intake.max_video)
+    if (request.content_length or 0) > most + FORM_BYTES:
+        message = f"The video may have at most {most} bytes."
+        raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, errors={"video": [message]})
+    take, message = (
+        (_added, "Video uploaded.") if link.video is None else (_replaced, "File replaced.")
+    )
+    video = (await take(request, catalog, intake, clock_us, most)).video
+    return LinkUsed(
+        message=message,
+        video=LinkedVideo(id=video.id, hash=video.hash, title=video.title, size=video.size),
+    )
+
+
+async def _added(
+    request: LinkCall, catalog: Catalog, intake: Intake, clock_us: Callable[[], int], most: int
+) -> WholeVideo:
+    """Make a new video of the file in a form."""
+    link = request.auth
     wanted = link.wanted
 
     async def add(arrived: Arrived) -> WholeVideo:
@@ -225,19 +281,26 @@ async def _form(
         )
         return await catalog.uploads.add(link.project, link.id, said, wanted, clock_us())
 
-    most = min(link.most_bytes, intake.max_video)
-    if (request.content_length or 0) > most + FORM_BYTES:
-        message = f"The video may have at most {most} bytes."
-        raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, errors={"video": [message]})
     try:
-        whole = await taken_form(request, catalog, intake, caller=-link.id, most=most, add=add)
+        return await taken_form(request, catalog, intake, caller=-link.id, most=most, add=add)
     except LinkSpent as error:
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
-    video = whole.video
-    return LinkUsed(
-        message="Video uploaded.",
-        video=LinkedVideo(id=video.id, hash=video.hash, title=video.title, size=video.size),
-    )
+
+
+async def _replaced(
+    request: LinkCall, catalog: Catalog, intake: Intake, clock_us: Callable[[], int], most: int
+) -> WholeVideo:
+    """Replace the file of the video that a link is for with the one in a form."""
+    link = request.auth
+    found = None if link.video is None else await catalog.videos.find(link.video)
+    if found is None:
+        raise missing("video")
+    video = found.video
+
+    async def write(file: Landed) -> tuple[WholeVideo, str | None] | None:
+        return await catalog.uploads.replace_through(link.id, video.id, file, clock_us())
+
+    return await formed(request, intake, video, most=most, caller=-link.id, write=write)
 
 
 @head(_ONE)

@@ -315,16 +315,23 @@ async def _put_posters(
 
 @asynccontextmanager
 async def only_file(
-    request: Call, intake: Intake, name: str, *, most: int
+    request: Request[Any, Any, Any],  # Any: as above
+    intake: Intake,
+    name: str,
+    *,
+    most: int,
+    caller: int,
 ) -> AsyncGenerator[Inflow, None]:
     """Take a form in that is one file of at most `most` bytes; it is gone after the block.
+
+    `caller` is whom the gate counts.
 
     Raises:
         ApiError: the form has no such file, or cannot be taken.
     """
     guarded(intake, announced(request))
     async with (
-        stored(intake, request.auth.id),
+        stored(intake, caller),
         receiving(intake.objects, most=most, spare=intake.least_free) as inflow,
     ):
         fields = {name: FileField(inflow=inflow, most=f"{most} bytes")}
@@ -353,16 +360,18 @@ async def put_poster(
 ) -> VideoChanged:
     """Show a picture of the owner's before the video plays; it takes the place of all posters."""
     video = (await video_of(catalog, request.auth, video_id)).video
-    async with only_file(request, intake, "poster", most=MAX_POSTER) as poster:
+    caller = request.auth.id
+    async with only_file(request, intake, "poster", most=MAX_POSTER, caller=caller) as poster:
         facts = FileFacts(length_us=video.length_us, width=video.width, height=video.height)
         pictures = await _pictures(intake, poster, facts)
         folder = f"{OWN_POSTERS}{new_hash()}"
         try:
             await _put_posters(intake.objects, video.hash, folder, pictures)
             changed = await catalog.videos.set_posters(
-                video.id, folder, tuple(pictures), clock_us(), by=request.auth.id
+                video.id, folder, tuple(pictures), clock_us(), by=caller
             )
-        except StorageError:
+        except ObjectError:
+            # Where the catalog's answer is missing they may be shown: else they go as leftovers.
             await intake.objects.delete_tree(addresses.video_posters(video.hash, folder))
             raise
         if changed is None:

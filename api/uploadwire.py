@@ -64,7 +64,8 @@ _DEFERRED: Final = _header(
 _METADATA: Final = _header(
     "Upload-Metadata",
     Schema(type=OpenAPIType.STRING),
-    "Pairs of a key and its value in base64, between commas: filename, title, description.",
+    "Pairs of a key and its value in base64, between commas: filename, title, description; or "
+    "filename and replaces, the number of the video of this project whose file is replaced.",
 )
 _OFFSET: Final = _header(
     "Upload-Offset", _BYTES, "Behind how many bytes these go: as many as came.", required=True

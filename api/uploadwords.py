@@ -17,8 +17,11 @@ from api.texts import Description, OptionalTitle
 from storage.catalog.labels import TagById
 from storage.catalog.uploadrecords import Wanted
 
-__all__ = ["Words", "read_words", "wanted_of"]
+__all__ = ["NOT_SAID", "REPLACES", "Words", "read_replaced", "read_words", "wanted_of"]
 
+# The number of the video whose file an upload replaces.
+REPLACES: Final = "replaces"
+NOT_SAID: Final = "What replaces a file says nothing else of the video: edit that apart."
 _NAMES: Final = ("filename", "name")
 # What clients say of a file by themselves; what it is shows in the file.
 _IGNORED: Final = frozenset({*_NAMES, "filetype", "type", "contentType", "relativePath"})
@@ -49,6 +52,23 @@ def wanted_of(words: Words) -> Wanted:
         countries=tuple(each.number for each in read_countries(words.countries or [])),
         tags=tuple(tag.id if isinstance(tag, TagById) else tag.name for tag in tags),
     )
+
+
+def read_replaced(metadata: Mapping[str, str], *, replacing: bool = False) -> str | None:
+    """Return what names the video whose file is replaced, unread; None where nothing does.
+
+    `replacing`: a file is replaced whatever is named here.
+
+    Raises:
+        ApiError: 422 where more is said of a video whose file is replaced.
+    """
+    named = metadata.get(REPLACES)
+    if named is None and not replacing:
+        return None
+    said = [key for key in metadata if key != REPLACES and key not in _IGNORED]
+    if said:
+        raise invalid({key: [NOT_SAID] for key in said})
+    return named
 
 
 def read_words(metadata: Mapping[str, str]) -> tuple[str, Wanted]:

@@ -11,16 +11,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from media.keys import PublicHash
 from media.ladder import BOXES, ladder_for
 from storage.catalog.videorecords import Landed
-from storage.objects import addresses
 
-__all__ = ["FileFacts", "FileRefused", "Probe", "landing", "looked_into", "rungs_of"]
+__all__ = ["FileFacts", "FileRefused", "Probe", "landed", "landing", "looked_into", "rungs_of"]
 
 _STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
 _NUMBERS: Final = {box.label: box.number for box in BOXES}
-_FIRST: Final = 1  # the generation of a video's first file
 
 
 class FileRefused(Exception):
@@ -60,15 +57,19 @@ async def looked_into(probe: Probe, file: Path) -> FileFacts:
     return await probe(file) or FileFacts(length_us=0, width=0, height=0)
 
 
-async def landing(probe: Probe, file: Path, hash_: PublicHash, size: int) -> Landed:
-    """Look into a whole file of `size` bytes; return what the video of that hash begins with.
+async def landing(probe: Probe, file: Path, source: str, size: int) -> Landed:
+    """Look into a whole file of `size` bytes, which is to stand at the address `source`.
 
     Raises:
         FileRefused: it is no media.
     """
-    facts = await looked_into(probe, file)
+    return landed(await looked_into(probe, file), source, size)
+
+
+def landed(facts: FileFacts, source: str, size: int) -> Landed:
+    """Return what a video begins with that gets a file of `size` bytes at the address `source`."""
     return Landed(
-        source=addresses.video_source(hash_, _FIRST),
+        source=source,
         size=size,
         length_us=facts.length_us,
         width=facts.width,

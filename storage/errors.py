@@ -5,16 +5,19 @@
         ├── BackupSends         the caller's: a backup whose encoder is sending cannot be removed
         ├── CatalogBusy         the world's: another process writes for too long; try again
         ├── CatalogUnavailable  the world's: the database cannot be read or written
+        ├── FileComing          the caller's: a video's first file is still coming
         ├── HashTaken           nobody's: a public name came up twice; try again
         ├── NameTaken           the caller's: what must have a name of its own was given another's
         ├── LinkSpent           the caller's: an upload link was used, or its time is over
         ├── NoSuchLabel         the caller's: a tag, category or player to link is not there
+        ├── NoSuchVideo         the caller's: the video whose file is to be replaced is not there
         ├── NotFailed           the caller's: only a failed video is queued again
         ├── NotNow              the caller's: the stream cannot be paused or resumed as it stands
         ├── NoSuchProject       the caller's: the project to make something in is not there
         ├── ProjectKept         the caller's: the project cannot be deleted, or not now
         ├── TooManyUploads      the caller's: a project has as many uploads under way as it may
         ├── TooManyBackups      the caller's: the stream has as many backups as it may have
+        ├── UploadLost          nobody's: another goes on with the upload, or it is gone
         └── SchemaMismatch      the operator's: the catalog's form is not the one this code knows
             ├── SchemaMissing   there is no catalog at that place
             ├── SchemaOlder     `headend migrate` brings it up
@@ -28,11 +31,13 @@ __all__ = [
     "CatalogBusy",
     "CatalogError",
     "CatalogUnavailable",
+    "FileComing",
     "HashTaken",
     "LinkSpent",
     "NameTaken",
     "NoSuchLabel",
     "NoSuchProject",
+    "NoSuchVideo",
     "NotFailed",
     "NotNow",
     "ProjectKept",
@@ -43,6 +48,7 @@ __all__ = [
     "StorageError",
     "TooManyBackups",
     "TooManyUploads",
+    "UploadLost",
 ]
 
 
@@ -79,6 +85,14 @@ class NoSuchLabel(CatalogError):
         self.number = number
 
 
+class NoSuchVideo(CatalogError):
+    """The file of a video was to be replaced that its project does not have."""
+
+    def __init__(self, video: int) -> None:
+        super().__init__(f"there is no video {video}")
+        self.video = video
+
+
 class NameTaken(CatalogError):
     """Another tag or category (`kind`) of the project has this name, whatever its case."""
 
@@ -106,6 +120,13 @@ class TooManyUploads(CatalogError):
     def __init__(self, most: int) -> None:
         super().__init__(f"a project may have at most {most} uploads under way")
         self.most = most
+
+
+class UploadLost(CatalogError):
+    """An upload was to be finished by who does not append to it any more, or it is gone."""
+
+    def __init__(self) -> None:
+        super().__init__("the upload is another's, or gone")
 
 
 class NotFailed(CatalogError):

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
@@ -77,14 +77,20 @@ class Importer:
         self._now_us = now_us
         self._lease_us = lease_us
         self._clock = clock
+        self._turn = 0
 
     async def lease(self, owner: str) -> HeldJob | None:
-        """Take what is to be fetched next; `owner` is a new random name.
+        """Take what is to be fetched next, of the projects in turn; `owner` is a new random name.
 
         Raises:
             CatalogError: the database did not answer.
         """
-        return await self._jobs.lease(owner, self._now_us(), IMPORT, lease_us=self._lease_us)
+        held = await self._jobs.lease(
+            owner, self._now_us(), IMPORT, lease_us=self._lease_us, after=self._turn
+        )
+        if held is not None:
+            self._turn = held.project
+        return held
 
     async def do(self, held: HeldJob) -> None:
         """Fetch a file, or say why that cannot be; cancelled, the job is given back.
@@ -105,7 +111,7 @@ class Importer:
                 held=held,
                 beat=lambda: self._jobs.beat(held, self._now_us()),
                 clock=self._clock,
-                ends=(FetchRefused, FileRefused, _NotDone, JobLost),
+                ends=(FetchRefused, FileRefused, _NotDone, JobLost, CatalogError),
             )
         except (FetchRefused, FileRefused) as error:
             await self._fail(work, held, error.reason)
@@ -144,24 +150,25 @@ class Importer:
             raise _NotDone(_NOT_KEPT) from error
 
     async def _keep(self, work: ImportWork, held: HeldJob, inflow: Inflow) -> None:
-        landed = await landing(self._probe, inflow.path, work.hash, inflow.size)
         place = addresses.imported_source(work.hash, held.attempt)
-        landed = msgspec.structs.replace(landed, source=place)
+        landed = await landing(self._probe, inflow.path, place, inflow.size)
         # Nobody puts a file where it is not to stay, as far as that can be known.
         await self._jobs.beat(held, self._now_us())
         await inflow.keep(place)
         try:
             await self._imports.arrive(held, landed, self._now_us())
         except JobLost:
-            await self._discard(work.hash, lambda other: other == place)
+            await self._discard(work.hash, {place})
             raise
-        await self._discard(work.hash, lambda other: other != place)
+        # No other: the owner may have given the video another file by now.
+        older = {addresses.imported_source(work.hash, each) for each in range(held.attempt)}
+        await self._discard(work.hash, older)
 
-    async def _discard(self, hash_: PublicHash, goes: Callable[[str], bool]) -> None:
+    async def _discard(self, hash_: PublicHash, gone: Collection[str]) -> None:
         """Remove files of the video's, of attempts that came to nothing."""
-        with contextlib.suppress(ObjectError):  # they go with the video
+        with contextlib.suppress(ObjectError):  # they go with the leftovers
             for address in await self._objects.addresses(addresses.video_sources(hash_)):
-                if goes(address):
+                if address in gone:
                     await self._objects.delete(address)
 
     async def _fail(self, work: ImportWork, held: HeldJob, reason: str) -> None:

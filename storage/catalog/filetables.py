@@ -5,6 +5,7 @@ As `storage.catalog.tables`, of whose metadata they are a part.
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ForeignKey,
     Index,
@@ -13,6 +14,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 from storage.catalog.tables import METADATA
@@ -37,7 +39,7 @@ recordings = Table(
 )
 
 # A one-time address to which a browser uploads without a token; `digest` is the SHA-256 of what the
-# address holds.
+# address holds. `video_id` is the video whose file it may replace; with that video it goes.
 upload_links = Table(
     "upload_links",
     METADATA,
@@ -49,12 +51,15 @@ upload_links = Table(
     Column("expires_us", BigInteger, nullable=False),
     Column("used_us", BigInteger),
     Column("created_us", BigInteger, nullable=False),
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE")),
     sqlite_autoincrement=True,
 )
 Index("ix_upload_links_project_id", upload_links.c.project_id)
+Index("ix_upload_links_video_id", upload_links.c.video_id)
 
 # A resumable upload: `name` is its address, `length` null until it is known, `received` what of it
-# is safe, `writer` who appends to it just now or did last, `video_id` the video that it is to be.
+# is safe, `writer` who appends to it just now or did last, `video_id` the video that it is to be,
+# or whose file it `replaces`.
 uploads = Table(
     "uploads",
     METADATA,
@@ -71,6 +76,7 @@ uploads = Table(
     Column("video_id", Integer, ForeignKey("videos.id", ondelete="SET NULL")),
     Column("created_us", BigInteger, nullable=False),
     Column("expires_us", BigInteger, nullable=False),
+    Column("replaces", Boolean, nullable=False, server_default=false()),
     sqlite_autoincrement=True,
 )
 Index("ix_uploads_project_id", uploads.c.project_id)

@@ -19,8 +19,8 @@ from storage.catalog import arriving, events, jobs, transcoding, videos
 from storage.catalog.database import Database
 from storage.catalog.filetables import imports
 from storage.catalog.tables import videos as videos_table
+from storage.catalog.uploadbegins import say
 from storage.catalog.uploadrecords import Wanted
-from storage.catalog.uploads import say
 from storage.catalog.videorecords import Arrived, Landed, WholeVideo
 from storage.jobs import HeldJob, JobLost
 

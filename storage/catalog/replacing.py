@@ -6,21 +6,48 @@ What plays stays, too, until what is made of the new file takes its place in one
 
 from typing import Final
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog import events, jobs, notices, totals, videos
+from media.keys import PublicHash
+from storage.catalog import events, jobs, named, notices, totals, videos
 from storage.catalog.arriving import UPLOADING
 from storage.catalog.filetables import imports
 from storage.catalog.tables import video_resolutions
 from storage.catalog.tables import videos as table
 from storage.catalog.videorecords import Landed, WholeVideo
-from storage.errors import FileComing
+from storage.errors import FileComing, NoSuchVideo
 
-__all__ = ["replace"]
+__all__ = ["hold", "replace", "require"]
 
 _ROW: Final = table.c
 _IN_PROGRESS: Final = "inprogress"
+
+
+async def hold(connection: AsyncConnection, video: int) -> Row[int, PublicHash, str] | None:
+    """Hold a video's row; returns its project, its hash and its state, None where there is none.
+
+    Who takes a link's or an upload's row too takes this one first, as a deletion does.
+    """
+    if video > named.MOST:
+        return None
+    asked = select(_ROW.project_id, _ROW.hash, _ROW.state).where(_ROW.id == video)
+    return (await connection.execute(asked.with_for_update())).one_or_none()
+
+
+async def require(connection: AsyncConnection, project: int, video: int) -> PublicHash:
+    """Hold a video of a project that may get another file; returns its hash.
+
+    Raises:
+        NoSuchVideo: the project has no such video.
+        FileComing: its first file is not there yet.
+    """
+    row = await hold(connection, video)
+    if row is None or row.project_id != project:
+        raise NoSuchVideo(video)
+    if row.state == UPLOADING:
+        raise FileComing(video)
+    return row.hash
 
 
 async def replace(

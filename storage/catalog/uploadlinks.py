@@ -10,14 +10,15 @@ import msgspec
 from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog import events, named, projects
+from media.keys import PublicHash
+from storage.catalog import events, named, projects, replacing
 from storage.catalog.database import Database
 from storage.catalog.filetables import upload_links, uploads
 from storage.catalog.records import Page
 from storage.catalog.secret import digest
 from storage.catalog.tables import projects as projects_table
 from storage.catalog.uploadrecords import LinkRecord, ListedLink, Wanted
-from storage.errors import LinkSpent
+from storage.errors import LinkSpent, NoSuchVideo
 
 __all__ = ["UploadLinks", "use"]
 
@@ -29,7 +30,7 @@ _LONGEST: Final = 128  # ours have 32 characters
 
 
 def _record(row: Row[*tuple[Any, ...]]) -> LinkRecord:  # Any: columns of several types
-    id_, project, facts, most, expires, used, key, origins = row
+    id_, project, facts, most, expires, used, video, key, origins = row
     return LinkRecord(
         id=id_,
         project=project,
@@ -39,6 +40,7 @@ def _record(row: Row[*tuple[Any, ...]]) -> LinkRecord:  # Any: columns of severa
         most_bytes=most,
         expires_us=expires,
         used=used is not None,
+        video=video,
     )
 
 
@@ -50,6 +52,7 @@ def _listed(row: Row[Any]) -> ListedLink:  # Any: the row of a whole table has n
         created_us=row.created_us,
         expires_us=row.expires_us,
         used_us=row.used_us,
+        video=row.video_id,
     )
 
 
@@ -63,6 +66,14 @@ async def use(connection: AsyncConnection, link: int, now_us: int) -> None:
     used = used.where(_TABLE.expires_us > now_us).values(used_us=now_us)
     if (await connection.execute(used.returning(_TABLE.id))).one_or_none() is None:
         raise LinkSpent("This link was used, or its time is over.")
+
+
+async def _hash_of(connection: AsyncConnection, project: int, video: int) -> PublicHash:
+    """Hold a video of a project; returns its hash."""
+    row = await replacing.hold(connection, video)
+    if row is None or row.project_id != project:
+        raise NoSuchVideo(video)
+    return row.hash
 
 
 class UploadLinks:
@@ -80,15 +91,20 @@ class UploadLinks:
         expires_us: int,
         now_us: int,
         by: int | None,
+        video: int | None = None,
     ) -> tuple[int, str]:
         """Make a link; returns its number and its secret, which is told this once.
 
+        `video` is the one whose file may be replaced through it.
+
         Raises:
             NoSuchProject: there is no such project.
+            NoSuchVideo: the project has no such video.
             CatalogError: the database does not answer.
         """
         secret = secrets.token_urlsafe(_BYTES)
         async with self._database.writing() as connection:
+            subject = "" if video is None else await _hash_of(connection, project, video)
             await projects.require(connection, project)
             statement = insert(upload_links).values(
                 project_id=project,
@@ -97,11 +113,13 @@ class UploadLinks:
                 most_bytes=most_bytes,
                 expires_us=expires_us,
                 created_us=now_us,
+                video_id=video,
             )
             made = await connection.execute(statement.returning(_TABLE.id))
             number = made.scalar_one()
             facts = {"link": number, "most_bytes": most_bytes}
-            await events.record(connection, project, "upload link added", facts, now_us, by=by)
+            kind = "upload link added"
+            await events.record(connection, project, kind, facts, now_us, subject=subject, by=by)
         return number, secret
 
     async def find(self, secret: str) -> LinkRecord | None:
@@ -120,6 +138,7 @@ class UploadLinks:
                 _TABLE.most_bytes,
                 _TABLE.expires_us,
                 _TABLE.used_us,
+                _TABLE.video_id,
                 projects_table.c.key,
                 projects_table.c.origins,
             )

@@ -31,6 +31,8 @@ class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
 
     `name` is its address and `metadata` what its client said, as it did; `hash`, `file_title` and
     `slug` are its video's. `link` is the number of the upload link that it comes through.
+    `replaces` is the number of the video whose file it replaces: then no video is made, and what
+    would be said of that one counts for nothing.
     """
 
     name: str
@@ -43,12 +45,13 @@ class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
     wanted: Wanted
     expires_us: int
     link: int | None = None
+    replaces: int | None = None
 
 
 class UploadRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An upload; `received` is how much of it is safe, `hash` its video's.
 
-    It is done once its video has its file.
+    It is done once its video has its file. `replaces` says that the video had another before.
     """
 
     project: int
@@ -62,6 +65,7 @@ class UploadRecord(msgspec.Struct, frozen=True, kw_only=True):
     video: int
     hash: PublicHash
     expires_us: int
+    replaces: bool = False
 
     @property
     def done(self) -> bool:
@@ -75,7 +79,7 @@ class UploadRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
-    """An upload link as a list has it."""
+    """An upload link as a list has it; `video` is the one whose file it replaces."""
 
     id: int
     wanted: Wanted
@@ -83,10 +87,14 @@ class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
     created_us: int
     expires_us: int
     used_us: int | None
+    video: int | None = None
 
 
 class LinkRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An upload link; what its address holds is kept nowhere."""
+    """An upload link; what its address holds is kept nowhere.
+
+    `video` is the number of the one whose file it replaces; None: it makes a new one.
+    """
 
     id: int
     project: int
@@ -96,3 +104,4 @@ class LinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     most_bytes: int
     expires_us: int
     used: bool
+    video: int | None = None

@@ -1,8 +1,9 @@
 """Resumable uploads: how much of each is safe, who appends to it, and the video it is to be.
 
-An upload and its video, in the state `uploading`, begin and end together. Who appends claims the
-upload first: from then on whoever did before can change nothing (`writer`), in this process and in
-any other. `received` is written after the bytes are on the disk, so it is true after any death.
+An upload and its video, in the state `uploading`, begin and end together; one that replaces the
+file of a video leaves that one as it is until the last byte. Who appends claims the upload first:
+from then on whoever did before can change nothing (`writer`), in this process and in any other.
+`received` is written after the bytes are on the disk, so it is true after any death.
 
 Each function runs within the caller's transaction; `Uploads` opens them.
 """
@@ -10,24 +11,19 @@ Each function runs within the caller's transaction; `Uploads` opens them.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Row, and_, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.countries import country, packed
-from storage.catalog import arriving, events, labels, named, uploadlinks, videos
+from storage.catalog import arriving, events, named, replacing, uploadbegins, uploadlinks, videos
 from storage.catalog.database import Database
 from storage.catalog.filetables import upload_links, uploads
-from storage.catalog.labels import TagById, TagByName
 from storage.catalog.tables import videos as videos_table
 from storage.catalog.uploadrecords import NewUpload, UploadRecord, Wanted
 from storage.catalog.videorecords import Arrived, Landed, WholeVideo
-from storage.errors import TooManyUploads
+from storage.errors import UploadLost
 
-__all__ = ["MOST_OPEN", "Uploads", "say"]
+__all__ = ["Uploads"]
 
-# Of a project: each is a row, a video in the lists and a file. Who uploads a thousand at once has
-# lost count.
-MOST_OPEN: Final = 1000
 _TABLE: Final = uploads.c
 _OPEN, _DONE = "open", "done"
 _DELETED: Final = "upload deleted"
@@ -44,6 +40,7 @@ _ROW: Final = (
         videos_table.c.id,
         videos_table.c.hash,
         _TABLE.expires_us,
+        _TABLE.replaces,
     )
     # Of a video that was deleted there is no upload any more, whatever its row says.
     .join_from(uploads, videos_table, videos_table.c.id == _TABLE.video_id)
@@ -51,7 +48,8 @@ _ROW: Final = (
 
 
 def _record(row: Row[*tuple[Any, ...]]) -> UploadRecord:  # Any: columns of several types
-    project, link, name, length, most, received, metadata, state, video, hash_, expires = row
+    project, link, name, length, most, received, metadata, state, video, hash_, *rest = row
+    expires, replaces = rest
     return UploadRecord(
         project=project,
         link=link,
@@ -64,85 +62,13 @@ def _record(row: Row[*tuple[Any, ...]]) -> UploadRecord:  # Any: columns of seve
         video=video,
         hash=hash_,
         expires_us=expires,
+        replaces=replaces,
     )
 
 
 async def _find(connection: AsyncConnection, name: str) -> UploadRecord | None:
     row = (await connection.execute(_ROW.where(_TABLE.name == name))).one_or_none()
     return None if row is None else _record(row)
-
-
-async def _begin(
-    connection: AsyncConnection, project: int, new: NewUpload, now_us: int
-) -> UploadRecord:
-    wanted = new.wanted
-    coming = Arrived(
-        hash=new.hash,
-        title=wanted.title,
-        file_title=new.file_title,
-        description=wanted.description,
-        name=new.slug,
-        size=new.length or 0,
-    )
-    video = await arriving.expect(connection, project, coming, now_us)
-    counted = select(func.count()).select_from(uploads)
-    counted = counted.where(_TABLE.project_id == project, _TABLE.state == _OPEN)
-    if (await connection.execute(counted)).scalar_one() >= MOST_OPEN:
-        raise TooManyUploads(MOST_OPEN)
-    if new.link is not None:
-        await uploadlinks.use(connection, new.link, now_us)
-    await say(connection, project, video, wanted, now_us)
-    await connection.execute(
-        insert(uploads).values(
-            project_id=project,
-            link_id=new.link,
-            name=new.name,
-            length=new.length,
-            received=0,
-            most_bytes=new.most_bytes,
-            facts=new.metadata,
-            state=_OPEN,
-            video_id=video,
-            created_us=now_us,
-            expires_us=new.expires_us,
-        )
-    )
-    return UploadRecord(
-        project=project,
-        link=new.link,
-        name=new.name,
-        length=new.length,
-        most_bytes=new.most_bytes,
-        received=0,
-        metadata=new.metadata,
-        state="open",
-        video=video,
-        hash=new.hash,
-        expires_us=new.expires_us,
-    )
-
-
-async def say(
-    connection: AsyncConnection, project: int, video: int, wanted: Wanted, now_us: int
-) -> None:
-    """Link a new video with its category, its countries and its tags.
-
-    Raises:
-        NoSuchLabel: a tag or the category is none of the project.
-    """
-    values: dict[str, object] = {}
-    if wanted.category is not None:
-        await labels.require_category(connection, project, wanted.category)
-        values["category_id"] = wanted.category
-    if wanted.countries:
-        found = (country(number) for number in wanted.countries)
-        values["countries"] = packed([each for each in found if each is not None])
-    if values:
-        statement = update(videos_table).where(videos_table.c.id == video).values(values)
-        await connection.execute(statement)
-    if wanted.tags:
-        tags = [TagById(tag) if isinstance(tag, int) else TagByName(tag) for tag in wanted.tags]
-        await labels.link_tags(connection, project, "video", video, tags, now_us)
 
 
 async def _hold_video(connection: AsyncConnection, name: str) -> None:
@@ -178,7 +104,7 @@ async def _remove(
     by: int | None,
     before_us: int | None = None,
 ) -> bool:
-    """Take an upload away and, unless it has its file, its video; `kind` is the event's.
+    """Take an upload away and its video, unless that has a file; `kind` is the event's.
 
     `before_us`: only where it expired by then.
     """
@@ -186,13 +112,19 @@ async def _remove(
     if before_us is not None:
         wanted.append(or_(_TABLE.expires_us <= before_us, _TABLE.video_id.is_(None)))
     await _hold_video(connection, name)
-    gone = delete(uploads).where(*wanted).returning(_TABLE.state, _TABLE.video_id)
+    gone = delete(uploads).where(*wanted)
+    gone = gone.returning(_TABLE.state, _TABLE.video_id, _TABLE.replaces)
     row = (await connection.execute(gone)).one_or_none()
     if row is None:
         return False
-    state, video = row
-    if state == _OPEN and video is not None:
+    state, video, replaces = row
+    if state != _OPEN or video is None:
+        return True
+    if not replaces:
         await videos.remove(connection, video, now_us, by=by, kind=kind)
+    elif (of := await replacing.hold(connection, video)) is not None:
+        facts = {"replacing": True}
+        await events.record(connection, of.project_id, kind, facts, now_us, subject=of.hash, by=by)
     return True
 
 
@@ -215,9 +147,11 @@ class Uploads:
             HashTaken: another video or stream has the hash by now.
             LinkSpent: the link was used, or its time is over.
             TooManyUploads: the project has too many under way.
+            NoSuchVideo: the project has no such video as it replaces the file of.
+            FileComing: that one's first file is not there yet.
         """
         async with self._database.writing() as connection:
-            return await _begin(connection, project, new, now_us)
+            return await uploadbegins.begin(connection, project, new, now_us)
 
     async def add(
         self, project: int, link: int, file: Arrived, wanted: Wanted, now_us: int
@@ -231,8 +165,23 @@ class Uploads:
         async with self._database.writing() as connection:
             await uploadlinks.use(connection, link, now_us)
             whole = await arriving.add(connection, project, file, now_us, by=None)
-            await say(connection, project, whole.video.id, wanted, now_us)
+            await uploadbegins.say(connection, project, whole.video.id, wanted, now_us)
             return await videos.whole(connection, whole.video.id)
+
+    async def replace_through(
+        self, link: int, video: int, file: Landed, now_us: int
+    ) -> tuple[WholeVideo, str | None] | None:
+        """Give a video a file that came whole through a link for it (see `replacing.replace`).
+
+        Raises:
+            LinkSpent: the link was used, or its time is over.
+            FileComing: as in `begin`.
+        """
+        async with self._database.writing() as connection:
+            if await replacing.hold(connection, video) is None:
+                return None
+            await uploadlinks.use(connection, link, now_us)
+            return await replacing.replace(connection, video, file, now_us, by=None)
 
     async def find(self, name: str) -> UploadRecord | None:
         """Return the upload of that name."""
@@ -264,19 +213,25 @@ class Uploads:
             video = await _change(connection, name, writer, {"length": length})
             if video is None:
                 return False
-            sized = update(videos_table).where(videos_table.c.id == video)
+            # A video that has a file is as large as that until the other one is there.
+            sized = update(videos_table).where(
+                videos_table.c.id == video, videos_table.c.state == arriving.UPLOADING
+            )
             await connection.execute(sized.values(size=length, updated_us=now_us))
             return True
 
     async def advance(
         self, record: UploadRecord, writer: str, received: int, expires_us: int, now_us: int
     ) -> bool:
-        """Write down how much is safe, and tell it; False where this is not who appends."""
+        """Write down how much is safe, and tell it; False where this is not who appends.
+
+        What replaces a file is told of when it is there: until then its video is at another one.
+        """
         async with self._database.writing() as connection:
             await _hold_video(connection, record.name)
             values: dict[str, object] = {"received": received, "expires_us": expires_us}
             video = await _change(connection, record.name, writer, values)
-            if video is not None and received != record.received:
+            if video is not None and received != record.received and not record.replaces:
                 await arriving.tell_bytes(connection, video, received, record.length, now_us)
             return video is not None
 
@@ -301,10 +256,29 @@ class Uploads:
                 return None
             return await arriving.arrive(connection, video, file, now_us, by=by)
 
+    async def replace(
+        self, record: UploadRecord, writer: str, file: Landed, now_us: int, *, by: int | None
+    ) -> tuple[WholeVideo, str | None] | None:
+        """Give the video whose file an upload replaces that file (see `replacing.replace`).
+
+        Raises:
+            UploadLost: this is not who appends, or the upload was taken away.
+            FileComing: as in `begin`.
+        """
+        async with self._database.writing() as connection:
+            if await replacing.hold(connection, record.video) is None:
+                return None
+            values: dict[str, object] = {"state": _DONE, "received": file.size}
+            if await _change(connection, record.name, writer, values) is None:
+                raise UploadLost
+            return await replacing.replace(connection, record.video, file, now_us, by=by)
+
     async def remove(
         self, name: str, kind: str, now_us: int, *, by: int | None, expired: bool = False
     ) -> bool:
         """Take an upload away, with its video where that has no file; False where there is none.
+
+        Of one that was to replace a file the event tells, too, and the video stays.
 
         `kind` is the event's. `expired`: only where its time is over, or its video is gone.
         """
@@ -323,6 +297,9 @@ class Uploads:
             return None
         async with self._database.writing() as connection:
             ours = (upload_links.c.id == link, upload_links.c.project_id == project)
+            of = (await connection.execute(select(upload_links.c.video_id).where(*ours))).scalar()
+            if of is not None:  # before the link, as whoever deletes the video does
+                await replacing.hold(connection, of)
             # Held, so that nothing begins through it meanwhile: its row would go, its video stay.
             held = select(upload_links.c.id).where(*ours).with_for_update()
             if (await connection.execute(held)).one_or_none() is None:

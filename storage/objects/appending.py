@@ -189,6 +189,9 @@ class Appending:
     def _move(self, path: Path) -> None:
         with self._lock:
             path.parent.mkdir(parents=True, exist_ok=True)
+            # As new as any other that stands there: its last byte may have come long ago, and what
+            # is old and not written down yet would be swept away.
+            os.utime(self._file)
             self.path = self.path.rename(path)
 
     def _close(self) -> None:

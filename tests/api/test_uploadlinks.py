@@ -24,7 +24,9 @@ async def link(house: House, **said: object) -> str:
     assert answer.status_code == 201, answer.text
     made = answer.json()
     assert set(made) == {"message", "upload_link"}
-    assert set(made["upload_link"]) == {"id", "address", "most_bytes", "expires_at"}
+    assert set(made["upload_link"]) == {
+        "id", "address", "most_bytes", "expires_at", "video_id",
+    }  # fmt: skip
     return httpx.URL(made["upload_link"]["address"]).path
 
 
@@ -179,7 +181,7 @@ async def test_links_are_listed_without_what_opens_them(house: House) -> None:
     found = await listed(house)
     assert [each["title"] for each in found] == [f"Film {11 - number}" for number in range(10)]
     assert set(found[0]) == {
-        "id", "title", "state", "most_bytes", "created_at", "expires_at", "used_at",
+        "id", "title", "state", "most_bytes", "created_at", "expires_at", "used_at", "video_id",
     }  # fmt: skip
     assert (found[0]["state"], found[1]["state"]) == ("used", "open")
     assert (found[0]["used_at"], found[1]["used_at"]) == (found[0]["created_at"], None)

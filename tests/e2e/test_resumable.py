@@ -15,7 +15,6 @@ import pytest
 
 from tests.api.clips import clip
 from tests.conftest import Proof
-from tests.e2e.clients import installed
 from tests.e2e.service import SCALE, Answer, Running, fetch, service
 
 pytestmark = pytest.mark.e2e
@@ -30,11 +29,6 @@ RTMP = {
 PIECE = bytes(range(256)) * (MiB // 256)
 
 Told = dict[str, Any]  # Any: what the client's own lines hold
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed(tmp_path_factory.mktemp("node"))
 
 
 def large(size: int) -> tuple[bytes, bytes, int]:
@@ -103,7 +97,9 @@ def send(running: Running, path: str, file: Path, at: int, until: int | None = N
         f"Upload-Offset: {at}\r\nContent-Length: {size - at}\r\n\r\n"
     )
     with (
-        socket.create_connection(("127.0.0.1", running.port_of(running.http)), timeout=60) as sock,
+        socket.create_connection(
+            ("127.0.0.1", running.port_of(running.http)), timeout=60 * SCALE
+        ) as sock,
         file.open("rb") as source,
     ):
         sock.sendall(head.encode())
@@ -128,7 +124,8 @@ def sum_of(running: Running, number: str) -> str:
     """Return the SHA-256 of the file that a video was made of."""
     answer = fetch(f"{running.http}/api/videos/{number}", token=running.token)
     shown: Told = answer.json["data"]  # type: ignore[assignment]
-    with Path(running.data, "objects", "sources", shown["hash"], "1").open("rb") as file:
+    (source,) = Path(running.data, "objects", "sources", shown["hash"]).iterdir()
+    with source.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -186,6 +183,49 @@ def test_a_page_uploads_aborts_and_goes_on(tmp_path: Path, packages: Path) -> No
         assert (again[-1]["kind"], again[-1]["status"]) == ("error", 409)
         # What opens a link stands in no log.
         assert link["address"].rpartition("/")[2] not in running.log.read_text()
+
+
+@pytest.mark.prove
+def test_a_page_replaces_a_file_by_one_that_no_form_takes(tmp_path: Path, packages: Path) -> None:
+    file, size = tmp_path / "film.mp4", 600 * MiB
+    written(file, 8 * MiB)
+    with service(tmp_path / "data") as running:
+        headers = {"Authorization": f"Bearer {running.token}"}
+        own = {"endpoint": f"{running.http}/api/projects/1/uploads", "headers": headers}
+        order: Told = {
+            "file": str(file),
+            "options": {**own, "uploadSize": 8 * MiB},
+            "abortAt": None,
+        }
+        first = by_page(packages, order)[-1]["video"]
+        completed(running, first)
+        before = fetch(f"{running.http}/api/videos/{first}", token=running.token)
+        leave = fetch(
+            f"{running.http}/api/projects/1/upload-links",
+            method="POST", token=running.token, body={"video_id": int(first)},
+        )  # fmt: skip
+        link: Told = leave.json["upload_link"]  # type: ignore[assignment]
+        named = {**own, "metadata": {"filename": "a.mp4", "replaces": first}}
+        for options, length in ((named, size), ({"endpoint": link["address"]}, 9 * MiB)):
+            sha = written(file, length)
+            told = by_page(
+                packages,
+                {
+                    "file": str(file),
+                    "options": {**options, "chunkSize": 64 * MiB, "uploadSize": length},
+                    "abortAt": length // 3,
+                },
+            )
+            assert (told[-1]["kind"], told[-1]["video"]) == ("success", first), told[-3:]
+            assert "aborted" in {each["kind"] for each in told}
+            assert sum_of(running, first) == sha
+            completed(running, first)
+        after = fetch(f"{running.http}/api/videos/{first}", token=running.token)
+        was: Told = before.json["data"]  # type: ignore[assignment]
+        now: Told = after.json["data"]  # type: ignore[assignment]
+        assert (now["hash"], now["title"], now["size"]) == (was["hash"], was["title"], 9 * MiB)
+        listed = fetch(f"{running.http}/api/projects/1/videos", token=running.token)
+        assert [each["id"] for each in listed.json["data"]] == [int(first)]  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -258,6 +298,7 @@ def test_a_large_file_cut_ten_times_comes_whole_in_flat_memory(
         assert listed.json["meta"]["total"] == 1  # type: ignore[index]
 
 
+@pytest.mark.prove
 def test_two_processes_hand_an_upload_over(tmp_path: Path) -> None:
     """Another process of the same data folder takes over from one that is still receiving."""
     file = tmp_path / "film.mp4"

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import chromium
-from tests.e2e.clients import installed
+from tests.browser import Chromium
 from tests.e2e.service import SCALE, Running, fetch, service
 from tests.e2e.test_resumable import MiB, Told, sum_of, written
 
@@ -61,7 +60,7 @@ def arrived(running: Running) -> str:
 
 def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     sha = written(tmp_path / "film.mp4", 3 * MiB)
-    create, go_on, link, form, origins = examples("sh")
+    create, go_on, replace, link, form, link_for, origins = examples("sh")
     begin = create.replace('-T "$FILE"', "--data-binary 'only the beginning'")
     with service(tmp_path / "data") as running:
 
@@ -78,6 +77,11 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
         assert "HTTP/1.1 204" in whole, whole
         number = re.findall(r"headend-video-id: (\d+)", whole, re.IGNORECASE)[-1]
         assert sum_of(running, number) == sha
+        sha = written(tmp_path / "film.mp4", 4 * MiB)
+        assert number == "1"
+        replaced = run("FILE=film.mp4", replace, create.split("\n\n")[1])
+        assert "HTTP/1.1 204" in replaced, replaced
+        assert sum_of(running, "1") == sha
         # What was sent first stands, and what the page says goes on behind it.
         resumed = run(begin, go_on)
         assert "upload-offset: 18" in resumed.lower(), resumed
@@ -85,15 +89,17 @@ def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
         made: Told = json.loads(run(link))
         sent: Told = json.loads(run(f"LINK={made['upload_link']['address']}", form))
         assert sent["video"]["title"] == "Your greeting"
+        other: Told = json.loads(run(link_for))
+        third: Told = json.loads(run(f"LINK={other['upload_link']['address']}", form))
+        assert (third["message"], third["video"]["id"]) == ("File replaced.", 1)
         changed: Told = json.loads(run(origins))
         assert changed["project"]["origins"] == ["https://app.example"]
 
 
-def test_the_page_uploads_from_another_origin_in_chromium(tmp_path: Path) -> None:
+def test_the_page_uploads_from_another_origin_in_chromium(
+    packages: Path, browser: Chromium, tmp_path: Path
+) -> None:
     (page,) = examples("html")
-    packages = tmp_path / "node"
-    packages.mkdir()
-    installed(packages)
     shop = tmp_path / "shop"
     shop.mkdir()
     sha = written(shop / "film.mp4", 5 * MiB)
@@ -106,7 +112,7 @@ def test_the_page_uploads_from_another_origin_in_chromium(tmp_path: Path) -> Non
         input.files = chosen.files;
         input.dispatchEvent(new Event("change"));
     }"""
-    with service(tmp_path / "data") as running, site(shop) as origin, chromium() as browser:
+    with service(tmp_path / "data") as running, site(shop) as origin:
 
         def ask(method: str, path: str, body: Told) -> Told:
             answer = fetch(running.http + path, method=method, token=running.token, body=body)
@@ -123,7 +129,7 @@ def test_the_page_uploads_from_another_origin_in_chromium(tmp_path: Path) -> Non
             if works:
                 assert sum_of(running, arrived(running)) == sha
             else:
-                shown.wait_for_console("CORS", 30 * SCALE)
+                shown.wait_for_console("CORS", 30)
                 listed = fetch(f"{running.http}/api/projects/1/videos", token=running.token)
                 assert listed.json["data"] == []
             shown.close()

@@ -1,7 +1,6 @@
 """The catalog's form: made, kept, and refused where it is another."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from storage.catalog.filetables import METADATA
 from storage.catalog.migrations import REVISION, check, migrate
 from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
 from tests.databases import run_sql
+from tests.together import run_together
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +22,7 @@ STARTER = """
 import asyncio, sys
 from pathlib import Path
 from storage.catalog import open_catalog
+from tests.together import run_together
 
 async def main(place):
     async with open_catalog(place, migrate=True) as catalog:
@@ -290,15 +291,7 @@ async def test_a_catalog_that_needs_no_step_may_be_asked_for_while_it_is_used(
 
 
 async def test_processes_that_start_at_once_make_one_catalog(empty_place: str | Path) -> None:
-    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        children = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", STARTER, str(empty_place), stdout=asyncio.subprocess.PIPE
-            )
-            for _ in range(3)
-        ]
-        answers = [tasks.create_task(child.communicate()) for child in children]
-    assert [child.returncode for child in children] == [0, 0, 0]
-    words = [answer.result()[0].decode().split() for answer in answers]
+    answers = await run_together(*(3 * [(STARTER, str(empty_place))]))
+    words = [answer.split() for answer in answers]
     assert len({(key, broadcaster) for key, broadcaster, _ in words}) == 1
     assert sorted(new for _, _, new in words) == ["False", "False", "True"]
