@@ -8,6 +8,9 @@ every statement asks for the owner and the attempt, and the attempt rises with e
 A job may have spans, which any worker leases in the same way while the job is open. Whoever holds
 the job then makes what is made in one piece, and gives it back to wait for them; the last span that
 is done queues the job again, for what is left to do when all is there.
+
+Projects take turns: whoever leases says of which one it leased before, and gets something of the
+next one that waits. Within a project what came first goes first.
 """
 
 from typing import Final
@@ -19,6 +22,7 @@ from storage.errors import StorageError
 __all__ = [
     "BEAT_SECONDS",
     "LEASE_US",
+    "LONGEST_LEASE_US",
     "LONGEST_PAUSE_US",
     "MOST_FAILURES",
     "HeldJob",
@@ -31,6 +35,9 @@ __all__ = [
 ]
 
 LEASE_US: Final = 15_000_000
+# The most that can be set. Who holds something for longer got it by a clock that has been set back
+# since: the worker may be gone, and nobody would wait for a day to know.
+LONGEST_LEASE_US: Final = 600_000_000
 # Two may fail before the lease is over: one for a database that is busy, one for a slow disk.
 BEAT_SECONDS: Final = 5.0
 # Three workers that died over the same file, or three disks that were full: a fourth try would not
@@ -61,6 +68,7 @@ class HeldJob(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     failures: int
     lease_us: int = LEASE_US
+    project: int = 0
 
     @property
     def spent(self) -> bool:
@@ -95,6 +103,7 @@ class HeldSpan(msgspec.Struct, frozen=True, kw_only=True):
     cost: int
     facts: str
     lease_us: int = LEASE_US
+    project: int = 0
 
     @property
     def spent(self) -> bool:

@@ -19,7 +19,7 @@ from media.keys import PublicHash
 from storage.catalog.upkeep import Standing
 from storage.errors import StorageError
 from storage.objects.addresses import video_media, video_pages, video_sources
-from storage.objects.base import ObjectMissing, ObjectStat
+from storage.objects.base import ObjectError, ObjectMissing, ObjectStat
 
 __all__ = ["AGE_US", "Files", "Known", "Leftover", "find", "keep_clean", "remove_leftovers"]
 
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 AGE_US: Final = 3600 * 1_000_000
 _AGAIN_SECONDS: Final = 6 * 3600.0
 _AT_ONCE: Final = 500
+_MOST_KEPT: Final = 20  # a disk that fails as often fails altogether, and takes 20 s each time
 # Folders of other names are not ours: an operator's, or a file system's own (`lost+found`).
 _HASH: Final = re.compile(r"[0-9A-Za-z]{12}")
 _OWNER: Final = re.compile(r"[ps]-[0-9A-Za-z]{12}")
@@ -143,7 +144,9 @@ async def _pictures(files: Files, known: Known, before_us: int) -> AsyncGenerato
 
 async def _of_videos(files: Files, known: Known, before_us: int) -> AsyncGenerator[Leftover]:
     """Yield what attempts left below the folders of videos at which nobody works."""
-    hashes = [name for name in await files.folders("videos") if _HASH.fullmatch(name)]
+    # Of one that has a file, or had, nothing may have been made yet.
+    found = {*await files.folders("videos"), *await files.folders("sources")}
+    hashes = sorted(name for name in found if _HASH.fullmatch(name))
     for some in _lots(hashes):
         listed = {name: await files.folders(f"videos/{name}") for name in some}
         # A recording under way is none of these, as it is no video yet.
@@ -164,8 +167,8 @@ async def _of_videos(files: Files, known: Known, before_us: int) -> AsyncGenerat
 
 async def _files(files: Files, row: Standing, before_us: int) -> AsyncGenerator[Leftover]:
     """Yield files that a video was made of before it got another, or was to be made of."""
-    if row.source is None:  # its first one may be about to be written down
-        return
+    if row.source is None and (row.at_work or row.state != "failed"):
+        return  # its first one may be about to be written down
     for address in await files.addresses(video_sources(row.hash)):
         stat = None if address == row.source else await files.stat(address)
         if stat is not None and stat.modified_us < before_us:
@@ -208,19 +211,35 @@ def _lots(names: Sequence[T]) -> Iterator[Sequence[T]]:
 async def remove_leftovers(objects: Removing, known: Known, now_us: int) -> int:
     """Remove what nothing names; returns how many folders and objects that were.
 
+    What cannot be removed keeps nothing else from going, but where nothing is let go of.
+
     Raises:
-        StorageError: the catalog or the disk did not answer; what is left is left.
+        StorageError: the catalog or the disk did not answer, or not for all; what is left is left.
     """
     removed = 0
+    kept: list[ObjectError] = []
     async with aclosing(find(objects, known, now_us)) as found:
         async for each in found:
-            if each.kind == "folder":
-                await objects.delete_tree(each.address)
+            try:
+                await _remove(objects, each)
+            except ObjectError as error:
+                log.warning("leftover stays", extra={"address": each.address, "cause": str(error)})
+                kept.append(error)
+                if len(kept) >= _MOST_KEPT:
+                    break
             else:
-                await objects.delete(each.address)
-            log.debug("leftover removed", extra={"address": each.address, "what": each.what})
-            removed += 1
+                log.debug("leftover removed", extra={"address": each.address, "what": each.what})
+                removed += 1
+    if kept:
+        raise kept[0]
     return removed
+
+
+async def _remove(objects: Removing, leftover: Leftover) -> None:
+    if leftover.kind == "folder":
+        await objects.delete_tree(leftover.address)
+    else:
+        await objects.delete(leftover.address)
 
 
 async def keep_clean(objects: Removing, known: Known, now_us: Callable[[], int]) -> None:

@@ -5,6 +5,7 @@ Who loses it, or fails, removes what it made. Which attempt won is in the row, a
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -46,7 +47,6 @@ class Stretcher:
             SpanLost: another worker has it, or its job has ended.
             CatalogError: its end could not be written down; the lease will run out.
         """
-        spans, now_us = self._studio.spans, self._studio.now_us
         facts = {"video": held.hash, "job": held.job, "span": held.number, "attempt": held.attempt}
         if held.spent:
             await self._fail(held, _SPENT.format(held.failures))
@@ -54,23 +54,30 @@ class Stretcher:
             return
         log.info("span begun", extra=facts)
         try:
-            made = await self._held(held)
-            await spans.finish(held, msgspec.json.encode(made).decode(), now_us())
-            log.info("span done", extra={**facts, "bytes": made.size})
-            self._studio.nudge()
-        except NotMedia as error:
-            await self._remove(held)
-            await self._fail(held, error.reason)
-            log.info("video failed", extra={**facts, "reason": error.reason})
-        except NotDone as error:
-            await self._remove(held)
-            await self._again(held, error.reason)
+            await self._attempt(held, facts)
         except asyncio.CancelledError:
             await self._give_back(held)
             raise
         except SpanLost:
             await self._remove(held)
             raise
+
+    async def _attempt(self, held: HeldSpan, facts: Mapping[str, object]) -> None:
+        """Make the stretch, or write down why not; only then is the disk cleared.
+
+        Nobody extends the lease while that is slow.
+        """
+        spans, now_us = self._studio.spans, self._studio.now_us
+        try:
+            made = await self._held(held)
+            await spans.finish(held, msgspec.json.encode(made).decode(), now_us())
+            log.info("span done", extra={**facts, "bytes": made.size})
+            self._studio.nudge()
+        except NotMedia as error:
+            await self._fail(held, error.reason)
+            log.info("video failed", extra={**facts, "reason": error.reason})
+        except NotDone as error:
+            await self._again(held, error.reason)
 
     async def _held(self, held: HeldSpan) -> MadePiece:
         return await holding(
@@ -134,6 +141,7 @@ class Stretcher:
         else:
             await spans.put_back(held, now_us(), failed=True)
             log.warning("span put back", extra=facts)
+            await self._remove(held)
 
     async def _give_back(self, held: HeldSpan) -> None:
         """Let another worker begin at once; what cannot be done here its lease does."""

@@ -36,6 +36,9 @@ __all__ = ["VideoTranscoder"]
 log = logging.getLogger(__name__)
 
 _SPENT: Final = "Transcoding broke off {} times and was given up; the file may be damaged."
+# A quarter of what is begun goes on with films that play already: their other sizes come slower
+# while files pour in, but they come.
+_MOST_IN_A_ROW: Final = 3
 
 
 def _nobody() -> None:
@@ -72,6 +75,8 @@ class VideoTranscoder:
         self._now_us = now_us
         self._lease_us = lease_us
         self._clock = clock
+        self._turns: dict[type[HeldJob | HeldSpan], int] = {}
+        self._jobs_in_a_row = 0
         studio = Studio(
             jobs=jobs,
             transcoding=transcoding,
@@ -87,16 +92,33 @@ class VideoTranscoder:
         self._stretcher = Stretcher(studio)
 
     async def lease(self, owner: str) -> HeldJob | HeldSpan | None:
-        """Take what is to be done next, a job before a span; `owner` is a new random name.
+        """Take what is to be done next; `owner` is a new random name.
+
+        A job comes before a span, as it makes what plays first; after some jobs comes a span, so
+        that films are ended however many more come in. Projects take turns in both.
 
         Raises:
             CatalogError: the database did not answer.
         """
-        lease_us = self._lease_us
-        held = await self._jobs.lease(owner, self._now_us(), lease_us=lease_us)
+        if self._jobs_in_a_row < _MOST_IN_A_ROW:
+            return await self._job(owner) or await self._span(owner)
+        return await self._span(owner) or await self._job(owner)
+
+    async def _job(self, owner: str) -> HeldJob | None:
+        after, lease_us = self._turns.get(HeldJob, 0), self._lease_us
+        held = await self._jobs.lease(owner, self._now_us(), lease_us=lease_us, after=after)
         if held is not None:
-            return held
-        return await self._spans.lease(owner, self._now_us(), lease_us=lease_us)
+            self._turns[HeldJob] = held.project
+            self._jobs_in_a_row += 1
+        return held
+
+    async def _span(self, owner: str) -> HeldSpan | None:
+        after, lease_us = self._turns.get(HeldSpan, 0), self._lease_us
+        held = await self._spans.lease(owner, self._now_us(), lease_us=lease_us, after=after)
+        if held is not None:
+            self._turns[HeldSpan] = held.project
+            self._jobs_in_a_row = 0
+        return held
 
     async def do(self, held: HeldJob | HeldSpan) -> None:
         """Do a job or a span to its end, good or bad; cancelled, it is given back.
@@ -121,15 +143,7 @@ class VideoTranscoder:
             return
         log.info("transcoding", extra=facts)
         try:
-            await self._make(work, held, facts)
-        except NotMedia as error:
-            await self._remove(work, held)
-            await self._transcoding.fail(held, error.reason, self._now_us())
-            log.info("video failed", extra={**facts, "reason": error.reason})
-            await self._sweep(work, held)
-        except NotDone as error:
-            await self._remove(work, held)
-            await self._again(work, held, error.reason)
+            await self._attempt(work, held, facts)
         except asyncio.CancelledError:
             await self._give_back(work, held)
             raise
@@ -138,24 +152,27 @@ class VideoTranscoder:
             await self._remove(work, held)
             raise
 
+    async def _attempt(self, work: VideoWork, held: HeldJob, facts: Mapping[str, object]) -> None:
+        """Make the video, or write down why not; only then is the disk cleared.
+
+        Nobody extends the lease while that is slow: another worker would do it all again.
+        """
+        try:
+            await self._make(work, held, facts)
+        except NotMedia as error:
+            await self._transcoding.fail(held, error.reason, self._now_us())
+            log.info("video failed", extra={**facts, "reason": error.reason})
+            await self._sweep(work, held)
+        except NotDone as error:
+            await self._again(work, held, error.reason)
+
     async def _make(self, work: VideoWork, held: HeldJob, facts: Mapping[str, object]) -> None:
-        if await self._original(held) is None:
-            # What workers left that were killed; one that only sleeps clears up after itself.
-            await sweep(
-                self._objects,
-                work.hash,
-                keep=(work.media, work.posters, work.previews),
-                generations=_this(work),
-                attempt=held.attempt - 1,
-                job=held.id - 1,
-            )
         done = await self._held(work, held)
         if done is None:
             log.info("waiting for spans", extra=dict(facts))
             self.on_more()
             return
         made, folders = done
-        await retire(self._objects, work.hash, work.media, work.generation)
         replaced = await self._transcoding.complete(held, made, self._now_us())
         log.info("video completed", extra={**facts, "bytes": made.size})
         kept = {*folders, made.posters, work.posters, made.previews}
@@ -179,12 +196,30 @@ class VideoTranscoder:
     ) -> tuple[MadeVideo, tuple[str, ...]] | None:
         """Make the video while the lease is extended (see `VideoMaker.make`)."""
         return await holding(
-            self._maker.make(work, held),
+            self._made(work, held),
             held=held,
             beat=lambda: self._jobs.beat(held, self._now_us()),
             clock=self._clock,
-            ends=(NotMedia, NotDone, JobLost),
+            ends=(NotMedia, NotDone, JobLost, CatalogError),
         )
+
+    async def _made(
+        self, work: VideoWork, held: HeldJob
+    ) -> tuple[MadeVideo, tuple[str, ...]] | None:
+        if await self._original(held) is None:
+            # What workers left that were killed; one that only sleeps clears up after itself.
+            await sweep(
+                self._objects,
+                work.hash,
+                keep=(work.media, work.posters, work.previews),
+                generations=_this(work),
+                attempt=held.attempt - 1,
+                job=held.id - 1,
+            )
+        done = await self._maker.make(work, held)
+        if done is not None:
+            await retire(self._objects, work.hash, work.media, work.generation)
+        return done
 
     # -- the end that it comes to -----------------------------------------------------------------
 
@@ -198,6 +233,7 @@ class VideoTranscoder:
         else:
             await self._transcoding.put_back(held, self._now_us(), failed=True)
             log.warning("video put back", extra=facts)
+            await self._remove(work, held)
 
     async def _give_back(self, work: VideoWork, held: HeldJob) -> None:
         """Let another worker begin at once; what cannot be done here its lease does."""

@@ -58,35 +58,37 @@ class FileWorkers:
 
     async def _work(self) -> None:
         while True:
-            held = await self._next()
-            number = held.id if isinstance(held, HeldJob) else held.job
-            facts = {"job": number, "attempt": held.attempt}
-            try:
-                async with self._transcoder.cores.one():
-                    await self._transcoder.do(held)
-            except (JobLost, SpanLost):
-                log.warning("job lost", extra=facts)
-            except CatalogError as error:
-                # The lease runs out, and the job is taken again.
-                log.error("job not ended", extra={**facts, "cause": str(error)})  # noqa: TRY400  # one line
-                await asyncio.sleep(_TROUBLE_SECONDS)
-            except Exception:  # one file's fault must not end the others, nor the streams beside
-                # Its lease runs out; after the third time the video fails.
-                log.exception("job broke off", extra=facts)
-
-    async def _next(self) -> HeldJob | HeldSpan:
-        """Wait for a job or a span, and for a core to do it with, and lease it."""
-        while True:
             self._more.clear()
             pause = _POLL_SECONDS
-            try:
-                if self._transcoder.cores.idle and self._may_begin():
-                    held = await self._transcoder.lease(self._new_owner())
-                    if held is not None:
-                        return held
-            except CatalogError as error:
-                log.warning("no jobs to be had", extra={"cause": str(error)})
-                pause = _TROUBLE_SECONDS
+            # The core comes first: a lease that waits for one would run out.
+            async with self._transcoder.cores.one():
+                try:
+                    held = await self._leased()
+                except CatalogError as error:
+                    log.warning("no jobs to be had", extra={"cause": str(error)})
+                    held, pause = None, _TROUBLE_SECONDS
+                if held is not None:
+                    await self._do(held)
+                    continue
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._more.wait()
+
+    async def _leased(self) -> HeldJob | HeldSpan | None:
+        """Lease a job or a span, where there is one and it may be begun."""
+        return await self._transcoder.lease(self._new_owner()) if self._may_begin() else None
+
+    async def _do(self, held: HeldJob | HeldSpan) -> None:
+        number = held.id if isinstance(held, HeldJob) else held.job
+        facts = {"job": number, "attempt": held.attempt}
+        try:
+            await self._transcoder.do(held)
+        except (JobLost, SpanLost):
+            log.warning("job lost", extra=facts)
+        except CatalogError as error:
+            # The lease runs out, and the job is taken again.
+            log.error("job not ended", extra={**facts, "cause": str(error)})  # noqa: TRY400  # one line
+            await asyncio.sleep(_TROUBLE_SECONDS)
+        except Exception:  # one file's fault must not end the others, nor the streams beside
+            # Its lease runs out; after the third time the video fails.
+            log.exception("job broke off", extra=facts)

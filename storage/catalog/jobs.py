@@ -8,12 +8,20 @@ LOCKED); on SQLite every writing transaction has the whole database for itself.
 from typing import Final
 
 import msgspec
-from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Table, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.database import Database
-from storage.catalog.tables import jobs
-from storage.jobs import LEASE_US, LONGEST_PAUSE_US, HeldJob, JobFacts, JobLost, pause_us
+from storage.catalog.tables import jobs, videos
+from storage.jobs import (
+    LEASE_US,
+    LONGEST_LEASE_US,
+    LONGEST_PAUSE_US,
+    HeldJob,
+    JobFacts,
+    JobLost,
+    pause_us,
+)
 
 __all__ = [
     "IMPORT",
@@ -25,7 +33,9 @@ __all__ = [
     "enqueue",
     "fail",
     "finish",
+    "free",
     "give_back",
+    "in_turn",
     "lease",
     "requeue",
     "retry",
@@ -82,19 +92,24 @@ async def lease(
     kind: str = TRANSCODE,
     *,
     lease_us: int = LEASE_US,
+    after: int = 0,
 ) -> HeldJob | None:
-    """Take the job of a kind that has waited longest; None where there is none.
+    """Take a job of a kind; None where there is none.
 
+    It is the one that has waited longest of the next project after the one numbered `after`.
     `owner` must be a new random name for each lease, which lasts for `lease_us`. A job whose last
     worker let its lease run out counts that as a failure.
     """
     table = jobs.c
     chosen = (
-        select(table.id, table.video_id, table.state, table.attempt, table.facts)
+        select(
+            table.id, table.video_id, table.state, table.attempt, table.facts, videos.c.project_id
+        )
+        .join_from(jobs, videos)
         .where(_due(now_us, kind))
-        .order_by(table.run_after_us, table.id)
+        .order_by(*in_turn(after), table.run_after_us, table.id)
         .limit(1)
-        .with_for_update(skip_locked=True)
+        .with_for_update(of=jobs, skip_locked=True)
     )
     row = (await connection.execute(chosen)).one_or_none()
     if row is None:
@@ -107,6 +122,7 @@ async def lease(
         attempt=row.attempt + 1,
         failures=failures,
         lease_us=lease_us,
+        project=row.project_id,
     )
     await connection.execute(
         update(jobs)
@@ -225,17 +241,23 @@ async def _change(
 
 
 def _due(now_us: int, kind: str) -> ColumnElement[bool]:
-    table = jobs.c
-    return and_(
-        table.kind == kind,
-        or_(
-            and_(
-                table.state == _QUEUED,
-                or_(table.run_after_us <= now_us, table.run_after_us > now_us + LONGEST_PAUSE_US),
-            ),
-            and_(table.state == _RUNNING, table.leased_until_us < now_us),
-        ),
+    return and_(jobs.c.kind == kind, free(jobs, now_us))
+
+
+def free(of: Table, now_us: int) -> ColumnElement[bool]:
+    """Say which rows of `jobs` or `spans` may be leased: nobody holds them, nor need they wait."""
+    table = of.c
+    late_us, endless_us = now_us + LONGEST_PAUSE_US, now_us + LONGEST_LEASE_US
+    begins, ends = table.run_after_us, table.leased_until_us
+    return or_(
+        and_(table.state == _QUEUED, or_(begins <= now_us, begins > late_us)),
+        and_(table.state == _RUNNING, or_(ends < now_us, ends > endless_us)),
     )
+
+
+def in_turn(after: int) -> tuple[ColumnElement[bool], ColumnElement[int]]:
+    """Return the order of videos in which projects behind the one numbered `after` come first."""
+    return videos.c.project_id <= after, videos.c.project_id
 
 
 def _failures(facts: str) -> int:
@@ -256,14 +278,20 @@ class Jobs:
         self._database = database
 
     async def lease(
-        self, owner: str, now_us: int, kind: str = TRANSCODE, *, lease_us: int = LEASE_US
+        self,
+        owner: str,
+        now_us: int,
+        kind: str = TRANSCODE,
+        *,
+        lease_us: int = LEASE_US,
+        after: int = 0,
     ) -> HeldJob | None:
         """Take a job (see `lease`); looks before it asks for the write lock."""
         async with self._database.reading() as connection:
             if not await due(connection, now_us, kind):
                 return None
         async with self._database.writing() as connection:
-            return await lease(connection, owner, now_us, kind, lease_us=lease_us)
+            return await lease(connection, owner, now_us, kind, lease_us=lease_us, after=after)
 
     async def waiting(self, now_us: int) -> bool:
         """Say whether there is a job that nobody holds."""

@@ -8,10 +8,10 @@ span locks that alone, past those that others hold.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog import jobs, notices
+from storage.catalog import jobs, named, notices
 from storage.catalog.database import Database
 from storage.catalog.filetables import spans
 from storage.catalog.tables import jobs as job_table
@@ -20,7 +20,6 @@ from storage.catalog.transcoding import mark_failed
 from storage.catalog.videowork import Left
 from storage.jobs import (
     LEASE_US,
-    LONGEST_PAUSE_US,
     HeldJob,
     HeldSpan,
     JobLost,
@@ -47,6 +46,7 @@ _TABLE: Final = spans.c
 _QUEUED, _RUNNING, _DONE = "queued", "running", "done"
 _OWN: Final = "own"  # of number 0, until its job's holder has made it
 _NEARLY: Final = 99  # what shows until all of it plays
+_OF_VIDEO: Final = (videos.c.hash, videos.c.source, videos.c.generation, videos.c.project_id)
 
 
 async def plan(
@@ -89,19 +89,24 @@ async def due(connection: AsyncConnection, now_us: int) -> bool:
 
 
 async def lease(
-    connection: AsyncConnection, owner: str, now_us: int, *, lease_us: int = LEASE_US
+    connection: AsyncConnection,
+    owner: str,
+    now_us: int,
+    *,
+    lease_us: int = LEASE_US,
+    after: int = 0,
 ) -> HeldSpan | None:
-    """Take the first span of the oldest job; None where there is none.
+    """Take the first span of the oldest job, of the next project behind the one numbered `after`.
 
     `owner` must be a new random name for each lease, which lasts for `lease_us`. A span whose last
-    worker let its lease run out counts that as a failure.
+    worker let its lease run out counts that as a failure. None: there is none.
     """
     chosen = (
-        select(spans, job_table.c.video_id, videos.c.hash, videos.c.source, videos.c.generation)
+        select(spans, job_table.c.video_id, *_OF_VIDEO)
         .join(job_table, job_table.c.id == _TABLE.job_id)
         .join(videos, videos.c.id == job_table.c.video_id)
         .where(_due(now_us))
-        .order_by(_TABLE.job_id, _TABLE.number)
+        .order_by(*jobs.in_turn(after), _TABLE.job_id, _TABLE.number)
         .limit(1)
         .with_for_update(of=spans, skip_locked=True)
     )
@@ -122,6 +127,7 @@ async def lease(
         cost=row.cost,
         facts=row.facts,
         lease_us=lease_us,
+        project=row.project_id,
     )
     await connection.execute(
         update(spans)
@@ -316,7 +322,7 @@ async def _tell(
         return
     done = sum(each.done for each in found)
     percent = max(row.progress, min(100 * done // cost, _NEARLY))
-    eta = seconds_left(found, now_us, free=free)
+    eta = min(seconds_left(found, now_us, free=free), named.MOST)
     if (percent, eta) == (row.progress, row.eta):
         return
     await connection.execute(
@@ -328,14 +334,7 @@ async def _tell(
 
 
 def _due(now_us: int) -> ColumnElement[bool]:
-    late = _TABLE.run_after_us > now_us + LONGEST_PAUSE_US
-    return and_(
-        job_table.c.state.in_(jobs.OPEN),
-        or_(
-            and_(_TABLE.state == _QUEUED, or_(_TABLE.run_after_us <= now_us, late)),
-            and_(_TABLE.state == _RUNNING, _TABLE.leased_until_us < now_us),
-        ),
-    )
+    return and_(job_table.c.state.in_(jobs.OPEN), jobs.free(spans, now_us))
 
 
 class Spans:
@@ -353,13 +352,15 @@ class Spans:
         async with self._database.writing() as connection:
             return await plan(connection, held, planned, now_us)
 
-    async def lease(self, owner: str, now_us: int, *, lease_us: int = LEASE_US) -> HeldSpan | None:
+    async def lease(
+        self, owner: str, now_us: int, *, lease_us: int = LEASE_US, after: int = 0
+    ) -> HeldSpan | None:
         """Take a span (see `lease`); looks before it asks for the write lock."""
         async with self._database.reading() as connection:
             if not await due(connection, now_us):
                 return None
         async with self._database.writing() as connection:
-            return await lease(connection, owner, now_us, lease_us=lease_us)
+            return await lease(connection, owner, now_us, lease_us=lease_us, after=after)
 
     async def beat(self, held: HeldSpan, now_us: int) -> None:
         """Extend a lease (see `beat`)."""

@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog import events, jobs, notices, totals
+from storage.catalog import events, jobs, named, notices, totals
 from storage.catalog.database import Database
 from storage.catalog.tables import video_resolutions, videos
 from storage.catalog.videowork import MadeRung, MadeVideo, PlannedRung, Replaced, VideoWork
@@ -88,9 +88,12 @@ async def plan(
     await jobs.beat(connection, held, now_us)
     values = {"length_us": length_us, "width": width, "height": height}
     await _change(connection, row, now_us, values)
-    await connection.execute(
-        delete(video_resolutions).where(video_resolutions.c.video_id == row.id)
-    )
+    table = video_resolutions.c
+    asked = select(table.number, table.width, table.height).where(table.video_id == row.id)
+    before = {tuple(each) for each in await connection.execute(asked)}
+    if before == {(rung.number, rung.width, rung.height) for rung in rungs}:
+        return  # another attempt's, of which some may play by now
+    await connection.execute(delete(video_resolutions).where(table.video_id == row.id))
     planned = [
         {
             "video_id": row.id,
@@ -117,7 +120,7 @@ async def progress(
     """
     row = await _locked(connection, held)
     await jobs.beat(connection, held, now_us)
-    percent = max(row.progress, min(percent, _NEARLY))
+    percent, eta = max(row.progress, min(percent, _NEARLY)), min(eta, named.MOST)
     if (percent, eta) == (row.progress, row.eta):
         return
     await _change(connection, row, now_us, {"progress": percent, "eta": eta})

@@ -11,12 +11,15 @@ from media.keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.videorecords import Arrived
 from storage.leftovers import AGE_US, remove_leftovers
+from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
+from tests.databases import migrated
 
 pytestmark = pytest.mark.anyio
 
 KEPT, GONE = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 _MADE = ("360p", "audio")
+_ROOMS = ("sources", "videos", "live")
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def _arrived(hash_: str) -> Arrived:
 async def test_files_of_no_video_go_once_they_are_old(tmp_path: Path) -> None:
     now_us = _now_us()
     with DiskObjects(tmp_path / "objects") as objects:
-        async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             project = await catalog.add_project("films", now_us)
             await catalog.videos.add(project.id, _arrived(KEPT), now_us, by=None)
             assert await remove_leftovers(objects, catalog.upkeep, now_us) == 0
@@ -56,7 +59,7 @@ async def test_files_of_no_video_go_once_they_are_old(tmp_path: Path) -> None:
 
 async def test_folders_of_other_names_are_not_ours(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
-        async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             for address in ("videos/lost_found/1", "live/README/x", "slates/mine/a.jpg", "other/x"):
                 await objects.put(address, b"x")
             assert await remove_leftovers(objects, catalog.upkeep, _now_us() + 9 * AGE_US) == 0
@@ -65,7 +68,7 @@ async def test_folders_of_other_names_are_not_ours(tmp_path: Path) -> None:
 async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
     """Without a playlist of what plays, any folder may be a part of it."""
     with DiskObjects(tmp_path / "objects") as objects:
-        async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             world = await World.begun(catalog, objects, tmp_path / "catalog.db", random.Random(1))
             hash_ = await world.video(state="completed", media="1-2")
             await objects.put(f"videos/{hash_}/1-s1-1-1/360p/0.m4s", b"x")
@@ -74,6 +77,46 @@ async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
             assert await remove_leftovers(objects, catalog.upkeep, later_us) == 0
             await objects.put(f"videos/{hash_}/1-2/audio/index.m3u8", b"#EXTM3U\n")
             assert await remove_leftovers(objects, catalog.upkeep, later_us) == 1
+
+
+class Stubborn(DiskObjects):
+    """A disk that does not let go of what has a name."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        super().__init__(root)
+        self._name = name
+
+    async def delete_tree(self, prefix: str) -> None:
+        if self._name in prefix:
+            raise StoreFailed(prefix, "Operation not permitted")
+        await super().delete_tree(prefix)
+
+
+async def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path) -> None:
+    with Stubborn(tmp_path / "objects", KEPT) as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            for room in ("sources", "videos", "live"):
+                for hash_ in (KEPT, GONE):
+                    await objects.put(f"{room}/{hash_}/x", b"x")
+            with pytest.raises(StoreFailed):
+                await remove_leftovers(objects, catalog.upkeep, _now_us() + 2 * AGE_US)
+            assert await _all(objects) == {f"{room}/{KEPT}/x" for room in _ROOMS}
+
+
+async def test_what_failed_imports_brought_goes(tmp_path: Path) -> None:
+    """While one is under way its file may be about to be written down."""
+    file = tmp_path / "catalog.db"
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(file), migrate=True) as catalog:
+            world = await World.begun(catalog, objects, file, random.Random(1))
+            for state, open_ in (("uploading", True), ("uploading", False), ("failed", True)):
+                hash_ = await world.video(state=state, media=None, open_=open_)
+                world.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
+            hash_ = await world.video(state="failed", media=None)
+            world.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
+            assert await remove_leftovers(objects, catalog.upkeep, _now_us()) == 0
+            assert await remove_leftovers(objects, catalog.upkeep, _now_us() + 2 * AGE_US) == 1
+            assert await objects.addresses(f"sources/{hash_}") == []
 
 
 class World:
@@ -204,7 +247,7 @@ async def test_what_is_named_stays_and_the_rest_goes(tmp_path: Path, seed: int) 
     chance = random.Random(seed)
     file = tmp_path / "catalog.db"
     with DiskObjects(tmp_path / "objects") as objects:
-        async with open_catalog(file, migrate=True) as catalog:
+        async with open_catalog(migrated(file), migrate=True) as catalog:
             world = await World.begun(catalog, objects, file, chance)
             for _ in range(chance.randint(1, 8)):
                 await chance.choice((world.any_video, world.any_stream))()
@@ -220,5 +263,5 @@ async def test_what_is_named_stays_and_the_rest_goes(tmp_path: Path, seed: int) 
 
 
 async def _all(objects: DiskObjects) -> set[str]:
-    rooms = ("sources", "videos", "live", "slates", "uploads")
+    rooms = (*_ROOMS, "slates", "uploads")
     return {address for room in rooms for address in await objects.addresses(room)}

@@ -18,6 +18,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.videorecords import Arrived, VideoStatus, WholeVideo
 from storage.jobs import HeldJob
 from storage.objects.disk import DiskObjects
+from tests.databases import migrated
 from transcode.video import VideoTranscoder
 
 __all__ = ["Shop", "now_us", "shop", "until"]
@@ -43,7 +44,7 @@ class Shop(msgspec.Struct, frozen=True):
     objects: DiskObjects
     transcoder: VideoTranscoder
 
-    async def add(self, path: Path) -> WholeVideo:
+    async def add(self, path: Path, *, project: int = 1) -> WholeVideo:
         """Add a file as an upload does."""
         hash_ = new_hash()
         source = f"sources/{hash_}/1"
@@ -58,7 +59,7 @@ class Shop(msgspec.Struct, frozen=True):
             size=len(data),
             source=source,
         )
-        return await self.catalog.videos.add(1, file, now_us(), by=None)
+        return await self.catalog.videos.add(project, file, now_us(), by=None)
 
     async def lease(self, later_us: int = 0) -> HeldJob:
         """Take the job that is due."""
@@ -146,7 +147,7 @@ async def shop(
 
     `media` holds the objects, `place` is another catalog than the folder's.
     """
-    async with open_catalog(place or folder / "catalog.sqlite", migrate=True) as catalog:
+    async with open_catalog(place or migrated(folder / "catalog.sqlite"), migrate=True) as catalog:
         await catalog.first_start(now_us())
         with DiskObjects(media or folder / "objects") as objects:
             transcoder = VideoTranscoder(

@@ -1,9 +1,11 @@
 """Videos whose files are fetched: rows, jobs, files and what their owners are told."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import secrets
+import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,9 +18,10 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.imports import NewImport
 from storage.catalog.jobs import IMPORT
 from storage.catalog.uploadrecords import Wanted
-from storage.catalog.videorecords import VideoStatus, WholeVideo
-from storage.errors import NotFailed
+from storage.catalog.videorecords import Landed, VideoStatus, WholeVideo
+from storage.errors import CatalogError, NotFailed
 from storage.jobs import LEASE_US, HeldJob, JobLost
+from storage.objects.addresses import imported_source, replaced_source
 from storage.objects.disk import DiskObjects
 from storage.webaddress import networks
 from tests.transcode.shop import now_us, until
@@ -288,6 +291,68 @@ async def test_who_lost_the_job_changes_nothing(port_on_both: Port, short_film: 
     assert [event.kind for event in (await port.catalog.list_events(1)).items].count(
         "video added"
     ) == 1
+
+
+class Sleepy(DiskObjects):
+    """A disk at which a worker falls asleep before it looks for what its other attempts left."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, reserve_bytes=0)
+        self.asleep = asyncio.Event()
+        self.awake = asyncio.Event()
+
+    async def addresses(self, prefix: str) -> list[str]:
+        self.asleep.set()
+        await self.awake.wait()
+        return await super().addresses(prefix)
+
+
+async def test_a_file_that_took_the_fetched_one_s_place_meanwhile_stays(
+    port_on_both: Port, short_film: Path
+) -> None:
+    """What a worker clears up is what imports left, and nothing that others put there since."""
+    data = await asyncio.to_thread(short_film.read_bytes)
+    disk = Sleepy(port_on_both.objects.root)
+    with disk:
+        port = Port(port_on_both.catalog, disk)
+        async with serving(file_server(data)) as site, asyncio.TaskGroup() as tasks:
+            whole = await port.ask(site.port)
+            hash_ = whole.video.hash
+            await disk.put(imported_source(hash_, 0), b"of an older attempt")
+            working = tasks.create_task(port.importer(site.port).do(await port.lease()))
+            async with asyncio.timeout(PATIENCE):
+                await disk.asleep.wait()
+            source = replaced_source(hash_, "other")
+            await disk.put(source, data)
+            landed = Landed(source=source, size=len(data), length_us=1, width=640, height=480)
+            assert await port.catalog.videos.replace(whole.video.id, landed, now_us(), by=None)
+            disk.awake.set()
+            await working
+        assert source in await port.sources(whole)
+        assert imported_source(hash_, 0) not in await port.sources(whole)
+
+
+async def test_a_catalog_that_does_not_answer_at_the_end_is_no_mistake_of_ours(
+    migrated_place: Path, tmp_path: Path, short_film: Path
+) -> None:
+    """The lease runs out, and the file is fetched again: no traceback, and no group of errors."""
+    data = await asyncio.to_thread(short_film.read_bytes)
+    async with opened(migrated_place, tmp_path) as port, serving(file_server(data)) as site:
+        whole = await port.ask(site.port)
+        held = await port.lease()
+        with contextlib.closing(sqlite3.connect(migrated_place)) as database:
+            database.execute(
+                "CREATE TRIGGER refuses BEFORE DELETE ON imports"
+                " BEGIN SELECT RAISE(ABORT, 'no'); END"
+            )
+            with pytest.raises(CatalogError):
+                await port.importer(site.port).do(held)
+            database.execute("DROP TRIGGER refuses")
+        assert (await port.status(whole.video.id)).state == "uploading"
+        again = await port.lease(later_us=LEASE_US + 1_000_000)
+        await port.importer(site.port).do(again)
+        assert (await port.status(whole.video.id)).state == "queued"
+        assert await port.sources(whole) == [imported_source(whole.video.hash, 2)]
 
 
 async def test_an_import_whose_workers_die_is_given_up(port: Port) -> None:

@@ -1,10 +1,12 @@
 """A file examined by a child: answers, refusals, a limit in time."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.transcode.engine.uploads import film
 from transcode.probe import NotMedia, ProbeSlow, probe
 
 pytestmark = pytest.mark.anyio
@@ -25,6 +27,22 @@ def descriptors() -> int:
 async def test_a_film_is_known_in_its_time(short_film: Path) -> None:
     found = await probe(short_film)
     assert (found.width, found.height, round(found.length_us / 1e6)) == (854, 480, 5)
+
+
+async def test_times_that_no_clock_can_have_are_no_length(tmp_path: Path) -> None:
+    """A file that was never closed, whose last cluster says that it begins in 295 million years."""
+    path = tmp_path / "a.mkv"
+    coding = ("-c:v", "libx264", "-g", "10", "-f", "matroska", "-live", "1", "-write_crc32", "0")
+    film(path, *coding, "-cluster_time_limit", "300", seconds=2, size=(64, 64))
+    data = await asyncio.to_thread(path.read_bytes)
+    # A cluster's number, size and time; then one of unknown size, its time in milliseconds.
+    last = list(re.finditer(rb"\x1fC\xb6u(?:[\x80-\xff]|[\x40-\x7f].)\xe7\x82..", data, re.DOTALL))[
+        -1
+    ]
+    far = bytes.fromhex("1f43b675 01ffffffffffffff e788") + (93 * 10**14).to_bytes(8, "big")
+    await asyncio.to_thread(path.write_bytes, data[: last.start()] + far + data[last.end() :])
+    found = await probe(path, seconds=60.0)
+    assert (found.width, found.length_us) == (64, 0)
 
 
 async def test_a_text_is_no_media_and_the_reason_is_a_sentence(tmp_path: Path) -> None:

@@ -85,3 +85,12 @@ async def test_what_is_not_whole_is_refused(renditions: Renditions) -> None:
         await renditions.take(segment("360p", 1, 3, init=5))
     with pytest.raises(OutOfStep):
         await renditions.take(init("1080p"))
+
+
+async def test_parts_without_an_end_are_no_segment(renditions: Renditions) -> None:
+    """An engine that a file has made its own fills its own memory alone."""
+    await renditions.take(init("360p"))
+    data = bytes(10 << 20)
+    with pytest.raises(OutOfStep):
+        for index in range(100):
+            await renditions.take(part("360p", 0, index, data))

@@ -54,6 +54,11 @@ def folders(names: list[str]) -> set[str]:
     return {name.split("/")[2] for name in names}
 
 
+@pytest.mark.parametrize(
+    "both_places",
+    ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)],
+    indirect=True,
+)
 async def test_a_film_plays_before_its_other_rungs_are_made(both: Shop, own_film: Path) -> None:
     video = (await both.add(own_film)).video.id
     held = await lease(both)

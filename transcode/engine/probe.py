@@ -136,7 +136,10 @@ def _length_us(upload: Upload) -> int:
 
 
 def _scanned_us(upload: Upload, picture: VideoStream) -> int:
-    """Return the length by the packets' times: a file that was never closed does not say it."""
+    """Return the length by the packets' times: a file that was never closed does not say it.
+
+    0 where these leap so far that they say nothing of it.
+    """
     first: int | None = None
     last = 0
     try:
@@ -148,4 +151,5 @@ def _scanned_us(upload: Upload, picture: VideoStream) -> int:
     except FFmpegError:
         pass  # it goes as far as it goes
     base = picture.time_base
-    return 0 if first is None or not base else round((last - first) * base * _MICROSECONDS)
+    length_us = 0 if first is None or not base else round((last - first) * base * _MICROSECONDS)
+    return length_us if length_us <= _MOST_LENGTH_US else 0

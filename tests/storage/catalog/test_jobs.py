@@ -10,7 +10,7 @@ from media.keys import new_hash
 from storage.catalog import Catalog, jobs, open_catalog
 from storage.catalog.database import Database, database_url, open_database
 from storage.catalog.videorecords import Arrived
-from storage.jobs import LEASE_US, HeldJob, JobLost, pause_us
+from storage.jobs import LEASE_US, LONGEST_LEASE_US, HeldJob, JobLost, pause_us
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Databa
         yield opened
 
 
-async def queued(catalog: Catalog) -> int:
+async def queued(catalog: Catalog, project: int = 1) -> int:
     """Add a video, which queues a job; return the video's number."""
     hash_ = new_hash()
     file = Arrived(
@@ -38,7 +38,7 @@ async def queued(catalog: Catalog) -> int:
         size=1,
         source=f"sources/{hash_}/1",
     )
-    return (await catalog.videos.add(1, file, NOW, by=None)).video.id
+    return (await catalog.videos.add(project, file, NOW, by=None)).video.id
 
 
 async def leased(catalog: Catalog, owner: str, now_us: int = NOW) -> HeldJob:
@@ -144,6 +144,35 @@ async def test_a_job_waits_for_no_clock_that_was_set_back(
     async with database.writing() as connection:
         await jobs.retry(connection, again, NOW - hour)
     assert await catalog.jobs.lease("three", NOW - hour) is None
+
+
+async def test_a_lease_of_a_clock_that_was_set_back_holds_a_job_for_minutes_at_most(
+    catalog: Catalog, database: Database
+) -> None:
+    """Its worker died; by the clock of that moment the lease would go on for a day."""
+    await queued(catalog)
+    await leased(catalog, "one", NOW + 86_400 * SECOND)
+    again = await leased(catalog, "two")
+    assert (again.attempt, again.failures) == (2, 1)
+    # The longest lease that can be set is one that holds.
+    long = await catalog.jobs.lease("three", NOW + LEASE_US + 1, lease_us=LONGEST_LEASE_US)
+    assert long is not None
+    assert await catalog.jobs.lease("four", NOW + LEASE_US + 1) is None
+
+
+async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
+    """A thousand files of one project keep nobody else's waiting."""
+    other = (await catalog.add_project("other", NOW)).id
+    theirs = [await queued(catalog) for _ in range(5)]
+    ours = [await queued(catalog, other) for _ in range(2)]
+    taken: list[int] = []
+    after = 0
+    for number in range(7):
+        held = await catalog.jobs.lease(f"worker {number}", NOW, after=after)
+        assert held is not None
+        after = held.project
+        taken.append(held.video)
+    assert taken == [theirs[0], ours[0], theirs[1], ours[1], *theirs[2:]]
 
 
 async def test_a_job_that_is_given_back_is_due_at_once_and_no_failure(

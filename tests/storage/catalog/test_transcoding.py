@@ -129,6 +129,37 @@ async def test_a_plan_lists_the_rungs_before_any_plays(
     ]
 
 
+async def test_what_plays_is_said_to_play_while_another_attempt_begins(
+    catalog: Catalog, database: Database, video: int
+) -> None:
+    held, _ = await begun(catalog)
+    await planned(catalog, held)
+    own = MadeVideo(
+        media="1-1", size=9, length_us=1, rungs=(MadeRung(number=3, size=9, seconds=0),),
+        posters=None, poster_labels=(),
+    )  # fmt: skip
+    await catalog.transcoding.play(held, own, NOW)
+    again, _ = await begun(catalog, NOW + LEASE_US + 1, owner="two")
+    await planned(catalog, again)
+    assert {rung.number: rung.transcoded for rung in (await found(catalog, video)).rungs} == {
+        1: False,
+        3: True,
+    }
+    await catalog.transcoding.plan(again, PLAN[1:], NOW, length_us=1, width=640, height=360)
+    assert [(rung.number, rung.transcoded) for rung in (await found(catalog, video)).rungs] == [
+        (1, False)
+    ]
+
+
+async def test_what_takes_for_ever_is_told_as_what_a_row_can_hold(
+    catalog: Catalog, database: Database, video: int
+) -> None:
+    """A file that claims a day, of which next to nothing was made in an hour."""
+    held, _ = await begun(catalog)
+    await catalog.transcoding.progress(held, 0, 1 << 40, NOW)
+    assert (await found(catalog, video)).video.eta == (1 << 31) - 1
+
+
 async def test_progress_never_falls_and_is_not_whole_before_it_plays(
     catalog: Catalog, database: Database, video: int
 ) -> None:
