@@ -14,6 +14,7 @@ from api.app import create_app
 from api.ratelimit import peer_address
 from storage.catalog import open_catalog
 from tests.api.house import ADDRESSES, NOW_US, STREAMS
+from tests.databases import migrated
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +28,7 @@ async def logged(
     folder: Path, *, everything: bool = False
 ) -> AsyncGenerator[tuple[AsyncClient, str]]:
     """Open an application with an access log; with its owner's token."""
-    async with open_catalog(folder / "catalog.db", migrate=True) as catalog:
+    async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
         first = await catalog.first_start(NOW_US)
         app = create_app(catalog=catalog, addresses=ADDRESSES, broadcaster_key="key")
         outer = AccessLog(app, address_of=peer_address, everything=everything)

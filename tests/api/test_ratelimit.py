@@ -16,6 +16,7 @@ from api.errors import ApiError
 from api.ratelimit import Buckets, Callers, Rates
 from storage.catalog import open_catalog
 from tests.api.house import ADDRESSES, NOW_US, STREAMS
+from tests.databases import migrated
 
 HERE = "192.0.2.1"
 
@@ -167,7 +168,7 @@ async def limited(
     folder: Path, rates: Rates, clock: Clock
 ) -> AsyncGenerator[tuple[AsyncTestClient[Litestar], dict[str, str], dict[str, str]]]:
     """Open an application with limits; with the headers of two tokens."""
-    async with open_catalog(folder / "catalog.db", migrate=True) as catalog:
+    async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
         first = await catalog.first_start(NOW_US)
         _, second = await catalog.add_token("second", None, write=True, now_us=NOW_US)
         app = create_app(

@@ -22,6 +22,7 @@ from storage.objects.disk import DiskObjects
 from tests.api.clips import VIDEOS
 from tests.api.house import ADDRESSES, NOW_US
 from tests.api.test_uploads import BOUNDARY, FORM, files_of, form, video
+from tests.databases import migrated
 
 pytestmark = pytest.mark.anyio
 
@@ -68,7 +69,7 @@ async def opened(folder: Path, **changed: Any) -> AsyncGenerator[Door]:  # Any: 
     with DiskObjects(folder / "objects") as objects, socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         intake = msgspec.structs.replace(intake_on(objects, least_free=0), **changed)
-        async with open_catalog(folder / "catalog.db", migrate=True) as catalog:
+        async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
             first = await catalog.first_start(NOW_US)
             app = create_app(
                 catalog=catalog,

@@ -1,7 +1,6 @@
 """The operations on videos, key by key, through the whole application, on both databases."""
 
 import re
-from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,7 +11,6 @@ from storage.catalog.videorecords import Arrived
 from storage.objects.disk import DiskObjects
 from tests.api.clips import VIDEOS, clip, picture, upload
 from tests.api.house import NOW_US, House, Json
-from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.anyio
 
@@ -35,14 +33,9 @@ STAMP = "2023-11-14T22:13:20.123456Z"
 OUT_OF_RANGE = ("0", "-1", "99", "2147483648", "9223372036854775808", "9" * 40, "x", "1.5", "01")
 
 
-@pytest.fixture(params=("sqlite", "postgresql"))
-def catalog_place(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str | Path]:
-    if request.param == "sqlite":
-        yield tmp_path / "catalog.db"
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    with server.fresh_database() as url:
-        yield url
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    return both_places
 
 
 async def shown(house: House, video: int) -> Json:

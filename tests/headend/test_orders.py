@@ -20,6 +20,7 @@ from storage.catalog.settingsrecords import FailoverChange, RecordingChange, Set
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from storage.publication import Window
+from tests.databases import migrated
 from tests.ingest.test_live import Encoder, Place
 from transcode.live import LiveTranscoding
 
@@ -68,7 +69,7 @@ class Room(msgspec.Struct, kw_only=True):
 async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, None]:
     edge = MemoryEdge()
     with DiskObjects(folder / "objects") as objects:
-        async with open_catalog(folder / "catalog.db", migrate=True) as catalog:
+        async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
             stream = (await catalog.first_start(1)).stream
             assert stream is not None
             place = Place()

@@ -14,6 +14,7 @@ from storage.catalog.records import StreamRecord
 from storage.edge.memory import MemoryEdge
 from storage.leftovers import AGE_US, remove_leftovers
 from storage.objects.disk import DiskObjects
+from tests.databases import migrated
 from tests.storage.recordmaker import until
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +43,7 @@ async def recorded(
 
 async def test_what_is_over_goes_and_the_rest_stays(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
-        async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             project = await catalog.add_project("programmes", NOW_US)
             stream = await catalog.add_stream(project.id, "Morning", NOW_US)
             media = StoredMedia(objects, MemoryEdge())
@@ -58,7 +59,7 @@ async def test_what_is_over_goes_and_the_rest_stays(tmp_path: Path) -> None:
 
 async def test_they_go_at_the_start(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
-        async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             project = await catalog.add_project("programmes", NOW_US)
             stream = await catalog.add_stream(project.id, "Morning", NOW_US)
             await recorded(catalog, objects, stream, "a", 1)
@@ -78,7 +79,7 @@ async def test_they_go_at_the_start(tmp_path: Path) -> None:
 
 async def test_what_is_being_recorded_is_not_cleared_away(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
-        async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             project = await catalog.add_project("programmes", NOW_US)
             stream = await catalog.add_stream(project.id, "Morning", NOW_US)
             row = await catalog.recordings.begin(stream.key.hash, "a", 1, NOW_US)

@@ -17,7 +17,7 @@ from storage.catalog.videorecords import VideoQuery, VideoRecord, WholeVideo
 from storage.objects.disk import DiskObjects
 from storage.publication import Publication
 from storage.recorder import Recorder
-from tests.databases import run_sql
+from tests.databases import migrated, run_sql
 from tests.storage.runmaker import HASH, NOON_US, Clock, FrailObjects, WatchedEdge, open_run
 
 SCALE = float(os.environ.get("HEADEND_TEST_SCALE", "3"))
@@ -194,7 +194,7 @@ async def booth(
     `objects` is where media are kept, if not beside the catalog.
     """
     place = folder / "catalog.db"
-    async with open_catalog(place, migrate=True) as catalog:
+    async with open_catalog(migrated(place), migrate=True) as catalog:
         if await catalog.find_project("1") is None:
             project = await catalog.add_project("programmes", NOON_US)
             await catalog.add_stream(project.id, "Morning", NOON_US)

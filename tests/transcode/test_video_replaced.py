@@ -60,6 +60,11 @@ async def next_of(house: Shop, later_us: int = 0) -> HeldJob | HeldSpan | None:
     return held or await house.catalog.spans.lease(owner, now_us() + later_us)
 
 
+@pytest.mark.parametrize(
+    "both_places",
+    ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)],
+    indirect=True,
+)
 async def test_what_plays_stays_until_the_new_file_is_made_and_an_hour_after(
     house: Shop, first_film: Path, long_film: Path
 ) -> None:

@@ -15,11 +15,12 @@ from api.pusher.socket import Broadcaster
 from storage.catalog import open_catalog
 from tests.api.house import ADDRESSES, NOW_US
 from tests.api.pusher.desk import Desk
+from tests.databases import migrated
 
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
-    async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
+    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
         first = await catalog.first_start(NOW_US)
         key, secret = first.broadcaster_key, first.broadcaster_secret
         broadcaster = Broadcaster(key=key, secret=secret, limits=Limits())

@@ -17,6 +17,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.notices import KEPT_US, NoticeRecord, Told
 from storage.errors import CatalogError, CatalogUnavailable
 from tests.api.house import NOW_US
+from tests.databases import migrated
 from tests.e2e.service import SCALE
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +42,7 @@ class Ear(Listener):
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncGenerator[Catalog]:
-    async with open_catalog(folder / "catalog.db", migrate=True) as catalog:
+    async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
         await catalog.first_start(NOW_US)
         yield catalog
 

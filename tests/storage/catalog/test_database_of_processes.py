@@ -1,15 +1,13 @@
 """Processes on one database, as an ingest and two APIs are: nothing that either writes is lost."""
 
-import asyncio
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from storage.catalog import open_catalog
 from tests.databases import run_sql
+from tests.together import run_together
 
 pytestmark = pytest.mark.anyio
 
@@ -24,8 +22,7 @@ from storage.catalog import open_catalog
 
 async def main(place, rounds):
     async with open_catalog(place, migrate=False) as catalog:
-        print("ready", flush=True)
-        sys.stdin.readline()
+        together()
         for number in range(rounds):
             added = await catalog.add_stream(1, f"Stream {number}", number)
             assert await catalog.stream(added.id) == added
@@ -41,8 +38,7 @@ from storage.catalog import open_catalog
 async def main(place, rounds):
     async with open_catalog(place, migrate=False) as catalog:
         first = (await catalog.all_streams())[0]
-        print("ready", flush=True)
-        sys.stdin.readline()
+        together()
         for number in range(rounds):
             on = number % 2 == 0
             await catalog.set_live_state(first.id, live=on, processing=on, on_air=None,
@@ -74,8 +70,7 @@ async def edit(database, me):
 
 async def main(place, rounds, me):
     async with open_database(database_url(place), create=False) as database:
-        print("ready", flush=True)
-        sys.stdin.readline()
+        together()
         for _ in range(rounds):
             while True:
                 try:
@@ -115,8 +110,7 @@ async def main(place, rounds, me):
                 now_us=turn, happened=(("switched", {"of": me}), ("slate", {"of": me}))),
             ended,
         )
-        print("ready", flush=True)
-        sys.stdin.readline()
+        together()
         for turn in range(rounds):
             while True:
                 try:
@@ -129,31 +123,13 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 """
 
 
-async def _together(programs: Sequence[tuple[str, ...]]) -> None:
-    """Run programs that begin at once when all of them are ready, and see that none failed."""
-    async with asyncio.timeout(240), asyncio.TaskGroup() as tasks:
-        children = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", *program,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            )
-            for program in programs
-        ]  # fmt: skip
-        for child in children:
-            assert child.stdout is not None
-            assert await child.stdout.readline() == b"ready\n"
-        ends = [tasks.create_task(child.communicate(b"go\n")) for child in children]
-    assert all(end.done() for end in ends)
-    assert [child.returncode for child in children] == [0] * len(programs)
-
-
 async def test_eight_processes_that_change_the_same_rows_lose_no_change(
     place: str | Path,
 ) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         await catalog.first_start(1)
     before = run_sql(place, "SELECT version FROM projects UNION ALL SELECT version FROM streams")
-    await _together([(EDITOR, str(place), str(EDITS), f"e{me}") for me in range(EDITORS)])
+    await run_together(*((EDITOR, str(place), str(EDITS), f"e{me}") for me in range(EDITORS)))
     rows = run_sql(
         place,
         "SELECT version, settings FROM projects UNION ALL SELECT version, settings FROM streams",
@@ -168,7 +144,7 @@ async def test_eight_processes_number_a_streams_events_without_a_hole_or_a_twin(
 ) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         await catalog.first_start(1)
-    await _together([(WITNESS, str(place), str(EDITS), str(me)) for me in range(EDITORS)])
+    await run_together(*((WITNESS, str(place), str(EDITS), str(me)) for me in range(EDITORS)))
     rows = run_sql(place, "SELECT number, kind FROM events WHERE subject != '' ORDER BY id")
     kinds = [kind for _, kind in rows]
     # Each way its share of the rounds; two events of each state.
@@ -186,7 +162,7 @@ async def test_writers_of_several_processes_lose_nothing(place: str | Path) -> N
         first = (await catalog.first_start(1)).stream
         assert first is not None
         before = first.version
-    await _together([(each, str(place), str(ROUNDS)) for each in (CALLER, TAKER, CALLER)])
+    await run_together(*((each, str(place), str(ROUNDS)) for each in (CALLER, TAKER, CALLER)))
     async with open_catalog(place, migrate=False) as catalog:
         streams = await catalog.all_streams()
         titles = sorted(stream.title for stream in streams[1:])

@@ -1,7 +1,6 @@
 """Tags and categories: names that are there once, and what is linked with them."""
 
 import asyncio
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from storage.catalog.database import database_url, open_database
 from storage.catalog.labels import Kind, TagById, TagByName, TagWanted
 from storage.catalog.records import LabelRecord, Sort
 from storage.errors import CatalogError, NameTaken, NoSuchLabel, NoSuchProject
+from tests.together import run_together
 
 pytestmark = pytest.mark.anyio
 
@@ -241,8 +241,7 @@ from storage.errors import NameTaken
 async def main(place, project, stream, rounds):
     async with (open_catalog(place, migrate=False) as catalog,
                 open_database(database_url(place), create=False) as database):
-        print("ready", flush=True)
-        sys.stdin.readline()
+        together()
         made = 0
         for number in range(rounds):
             async with database.writing() as connection:
@@ -269,21 +268,10 @@ async def test_processes_that_make_the_same_tags_make_one_of_each(
     streams = [
         (await catalog.add_stream(project, f"Stream {number}", 1)).id for number in range(PROCESSES)
     ]
-    async with asyncio.timeout(120):
-        children = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", MAKER, str(place), str(project), str(stream), str(ROUNDS),
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            )
-            for stream in streams
-        ]  # fmt: skip
-        for child in children:
-            assert child.stdout is not None
-            assert await child.stdout.readline() == b"ready\n"
-        async with asyncio.TaskGroup() as tasks:
-            ends = [tasks.create_task(child.communicate(b"go\n")) for child in children]
-    assert [child.returncode for child in children] == [0] * PROCESSES
-    assert sum(int(end.result()[0]) for end in ends) == ROUNDS
+    made = await run_together(
+        *((MAKER, str(place), str(project), str(stream), str(ROUNDS)) for stream in streams)
+    )
+    assert sum(map(int, made)) == ROUNDS
     assert await counts(place, project, "tags") == 2 * ROUNDS + 1
     found = {
         name for page in range(1, 6) for name in await names(catalog, "tag", project, page=page)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from storage.catalog.streamchanges import MAX_BACKUPS, StreamChange
 from storage.catalog.streamsettings import FailoverChange, SettingsChange
 from storage.errors import BackupSends, NoSuchLabel, TooManyBackups
 from tests.databases import run_sql
+from tests.together import run_together
 
 pytestmark = pytest.mark.anyio
 
@@ -290,6 +290,7 @@ from storage.catalog.streamchanges import StreamChange
 async def main():
     place = sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1])
     async with open_catalog(place, migrate=False) as catalog:
+        together()
         for number in range(20):
             change = StreamChange(description=f"{sys.argv[2]} {number}")
             assert await catalog.streams.edit(1, change, now_us=1, by=None) is not None
@@ -300,19 +301,11 @@ anyio.run(main)
 """
 
 
-async def _run(*command: str) -> None:
-    process = await asyncio.create_subprocess_exec(*command)
-    async with asyncio.timeout(120):
-        assert await process.wait() == 0
-
-
 async def test_processes_that_edit_at_once_lose_nothing_of_each_other(
     catalog: Catalog, place: str | Path
 ) -> None:
     stream = await begun(catalog)
-    async with asyncio.TaskGroup() as tasks:
-        for name in ("a", "b"):
-            tasks.create_task(_run(sys.executable, "-c", _EDITOR, str(place), name))
+    await run_together(*((_EDITOR, str(place), name) for name in ("a", "b")))
     after = await now(catalog, stream)
     # Each backup that was added had a number of its own, and was taken away once.
     added = run_sql(place, "SELECT next_backup FROM streams WHERE id = 1")

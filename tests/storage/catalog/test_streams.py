@@ -1,7 +1,5 @@
 """Streams as their owners see them: adding, listing, searching, sorting."""
 
-import asyncio
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.records import Sort, StreamRecord
 from storage.errors import NoSuchProject
 from tests.databases import run_sql
+from tests.together import run_together
 
 pytestmark = pytest.mark.anyio
 
@@ -20,9 +19,7 @@ from storage.catalog import open_catalog
 
 async def main():
     async with open_catalog(sys.argv[1], migrate=False) as catalog:
-        sys.stdout.write("ready\\n")
-        sys.stdout.flush()
-        sys.stdin.readline()
+        together()
         for number in range(50):
             await catalog.add_stream(1, f"{sys.argv[2]} {number}", number)
 
@@ -169,21 +166,7 @@ async def test_a_search_finds_a_part_of_the_title_taken_literally(
 async def test_two_processes_that_add_at_once_lose_nothing(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
         await catalog.add_project("One", 1)
-        pipe = asyncio.subprocess.PIPE
-        async with asyncio.timeout(30):
-            children = [
-                await asyncio.create_subprocess_exec(
-                    sys.executable, "-c", ADDER, str(place), name, stdin=pipe, stdout=pipe
-                )
-                for name in ("left", "right")
-            ]
-            for child in children:
-                assert child.stdout is not None
-                assert await child.stdout.readline() == b"ready\n"
-            async with asyncio.TaskGroup() as tasks:
-                for child in children:
-                    tasks.create_task(child.communicate(b"go\n"))
-        assert [child.returncode for child in children] == [0, 0]
+        await run_together(*((ADDER, str(place), name) for name in ("left", "right")))
         seen: list[StreamRecord] = []
         for number in range(1, 11):
             seen += (await catalog.list_streams(1, page=number)).items

@@ -163,7 +163,7 @@ def test_silence_stands_in_after_a_second_and_what_is_late_then_is_trimmed(
     assert loud(levels, 3.05, 3.95)
 
 
-@pytest.mark.parametrize("off", [1.002, 0.998])
+@pytest.mark.parametrize("off", [1.002, pytest.param(0.998, marks=pytest.mark.prove)])
 def test_drift_is_stretched_away(tone: tuple[AudioTrack, list[bytes]], off: float) -> None:
     """A sound card 0.2 % off is 60 ms away after 30 s; it never gets that far."""
     heard = Heard(tone[0])

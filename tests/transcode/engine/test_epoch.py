@@ -47,7 +47,7 @@ def test_without_reuse_all_rungs_are_encoded_on_the_grid(encoded: Made, small: S
     ("gop", "expected"),
     [
         pytest.param(1.0, [2.0, 2.0, 2.0], id="every second: every other one"),
-        pytest.param(2.5, [2.5, 2.5, 1.0], id="a longer one"),
+        pytest.param(2.5, [2.5, 2.5, 1.0], id="a longer one", marks=pytest.mark.prove),
         pytest.param(4.0, [4.0, 2.0], id="exactly as long as it may be"),
     ],
 )
@@ -261,7 +261,9 @@ def test_a_clock_that_jumps_is_spliced(small: Source) -> None:
     assert made.finished.end == pytest.approx(ORIGIN + 4 * SECOND, abs=6 * FRAME)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 2, *(pytest.param(seed, marks=pytest.mark.prove) for seed in (1, 3))]
+)
 def test_flipped_bits_kill_nothing(small: Source, seed: int) -> None:
     chance = random.Random(seed)
     bad: list[Packet] = []

@@ -48,7 +48,7 @@ def retuned(folder: Path, source: Source, *coding: str) -> Source:
     "change",
     [
         pytest.param(("-ac", "2"), id="stereo"),
-        pytest.param(("-ar", "48000", "-b:a", "64k"), id="another rate"),
+        pytest.param(("-ar", "48000", "-b:a", "64k"), id="another rate", marks=pytest.mark.prove),
         pytest.param(("-af", "adelay=900:all=1"), id="silent at first"),
     ],
 )
@@ -135,7 +135,10 @@ def pulses(folder: Path) -> Source:
     return source_of(path)
 
 
-@pytest.mark.parametrize("reuse", [True, False], ids=["lent", "encoded"])
+@pytest.mark.parametrize(
+    "reuse",
+    [pytest.param(True, id="lent", marks=pytest.mark.prove), pytest.param(False, id="encoded")],
+)
 def test_picture_and_sound_stay_together_over_ten_splices(
     pulses: Source, folder: Path, reuse: bool
 ) -> None:

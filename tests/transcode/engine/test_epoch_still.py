@@ -69,7 +69,7 @@ def bounded(made: Made, *, longest: int = LONGEST + FRAME) -> bool:
     return True
 
 
-@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("reuse", [pytest.param(True, marks=pytest.mark.prove), False])
 def test_a_picture_that_freezes_for_five_seconds_goes_on_in_step(
     long_pulses: Source, reuse: bool
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_freeze_shorter_than_a_segment_changes_nothing(long_pulses: Source) ->
     assert made.finished.frames_out["360p"] == len(source.pictures)
 
 
-@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("reuse", [True, pytest.param(False, marks=pytest.mark.prove)])
 def test_sound_that_stops_and_comes_back_keeps_its_place(long_pulses: Source, reuse: bool) -> None:
     first = long_pulses.pictures[0].dts
     source = msgspec.structs.replace(
@@ -134,9 +134,14 @@ def test_sound_that_stops_and_comes_back_keeps_its_place(long_pulses: Source, re
 @pytest.mark.parametrize(
     ("seconds", "coded"),
     [
-        pytest.param(5, ("-g", "1"), id="a keyframe every 5 s"),
+        pytest.param(5, ("-g", "1"), id="a keyframe every 5 s", marks=pytest.mark.prove),
         pytest.param(5, ("-tune", "zerolatency"), id="one keyframe"),
-        pytest.param(1.2, ("-bf", "2", "-b_strategy", "0"), id="reordered by seconds"),
+        pytest.param(
+            1.2,
+            ("-bf", "2", "-b_strategy", "0"),
+            id="reordered by seconds",
+            marks=pytest.mark.prove,
+        ),
         pytest.param(1.7, ("-tune", "zerolatency"), id="0.6 a second"),
     ],
 )
@@ -162,7 +167,7 @@ def test_slides_without_sound_are_cut_when_the_next_one_comes(folder: Path) -> N
 
 
 @pytest.mark.parametrize("reuse", [True, False])
-@pytest.mark.parametrize("late", [300, 2_000])
+@pytest.mark.parametrize("late", [pytest.param(300, marks=pytest.mark.prove), 2_000])
 def test_pictures_that_are_sent_later_than_their_sound_are_all_shown(
     long_pulses: Source, late: int, reuse: bool
 ) -> None:

@@ -237,7 +237,9 @@ def test_a_lone_rung_stays_whatever_is_asked(rare: Source) -> None:
     assert times(made, "480p") == wanted(made, "480p", rare)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 3, *(pytest.param(seed, marks=pytest.mark.prove) for seed in (1, 2))]
+)
 def test_whatever_is_asked_of_whatever_source_all_renditions_stay_in_step(
     two_seconds: Source, seed: int
 ) -> None:

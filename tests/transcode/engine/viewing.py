@@ -2,7 +2,9 @@
 
 import array
 import io
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import av
 from av.audio.frame import AudioFrame
@@ -20,14 +22,26 @@ _QUIET_SECONDS = 0.3
 
 def warnings(made: Made) -> dict[str, str]:
     """What Debian's ffmpeg has to say about each rendition, decoding all of it."""
-    said: dict[str, str] = {}
-    for name in made.names:
-        for file in made.files(name):
+    files = [(name, file) for name in made.names for file in made.files(name)]
+    # One run for all, as a start of ffmpeg is half the work; who it was is asked when it matters.
+    if not _said_of(file for _, file in files):
+        return {}
+    return {name: text for name, file in files if (text := _said_of([file]))} or {
+        "all at once": _said_of(file for _, file in files)
+    }
+
+
+def _said_of(files: Iterable[bytes]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        sources: list[str | Path] = []
+        sinks: list[str] = []
+        for number, file in enumerate(files):
+            place = Path(folder) / f"{number}.mp4"
+            place.write_bytes(file)
+            sources += ["-i", place]
             # Its own clock would be one over the frame rate, too coarse for a rate that varies.
-            text = ffmpeg(*("-i", "pipe:0", "-enc_time_base", "-1", "-f", "null", "-"), stdin=file)
-            if text:
-                said[name] = text
-    return said
+            sinks += ["-map", str(number), "-enc_time_base", "-1", "-f", "null", "-"]
+        return ffmpeg(*sources, *sinks) if sources else ""
 
 
 def packets(data: bytes) -> list[tuple[int, int, bytes]]:
