@@ -1,7 +1,6 @@
 """Runs and what they share: where their media are kept, and the CPU of one machine."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
@@ -203,9 +202,14 @@ class LiveTranscoding:
             try:
                 yield run
                 run.close()
-                with contextlib.suppress(TimeoutError):
+                try:
                     async with asyncio.timeout(_CLOSE_SECONDS):
                         await serving
+                except TimeoutError:
+                    # Its engine did not get through with what was left: that is lost, the run is
+                    # not. In a playlist without an end viewers would wait for ever.
+                    log.warning("run cut short", extra={"stream": stream})
+                    await run.over()
             finally:
                 del self.runs[stream]
                 serving.cancel()

@@ -189,6 +189,10 @@ class LiveRun:
                     await self._work(child)
             except* (EngineLost, StorageError, WireError) as lost:
                 await self._engine_lost(lost)
+        await self.over()
+
+    async def over(self) -> None:
+        """End the publication, where the run is over: `serve` does, where it comes to its end."""
         if self._ended and self._publication is not None:
             await self._publication.finish()
 

@@ -17,6 +17,7 @@ from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from storage.publication import Window
 from tests.transcode.engine.sources import Source, scenes, source_of
+from transcode import live
 from transcode.backlog import QUEUE_BYTES
 from transcode.live import LiveTranscoding
 from transcode.run import LiveRun
@@ -210,3 +211,29 @@ def test_an_engine_that_stands_still_costs_media_and_not_memory(
     assert run.figures.dropped > 0
     assert "engine too slow" in caplog.text
     assert playlist(tmp_path).ended
+
+
+def test_a_run_whose_engine_does_not_come_to_its_end_ends_all_the_same(
+    tmp_path: Path,
+    source: Source,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "_CLOSE_SECONDS", 0.5)
+
+    async def story() -> None:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects) as run:
+                run.begin(tracks_of(source))
+                send(run, source, end=3500)
+                await until(lambda: run.playable)
+                (pid,) = children()
+                os.kill(pid, signal.SIGSTOP)
+                send(run, source, start=3500)
+                run.finish()
+                run.end()
+
+    asyncio.run(story())
+    assert playlist(tmp_path).ended, "who watches is told"
+    assert "run cut short" in caplog.text
+    assert children() == []
