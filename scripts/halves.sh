@@ -7,6 +7,10 @@ set -u
 # Each half slows the other down: what has a deadline gets more time. Alone, `make prove` is strict.
 export HEADEND_TEST_SCALE="${HEADEND_TEST_SCALE:-3}"
 pytest=.venv/bin/pytest
+# Services and engines start hundreds of times: none shall compile the code anew, as each would
+# where this is set.
+unset PYTHONDONTWRITEBYTECODE
+.venv/bin/python -m compileall -q media ingest transcode storage api headend
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 $pytest -m "e2e and not prove" "$@" >"$said" 2>&1 &

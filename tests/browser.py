@@ -2,7 +2,8 @@
 
 Playwright's synchronous side keeps an event loop running in the thread that uses it, and a test
 that calls `asyncio.run` there would fail: so all of it happens in one thread of its own, and what
-is offered here may be called from anywhere. Times are seconds.
+is offered here may be called from anywhere. Times are seconds; those that are waited at most are
+scaled on slow machines.
 """
 
 import shutil
@@ -15,6 +16,8 @@ from typing import TypeVar
 
 import msgspec
 from playwright.sync_api import Browser, ConsoleMessage, Frame, Page, sync_playwright
+
+from tests.e2e.service import SCALE
 
 __all__ = ["Chromium", "Sample", "Viewer", "chromium"]
 
@@ -109,7 +112,7 @@ class Viewer:
 
     def wait(self, wanted: Callable[[Sample], bool], seconds: float, what: str) -> Sample:
         """Look until the player is as `wanted`. Raises `TimeoutError` that tells how it is."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * SCALE
         while True:
             sample = self.sample()
             if sample is not None and wanted(sample):
@@ -127,9 +130,9 @@ class Viewer:
 
         `span` is how much of the stream must have gone by while it was looked at.
         """
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * SCALE
         first = self.wait(_shows, seconds, "playing")
-        left = max(deadline - time.monotonic(), span)
+        left = max((deadline - time.monotonic()) / SCALE, span)
         return self.wait(
             lambda last: (
                 _shows(last)
@@ -158,7 +161,7 @@ class Viewer:
 
     def wait_for_console(self, words: str, seconds: float) -> str:
         """Look until the page's console has an error or a warning with these words."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * SCALE
         while True:
             if found := next((line for line in self.console if words in line), None):
                 return found
@@ -181,7 +184,7 @@ class Viewer:
 
     def click(self, selector: str) -> None:
         """Press the first match as a person would."""
-        self._do(lambda: self._frame.click(selector, timeout=5_000))
+        self._do(lambda: self._frame.click(selector, timeout=5_000 * SCALE))
 
     def press(self, key: str) -> None:
         """Press a key where the focus is."""
@@ -197,7 +200,7 @@ class Viewer:
 
     def framed(self, seconds: float = 10.0) -> "Viewer":
         """The viewer within the page's only frame, once it is there."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * SCALE
         while True:
             frames = self._do(lambda: self._page.frames)
             if len(frames) > 1:
@@ -237,6 +240,15 @@ class Chromium:
         """Open an address in a window of that size; `before` runs before its first script."""
         return self._thread.submit(self._open, address, width, height, before).result()
 
+    def leave(self) -> None:
+        """Close all pages that are open."""
+
+        def close() -> None:
+            for context in self._browser.contexts:
+                context.close()
+
+        self._thread.submit(close).result()
+
     def _open(self, address: str, width: int, height: int, before: str) -> Viewer:
         context = self._browser.new_context(viewport={"width": width, "height": height})
         page = context.new_page()
@@ -249,7 +261,7 @@ class Chromium:
 
         page.on("console", heard)
         page.on("pageerror", lambda error: viewer.console.append(str(error)))
-        page.goto(address, wait_until="domcontentloaded", timeout=15_000)
+        page.goto(address, wait_until="domcontentloaded", timeout=15_000 * SCALE)
         return viewer
 
 

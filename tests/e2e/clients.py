@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,8 +45,9 @@ def installed(folder: Path) -> Path:
     for file in ("package.json", "package-lock.json", ".npmrc", "client.mjs", "upload.mjs"):
         shutil.copy(SOURCE / file, folder)
     done = subprocess.run(
-        [_node("npm"), "ci"], cwd=folder, capture_output=True, text=True, timeout=180, check=False
-    )
+        [_node("npm"), "ci"],
+        cwd=folder, capture_output=True, text=True, timeout=180 * SCALE, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -97,7 +99,7 @@ class Client:
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=10 * SCALE)
         finally:
             self._process.kill()
             self._process.wait()
@@ -146,7 +148,13 @@ def key_of(headend: Running) -> str:
 
 def credentials(headend: Running) -> dict[str, str]:
     """Return app, key and secret, as the operator's command prints them."""
-    command = [Path(sys.executable).with_name("headend"), "broadcaster", "--data", headend.data]
+    return _credentials(headend.data)
+
+
+@cache
+def _credentials(data: Path) -> dict[str, str]:
+    """Ask once for each data folder: the command takes seconds of computing."""
+    command = [Path(sys.executable).with_name("headend"), "broadcaster", "--data", data]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60 * SCALE, check=True)
     return dict(line.split("\t") for line in done.stdout.splitlines())
 
@@ -163,7 +171,7 @@ def publish(headend: Running, given: dict[str, str], channel: str, name: str, da
     path = f"/apps/{given['app']}/events"
     query = signed_query(path, body, given["key"], given["secret"], int(time.time()))
     request = urllib.request.Request(f"{headend.http}{path}?{query}", data=body, method="POST")
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=10 * SCALE) as answer:
         assert answer.status == 200
 
 

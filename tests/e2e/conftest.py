@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser import Chromium, chromium
+from tests.e2e.clients import installed
 from tests.e2e.publishers import make_source
 from tests.e2e.service import Running, service
 
@@ -15,26 +16,62 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def two_rungs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, 480p: its own packets are the upper rung, with one encoded below it; 8 s."""
+    folder = tmp_path_factory.mktemp("source")
+    return make_source(folder / "two.flv", seconds=8, size="854x480")
+
+
+@pytest.fixture(scope="session")
 def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, 360p: cheap to serve many times over; 8 s."""
     folder = tmp_path_factory.mktemp("source")
     return make_source(folder / "small.flv", seconds=8, size="640x360")
 
 
+_WINDOWS = {
+    "HEADEND_LIVE__GOODBYE_SECONDS": "3",
+    "HEADEND_LIVE__RECONNECT_SECONDS": "20",
+    "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+}
+
+
 @pytest.fixture
 def headend(tmp_path: Path) -> Iterator[Running]:
     """A fresh service with short windows."""
-    environment = {
-        "HEADEND_LIVE__GOODBYE_SECONDS": "3",
-        "HEADEND_LIVE__RECONNECT_SECONDS": "20",
-        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
-    }
-    with service(tmp_path / "data", environment=environment) as running:
+    with service(tmp_path / "data", environment=_WINDOWS) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Chromium]:
-    """Debian's Chromium."""
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The same for all tests of a module: starting one costs seconds of computing."""
+    with service(tmp_path_factory.mktemp("house") / "data", environment=_WINDOWS) as running:
+        yield running
+
+
+@pytest.fixture
+def own(house: Running) -> Iterator[Running]:
+    """The service that the module shares, with a stream that is the test's alone."""
+    running = house.another()
+    yield running
+    running.delete_stream()
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Foreign clients for Node, installed."""
+    return installed(tmp_path_factory.mktemp("node"))
+
+
+@pytest.fixture(scope="session")
+def debians_chromium() -> Iterator[Chromium]:
     with chromium() as running:
         yield running
+
+
+@pytest.fixture
+def browser(debians_chromium: Chromium) -> Iterator[Chromium]:
+    """Debian's Chromium, which all tests share; the pages of a test close at its end."""
+    yield debians_chromium
+    debians_chromium.leave()

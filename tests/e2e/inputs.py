@@ -16,6 +16,7 @@ import msgspec
 
 from tests.e2e import tags
 from tests.e2e.publishers import publishing, tool
+from tests.e2e.service import SCALE
 
 __all__ = ["INPUTS", "Input"]
 
@@ -62,7 +63,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 
 def _run(path: Path, *arguments: str, program: str | None = None) -> Path:
     command = [program or tool("ffmpeg"), "-nostdin", "-v", "error", "-y", *arguments]
-    subprocess.run([*command, str(path)], check=True, timeout=180)
+    subprocess.run([*command, str(path)], check=True, timeout=180 * SCALE)
     return path
 
 

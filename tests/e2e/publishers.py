@@ -8,6 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.e2e.service import SCALE
+
 INSTALL = {
     "ffmpeg": "apt-get install ffmpeg",
     "gst-launch-1.0": "apt-get install gstreamer1.0-tools gstreamer1.0-plugins-{good,bad,ugly}",
@@ -35,7 +37,8 @@ def make_source(
     the sound is a tone that beeps every second.
     """
     graph = (
-        f"testsrc2=s={size}:r={fps}[a];mandelbrot=s={size}:r={fps}[b];"
+        # The second is costly to make, so it is made small.
+        f"testsrc2=s={size}:r={fps}[a];mandelbrot=s=320x180:r={fps},scale={size}[b];"
         f"life=s={size}:r={fps}:mold=10:ratio=0.1:death_color=#C83232:life_color=#00ff00[c];"
         "[a][b][c]streamselect@pick=inputs=3:map=0[v]"
     )
@@ -111,7 +114,7 @@ def publishing(command: list[str]) -> Generator[subprocess.Popen[bytes]]:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         try:
-            process.communicate(timeout=10)
+            process.communicate(timeout=10 * SCALE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

@@ -12,8 +12,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 # Slow machines scale every deadline at once.
 SCALE = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
@@ -57,7 +58,7 @@ def fetch(
         request.data = json.dumps(body).encode()
         request.add_header("Content-Type", "application/json")
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=10 * SCALE) as answer:
             return Answer(answer.status, dict(answer.headers), answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -81,6 +82,7 @@ class Running:
     log: Path
     printed: str
     started_seconds: float
+    number: int = 1  # of the stream that was printed
 
     def _printed(self, pattern: str) -> str:
         found = re.search(pattern, self.printed)
@@ -143,6 +145,23 @@ class Running:
         assert isinstance(stream, dict)
         return stream  # pyright: ignore[reportUnknownVariableType]  # JSON
 
+    def another(self, title: str = "Of its own") -> "Running":
+        """Return this service as one sees it whose only stream is a new one."""
+        stream = self.add_stream(title)
+        printed = self.printed.replace(self.key, str(stream["stream"]))
+        printed = printed.replace(self.hash, str(stream["hash"]))
+        return replace(self, printed=printed, number=cast("int", stream["id"]))
+
+    def has_shed(self) -> bool:
+        """Say whether encoded rungs of the stream went at times, as on a busy machine."""
+        return f'event="rung shed" stream={self.hash}' in self.log.read_text()
+
+    def delete_stream(self) -> None:
+        """Delete the stream, whatever runs in it; none is left too."""
+        address = f"{self.http}/api/streams/{self.number}"
+        answer = fetch(address, method="DELETE", token=self.token)
+        assert answer.status in {204, 404}, answer.text
+
     def stop(self, number: int = signal.SIGTERM, *, within: float = 30) -> int:
         self.process.send_signal(number)
         return self.process.wait(timeout=within * SCALE)
@@ -190,7 +209,7 @@ def service(
         if process.poll() is None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=30)
+                process.wait(timeout=30 * SCALE)
             process.kill()
         process.wait()
         if process.stdout is not None:

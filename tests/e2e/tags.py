@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tests.e2e.publishers import tool
+from tests.e2e.service import SCALE
 
 __all__ = ["AUDIO", "HEADER", "VIDEO", "Tag", "joined", "read", "sending", "shifted"]
 
@@ -111,7 +112,7 @@ def sending(tags: list[Tag], url: str) -> Generator[subprocess.Popen[bytes]]:
         over.set()
         thread.join()
         try:
-            process.communicate(timeout=10)
+            process.communicate(timeout=10 * SCALE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

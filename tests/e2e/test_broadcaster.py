@@ -25,7 +25,6 @@ from tests.e2e.clients import (
     client,
     credentials,
     greet,
-    installed,
     key_of,
     options,
     publish,
@@ -52,9 +51,9 @@ KEYS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed(tmp_path_factory.mktemp("node"))
+@pytest.fixture
+def headend(own: Running) -> Running:
+    return own
 
 
 def stands(events: list[Told]) -> Told:
@@ -273,7 +272,7 @@ def shell_example(headend: Running) -> None:
     variables = {"KEY": given["key"], "SECRET": given["secret"], "URL": headend.http}
     (script,) = examples("sh")
     subprocess.run(
-        ["sh", "-eu", "-c", script], check=True, timeout=30, env={**os.environ, **variables}
+        ["sh", "-eu", "-c", script], check=True, timeout=30 * SCALE, env={**os.environ, **variables}
     )
 
 

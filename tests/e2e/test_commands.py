@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.publishers import ffmpeg, publishing
 from tests.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.e2e.test_roles import run
 from tests.e2e.viewing import addresses, media, multivariant, until
 
 pytestmark = pytest.mark.e2e
@@ -70,23 +71,36 @@ def gone(encoder: subprocess.Popen[bytes], within: float = 10) -> None:
     encoder.wait(timeout=within * SCALE)
 
 
-@pytest.fixture(params=[pytest.param("one process", marks=pytest.mark.prove), "two processes"])
-def mine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Owner]:
-    """A stream whose API is the process that takes encoders in, and one apart from it."""
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("one process", marks=pytest.mark.prove), "two processes"],
+)
+def api(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    """An API that is the process that takes encoders in, and one apart from it."""
+    data = tmp_path_factory.mktemp("commands") / "data"
     if request.param == "one process":
-        with service(tmp_path / "data", environment=WINDOWS) as whole:
-            yield Owner(whole, whole.add_stream("Mine"))
+        with service(data, environment=WINDOWS) as whole:
+            yield whole
         return
-    with service(tmp_path / "data", environment=WINDOWS):
-        pass  # makes the folder
-    with service(tmp_path / "data", role="ingest", environment=WINDOWS) as ingest:
+    assert run("migrate", "--data", str(data)).returncode == 0
+    with service(data, role="ingest", environment=WINDOWS) as ingest:
         ports = {"rtmp": ingest.server.removesuffix("/live"), "rtmps": ingest.secure_server}
         told = {
             "HEADEND_RTMP__PUBLIC_URL": ports["rtmp"],
             "HEADEND_RTMPS__PUBLIC_URL": ports["rtmps"].removesuffix("/live"),
         }
-        with service(ingest.data, role="api", environment={**WINDOWS, **told}) as api:
-            yield Owner(api, api.add_stream("Mine"))
+        with service(data, role="api", environment={**WINDOWS, **told}) as apart:
+            yield apart
+
+
+@pytest.fixture
+def mine(api: Running) -> Iterator[Owner]:
+    """A stream of the test's own."""
+    owner = Owner(api, api.add_stream("Mine"))
+    yield owner
+    assert owner.call("DELETE").status in {204, 404}
 
 
 def test_an_end_is_the_end_of_the_run_at_once_and_who_comes_then_begins_another(
@@ -170,25 +184,24 @@ def test_unpublishing_takes_a_stream_from_its_viewers_whatever_runs(
         assert fetch(mine.playlist, token=mine.api.token).status == 200
 
 
-def test_resolutions_that_are_edited_count_from_the_next_run(mine: Owner, source: Path) -> None:
-    """720p costs no encoder, so a busy machine keeps it; and a run keeps its last encoded rung."""
-    with publishing(mine.sending(source)):
+def test_resolutions_that_are_edited_count_from_the_next_run(mine: Owner, two_rungs: Path) -> None:
+    """480p costs no encoder, so a busy machine keeps it; and a run keeps its last encoded rung."""
+    with publishing(mine.sending(two_rungs)):
         mine.on_air()
         first = addresses(mine.playlist)
         edited = mine.call("PUT", body={"resolutions": [1]})
         assert edited.status == 200, edited.text
-        newest = media(first["720p"]).segments[-1].uri
-        until(lambda: media(first["720p"]).segments[-1].uri != newest, within=20, what="another")
-        assert addresses(mine.playlist)["720p"] == first["720p"]
+        newest = media(first["480p"]).segments[-1].uri
+        until(lambda: media(first["480p"]).segments[-1].uri != newest, within=20, what="another")
+        assert addresses(mine.playlist)["480p"] == first["480p"]
         mine.posted("end")
-    with publishing(mine.sending(source)):
+    with publishing(mine.sending(two_rungs)):
         until(lambda: set(addresses(mine.playlist)) == {"360p", "audio"},
               within=40, what="another run")  # fmt: skip
 
 
 def test_without_an_ingest_an_end_is_refused_and_a_deletion_is_not(tmp_path: Path) -> None:
-    with service(tmp_path / "data", environment=WINDOWS):
-        pass
+    assert run("migrate", "--data", str(tmp_path / "data")).returncode == 0
     told = {
         "HEADEND_RTMP__PUBLIC_URL": "rtmp://localhost:1935",
         "HEADEND_RTMPS__PUBLIC_URL": "rtmps://localhost:1936",
@@ -209,12 +222,24 @@ def test_what_was_set_for_a_stream_holds_for_the_next_encoder(
 ) -> None:
     """The service itself waits 20 s for an encoder that took its leave."""
     url = f"{mine.api.http}/api/projects/1/settings"
-    body = {"failover": {"goodbye_seconds": 0, "reconnect_seconds": 0}}
-    assert fetch(url, method="PUT", token=mine.api.token, body=body).status == 200
-    with publishing(mine.sending(small_source)):
-        mine.on_air()
-        first = addresses(mine.playlist)
-    until(lambda: all(media(url).ended for url in first.values()), within=8, what="the end")
+
+    def wait_at_most(seconds: float) -> None:
+        body = {"failover": {"goodbye_seconds": seconds, "reconnect_seconds": seconds}}
+        assert fetch(url, method="PUT", token=mine.api.token, body=body).status == 200
+
+    wait_at_most(0)
+    try:
+        with publishing(mine.sending(small_source)):
+            mine.on_air()
+            first = addresses(mine.playlist)
+        until(lambda: all(media(url).ended for url in first.values()), within=8, what="the end")
+        _settled_by_itself(mine, small_source, first)
+    finally:
+        wait_at_most(20)
+
+
+def _settled_by_itself(mine: Owner, small_source: Path, first: dict[str, str]) -> None:
+    """See that what is set for the stream goes before what is set for the project."""
     own = {"failover": {"goodbye_seconds": 20, "reconnect_seconds": 20}}
     answer = mine.call("PUT", "/settings", own)
     assert answer.status == 200, answer.text

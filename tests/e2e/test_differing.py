@@ -14,7 +14,7 @@ from tests.e2e import clockwork
 from tests.e2e.clockwork import HEVC, keeping, offsets
 from tests.e2e.pair import pair
 from tests.e2e.publishers import publishing
-from tests.e2e.service import SCALE, Running, service
+from tests.e2e.service import Running, service
 from tests.e2e.viewing import addresses, complaints, multivariant, until
 
 pytestmark = pytest.mark.e2e
@@ -120,21 +120,21 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
             until(lambda: stream.receives() == 2, within=10, what="both encoders")
             rung = next(iter(addresses(stream.playlist)))  # a busy machine sheds the others
             viewer = browser.open(stream.watch)
-            viewer.wait_until_playing(20 * SCALE, span=2)
+            viewer.wait_until_playing(20, span=2)
             for drill in range(1, two.drills + 1):
                 told = stream.command("failover-drill")["drill"]
                 assert (told["from"], told["to"]) == ("primary", "backup-1")
-                viewer.wait_until_playing(10 * SCALE, span=2)
+                viewer.wait_until_playing(10, span=2)
                 until(
                     lambda drill=drill: len(stream.told("switched")) >= 2 * drill,
                     within=12,
                     what="the primary again",
                 )
-                viewer.wait_until_playing(10 * SCALE, span=2)
+                viewer.wait_until_playing(10, span=2)
             # What is named from then on has the last switch behind it.
             since = time.time() + 2 * GOP_SECONDS + 0.5
             until(lambda: max(keeper.named[rung].values()) > since + 4, within=20, what="going on")
-            sample = viewer.wait_until_playing(10 * SCALE)
+            sample = viewer.wait_until_playing(10)
         viewer.close()
     assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
     assert len(keeper.marks(rung)) <= 2 * two.drills

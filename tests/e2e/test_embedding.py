@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser import Chromium, Viewer
 from tests.e2e.publishers import ffmpeg, publishing, tool
-from tests.e2e.service import Running, fetch, service
+from tests.e2e.service import SCALE, Running, fetch, service
 from tests.e2e.strangers import site
 from tests.e2e.viewing import multivariant, until
 
@@ -90,11 +90,12 @@ def upload(headend: Running, file: Path) -> dict[str, object]:
         ],
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=60 * SCALE,
     )
     return cast("dict[str, object]", json.loads(done.stdout)["video"])
 
 
+@pytest.mark.prove
 def test_a_video_is_prepared_in_a_strangers_frame_and_starts_by_itself(
     headend: Running, browser: Chromium, small_source: Path
 ) -> None:

@@ -124,6 +124,7 @@ def test_without_leave_a_private_network_is_not_fetched_from(tmp_path: Path) -> 
         assert place.asked == 0
 
 
+@pytest.mark.prove
 def test_an_import_outlives_the_worker_that_is_killed(tmp_path: Path) -> None:
     path = film(tmp_path / "film.mp4", *X264, seconds=6, size=(640, 360), rate=30)
     data = tmp_path / "data"

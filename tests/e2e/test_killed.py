@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Proof
 from tests.e2e.following import following
-from tests.e2e.publishers import ffmpeg, make_source, persisting, publishing
+from tests.e2e.publishers import ffmpeg, persisting, publishing
 from tests.e2e.service import Running, service
 from tests.e2e.slowing import children_of
 from tests.e2e.viewing import multivariant, until
@@ -25,13 +25,6 @@ _ALL = pytest.param(50, id="fifty", marks=pytest.mark.prove)
 # Five deaths within a minute end a run by design.
 _STREAMS = {4: 2, 50: 5}
 _PAUSE = {4: (0.0, 4.0), 50: (15.5, 19.0)}  # seconds between the deaths of a stream's engines
-
-
-@pytest.fixture(scope="module")
-def two_rungs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source whose own packets are the upper rung, with one encoded below it."""
-    folder = tmp_path_factory.mktemp("killed")
-    return make_source(folder / "source.flv", seconds=8, size="854x480")
 
 
 def engine_of(headend: Running, stream: str) -> int | None:

@@ -29,6 +29,12 @@ pytestmark = pytest.mark.e2e
 
 SECOND = 90_000
 FRAME = SECOND // 30
+RUNGS = {"720p": (1280, 720), "480p": (854, 480), "360p": (640, 360)}
+
+
+@pytest.fixture
+def headend(own: Running) -> Running:
+    return own
 
 
 def picture_digests(path: Path) -> list[str]:
@@ -62,7 +68,7 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
     without_slate(headend)
     with publishing(ffmpeg(source, f"{headend.server}/{headend.key}")):
         playlist = until(
-            lambda: multivariant(headend.playlist), within=10, what="a multivariant playlist"
+            lambda: multivariant(headend.playlist), within=40, what="a multivariant playlist"
         )
         listed = time.time()
         first = media(addresses(headend.playlist)["720p"]).segments[0]
@@ -77,11 +83,16 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
         )
         held = collect_until_the_end(headend.playlist)
 
+    made = RUNGS
+    if headend.has_shed():
+        assert SCALE > 1, "a machine of its own makes all rungs"
+        made = {"720p": RUNGS["720p"]}
+        held = {name: what for name, what in held.items() if name in {*made, "audio"}}
     sizes = {(variant.width, variant.height) for variant in playlist.variants}
-    assert sizes == {(1280, 720), (854, 480), (640, 360)}
+    assert sizes == set(RUNGS.values()) or made != RUNGS
     assert all(variant.frame_rate == 30_000 for variant in playlist.variants)
     assert all(len(variant.codecs) == 2 for variant in playlist.variants)
-    assert set(held) == {"720p", "480p", "360p", "audio"}
+    assert set(held) == {*made, "audio"}
 
     files = {name: what.file(tmp_path / f"{name}.mp4") for name, what in held.items()}
     assert {name: complaints(file) for name, file in files.items()} == dict.fromkeys(files, "")
@@ -91,9 +102,9 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
     # Out frames = in frames; the top rung is the source's own packets.
     sent = picture_digests(source)
     assert picture_digests(files["720p"]) == sent
-    times = {name: sorted(t for t, _ in frames(files[name])) for name in ("720p", "480p", "360p")}
+    times = {name: sorted(t for t, _ in frames(files[name])) for name in made}
     assert {name: len(found) for name, found in times.items()} == dict.fromkeys(times, len(sent))
-    for name in ("480p", "360p"):
+    for name in made:
         assert times[name] == pytest.approx(times["720p"], abs=0.001)
 
     # Boundaries: equal in all rungs, 2.000 s each, though scene cuts put keyframes in between.
@@ -116,7 +127,10 @@ def check_figures(playlist: MultivariantPlaylist, held: dict[str, Collected]) ->
     """The multivariant playlist's figures are true to the media."""
     sound = held["audio"].segments
     for variant in playlist.variants:
-        segments = held[variant.uri.split("/")[-2]].segments
+        name = variant.uri.split("/")[-2]
+        if name not in held:  # shed
+            continue
+        segments = held[name].segments
         rates = [
             8 * (len(segments[n].data) * SECOND / segments[n].duration)
             + 8 * (len(sound[n].data) * SECOND / sound[n].duration)
@@ -169,7 +183,13 @@ def test_every_encoder_gets_through(headend: Running, small_source: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "wrong", ["a key of no stream", "a wrong secret", "no key", "no such backup"]
+    "wrong",
+    [
+        pytest.param("a key of no stream", marks=pytest.mark.prove),
+        "a wrong secret",
+        pytest.param("no key", marks=pytest.mark.prove),
+        "no such backup",
+    ],
 )
 def test_a_wrong_key_is_refused_and_never_logged(
     headend: Running, small_source: Path, wrong: str
@@ -185,9 +205,10 @@ def test_a_wrong_key_is_refused_and_never_logged(
             name, server = headend.key, f"{server}-backup-2"
         case _:
             name = "x"
+    before = len(headend.log.read_text())
     with publishing(ffmpeg(small_source, f"{server}/{name}")) as encoder:
-        assert encoder.wait(timeout=10) != 0
-    log = headend.log.read_text()
+        assert encoder.wait(timeout=10 * SCALE) != 0
+    log = headend.log.read_text()[before:]
     assert "refused" in log
     assert nobody not in log
     assert headend.key not in log
@@ -199,9 +220,8 @@ def test_a_wrong_key_is_refused_and_never_logged(
 
 def test_the_record_follows_the_life_of_the_stream(headend: Running, small_source: Path) -> None:
     def flags() -> dict[str, object]:
-        answer = fetch(f"{headend.http}/api/projects/1/streams", token=headend.token)
-        records = cast("list[dict[str, object]]", answer.json["data"])  # JSON
-        record = records[0]
+        answer = fetch(f"{headend.http}/api/streams/{headend.number}", token=headend.token)
+        record = cast("dict[str, object]", answer.json["data"])  # JSON
         return {name: record[name] for name in ("live", "published")}
 
     assert flags() == {"live": False, "published": False}

@@ -55,9 +55,9 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
         # Who comes to a stream that is on air has 6 s in store; at its very start there are 2.
         until(lambda: len(media(rungs["audio"]).segments) >= 5, within=25, what="five segments")
         viewer = browser.open(headend.watch)
-        viewer.wait_until_playing(20 * SCALE)
-        viewer.force(480, 20 * SCALE)
-        before = viewer.wait_until_playing(10 * SCALE, span=4)
+        viewer.wait_until_playing(20)
+        viewer.force(480, 20)
+        before = viewer.wait_until_playing(10, span=4)
         collected: dict[str, Collected] = {}
         (engine,) = children_of(headend.process.pid)
         with braked(engine) as brake:
@@ -76,9 +76,9 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
             assert not any(segment.gap for segment in other.segments)
             collect(headend.playlist, collected)
             # The page watched that rung, chosen by hand; it goes over by itself.
-            after = viewer.wait(lambda sample: sample.height != 480, 30 * SCALE, "another rung")
+            after = viewer.wait(lambda sample: sample.height != 480, 30, "another rung")
             moved = viewer.wait(
-                lambda sample: sample.position > after.position + 6, 30 * SCALE, "moving on"
+                lambda sample: sample.position > after.position + 6, 30, "moving on"
             )
             assert moved.stalls == before.stalls, moved
         back = until(
@@ -87,7 +87,7 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
             what="the rung's return",
         )
         assert back
-        last = viewer.wait_until_playing(20 * SCALE)
+        last = viewer.wait_until_playing(20)
         assert chosen_again(viewer, 480)
         playlists: dict[str, MediaPlaylist] = {name: media(url) for name, url in rungs.items()}
     assert not any(segment.discontinuity for segment in playlists["480p"].segments)

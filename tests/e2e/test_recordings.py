@@ -61,7 +61,7 @@ def test_a_run_becomes_a_video_that_plays(
         until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
         until(lambda: last_of(headend.playlist) >= 3, within=20, what="three segments")
         encoder.send_signal(signal.SIGINT)
-        encoder.wait(timeout=10)
+        encoder.wait(timeout=10 * SCALE)
         before = last_of(headend.playlist)
     collect(headend.playlist, live)
     with publishing(command):
@@ -130,6 +130,7 @@ def plays(headend: Running, video: Json, browser: Chromium, tmp_path: Path) -> N
     assert "Only a video that has failed" in refused.text
 
 
+@pytest.mark.prove
 def test_a_run_that_a_kill_cut_off_becomes_a_video(tmp_path: Path, small_source: Path) -> None:
     folder = tmp_path / "data"
     least = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}

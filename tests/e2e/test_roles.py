@@ -1,5 +1,6 @@
 """`headend ingest` and `headend api` as two processes on one folder, each restarted alone."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -10,12 +11,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
 
-import av
 import pytest
 
 from tests.browser import Chromium
 from tests.conftest import Proof
-from tests.e2e.publishers import ffmpeg, publishing, tool
+from tests.e2e.publishers import ffmpeg, publishing
 from tests.e2e.service import SCALE, Running, fetch, service
 from tests.e2e.viewing import (
     Collected,
@@ -34,20 +34,11 @@ HEADEND = str(Path(sys.executable).with_name("headend"))
 WINDOWS = {
     "HEADEND_LIVE__GOODBYE_SECONDS": "0",  # no slate behind the pictures that are counted
     "HEADEND_LIVE__RECONNECT_SECONDS": "30",
+    # A busy machine takes long to start an API; what came meanwhile is still listed.
+    "HEADEND_LIVE__LISTED_SECONDS": "120",
+    "HEADEND_LIVE__KEPT_SECONDS": "180",
     "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
 }
-
-
-@pytest.fixture(scope="module")
-def long_source(tmp_path_factory: pytest.TempPathFactory, small_source: Path) -> Path:
-    """A 360p source of 40 s: long enough for two restarts while it is sent once."""
-    path = tmp_path_factory.mktemp("source") / "long.flv"
-    subprocess.run(
-        [tool("ffmpeg"), "-v", "error", "-stream_loop", "4", "-i", str(small_source), "-c", "copy",
-         str(path)],
-        check=True,
-    )  # fmt: skip
-    return path
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -75,14 +66,27 @@ def api_role(ingest: Running, *arguments: str) -> Generator[Running]:
         yield running
 
 
-@pytest.fixture
-def ingest(tmp_path: Path) -> Iterator[Running]:
-    """An ingest on a folder that `headend migrate` made."""
-    data = tmp_path / "data"
+@contextmanager
+def first_ingest(data: Path) -> Generator[Running]:
+    """Run an ingest on a folder that `headend migrate` makes."""
     made = run("migrate", "--data", str(data))
     assert made.returncode == 0, made.stderr
     assert str(data / "owner.token") in made.stdout
     with ingest_role(data) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def ingest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """An ingest that goes on beside all tests."""
+    with first_ingest(tmp_path_factory.mktemp("roles") / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[Running]:
+    """An ingest for the test alone, which ends it."""
+    with first_ingest(tmp_path / "data") as running:
         yield running
 
 
@@ -115,20 +119,18 @@ def follow(url: str, held: dict[str, Collected], seconds: float) -> None:
         time.sleep(0.2)  # a player asks less often
 
 
-def pictures(path: Path) -> int:
-    with av.open(str(path)) as container:
-        return sum(1 for packet in container.demux(video=0) if packet.size)
-
-
 def test_a_restart_of_the_api_costs_the_stream_nothing(
-    ingest: Running, long_source: Path, tmp_path: Path, proof: Proof
+    ingest: Running, small_source: Path, tmp_path: Path, proof: Proof
 ) -> None:
     """Drained, then killed, while an encoder publishes: every picture comes out, in step."""
     held: dict[str, Collected] = {}
+    progress = tmp_path / "progress.txt"
+    options = ("-stream_loop", "-1", "-progress", str(progress))
+    command = ffmpeg(small_source, f"{ingest.server}/{ingest.key}", *options)
     with ExitStack() as stack:
         first = stack.enter_context(api_role(ingest))
         at = port_of(first)
-        stack.enter_context(publishing(ffmpeg(long_source, f"{ingest.server}/{ingest.key}")))
+        encoder = stack.enter_context(publishing(command))
         playlist = first.playlist
         until(lambda: multivariant(playlist), within=20, what="a playlist")
         follow(playlist, held, 2)
@@ -139,6 +141,9 @@ def test_a_restart_of_the_api_costs_the_stream_nothing(
         assert second.stop(signal.SIGKILL) == -signal.SIGKILL
         third = stack.enter_context(api_role(ingest, "--http", at))
         assert flags(third) == {"live": True, "published": True}
+        follow(playlist, held, 1)
+        encoder.send_signal(signal.SIGINT)
+        encoder.wait(timeout=10 * SCALE)
 
         def ended() -> bool:
             collect(playlist, held)
@@ -146,7 +151,7 @@ def test_a_restart_of_the_api_costs_the_stream_nothing(
 
         until(ended, within=60, what="the run's end")
         until(lambda: not flags(third)["live"], within=10, what="off air")
-    sent = pictures(long_source)
+    sent = int(re.findall(r"^frame=\s*(\d+)", progress.read_text(), re.MULTILINE)[-1])
     assert set(held) == {"360p", "audio"}
     for name, what in held.items():
         numbers = sorted(what.segments)
@@ -164,9 +169,11 @@ def test_a_restart_of_the_api_costs_the_stream_nothing(
             )
 
 
+@pytest.mark.prove
 def test_a_restart_of_the_ingest_goes_on_with_the_run_and_the_api_serves_on(
-    ingest: Running, small_source: Path, tmp_path: Path
+    mortal: Running, small_source: Path, tmp_path: Path
 ) -> None:
+    ingest = mortal
     held: dict[str, Collected] = {}
     doors = (
         *("--rtmp", f"[::]:{ingest.port_of(ingest.server)}"),
@@ -235,15 +242,16 @@ def test_a_stream_that_the_api_adds_can_be_published_at_once_and_plays(
         with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
             hash_ = str(record["stream_url"]).split("/")[-2]
             viewer = browser.open(f"{api.http}/watch/{hash_}")
-            viewer.wait_until_playing(30 * SCALE)
+            viewer.wait_until_playing(30)
             assert viewer.breaches() == []
             assert fetch(f"{api.http}/embed/{hash_}").status == 200
 
 
 @pytest.mark.prove
 def test_streams_of_a_killed_ingest_go_off_the_air_on_paper(
-    ingest: Running, small_source: Path
+    mortal: Running, small_source: Path
 ) -> None:
+    ingest = mortal
     command = ffmpeg(small_source, f"{ingest.server}/{ingest.key}", "-stream_loop", "-1")
     with api_role(ingest) as api:
         with publishing(command):
@@ -259,18 +267,22 @@ def test_streams_of_a_killed_ingest_go_off_the_air_on_paper(
 def test_each_role_tells_of_itself(ingest: Running) -> None:
     assert fetch(f"{ingest.status}/healthz").json == {"status": "alive"}
     assert fetch(f"{ingest.status}/readyz").json == {"status": "ready", "problems": []}
-    assert "headend_ingest_connections 0.0" in fetch(f"{ingest.status}/metrics").text
+    until(lambda: "headend_ingest_connections 0.0" in fetch(f"{ingest.status}/metrics").text,
+          within=10, what="nobody is connected")  # fmt: skip
     assert fetch(f"{ingest.status}/api/projects/1/streams").status == 404
     with api_role(ingest) as api:
         assert fetch(f"{api.http}/readyz").json == {"status": "ready", "problems": []}
-        assert fetch(f"{api.http}/live/{api.hash}/index.m3u8").status == 404
+        dark = api.add_stream("Never live")["hash"]
+        assert fetch(f"{api.http}/live/{dark}/index.m3u8").status == 404
         figures = fetch(f"{api.http}/metrics").text
         assert 'headend_http_answers_total{room="live",status="4xx"} 1.0' in figures
         assert "process_resident_memory_bytes" in figures
         assert "headend_ingest" not in figures
     assert ingest.process.poll() is None
+    before = ingest.log.read_text().count("certificate loaded")
     ingest.process.send_signal(signal.SIGHUP)
-    until(lambda: "certificate loaded" in ingest.log.read_text(), within=5, what="a reload")
+    until(lambda: ingest.log.read_text().count("certificate loaded") > before, within=5,
+          what="a reload")  # fmt: skip
 
 
 def refusal(role: str, data: Path, *arguments: str) -> str:
@@ -311,7 +323,7 @@ def test_the_api_may_run_beside_the_whole_service(tmp_path: Path, small_source: 
             follow(api.playlist, {}, 2)
 
 
-@pytest.mark.parametrize("role", ["ingest", "api"])
+@pytest.mark.parametrize("role", ["ingest", pytest.param("api", marks=pytest.mark.prove)])
 def test_a_role_without_a_database_says_what_to_run(tmp_path: Path, role: str) -> None:
     assert "run `headend migrate` first" in refusal(role, tmp_path / "none", *FREE)
     assert not (tmp_path / "none").exists()

@@ -109,8 +109,10 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         run = addresses(stream.playlist)
         viewer = browser.open(stream.watch)
         world.callback(viewer.close)
-        viewer.wait_until_playing(20 * SCALE)
+        viewer.wait_until_playing(20)
         shows_clock(viewer, wanted=True, within=5)
+        # The first seconds of a busy machine are not the matter here.
+        stalls = viewer.wait_until_playing(10, span=3).stalls
         began = time.monotonic()
         for encoder in (second, first):
             encoder.kill()
@@ -120,16 +122,16 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         flags = stream.record()
         assert (flags["live"], flags["receiving_count"]) == (True, 0)
         time.sleep(max(0.0, away - (time.monotonic() - began)))
-        assert viewer.wait_until_playing(10 * SCALE).run is not None, "the slate moves on"
+        assert viewer.wait_until_playing(10).run is not None, "the slate moves on"
         with publishing(command) as third:
             until(lambda: stream.told("back on air"), within=10, what="back is told")
             shows_clock(viewer, wanted=True, within=20)
-            viewer.wait_until_playing(10 * SCALE, span=3)
+            viewer.wait_until_playing(10, span=3)
             sample = viewer.sample()
             assert addresses(stream.playlist)["audio"] == run["audio"]
             walls_go_on(stream)
             third.send_signal(signal.SIGINT)
-            third.wait(timeout=10)
+            third.wait(timeout=10 * SCALE)
         until(lambda: media(run["audio"]).ended, within=_GOODBYE + 6, what="EXT-X-ENDLIST")
         ended = time.monotonic()
         until(lambda: not stream.record()["live"], within=4, what="off air")
@@ -148,14 +150,14 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
     )
     assert away - 3 <= slate <= away + _GOODBYE + 2 * SCALE
     again = browser.open(f"{running.http}/watch/{video['hash']}")
-    again.wait_for("playing", 20 * SCALE)  # it is there, and waits for its viewer
+    again.wait_for("playing", 20)  # it is there, and waits for its viewer
     again.press("k")
-    again.wait_until_playing(20 * SCALE)
+    again.wait_until_playing(20)
     again.close()
     assert sample is not None
     assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults
-    proof(f"{told}: waits of the picture in Chromium, in 2 seams", f"{sample.stalls}", "0")
-    assert sample.stalls == 0, sample
+    proof(f"{told}: waits of the picture in Chromium, in 2 seams", f"{sample.stalls - stalls}", "0")
+    assert sample.stalls == stalls, sample
 
 
 @pytest.mark.prove
@@ -166,7 +168,7 @@ def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
     with publishing(clockwork.encoder(stream.url(0), size=SIZE)):
         until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         viewer = browser.open(stream.watch)
-        viewer.wait_until_playing(20 * SCALE)
+        viewer.wait_until_playing(20)
         run = addresses(stream.playlist)
         stream.command("pause")
         until(lambda: stream.record()["paused"], within=3, what="paused")
@@ -177,7 +179,7 @@ def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
         shows_clock(viewer, wanted=True, within=20)
         assert not stream.record()["paused"]
         assert addresses(stream.playlist)["audio"] == run["audio"]
-        sample = viewer.wait_until_playing(10 * SCALE)
+        sample = viewer.wait_until_playing(10)
         assert sample.stalls == 0, sample
         viewer.close()
     told = [each["type"] for each in stream.told("paused", "resumed", "slate", "switched")]

@@ -56,13 +56,14 @@ def test_the_key_stays_out_of_the_journal(tmp_path: Path) -> None:
         assert printed.split("\t")[2] not in running.printed
 
 
+@pytest.mark.prove
 def test_two_services_on_one_folder_are_refused(tmp_path: Path) -> None:
     with service(tmp_path / "data") as running:
         second = subprocess.run(
             [HEADEND, "serve", "--data", str(running.data), "--http", "127.0.0.1:0"],
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=20 * SCALE,
             check=False,
         )
         assert second.returncode == 1
@@ -73,9 +74,9 @@ def test_two_services_on_one_folder_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "word"),
     [
-        (("--http", "nowhere"), {}, "nowhere"),
+        pytest.param(("--http", "nowhere"), {}, "nowhere", marks=pytest.mark.prove),
         (("--http", "192.0.2.1:1"), {}, "192.0.2.1:1"),
-        ((), {"HEADEND_HTTP__PORT": "1"}, "http.port"),
+        pytest.param((), {"HEADEND_HTTP__PORT": "1"}, "http.port", marks=pytest.mark.prove),
         ((), {"HEADEND_RTMPS__CERTIFICATE": "/none.pem"}, "/none.pem"),
     ],
 )
@@ -89,7 +90,7 @@ def test_a_start_that_cannot_be_is_one_sentence(
         ],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=20 * SCALE,
         env={"PATH": "/usr/bin:/bin", **environment},
         check=False,
     )  # fmt: skip
@@ -123,7 +124,7 @@ def shown_certificate(port: int) -> bytes:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=5 * SCALE) as plain,
         context.wrap_socket(plain) as secure,
     ):
         shown = secure.getpeercert(binary_form=True)

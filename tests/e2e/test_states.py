@@ -23,7 +23,7 @@ from tests.conftest import Proof
 from tests.e2e import clockwork
 from tests.e2e.pair import Json, Pair, pair
 from tests.e2e.publishers import persisting
-from tests.e2e.service import Running, fetch, service
+from tests.e2e.service import SCALE, Running, fetch, service
 from tests.e2e.slowing import children_of
 from tests.e2e.viewing import multivariant, until
 
@@ -106,7 +106,7 @@ def goes_on(stream: Pair, within: float = 6.0) -> bool:
             for address, each in playlists(stream).items()
         }
 
-    first, deadline = ends(), time.monotonic() + within
+    first, deadline = ends(), time.monotonic() + within * SCALE
     while time.monotonic() < deadline:
         now = ends()
         if all(ended for *_, ended in now):

@@ -10,7 +10,7 @@ from media.m3u8 import parse
 from media.playlist import MediaPlaylist, MultivariantPlaylist
 from tests.browser import Chromium, Viewer
 from tests.e2e.publishers import tool
-from tests.e2e.service import Running, fetch
+from tests.e2e.service import SCALE, Running, fetch
 from tests.e2e.test_videos import completed, upload
 from tests.e2e.viewing import multivariant
 from tests.transcode.engine.subtitled import ENGLISH, GERMAN, subtitled
@@ -71,7 +71,7 @@ def read_by_ffmpeg(address: str, folder: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=60 * SCALE,
     )
     assert done.stderr == ""
     assert "00:00:02,000 --> 00:00:04,000\nGuten Morgen" in done.stdout

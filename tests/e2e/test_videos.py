@@ -12,7 +12,7 @@ from media.playlist import MultivariantPlaylist
 from tests.browser import Chromium
 from tests.conftest import Proof
 from tests.e2e.publishers import tool
-from tests.e2e.service import Running, fetch
+from tests.e2e.service import SCALE, Running, fetch
 from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
 from tests.transcode.engine.uploads import film, picture_size
 
@@ -35,7 +35,7 @@ def upload(headend: Running, path: Path, **fields: str) -> tuple[int, Json]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=60 * SCALE,
     )
     body, _, status = done.stdout.rpartition("\n")
     return int(status), json.loads(body)

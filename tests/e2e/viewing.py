@@ -19,14 +19,18 @@ T = TypeVar("T")
 
 
 def until(question: Callable[[], T | None], *, within: float, what: str) -> T:
-    """Ask until there is an answer; `within` seconds, scaled on slow machines."""
-    deadline = time.monotonic() + within * SCALE
+    """Ask until there is an answer; `within` seconds, scaled on slow machines.
+
+    The longer it takes, the more seldom it asks: each question costs the service and the test.
+    """
+    began = time.monotonic()
     while True:
         answer = question()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"not within {within} s: {what}"
-        time.sleep(0.05)
+        waited = time.monotonic() - began
+        assert waited < within * SCALE, f"not within {within} s: {what}"
+        time.sleep(min(0.05 + waited / 20, 0.2))
 
 
 def multivariant(url: str) -> MultivariantPlaylist | None:
