@@ -9,6 +9,9 @@ import pytest
 from tests.browser import Chromium, Viewer
 from tests.web.origin import Origin, encoding, serving, shown
 
+# They wait by the clock, as those of the whole service do.
+pytestmark = pytest.mark.e2e
+
 SHARED = "Shared123456"
 
 # The pages set no cookie and keep nothing.
