@@ -6,6 +6,7 @@ left to all workers is planned before anything is made, so that they can begin.
 
 import logging
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -46,8 +47,10 @@ log = logging.getLogger(__name__)
 # Nobody waits for the answer here, so a slow disk may take its time.
 _PROBE_SECONDS: Final = 60.0
 # A film that one engine makes alone gets the cores that are idle besides, where no other film waits
-# for one. More than the usual ladder's rungs could not be used.
+# for one. More than the usual ladder's rungs could not be used. A longer one gets one until it
+# plays, for its sound.
 _MOST_MORE: Final = 3
+_ONE_MORE: Final = 1
 _SHORT_US: Final = 20_000_000
 
 
@@ -83,6 +86,8 @@ class Filming:
         self._claimed_us = 0
         self._pace = Pace(0, 0.0)
         self._renditions: Renditions | None = None
+        self._is_short = False
+        self._besides = AsyncExitStack()  # cores
 
     async def make(self) -> Original:
         """Make what is made of the film in one piece.
@@ -135,9 +140,12 @@ class Filming:
         )
         self._pace = Pace(found.length_us, self._studio.clock())
         waiting = await self._studio.jobs.waiting(self._studio.now_us())
-        more = _MOST_MORE if found.length_us <= _SHORT_US and not waiting else 0
-        async with self._studio.cores.more(more) as besides:
-            order = msgspec.structs.replace(order, threads=1 + besides)
+        self._is_short = found.length_us <= _SHORT_US
+        most = _MOST_MORE if self._is_short else _ONE_MORE
+        async with self._besides as held:
+            more = await held.enter_async_context(self._studio.cores.more(0 if waiting else most))
+            threads, aside = (1 + more, False) if self._is_short else (1, more > 0)
+            order = msgspec.structs.replace(order, threads=threads, aside=aside)
             return await work("film", self._work.hash, order, path, self._take)
 
     def _piece(self, said: Said) -> MadePiece:
@@ -166,6 +174,8 @@ class Filming:
     async def _survey(self, found: Surveyed) -> None:
         """Leave the stretches to all workers, where there are several."""
         self._surveyed, self._mono = found, found.mono
+        if not found.segments and not self._is_short:  # it goes another way, on one thread
+            await self._besides.aclose()
         facts = {"video": self._work.hash, "reused": found.reused, "sound_kept": found.kept}
         log.info(
             "film surveyed",
@@ -179,6 +189,8 @@ class Filming:
 
     async def _play(self, names: tuple[str, ...]) -> None:
         """Show what plays already, where more is to come, and nothing better of an older file."""
+        if not self._is_short:  # all that is left is for one thread
+            await self._besides.aclose()
         shown = self._work.media
         if shown is not None and not shown.startswith(f"{self._work.generation}-"):
             return
