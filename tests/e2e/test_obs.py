@@ -1,4 +1,8 @@
-"""The real OBS publishes over every road; every rung plays in Chromium and decodes in ffmpeg."""
+"""The real OBS publishes over every road; every rung plays in Chromium and decodes in ffmpeg.
+
+Where it draws with the processor, it may leave too little for the encoded rungs, which are shed
+then: the proof says so.
+"""
 
 from pathlib import Path
 
@@ -45,9 +49,12 @@ def test_obs_publishes_and_every_rung_plays(
         trust=Path(headend.authority) if secure else None,
     ):
         viewer.wait_until_playing(40)
+        shown: list[int] = []
         for height in (360, 480, 720):
-            viewer.force(height)
-            viewer.wait_until_playing(20)
+            if height in viewer.wait_until_playing(20).heights:
+                viewer.force(height)
+                viewer.wait_until_playing(20)
+                shown.append(height)
             collect(headend.playlist, held)
         viewer.screenshot(tmp_path / "obs.png")
 
@@ -56,8 +63,12 @@ def test_obs_publishes_and_every_rung_plays(
         return all(media(address).ended for address in addresses(headend.playlist).values())
 
     until(ended, within=90, what="the run's end")
-    files = {name: what.file(tmp_path / f"{name}.mp4") for name, what in held.items()}
-    assert set(files) == {"720p", "480p", "360p", "audio"}
+    # What is shed and comes back has gaps.
+    made = ("720p", "audio") if headend.has_shed() else ("720p", "480p", "360p", "audio")
+    assert shown == [360, 480, 720] or (headend.has_shed() and shown[-1:] == [720])
+    files = {name: held[name].file(tmp_path / f"{name}.mp4") for name in made}
     assert {name: complaints(file) for name, file in files.items()} == dict.fromkeys(files, "")
     assert not [fault for fault in viewer.wait_for("ended", 30).faults if "fatal" in fault]
-    proof(f"OBS over {scheme} to {host}", "all rungs play, ffmpeg is silent", "the same")
+    playing = "720p plays (the others were shed)" if headend.has_shed() else "all rungs play"
+    asked = "all rungs play, ffmpeg is silent"
+    proof(f"OBS over {scheme} to {host}", f"{playing}, ffmpeg is silent", asked)

@@ -77,6 +77,9 @@ const STOCK = 8;
 // Less than a picture or a frame of sound lasts where they do not end together (seconds).
 const HOLE = 0.1;
 
+// A film that may be of one picture (seconds).
+const SHORT = 1;
+
 function patience(whole: number, tries: number): HlsConfig["fragLoadPolicy"] {
   const retry = { maxNumRetry: tries, retryDelayMs: 500, maxRetryDelayMs: 2_000 };
   return {
@@ -110,6 +113,7 @@ class HlsEngine implements Engine {
   rungs: readonly Rung[] = [];
   readonly #video: HTMLVideoElement;
   #seen = false;
+  #shown = false; // a picture: from then on viewers and hls.js decide where it stands
   #mended = Number.NEGATIVE_INFINITY;
   #fault: ErrorTypes = ErrorTypes.OTHER_ERROR;
 
@@ -133,6 +137,7 @@ class HlsEngine implements Engine {
     });
     this.hls.on(Events.LEVEL_LOADED, (_, data) => this.#loaded(data));
     this.hls.on(Events.FRAG_BUFFERED, () => this.#helpFirstPicture());
+    video.addEventListener("loadeddata", () => (this.#shown = true), { once: true });
     this.hls.on(Events.ERROR, (_, data) => this.#failed(data));
     this.hls.attachMedia(video);
     this.hls.loadSource(address);
@@ -163,13 +168,14 @@ class HlsEngine implements Engine {
   #helpFirstPicture(): void {
     const video = this.#video;
     const { buffered, duration, currentTime } = video;
-    if (!this.closed || buffered.length === 0 || video.readyState !== video.HAVE_METADATA) return;
+    if (this.#shown || !this.closed || buffered.length === 0) return;
+    if (video.readyState !== video.HAVE_METADATA) return;
     // Its zero is when the first picture is decoded; at a picture a second that is long before.
     const first = this.hls.latestLevelDetails?.fragments[0]?.startPTS ?? 0;
     if (currentTime < first && buffered.start(0) <= first + HOLE) video.currentTime = first;
     // One so short that nothing follows its first picture: hls.js waits for the picture before it
     // tells the end, and the browser for the end before it shows the picture.
-    else if (buffered.start(0) <= HOLE && buffered.end(0) >= duration - HOLE) {
+    else if (duration < SHORT && buffered.start(0) <= HOLE && buffered.end(0) >= duration - HOLE) {
       this.hls.trigger(Events.BUFFER_EOS, { type: null });
     }
   }
