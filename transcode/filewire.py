@@ -16,14 +16,12 @@ class Film(msgspec.Struct, frozen=True, kw_only=True):
     """A whole file: look at all of it, then make of it what is made in one piece.
 
     `ladder` is None where there is no picture; `reuse` allows its own packets as the top rung.
-    Where the file is not cut into stretches, all rungs are made, by `threads` threads. `aside`:
-    until it is ready, its sound may have a thread of its own.
+    Where the file is not cut into stretches, all rungs are made, by `threads` threads.
     """
 
     ladder: Ladder | None
     reuse: bool = False
     threads: int = 1
-    aside: bool = False
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,8 +47,8 @@ log = logging.getLogger(__name__)
 # Nobody waits for the answer here, so a slow disk may take its time.
 _PROBE_SECONDS: Final = 60.0
 # A film that one engine makes alone gets the cores that are idle besides, where no other film waits
-# for one. More than the usual ladder's rungs could not be used. A longer one gets one until it
-# plays, for its sound.
+# for one. More than the usual ladder's rungs could not be used. A longer one keeps one free until
+# it plays: beside a stretch that takes half as long again, as two cores may be threads of one.
 _MOST_MORE: Final = 3
 _ONE_MORE: Final = 1
 _SHORT_US: Final = 20_000_000
@@ -143,9 +143,9 @@ class Filming:
         self._is_short = found.length_us <= _SHORT_US
         most = _MOST_MORE if self._is_short else _ONE_MORE
         async with self._besides as held:
-            more = await held.enter_async_context(self._studio.cores.more(0 if waiting else most))
-            threads, aside = (1 + more, False) if self._is_short else (1, more > 0)
-            order = msgspec.structs.replace(order, threads=threads, aside=aside)
+            more = self._studio.cores.more(0 if waiting else most)
+            besides = await held.enter_async_context(more)
+            order = msgspec.structs.replace(order, threads=1 + besides if self._is_short else 1)
             return await work("film", self._work.hash, order, path, self._take)
 
     def _piece(self, said: Said) -> MadePiece:
@@ -174,7 +174,7 @@ class Filming:
     async def _survey(self, found: Surveyed) -> None:
         """Leave the stretches to all workers, where there are several."""
         self._surveyed, self._mono = found, found.mono
-        if not found.segments and not self._is_short:  # it goes another way, on one thread
+        if not found.segments and not self._is_short:  # it goes another way
             await self._besides.aclose()
         facts = {"video": self._work.hash, "reused": found.reused, "sound_kept": found.kept}
         log.info(
@@ -189,7 +189,7 @@ class Filming:
 
     async def _play(self, names: tuple[str, ...]) -> None:
         """Show what plays already, where more is to come, and nothing better of an older file."""
-        if not self._is_short:  # all that is left is for one thread
+        if not self._is_short:
             await self._besides.aclose()
         shown = self._work.media
         if shown is not None and not shown.startswith(f"{self._work.generation}-"):

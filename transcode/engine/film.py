@@ -50,8 +50,7 @@ def make_film(descriptor: int, film: Film, outlet: Outlet) -> None:
         return
     outlet.send(found.told())
     with opened(descriptor) as upload:
-        names = original(upload, found, outlet, aside=film.aside)
-        outlet.send(Ready(names=names))
+        outlet.send(Ready(names=original(upload, found, outlet)))
     os.nice(AHEAD)
     if len(found.stretches) == 1:
         alone = msgspec.structs.replace(found.stretches[0], threads=film.threads)

@@ -1,7 +1,6 @@
 """What a film brings along: its own packets as the top rung, and its sound, kept or made.
 
-It is done in one go through the file, before any picture is decoded; sound that is made has a
-thread of its own, where there may be one.
+It is done in one go through the file, on one thread, before any picture is decoded.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -9,7 +8,6 @@ thread of its own, where there may be one.
 # pyright: reportUnknownArgumentType=false
 
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 from av.packet import Packet
@@ -29,42 +27,33 @@ from transcode.engine.outlet import Outlet
 from transcode.engine.pieces import Pieces
 from transcode.engine.survey import Survey, own_config
 from transcode.engine.upload import Upload, picture_of, sound_of
-from transcode.engine.worker import Worker
 
 __all__ = ["original"]
 
 _AAC_FRAME: Final = 1024
 _EVER: Final = 1 << 62
 _PART: Final = 100 * VIDEO_SCALE  # sound goes out in whole segments: nobody waits for less
-_DEPTH: Final = 512  # packets of sound, some seconds of it
 
 
-def original(
-    upload: Upload, survey: Survey, outlet: Outlet, *, aside: bool = False
-) -> tuple[str, ...]:
+def original(upload: Upload, survey: Survey, outlet: Outlet) -> tuple[str, ...]:
     """Make the top rung of the film's own packets, where they serve, and the sound.
 
-    `aside`: the sound may be made on another thread. Returns what was made.
+    Returns what was made.
     """
     picture, sound = picture_of(upload), sound_of(upload)
     kept = survey.sound is not None
     copy = _Copy(upload, survey, outlet) if survey.reused is not None else None
     heard = _Kept(survey, survey.sound, outlet) if survey.sound else _Made(upload, survey, outlet)
-    hear: Callable[[Packet[Stream]], None] = heard.take
-    end = heard.close
-    if aside and copy is not None and isinstance(heard, _Made):
-        other = _Aside(heard)
-        hear, end = other.put, other.finish
     streams: list[Stream] = [picture] if copy is not None and picture is not None else []
     streams += [sound] if sound is not None else []
     for packet in demuxed(upload, streams) if streams else ():
         if packet.stream is not sound and copy is not None:
             copy.take(packet)
         elif packet.stream is sound:
-            hear(packet)
+            heard.take(packet)
     if copy is not None:
         copy.close()
-    end()
+    heard.close()
     if not kept:
         outlet.flush_troubles()
     own = () if survey.reused is None else (survey.reused.name,)
@@ -198,22 +187,6 @@ class _Made:
                 self._sound.release(_EVER)
         grid = Grid(sequence=0, discontinuity=False, cut=1, longest=1, reuse=False)
         self._sound.finish(self._survey.end, grid)
-
-
-class _Aside(Worker["Packet[Stream]"]):
-    """Sound that is made on a thread of its own: it takes four times as long as all else here."""
-
-    def __init__(self, sound: _Made) -> None:
-        self._sound = sound
-        super().__init__("sound", _DEPTH)
-
-    def take(self, item: "Packet[Stream]") -> None:
-        """Take the next packet."""
-        self._sound.take(item)
-
-    def close(self) -> None:
-        """Send what is left."""
-        self._sound.close()
 
 
 def _track_of(upload: Upload) -> AudioTrack | None:

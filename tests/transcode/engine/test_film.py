@@ -3,7 +3,6 @@
 from itertools import pairwise
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from media.ladder import AUDIO_RENDITION
@@ -300,22 +299,3 @@ def test_threads_change_nothing_of_what_is_made(tmp_path: Path, threads: int) ->
     assert many.names == ["360p", "480p", AUDIO_RENDITION]
     for name in many.names:
         assert joined(many, name) == joined(one, name)
-
-
-def test_sound_that_is_made_aside_is_the_same(tmp_path: Path) -> None:
-    path = numbered(tmp_path / "a.mkv", *OWN, "-c:a", "libmp3lame", seconds=24)
-    order = film_for(path)
-    found: dict[bool, Made] = {}
-    for aside in (False, True):
-        made = read("film", path, msgspec.structs.replace(order, aside=aside))
-        assert (made.status, made.complaints) == (0, "")
-        assert surveyed(made).reused is not None
-        assert not surveyed(made).kept
-        found[aside] = made
-    (ready,) = found[True].of(Ready)
-    assert AUDIO_RENDITION in ready.names
-    for name in ready.names:
-        assert joined(found[True], name) == joined(found[False], name)
-    reports = found[True].reports
-    last = max(place for place, each in enumerate(reports) if isinstance(each, Segment))
-    assert reports.index(ready) > last, "all of it is there when it is said to be ready"
