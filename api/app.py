@@ -10,43 +10,49 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
-from api import (
-    backups,
-    countries,
-    events,
-    imports,
-    labels,
-    linkrecords,
-    players,
-    projects,
-    replacing,
-    reports,
-    resolutions,
-    resumable,
-    slates,
-    streamcommands,
-    streamedits,
-    streams,
-    streamsettings,
-    tokens,
-    uploadlinks,
-    uploads,
-    videos,
-    videostates,
-)
-from api.addresses import Addresses
-from api.auth import Guard, needs_token
-from api.bodies import MAX_BODY
-from api.crossing import crossing
-from api.errors import HANDLERS
-from api.imports import ImportRules
-from api.ingest import Ingest
-from api.options import name_all_methods
+from api.http.auth import Guard, needs_token
+from api.http.cors import crossing
+from api.http.errors import HANDLERS
+from api.http.json_body import MAX_BODY
+from api.http.openapi import JsonDocument, ReferencePage, YamlDocument, operation_id
+from api.http.options import name_all_methods
+from api.http.rate_limit import Callers
+from api.library import countries, events, labels, players, projects, resolutions, tokens
 from api.ports import MediaRemover
-from api.present import Presenter
-from api.presentvideo import VideoPresenter
-from api.ratelimit import Callers
-from api.reference import JsonDocument, ReferencePage, YamlDocument, operation_id
+from api.schemas.presenter import Presenter
+from api.schemas.urls import Addresses
+from api.streams import (
+    backups,
+    ingest_report,
+    slates,
+)
+from api.streams import (
+    collection as stream_collection,
+)
+from api.streams import (
+    commands as stream_commands,
+)
+from api.streams import (
+    item as stream_item,
+)
+from api.streams import (
+    settings as stream_settings,
+)
+from api.streams.command_client import Ingest
+from api.uploads import (
+    endpoints as upload_endpoints,
+)
+from api.uploads import (
+    imports,
+    link_endpoints,
+    link_records,
+    replace_file,
+    single_request,
+)
+from api.uploads.imports import ImportRules
+from api.videos import item as video_item
+from api.videos import state as video_state
+from api.videos.presenter import VideoPresenter
 from storage.catalog import Catalog
 
 __all__ = ["create_app"]
@@ -64,7 +70,7 @@ def _api(
     presenter: Presenter,
     media: MediaRemover | None,
     ingest: Ingest,
-    intake: uploads.Intake | None,
+    intake: single_request.Intake | None,
     import_rules: ImportRules,
     clock_us: Callable[[], int],
     guard: Guard,
@@ -75,22 +81,22 @@ def _api(
     return Router(
         "/api",
         route_handlers=[
-            *streams.HANDLERS,
-            *streamedits.HANDLERS,
-            *streamcommands.HANDLERS,
-            *streamsettings.HANDLERS,
-            *reports.HANDLERS,
+            *stream_collection.HANDLERS,
+            *stream_item.HANDLERS,
+            *stream_commands.HANDLERS,
+            *stream_settings.HANDLERS,
+            *ingest_report.HANDLERS,
             *backups.HANDLERS,
-            *videos.HANDLERS,
+            *video_item.HANDLERS,
             *imports.HANDLERS,
-            *videostates.HANDLERS,
+            *video_state.HANDLERS,
             *(
                 (
-                    *uploads.HANDLERS,
-                    *replacing.HANDLERS,
-                    *linkrecords.HANDLERS,
-                    *resumable.HANDLERS,
-                    *uploadlinks.HANDLERS,
+                    *single_request.HANDLERS,
+                    *replace_file.HANDLERS,
+                    *link_records.HANDLERS,
+                    *upload_endpoints.HANDLERS,
+                    *link_endpoints.HANDLERS,
                     *slates.HANDLERS,
                 )
                 if intake is not None
@@ -126,15 +132,15 @@ def _api(
 def _linked(
     catalog: Catalog,
     presenter: Presenter,
-    intake: uploads.Intake,
+    intake: single_request.Intake,
     clock_us: Callable[[], int],
     callers: Callers | None,
 ) -> Router:
     """Return the addresses that hold an upload link's secret, and take no token."""
     return Router(
         "/api",
-        route_handlers=uploadlinks.LINKED,
-        guards=[uploadlinks.needs_link(catalog, callers)],
+        route_handlers=link_endpoints.LINKED,
+        guards=[link_endpoints.needs_link(catalog, callers)],
         dependencies={
             "catalog": Provide(lambda: catalog, sync_to_thread=False),
             "presenter": Provide(lambda: presenter, sync_to_thread=False),
@@ -171,7 +177,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     handlers: Sequence[ControllerRouterHandler] = (),
     version: str = "0",
     media: MediaRemover | None = None,
-    intake: uploads.Intake | None = None,
+    intake: single_request.Intake | None = None,
     ingest: Ingest | None = None,
     callers: Callers | None = None,
     import_rules: ImportRules = _PUBLIC,

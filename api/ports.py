@@ -1,11 +1,11 @@
-"""What the API, its pages and the origin need of the world; `headend.wiring` binds it."""
+"""What the API, its pages and the origin need of the world; `headend.roles.wiring` binds it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from storage.arrivals import FileFacts, FileRefused, Probe
-from storage.catalog.records import ProjectRecord, Shown
+from storage.catalog.records.common import ProjectRecord, Shown
+from storage.file_intake import FileFacts, FileRefused, Probe
 
 __all__ = [
     "FileFacts",

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from litestar import Litestar, Response, get
 from litestar.handlers import HTTPRouteHandler
 
-from api.errors import HANDLERS
+from api.http.errors import HANDLERS
 
 __all__ = ["status_app", "status_handlers"]
 

@@ -13,15 +13,16 @@ from typing import Any, Final
 import click
 
 from api.pusher.signed import APP
-from headend import findings, logs
+from headend import logs
+from headend.config.settings import Settings, SettingsError, explain
+from headend.config.settings import load as load_settings
 from headend.demo import EVERY_SECONDS
-from headend.doctor import clean, examine
-from headend.installation import OWNER_TOKEN, catalog_place, install, make_folder
-from headend.locks import FolderError
+from headend.install import findings
+from headend.install.doctor import clean, examine
+from headend.install.installation import OWNER_TOKEN, catalog_place, install, make_folder
+from headend.install.locks import FolderError
+from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
-from headend.settings import Settings, SettingsError, explain
-from headend.settings import load as load_settings
-from headend.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
 
@@ -274,7 +275,7 @@ def pattern(url: str, seconds: float | None, size: str, fps: int) -> None:
     order = {"url": url, "seconds": seconds, "size": [int(width), int(height)], "fps": fps}
     # The address holds the key, and a process's arguments are for all to see: a pipe it is.
     child = subprocess.Popen(  # our own interpreter and module
-        [sys.executable, "-m", "transcode.engine.pattern"], stdin=subprocess.PIPE
+        [sys.executable, "-m", "transcode.engine.testsource.pattern"], stdin=subprocess.PIPE
     )
     try:
         if child.stdin is not None:

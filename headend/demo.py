@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from headend.chores import while_running
-from headend.wiring import Service
-from media.keys import PublicHash, Slot
+from headend.roles.background import while_running
+from headend.roles.wiring import Service
+from media.stream_keys import PublicHash, Slot
 from storage.catalog import Catalog
-from storage.catalog.records import EventRecord
+from storage.catalog.records.common import EventRecord
 
 __all__ = ["EVERY_SECONDS", "DemoError", "demonstrating", "sentence", "stamped"]
 
@@ -94,7 +94,7 @@ async def _encoder(url: str) -> AsyncGenerator[asyncio.subprocess.Process, None]
     """Send the test picture for the length of the block."""
     order = {"url": url, "seconds": None, "size": _SIZE, "fps": _FPS}
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "transcode.engine.pattern", stdin=asyncio.subprocess.PIPE
+        sys.executable, "-m", "transcode.engine.testsource.pattern", stdin=asyncio.subprocess.PIPE
     )
     try:
         if child.stdin is not None:

@@ -11,20 +11,20 @@ from typing import Final, cast
 
 import uvloop
 
-from api.clients import BadNetwork
-from api.geo import GeoError
-from headend.certificates import CertificateError
+from api.http.client_address import BadNetwork
+from api.origin.geo import GeoError
+from headend.config.settings import Settings
+from headend.config.sockets import AddressError
 from headend.demo import DemoError, demonstrating, stamped
-from headend.installation import catalog_place, install, make_folder
-from headend.locks import FolderError, relying_on_form, writing
-from headend.settings import Settings
-from headend.sockets import AddressError
+from headend.install.certificates import CertificateError
+from headend.install.installation import catalog_place, install, make_folder
+from headend.install.locks import FolderError, relying_on_form, writing
+from headend.roles.wiring import Role, Service
 from headend.systemd import keep_watchdog, notify
 from headend.welcome import welcome
-from headend.wiring import Role, Service
 from storage.errors import CatalogUnavailable, StorageError
-from transcode.landlock import landlock_abi, landlock_text
-from transcode.limits import BoxError
+from transcode.sandbox.landlock import landlock_abi, landlock_text
+from transcode.sandbox.rlimits import BoxError
 
 __all__ = ["StartError", "run"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from importlib.metadata import version
 
-from headend.wiring import Service
-from media.keys import Slot
+from headend.roles.wiring import Service
+from media.stream_keys import Slot
 
 __all__ = ["welcome"]
 

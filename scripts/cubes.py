@@ -15,7 +15,7 @@ from typing import Final
 
 __all__ = ["CUBES", "NODES", "main", "mapped", "table"]
 
-FOLDER: Final = Path(__file__).parents[1] / "transcode" / "engine"
+FOLDER: Final = Path(__file__).parents[1] / "transcode" / "engine" / "codec"
 # In steps as even to the eye as PQ's, 17 nodes leave greys within 2 of 219 levels.
 NODES: Final = 17
 _WHITE: Final = 203.0  # cd/m2

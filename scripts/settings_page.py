@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from headend.settings import Setting, Settings, explain
+from headend.config.settings import Setting, Settings, explain
 
 __all__ = ["PAGE", "defaults", "filled"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import open_catalog
-from tests.postgres import PostgresServer, running_postgres
+from tests.support.postgres import PostgresServer, running_postgres
 
 # Rows of the table: what was shown, what was measured, what was asked for.
 _rows = pytest.StashKey[list[tuple[str, str, str]]]()

@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).parents[1]
 ROOMS: Final = ("media", "ingest", "transcode", "storage", "api", "headend")
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-LINES: Final = 400
+LINES: Final = 600
 # Longer than that with a reason: {"room/module.py": "why it is one thing"}.
 LONGER: Final[dict[str, str]] = {}
 # Tests that stand for no one module: {"tests/room/test_x.py": "what they are about"}.
@@ -97,7 +97,7 @@ def test_the_files_of_the_project_are_found() -> None:
     assert not any(".venv" in path.parts for path in FILES)
 
 
-def test_a_file_of_source_has_at_most_400_lines() -> None:
+def test_a_file_of_source_has_at_most_600_lines() -> None:
     source = {".py", ".ts", ".css", ".mjs", ".sh", ".html", ".md"}
     long = {
         name(path): count

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from api.pusher.hub import Hub
 from storage.bus.base import Bus, BusUnavailable, Mailbox
-from storage.catalog.notices import KEPT_US, NoticeRecord
+from storage.catalog.events.broadcast import KEPT_US, NoticeRecord
 from storage.errors import StorageError
 
 __all__ = ["TOPIC", "NoticeShelf", "delivering", "telling"]
@@ -32,7 +32,7 @@ _TOO_LONG: Final = KEPT_US / 1_000_000 / 2
 
 
 class NoticeShelf(Protocol):
-    """Where notices lie (`storage.catalog.notices.Notices`)."""
+    """Where notices lie (`storage.catalog.events.broadcast.Notices`)."""
 
     async def newest(self) -> int:
         """Return the number of the newest notice; 0 where there is none."""

@@ -21,12 +21,12 @@ from litestar.enums import HttpMethod
 from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 
-from api.auth import Guard
-from api.bodies import whole_body
-from api.errors import HANDLERS, ApiError
+from api.http.auth import Guard
+from api.http.errors import HANDLERS, ApiError
+from api.http.json_body import whole_body
 from api.pusher.limits import MAX_NAME
 from api.pusher.protocol import Sign, is_socket_id
-from storage.catalog.records import Principal
+from storage.catalog.records.common import Principal
 
 __all__ = ["Owners", "authorising"]
 
@@ -44,7 +44,7 @@ _ALLOWED: Final = {
 
 
 class Owners(Protocol):
-    """Knows whose a channel is (`storage.catalog.notices.Notices`)."""
+    """Knows whose a channel is (`storage.catalog.events.broadcast.Notices`)."""
 
     async def project_of(self, kind: str, name: str) -> int | None:
         """Return the project of a stream, a video or a project by its name; None: no such thing."""
@@ -61,8 +61,8 @@ def authorising(
 ) -> list[HTTPRouteHandler]:
     """Return the handler.
 
-    `guard` sets `auth` to who calls (see `api.auth.needs_token`), `admits` says whether pages of an
-    origin may ask.
+    `guard` sets `auth` to who calls (see `api.http.auth.needs_token`), `admits` says whether pages
+    of an origin may ask.
     """
 
     async def answer(request: Request[Any, Any, Any]) -> dict[str, str]:

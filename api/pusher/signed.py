@@ -19,11 +19,11 @@ from litestar import Request, Response, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from api.bodies import whole_body
-from api.errors import ApiError
+from api.http.errors import ApiError
+from api.http.json_body import whole_body
 from api.pusher.limits import MAX_CHANNELS, MAX_DATA_BYTES, MAX_NAME
 from api.pusher.protocol import is_channel, is_socket_id, signature
-from storage.catalog.notices import Told
+from storage.catalog.events.broadcast import Told
 
 __all__ = ["APP", "Publisher", "is_signed", "publishing"]
 
@@ -41,7 +41,7 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 
 
 class Publisher(Protocol):
-    """What takes events in (`storage.catalog.notices.Notices`)."""
+    """What takes events in (`storage.catalog.events.broadcast.Notices`)."""
 
     async def publish(self, events: Sequence[Told], now_us: int) -> None:
         """Tell events, all or none."""

@@ -27,8 +27,8 @@ import uvloop
 from litestar import Litestar, Request, Response, get
 
 from bench.api.ours import BASE
-from headend.sockets import bind
-from headend.web import serving
+from headend.config.sockets import bind
+from headend.http.server import serving
 
 __all__ = ["main"]
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import uvloop
 
-from api.addresses import Addresses
 from api.app import create_app
-from headend.sockets import bind
-from headend.web import serving
+from api.schemas.urls import Addresses
+from headend.config.sockets import bind
+from headend.http.server import serving
 from storage.catalog import open_catalog
 
 __all__ = ["BASE", "main"]

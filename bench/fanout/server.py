@@ -13,8 +13,8 @@ import uvloop
 
 from api.pusher.limits import Limits
 from api.pusher.socket import Broadcaster
-from headend.sockets import bind
-from headend.web import serving
+from headend.config.sockets import bind
+from headend.http.server import serving
 
 __all__ = ["CHANNEL", "KEY"]
 

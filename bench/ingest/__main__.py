@@ -18,7 +18,7 @@ from bench.ingest.core import core_table
 from bench.ingest.measure import MARGIN_SECONDS, Broken, Figures, Load, Overloaded, measure
 from bench.ingest.report import missed, table
 from bench.ingest.servers import SERVERS, Missing, Server, Tls
-from headend.certificates import ensure_local
+from headend.install.certificates import ensure_local
 
 __all__ = ["main"]
 

@@ -12,7 +12,7 @@ from bench.ingest.clip import Clip
 from bench.ingest.processes import Unheard, cpu_ns, rss_bytes
 from bench.ingest.publishers import Publisher, publishing
 from bench.ingest.servers import Server, Serving, Tls
-from media.keys import StreamKey
+from media.stream_keys import StreamKey
 
 __all__ = ["MARGIN_SECONDS", "Broken", "Figures", "Load", "Overloaded", "measure"]
 

@@ -19,13 +19,13 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from headend.certificates import tls_context
-from headend.sockets import bind
-from ingest.listener import listening
-from ingest.ports import Grant, Happened, LiveState
+from headend.config.sockets import bind
+from headend.install.certificates import tls_context
 from ingest.rtmp.limits import Limits
-from media.keys import Slot, StreamKey
+from ingest.server.listener import listening
+from ingest.stream.ports import Grant, Happened, LiveState
 from media.packet import MediaPacket
+from media.stream_keys import Slot, StreamKey
 from media.track import Track
 
 __all__ = ["Anyone", "CountingRun", "main"]

@@ -2,9 +2,10 @@
 
     python -m bench.ladder.feeder CLIP FOLDER MODULE
 
-It reads the FLV with the ingest's own reader and speaks to the engine through `transcode.process`,
-as the service does, but as fast as the engine takes it. The rungs are written as CMAF segments, one
-folder each. One line of JSON on standard output tells what the engine alone has used.
+It reads the FLV with the ingest's own reader and speaks to the engine through
+`transcode.protocol.engine_process`, as the service does, but as fast as the engine takes it. The
+rungs are written as CMAF segments, one folder each. One line of JSON on standard output tells what
+the engine alone has used.
 """
 
 import asyncio
@@ -16,13 +17,13 @@ from typing import Final
 
 from ingest.rtmp.events import Event, PacketIn, TrackFound
 from ingest.rtmp.flv import FlvReader, tags
+from media.hls.segment import InitSection, Part, Segment
 from media.ladder import ladder_for
 from media.packet import MediaPacket
-from media.segment import InitSection, Part, Segment
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import AudioTrack, VideoTrack
-from transcode.process import Engine, engine
-from transcode.wire import Begin, Finish, Order, Packet, Trouble
+from transcode.protocol.engine_process import Engine, engine
+from transcode.protocol.messages import Begin, Finish, Order, Packet, Trouble
 
 __all__ = ["orders"]
 

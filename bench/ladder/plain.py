@@ -7,14 +7,14 @@ Same preset, no tuning of ours, ffmpeg's own scaler; else the engine as it is.
 
 import sys
 
-from transcode.engine import encode, scale
+from transcode.engine.codec import encode, scaler
 from transcode.engine.main import main
 
 # Constants of the engine, which nobody but this comparison changes.
 setattr(encode, "PRESET", "veryfast")  # noqa: B010
 setattr(encode, "PARAMETERS", "annexb=0:scenecut=0")  # noqa: B010
 setattr(encode, "LARGE", "")  # noqa: B010
-setattr(scale, "SCALER", {"flags": "bicubic"})  # noqa: B010
+setattr(scaler, "SCALER", {"flags": "bicubic"})  # noqa: B010
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -8,15 +8,15 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from media.keys import PublicHash
+from media.hls.m3u8 import render
+from media.hls.playlist import Listed, MediaPlaylist
+from media.hls.segment import InitSection, Part, Segment
 from media.ladder import AUDIO_RENDITION, Rendition
-from media.m3u8 import render
-from media.playlist import Listed, MediaPlaylist
-from media.segment import InitSection, Part, Segment
+from media.stream_keys import PublicHash
 from storage.edge.memory import MemoryEdge
+from storage.live.publication import Publication, Window
 from storage.objects.addresses import live_playlist, live_segment
 from storage.objects.disk import DiskObjects
-from storage.publication import Publication, Window
 
 __all__ = ["SEGMENT_BYTES", "publish", "publish_long"]
 

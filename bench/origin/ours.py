@@ -16,15 +16,15 @@ from pathlib import Path
 
 import uvloop
 
-from api.addresses import Addresses
 from api.app import create_app
-from api.auth import is_owner
-from api.playback import Origin, OriginFirst
-from api.verdicts import Verdicts
+from api.http.auth import is_owner
+from api.origin.origin import Origin, OriginFirst
+from api.origin.visibility import Verdicts
+from api.schemas.urls import Addresses
 from bench.origin.media import publish, publish_long
-from headend.sockets import bind
-from headend.web import serving
-from media.keys import PublicHash
+from headend.config.sockets import bind
+from headend.http.server import serving
+from media.stream_keys import PublicHash
 from storage.catalog import Catalog, open_catalog
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects

@@ -5,7 +5,7 @@ python -m bench.vod.fixed stretch ...
 
 import sys
 
-from transcode.engine import encode
+from transcode.engine.codec import encode
 from transcode.engine.main import main
 
 # A constant of the engine, which nobody but this comparison changes: no rate factor at all.

@@ -15,17 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from media.keys import new_hash
-from media.m3u8 import parse
-from media.playlist import MediaPlaylist, MultivariantPlaylist
+from media.hls.m3u8 import parse
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.videorecords import Arrived, WholeVideo
+from storage.catalog.records.videos import Arrived, WholeVideo
 from storage.objects.disk import DiskObjects
-from transcode import filework
-from transcode.cores import Cores
-from transcode.process import engine
-from transcode.video import VideoTranscoder
-from transcode.worker import FileWorkers
+from transcode.protocol.engine_process import engine
+from transcode.vod import engine_task
+from transcode.vod.core_budget import Cores
+from transcode.vod.job import VideoTranscoder
+from transcode.vod.worker_pool import FileWorkers
 
 _LOOK_SECONDS: Final = 0.1
 
@@ -109,7 +109,7 @@ async def _join(objects: DiskObjects, whole: WholeVideo, folder: Path) -> None:
 def main() -> None:
     """Make the file that the command line names."""
     file, folder, workers, module = sys.argv[1:]
-    filework.engine = partial(engine, module=module)
+    engine_task.engine = partial(engine, module=module)
     path = Path(file).resolve()
     said = asyncio.run(_make(path, path.stat().st_size, Path(folder), int(workers)))
     print(json.dumps(said))

@@ -10,17 +10,17 @@ from typing import Final
 import msgspec
 
 from ingest.rtmp.errors import MalformedMedia
-from media import av1, hevc, opus, vp9
-from media.aac import AacError, AudioSpecificConfig
-from media.ac3 import Ac3Error, Ac3Frame
-from media.av1 import Av1Error
-from media.avc import AvcConfig, AvcError
-from media.flac import FlacError, FlacInfo
-from media.hevc import HevcConfig, HevcError
-from media.mp3 import Mp3Error, Mp3Frame
-from media.opus import OpusError
+from media.codecs import av1, hevc, opus, vp9
+from media.codecs.aac import AacError, AudioSpecificConfig
+from media.codecs.ac3 import Ac3Error, Ac3Frame
+from media.codecs.av1 import Av1Error
+from media.codecs.avc import AvcConfig, AvcError
+from media.codecs.flac import FlacError, FlacInfo
+from media.codecs.hevc import HevcConfig, HevcError
+from media.codecs.mp3 import Mp3Error, Mp3Frame
+from media.codecs.opus import OpusError
+from media.codecs.vp9 import Vp9Error
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
-from media.vp9 import Vp9Error
 
 __all__ = [
     "AUDIO",

@@ -10,27 +10,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Unpack
 
-from media.keys import PublicHash, StreamKey
-from storage.catalog import (
-    airing,
-    events,
-    installation,
-    migrations,
-    projects,
-    showing,
-    streams,
-    tokens,
-)
-from storage.catalog.checkup import Checkup
-from storage.catalog.commands import Commands
-from storage.catalog.database import Database, database_url, open_database
-from storage.catalog.imports import Imports
-from storage.catalog.jobs import Jobs
-from storage.catalog.labels import Labels
-from storage.catalog.notices import Notices
-from storage.catalog.players import Players
-from storage.catalog.recordings import Recordings
-from storage.catalog.records import (
+from media.stream_keys import PublicHash, StreamKey
+from storage.catalog import migrations
+from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.events import log as event_log
+from storage.catalog.events.broadcast import Notices
+from storage.catalog.library import tokens
+from storage.catalog.library.labels import Labels
+from storage.catalog.library.players import Players
+from storage.catalog.maintenance.health import Checkup
+from storage.catalog.maintenance.references import Upkeep
+from storage.catalog.projects import installation, projects
+from storage.catalog.queries import visibility
+from storage.catalog.records.common import (
     EventRecord,
     FirstStart,
     IngestRecord,
@@ -42,13 +34,18 @@ from storage.catalog.records import (
     StreamRecord,
     TokenRecord,
 )
-from storage.catalog.spans import Spans
-from storage.catalog.streamfacet import Streams
-from storage.catalog.transcoding import Transcoding
-from storage.catalog.upkeep import Upkeep
-from storage.catalog.uploadlinks import UploadLinks
-from storage.catalog.uploads import Uploads
-from storage.catalog.videofacet import Videos
+from storage.catalog.streams import live_state
+from storage.catalog.streams import queries as stream_queries
+from storage.catalog.streams.commands import Commands
+from storage.catalog.streams.repository import Streams
+from storage.catalog.uploads.links import UploadLinks
+from storage.catalog.uploads.repository import Uploads
+from storage.catalog.videos.imports import Imports
+from storage.catalog.videos.jobs import Jobs
+from storage.catalog.videos.recordings import Recordings
+from storage.catalog.videos.repository import Videos
+from storage.catalog.videos.spans import Spans
+from storage.catalog.videos.transcoding import Transcoding
 
 __all__ = ["Catalog", "open_catalog"]
 
@@ -97,7 +94,7 @@ class Catalog:
         async with self._database.writing() as connection:
             record = await projects.add(connection, name, now_us)
             facts = {"project": record.id, "name": name}
-            await events.record(connection, record.id, "project added", facts, now_us, by=by)
+            await event_log.record(connection, record.id, "project added", facts, now_us, by=by)
             return record
 
     async def list_projects(
@@ -124,7 +121,7 @@ class Catalog:
             record = await projects.edit(connection, project, values, now_us)
             if record is not None:
                 facts = {"project": project, "keys": list(values)}
-                await events.record(connection, project, "project edited", facts, now_us, by=by)
+                await event_log.record(connection, project, "project edited", facts, now_us, by=by)
             return record
 
     async def delete_project(
@@ -146,7 +143,7 @@ class Catalog:
             first = await projects.find_first(connection)
             if first is not None:
                 facts = {"project": project, "key": record.key, "name": record.name}
-                await events.record(connection, first, "project deleted", facts, now_us, by=by)
+                await event_log.record(connection, first, "project deleted", facts, now_us, by=by)
             return hashes
 
     async def find_project(self, name: str) -> ProjectRecord | None:
@@ -210,31 +207,31 @@ class Catalog:
             NoSuchProject: there is no such project.
         """
         async with self._database.writing() as connection:
-            return await streams.add(connection, project, title, now_us, by)
+            return await stream_queries.add(connection, project, title, now_us, by)
 
     async def list_streams(
         self, project: int, *, search: str = "", sort: Sort | None = None, page: int = 1
     ) -> Page[StreamRecord]:
         """Return a page of a project's streams, newest first unless `sort` says otherwise."""
         async with self._database.reading() as connection:
-            return await streams.find_page(
+            return await stream_queries.find_page(
                 connection, project, search=search, sort=sort or Sort(), page=page
             )
 
     async def all_streams(self) -> tuple[StreamRecord, ...]:
         """Return every stream of every project, oldest first."""
         async with self._database.reading() as connection:
-            return await streams.find_all(connection)
+            return await stream_queries.find_all(connection)
 
     async def stream(self, stream: int) -> StreamRecord | None:
         """Return the stream with that number."""
         async with self._database.reading() as connection:
-            return await streams.find(connection, stream)
+            return await stream_queries.find(connection, stream)
 
     async def find_ingest(self, key: StreamKey) -> IngestRecord | None:
         """Return the stream that a key opens; a wrong and an unknown one take the same time."""
         async with self._database.reading() as connection:
-            return await airing.find_ingest(connection, key)
+            return await live_state.find_ingest(connection, key)
 
     async def set_live_state(
         self,
@@ -242,52 +239,52 @@ class Catalog:
         *,
         now_us: int,
         happened: Sequence[tuple[str, Mapping[str, object]]] = (),
-        **state: Unpack[airing.AirState],
+        **state: Unpack[live_state.AirState],
     ) -> None:
         """Write down how a stream stands, with what happened up to then, as kinds and facts."""
         async with self._database.writing() as connection:
-            await airing.set_live_state(connection, stream, now_us, happened, **state)
+            await live_state.set_live_state(connection, stream, now_us, happened, **state)
 
     async def reset_live_states(self, now_us: int) -> None:
         """Take every stream off the air on paper, before ingest begins."""
         async with self._database.writing() as connection:
-            await airing.reset_live_states(connection, now_us)
+            await live_state.reset_live_states(connection, now_us)
 
     async def end_pauses(self, hashes: Collection[PublicHash], now_us: int) -> None:
         """Take the pauses back of those of these streams whose runs nobody came back to."""
         async with self._database.writing() as connection:
-            await airing.end_pauses(connection, hashes, now_us)
+            await live_state.end_pauses(connection, hashes, now_us)
 
     async def ingest_proof(self, stream: int) -> str | None:
         """Return the proof of a stream's present key (see `IngestRecord`); None: no such stream."""
         async with self._database.reading() as connection:
-            return await airing.find_proof(connection, stream)
+            return await live_state.find_proof(connection, stream)
 
     async def reconnect_windows(self) -> dict[PublicHash, float | None]:
         """Return how long each stream waits for its encoder, in seconds; None: nobody said."""
         async with self._database.reading() as connection:
-            return await airing.find_windows(connection)
+            return await live_state.find_windows(connection)
 
     async def add_event(
         self, stream: PublicHash, kind: str, facts: Mapping[str, object], now_us: int
     ) -> None:
         """Write down what happened to a stream; `facts` must be fit for JSON."""
         async with self._database.writing() as connection:
-            await events.add(connection, stream, kind, facts, now_us)
+            await event_log.add(connection, stream, kind, facts, now_us)
 
     async def list_events(
         self, project: int, *, since_us: int = 0, page: int = 1, subject: PublicHash = ""
     ) -> Page[EventRecord]:
         """Return a page of what happened in a project, newest first; `subject` is whose to show."""
         async with self._database.reading() as connection:
-            return await events.find_page(
+            return await event_log.find_page(
                 connection, project, since_us=since_us, page=page, subject=subject
             )
 
     async def shown(self, hash_: PublicHash) -> Shown | None:
         """Return what viewers may come to know of a stream or a video; None: there is neither."""
         async with self._database.reading() as connection:
-            return await showing.find_shown(connection, hash_)
+            return await visibility.find_shown(connection, hash_)
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from typing import Final, Protocol, TypeVar
 from storage.errors import StorageError
 from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
-from storage.objects.inflow import PIECE_BYTES
+from storage.objects.incoming import PIECE_BYTES
 
 __all__ = ["Appending", "Digest", "StillHeld", "appending"]
 

@@ -8,15 +8,15 @@ import pytest
 from litestar.testing import AsyncTestClient
 
 from api.app import create_app
-from api.ingest import Ingest
-from api.slatepictures import slate_pictures
-from headend.intake import intake_on
-from headend.media import StoredMedia
+from api.pages.slate_images import slate_pictures
+from api.streams.command_client import Ingest
+from headend.roles.media_remover import StoredMedia
+from headend.roles.upload_intake import intake_on
 from storage.catalog import open_catalog
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
-from tests.api.house import ADDRESSES, NOW_US, House
-from tests.api.site import OnSite, Site
+from tests.support.api.application import ADDRESSES, NOW_US, House
+from tests.support.api.origin_client import OnSite, Site
 
 
 @pytest.fixture

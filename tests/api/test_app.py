@@ -9,7 +9,7 @@ from litestar.testing import AsyncTestClient
 from litestar.types import Receive, Scope, Send
 
 from api.app import create_app
-from tests.api.house import ADDRESSES, STREAMS, House
+from tests.support.api.application import ADDRESSES, STREAMS, House
 
 pytestmark = pytest.mark.anyio
 

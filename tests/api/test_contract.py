@@ -1,7 +1,8 @@
 """The interface, operation by operation: every form whole, every value as documented.
 
 All of it runs on both databases, through the whole application; the shapes are those of
-`tests.api.contract`. Lists are in `test_contract_lists`, refusals in `test_contract_refusals`.
+`tests.support.api.contract_shapes`. Lists are in `test_contract_lists`, refusals in
+`test_contract_refusals`.
 """
 
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import Any
 import pytest
 
 from storage.objects.disk import DiskObjects
-from tests.api import contract
-from tests.api.clips import VIDEOS, clip, picture, upload
-from tests.api.contract import faults
-from tests.api.house import STREAMS, House, Json
-from tests.api.test_videos_made import made
+from tests.api.videos.test_item_made import made
+from tests.support.api import contract_shapes
+from tests.support.api.application import STREAMS, House, Json
+from tests.support.api.contract_shapes import faults
+from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
 pytestmark = pytest.mark.anyio
 
@@ -68,25 +69,25 @@ def some(record: Json, keys: Json) -> Json:
 
 def test_a_body_of_another_shape_is_noticed() -> None:
     good: Any = {"id": 1, "code": "RO", "name": "Romania"}
-    assert faults(good, contract.COUNTRY) == []
+    assert faults(good, contract_shapes.COUNTRY) == []
     for change in ({"id": True}, {"id": "1"}, {"id": None}, {"code": "ro"}, {"more": 1}):
-        assert len(faults({**good, **change}, contract.COUNTRY)) == 1, change
-    assert faults({"id": 1, "name": "x"}, contract.COUNTRY) == ["$ lacks code"]
-    assert faults([good], contract.COUNTRY) != []
-    assert faults(None, contract.Nullable(contract.COUNTRY)) == []
-    assert faults([{"id": 1, "name": "x"}, good], [contract.NAMED]) != []
-    assert faults({"x": "https://a/b"}, contract.POSTERS) != []
-    assert faults({"360p": 1}, contract.POSTERS) != []
-    assert faults("2026-01-31T12:00:00Z", contract.STAMP) != []
-    assert contract.refusal_faults({"message": "x", "errors": {}}) != []
-    assert contract.refusal_faults({"message": "x", "errors": {"a": "b"}}) != []
-    assert contract.refusal_faults({"detail": "x"}) != []
-    assert contract.refusal_faults({"message": "x", "errors": {"a": ["b"]}}) == []
+        assert len(faults({**good, **change}, contract_shapes.COUNTRY)) == 1, change
+    assert faults({"id": 1, "name": "x"}, contract_shapes.COUNTRY) == ["$ lacks code"]
+    assert faults([good], contract_shapes.COUNTRY) != []
+    assert faults(None, contract_shapes.Nullable(contract_shapes.COUNTRY)) == []
+    assert faults([{"id": 1, "name": "x"}, good], [contract_shapes.NAMED]) != []
+    assert faults({"x": "https://a/b"}, contract_shapes.POSTERS) != []
+    assert faults({"360p": 1}, contract_shapes.POSTERS) != []
+    assert faults("2026-01-31T12:00:00Z", contract_shapes.STAMP) != []
+    assert contract_shapes.refusal_faults({"message": "x", "errors": {}}) != []
+    assert contract_shapes.refusal_faults({"message": "x", "errors": {"a": "b"}}) != []
+    assert contract_shapes.refusal_faults({"detail": "x"}) != []
+    assert contract_shapes.refusal_faults({"message": "x", "errors": {"a": ["b"]}}) == []
 
 
 async def test_a_video_has_its_documented_forms(house: House) -> None:
     body = await upload(house, name="Über 1.Mai.mov", texts={"description": "Some"})
-    assert faults(body, contract.UPLOAD_VIDEO) == []
+    assert faults(body, contract_shapes.UPLOAD_VIDEO) == []
     assert body["message"] == "Video added."
     video = body["video"]
     one = f"/api/videos/{video['id']}"
@@ -106,26 +107,26 @@ async def test_a_video_has_its_documented_forms(house: House) -> None:
     assert video["iso8601_duration"] == f"PT{video['length']:.3f}".rstrip("0").rstrip(".") + "S"
     sent, shown = await everything_set(house)
     body = await ask(house, "PUT", one, sent)
-    assert faults(body, contract.EDIT_VIDEO) == []
+    assert faults(body, contract_shapes.EDIT_VIDEO) == []
     assert body["message"] == "Video updated."
     assert some(body["video"], shown) == shown
     assert [tag["name"] for tag in body["video"]["tags"]] == ["Known", "New"]
     player = await label(house, "player", "Dark")
     with_player = await ask(house, "PUT", f"{one}/player", {"player": player})
-    assert faults(with_player, contract.EDIT_VIDEO) == []
+    assert faults(with_player, contract_shapes.EDIT_VIDEO) == []
     full = with_player["video"]
     assert full["player"] == {"id": player, "name": "Dark"}
     body = await ask(house, "GET", one)
-    assert faults(body, contract.SHOW_VIDEO) == []
-    same = (contract.VIDEO_SHOWN.keys() & contract.VIDEO.keys()) - {"resolutions"}
+    assert faults(body, contract_shapes.SHOW_VIDEO) == []
+    same = (contract_shapes.VIDEO_SHOWN.keys() & contract_shapes.VIDEO.keys()) - {"resolutions"}
     assert some(body["data"], dict.fromkeys(same)) == some(full, dict.fromkeys(same))
     assert body["data"]["media_resource"] == f"videos/{video['hash']}/index.m3u8"
     (rung,) = body["data"]["resolutions"]
     assert (rung["resolution"], rung["resolution_id"], rung["transcoded"]) == ("360p", 1, 0)
     assert (rung["horizontal_value"], rung["vertical_value"]) == (640, 360)
     body = await ask(house, "GET", VIDEOS)
-    assert faults(body, contract.LIST_VIDEOS) == []
-    assert body["data"] == [some(full, contract.VIDEO_ITEM)]
+    assert faults(body, contract_shapes.LIST_VIDEOS) == []
+    assert body["data"] == [some(full, contract_shapes.VIDEO_ITEM)]
 
 
 async def test_a_made_video_is_whole_in_every_form(house: House, objects: DiskObjects) -> None:
@@ -137,7 +138,7 @@ async def test_a_made_video_is_whole_in_every_form(house: House, objects: DiskOb
     (status,) = await made(house, objects, big["id"])
     assert status["state"] == "completed", status
     body = await ask(house, "GET", f"/api/videos/{big['id']}")
-    assert faults(body, contract.SHOW_VIDEO) == []
+    assert faults(body, contract_shapes.SHOW_VIDEO) == []
     shown = body["data"]
     assert (shown["completed"], shown["published"]) == (True, True)
     assert shown["completed_at"] is not None
@@ -146,7 +147,7 @@ async def test_a_made_video_is_whole_in_every_form(house: House, objects: DiskOb
     assert [rung["vertical_value"] for rung in shown["resolutions"]] == [360, 480]
     assert all(rung["size"] > 0 for rung in shown["resolutions"])
     body = await ask(house, "PUT", f"/api/videos/{big['id']}", {})
-    assert faults(body, contract.EDIT_VIDEO) == []
+    assert faults(body, contract_shapes.EDIT_VIDEO) == []
     full = body["video"]
     assert (full["transcoding_progress"], full["transcoding_eta"]) == (100, 0)
     assert full["transcoding_at"] is not None
@@ -154,13 +155,13 @@ async def test_a_made_video_is_whole_in_every_form(house: House, objects: DiskOb
     assert (full["uploading"], full["size"]) == (False, big["size"])
     for kind, total in (("completed", 1), ("inprogress", 0), ("recent", 1)):
         body = await ask(house, "GET", f"{VIDEOS}?type={kind}")
-        assert faults(body, contract.LIST_VIDEOS) == []
-        assert body["data"] == [some(full, contract.VIDEO_ITEM)] * total
+        assert faults(body, contract_shapes.LIST_VIDEOS) == []
+        assert body["data"] == [some(full, contract_shapes.VIDEO_ITEM)] * total
 
 
 async def test_a_stream_has_its_documented_forms(house: House) -> None:
     body = await ask(house, "POST", STREAMS, {"title": "Știri"}, 201)
-    assert faults(body, contract.CHANGE_STREAM) == []
+    assert faults(body, contract_shapes.CHANGE_STREAM) == []
     assert body["message"] == "Stream added."
     stream = body["stream"]
     # The table of states: what a stream begins as, with one backup.
@@ -178,7 +179,7 @@ async def test_a_stream_has_its_documented_forms(house: House) -> None:
     player = await label(house, "player", "Dark")
     one = f"/api/streams/{stream['id']}"
     body = await ask(house, "PUT", one, {**sent, "player": player, "resolutions": [6, 1, 1]})
-    assert faults(body, contract.CHANGE_STREAM) == []
+    assert faults(body, contract_shapes.CHANGE_STREAM) == []
     assert body["message"] == "Stream updated."
     full = body["stream"]
     assert some(full, shown) == shown
@@ -188,24 +189,24 @@ async def test_a_stream_has_its_documented_forms(house: House) -> None:
     assert [each["id"] for each in full["resolutions"] if each["active"]] == [1, 6]
     assert full["stream"] == stream["stream"]
     body = await ask(house, "GET", f"{STREAMS}?sort_column=id&sort_order=desc")
-    assert faults(body, contract.LIST_STREAMS) == []
+    assert faults(body, contract_shapes.LIST_STREAMS) == []
     uuid = full["stream"].removeprefix(f"{full['hash']}_")
-    assert body["data"][0] == {**some(full, contract.STREAM_ITEM), "stream": uuid}
-    assert faults(await ask(house, "GET", one), {"data": contract.STREAM}) == []
+    assert body["data"][0] == {**some(full, contract_shapes.STREAM_ITEM), "stream": uuid}
+    assert faults(await ask(house, "GET", one), {"data": contract_shapes.STREAM}) == []
 
 
 async def test_labels_have_their_documented_forms(house: House) -> None:
     tag = await label(house, "tag", "Old")
     await label(house, "category", "Chess")
     body = await ask(house, "PUT", f"/api/tags/{tag}", {"name": "Újabb"})
-    assert faults(body, contract.EDIT_TAG) == []
+    assert faults(body, contract_shapes.EDIT_TAG) == []
     edited = {"id": tag, "name": "Újabb", "active": True}
     assert body == {"message": "Tag updated.", "tag": edited}
     body = await ask(house, "GET", "/api/projects/1/tags")
-    assert faults(body, contract.LIST_LABELS) == []
+    assert faults(body, contract_shapes.LIST_LABELS) == []
     assert body["data"] == [edited]
     body = await ask(house, "GET", "/api/projects/1/categories")
-    assert faults(body, contract.LIST_LABELS) == []
+    assert faults(body, contract_shapes.LIST_LABELS) == []
     assert [(each["name"], each["active"]) for each in body["data"]] == [("Chess", True)]
 
 
@@ -236,20 +237,20 @@ async def test_texts_hold_any_characters_up_to_the_stated_lengths(house: House, 
     )  # fmt: skip
     for key, wrong in faulty:
         told = await ask(house, "PUT", one, {"title": "New", key: wrong}, 422)
-        assert contract.refusal_faults(told) == []
+        assert contract_shapes.refusal_faults(told) == []
         assert set(told["errors"]) == {key}, wrong
     assert some((await ask(house, "GET", one))["data"], texts) == texts
 
 
 async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(house: House) -> None:
     body = await ask(house, "GET", "/api/countries")
-    assert faults(body, contract.LIST_COUNTRIES) == []
+    assert faults(body, contract_shapes.LIST_COUNTRIES) == []
     names = {each["id"]: each["name"] for each in body["data"]}
     assert len(names) == len(body["data"]) >= 249
     assert (names[642], names[276], names[4]) == ("Romania", "Germany", "Afghanistan")
     one = f"/api/streams/{(await house.add())['id']}"
     by_number = await ask(house, "PUT", one, {"countries": list(names)})
-    assert faults(by_number, contract.CHANGE_STREAM) == []
+    assert faults(by_number, contract_shapes.CHANGE_STREAM) == []
     shown = by_number["stream"]["countries"]
     assert [(each["id"], each["name"]) for each in shown] == list(names.items())
     codes = [each["code"] for each in shown]
@@ -339,7 +340,7 @@ async def test_a_taken_name_is_a_conflict(house: House, kind: str, plural: str, 
     one = f"/api/{plural}/{second}"
     for name in ("Șah", "șAH", " Șah "):
         refused = await ask(house, "PUT", one, {"name": name, "active": False}, 409)
-        assert contract.refusal_faults(refused) == []
+        assert contract_shapes.refusal_faults(refused) == []
         assert set(refused["errors"]) == {"name"}
         await ask(house, "POST", f"/api/projects/1/{plural}", {"name": name}, 409)
     listed = await ask(house, "GET", f"/api/projects/1/{plural}?sort_column=id")

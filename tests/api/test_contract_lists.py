@@ -6,13 +6,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 import pytest
 
-from media.keys import new_hash
-from storage.catalog.videorecords import Arrived
-from tests.api import contract
-from tests.api.clips import VIDEOS
-from tests.api.contract import faults
-from tests.api.house import NOW_US, STREAMS, House, Json
+from media.stream_keys import new_hash
+from storage.catalog.records.videos import Arrived
 from tests.api.test_contract import ask
+from tests.support.api import contract_shapes
+from tests.support.api.application import NOW_US, STREAMS, House, Json
+from tests.support.api.contract_shapes import faults
+from tests.support.api.upload_clips import VIDEOS
 
 pytestmark = pytest.mark.anyio
 
@@ -39,10 +39,10 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 LISTS = {
-    "videos": Listed(VIDEOS, contract.LIST_VIDEOS, 30),
-    "streams": Listed(STREAMS, contract.LIST_STREAMS, 10, ("My first stream",)),
-    "tags": Listed(TAGS, contract.LIST_LABELS, 10),
-    "categories": Listed(CATEGORIES, contract.LIST_LABELS, 10),
+    "videos": Listed(VIDEOS, contract_shapes.LIST_VIDEOS, 30),
+    "streams": Listed(STREAMS, contract_shapes.LIST_STREAMS, 10, ("My first stream",)),
+    "tags": Listed(TAGS, contract_shapes.LIST_LABELS, 10),
+    "categories": Listed(CATEGORIES, contract_shapes.LIST_LABELS, 10),
 }
 
 
@@ -241,8 +241,12 @@ async def test_days_are_whole_and_recent_is_a_week(house: House) -> None:
 
 async def test_our_own_lists_come_in_the_same_envelope(house: House) -> None:
     """Their items' keys are those of the page of decisions and of our own description."""
-    integer, string, boolean = contract.INTEGER, contract.STRING, contract.BOOLEAN
-    stamp, nullable = contract.STAMP, contract.Nullable
+    integer, string, boolean = (
+        contract_shapes.INTEGER,
+        contract_shapes.STRING,
+        contract_shapes.BOOLEAN,
+    )
+    stamp, nullable = contract_shapes.STAMP, contract_shapes.Nullable
     for number in range(10):
         await ask(house, "POST", "/api/projects", {"name": f"Number {number}"}, 201)
         await ask(house, "POST", "/api/tokens", {"name": f"Number {number}", "project": 1}, 201)
@@ -250,7 +254,7 @@ async def test_our_own_lists_come_in_the_same_envelope(house: House) -> None:
     for path, item, more in (
         ("/api/projects",
          {"id": integer, "key": string, "name": string, "created_at": stamp, "updated_at": stamp,
-          "project_json": contract.URL, "origins": [string]}, 1),
+          "project_json": contract_shapes.URL, "origins": [string]}, 1),
         ("/api/tokens",
          {"id": integer, "name": string, "project": nullable(integer), "write": boolean,
           "created_at": stamp, "revoked_at": nullable(stamp)}, 1),
@@ -261,7 +265,7 @@ async def test_our_own_lists_come_in_the_same_envelope(house: House) -> None:
     ):  # fmt: skip
         for number in (1, 2, 3):
             body = await ask(house, "GET", f"{path}?page={number}")
-            assert faults(body, contract.listing(item)) == []
+            assert faults(body, contract_shapes.listing(item)) == []
             same_links(body, expected(path, {}, 10, number, 10 + more))
     path = "/api/projects/1/events"
     filters = {"since": "2023-11-14T22:13:20.123456Z"}
@@ -315,5 +319,5 @@ WRONG = {
 async def test_every_wrong_parameter_is_named_at_once(house: House, kind: str) -> None:
     for query, fields in WRONG[kind]:
         body = await ask(house, "GET", f"{LISTS[kind].path}?{query}", status=422)
-        assert contract.refusal_faults(body) == [], query
+        assert contract_shapes.refusal_faults(body) == [], query
         assert set(body["errors"]) == fields, query

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from httpx import Response
 
-from tests.api import contract
-from tests.api.clips import upload
-from tests.api.house import House, Json
 from tests.api.test_contract import ask, label
+from tests.support.api import contract_shapes
+from tests.support.api.application import House, Json
+from tests.support.api.upload_clips import upload
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ OF_NO_RECORD: Final = {
 }  # fmt: skip
 # Reads no record: it asks the process that takes encoders in, of which there is none here.
 OF_AN_INGEST: Final = "/api/streams/{stream_id}/ingest"
-# Resumable uploads speak tus, with answers of its own (tests/api/test_resumable.py).
+# Resumable uploads speak tus, with answers of its own (tests/api/uploads/test_endpoints.py).
 OF_TUS: Final = "/api/projects/{project_id}/uploads"
 
 
@@ -108,7 +108,7 @@ def refused(answer: Response, *statuses: int) -> Json:
     assert answer.headers["content-type"] == "application/json", told
     assert answer.headers["cache-control"] == "no-store", told
     body = answer.json()
-    assert contract.refusal_faults(body) == [], told
+    assert contract_shapes.refusal_faults(body) == [], told
     # Only fields at fault are named, and only these two statuses have any.
     assert ("errors" not in body) or answer.status_code in (409, 422), told
     return body

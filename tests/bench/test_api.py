@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.api.__main__ import LEAST, missed, table
-from tests.e2e.service import SCALE
+from tests.support.e2e.service import SCALE
 
 ROOT = Path(__file__).parents[2]
 

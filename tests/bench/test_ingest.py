@@ -15,7 +15,7 @@ from bench.ingest.clip import Body, Clip
 from bench.ingest.measure import Figures
 from bench.ingest.report import missed, table
 from bench.ingest.servers import SERVERS
-from tests.e2e.service import SCALE
+from tests.support.e2e.service import SCALE
 
 ROOT: Final = Path(__file__).parents[2]
 DEADLINE: Final = 240 * SCALE  # it takes 15 s on an idle machine

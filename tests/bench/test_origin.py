@@ -11,7 +11,7 @@ import pytest
 from bench.origin.load import KINDS, Kind, check, kinds
 from bench.origin.report import missed, table
 from bench.origin.servers import Broken, Published, Serving
-from tests.e2e.service import SCALE
+from tests.support.e2e.service import SCALE
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 120 * SCALE  # seconds; 20 on an idle machine

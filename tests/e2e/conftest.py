@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import Chromium, chromium
-from tests.e2e.clients import installed
-from tests.e2e.publishers import make_source
-from tests.e2e.service import Running, service
+from tests.support.browser import Chromium, chromium
+from tests.support.e2e.publishers import make_source
+from tests.support.e2e.service import Running, service
+from tests.support.e2e.websocket_clients import installed
 
 
 @pytest.fixture(scope="session")

@@ -19,13 +19,10 @@ from pathlib import Path
 import av
 import pytest
 
-from ingest.complaints import EACH_SITE
+from ingest.server.log_throttle import EACH_SITE
 from tests.conftest import Proof
-from tests.e2e.attacks import LIMITS, QUICK, SLOW, TICK, Attack
-from tests.e2e.hostile import AT_ONCE, Target
-from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import SCALE, Running, service
-from tests.e2e.viewing import (
+from tests.support.e2e.attacks import LIMITS, QUICK, SLOW, TICK, Attack
+from tests.support.e2e.hls_reader import (
     Collected,
     addresses,
     collect,
@@ -34,7 +31,10 @@ from tests.e2e.viewing import (
     multivariant,
     until,
 )
-from tests.ingest.rtmp import peer
+from tests.support.e2e.hostile_peer import AT_ONCE, Target
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Running, service
+from tests.support.ingest import rtmp_peer
 
 pytestmark = pytest.mark.e2e
 
@@ -95,7 +95,7 @@ class Siege:
         """See that an encoder gets leave, and take it off again."""
         target = self.target(key=self.other_key)
         with target.publishing() as line:
-            line.say(peer.GOODBYE)
+            line.say(rtmp_peer.GOODBYE)
 
     def told(self, home: str) -> list[str]:
         """Return the causes that the log gives for what befell an address."""
@@ -168,7 +168,7 @@ def test_an_attack_costs_the_attacker_alone(siege: Siege, attack: Attack) -> Non
 
 def test_a_second_encoder_with_the_key_is_refused(siege: Siege) -> None:
     with siege.target(key=siege.headend.key).dial() as line:
-        line.say(peer.opening(name=siege.headend.key))
+        line.say(rtmp_peer.opening(name=siege.headend.key))
         line.wait_for(b"another encoder is sending with this key", 2.5 + TICK)
         line.must_close(2.5 + 2 * TICK)
     siege.publish()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.clips import clip, picture
-from tests.e2e.publishers import tool
-from tests.e2e.service import SCALE, Running, service
+from tests.support.api.upload_clips import clip, picture
+from tests.support.e2e.publishers import tool
+from tests.support.e2e.service import SCALE, Running, service
 
 pytestmark = pytest.mark.e2e
 
@@ -54,7 +54,7 @@ def test_every_line_of_the_page_does_what_the_page_says(running: Running, tmp_pa
     assert edited["stream"]["description"] == "Every day at 8"
     assert [each["name"] for each in edited["stream"]["tags"]] == ["news"]
     assert sorted(each["code"] for each in edited["stream"]["countries"]) == ["DE", "RO"]
-    # Nobody sends in this test: tests/api/test_streamcommands.py pauses what is live.
+    # Nobody sends in this test: tests/api/streams/test_commands.py pauses what is live.
     assert held == {"message": "The stream is not live: there is nothing to pause."}
     assert chosen["settings"]["failover"]["mode"] == "sticky"
     assert chosen["settings"]["recording"]["enabled"] is True

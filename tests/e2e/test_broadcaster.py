@@ -18,8 +18,11 @@ from typing import cast
 
 import pytest
 
-from tests.browser import Chromium
-from tests.e2e.clients import (
+from tests.e2e.test_roles import run
+from tests.support.browser import Chromium
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.websocket_clients import (
     Client,
     Told,
     client,
@@ -29,9 +32,6 @@ from tests.e2e.clients import (
     options,
     publish,
 )
-from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import SCALE, Running, service
-from tests.e2e.test_roles import run
 
 pytestmark = pytest.mark.e2e
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import SCALE, Answer, Running, fetch, service
 from tests.e2e.test_roles import run
-from tests.e2e.viewing import addresses, media, multivariant, until
+from tests.support.e2e.hls_reader import addresses, media, multivariant, until
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
 
 pytestmark = pytest.mark.e2e
 

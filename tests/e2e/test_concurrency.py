@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.clips import clip
-from tests.e2e.service import SCALE, Running, fetch, service
-from tests.postgres import PostgresServer
+from tests.support.api.upload_clips import clip
+from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.e2e
 

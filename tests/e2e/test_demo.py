@@ -12,11 +12,11 @@ from pathlib import Path
 import av
 import pytest
 
-from tests.browser import Chromium
 from tests.conftest import Proof
-from tests.e2e.service import SCALE, Running, service
-from tests.e2e.viewing import Collected, collect, until
-from tests.testcard import beeps, flashes
+from tests.support.browser import Chromium
+from tests.support.e2e.hls_reader import Collected, collect, until
+from tests.support.e2e.service import SCALE, Running, service
+from tests.support.pattern_reader import beeps, flashes
 
 pytestmark = pytest.mark.e2e
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.browser import Chromium
 from tests.conftest import Proof
-from tests.e2e import clockwork
-from tests.e2e.clockwork import HEVC, keeping, offsets
-from tests.e2e.pair import pair
-from tests.e2e.publishers import publishing
-from tests.e2e.service import Running, service
-from tests.e2e.viewing import addresses, complaints, multivariant, until
+from tests.support.browser import Chromium
+from tests.support.e2e import clock_video
+from tests.support.e2e.clock_video import HEVC, keeping, offsets
+from tests.support.e2e.encoder_pair import pair
+from tests.support.e2e.hls_reader import addresses, complaints, multivariant, until
+from tests.support.e2e.publishers import publishing
+from tests.support.e2e.service import Running, service
 
 pytestmark = pytest.mark.e2e
 
@@ -28,7 +28,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     size: str
     fps: int = 30
-    video: str = clockwork.X264
+    video: str = clock_video.X264
     channels: int = 2
 
     ahead: bool = False  # encoded before: for what costs a machine more than is left for viewers
@@ -44,7 +44,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     def _encoder(self, target: str, seconds: float | None = None) -> list[str]:
         size, video = self.size, self.video
-        return clockwork.encoder(
+        return clock_video.encoder(
             target, size=size, fps=self.fps, video=video, channels=self.channels, seconds=seconds
         )
 

@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from tests.browser import Chromium, Viewer
-from tests.e2e.publishers import ffmpeg, publishing, tool
-from tests.e2e.service import SCALE, Running, fetch, service
-from tests.e2e.strangers import site
-from tests.e2e.viewing import multivariant, until
+from tests.support.browser import Chromium, Viewer
+from tests.support.e2e.foreign_site import site
+from tests.support.e2e.hls_reader import multivariant, until
+from tests.support.e2e.publishers import ffmpeg, publishing, tool
+from tests.support.e2e.service import SCALE, Running, fetch, service
 
 pytestmark = pytest.mark.e2e
 

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.e2e.publishers import ffmpeg, publishing, tool
-from tests.e2e.service import SCALE, Running, fetch
-from tests.e2e.viewing import until
+from tests.support.e2e.hls_reader import until
+from tests.support.e2e.publishers import ffmpeg, publishing, tool
+from tests.support.e2e.service import SCALE, Running, fetch
 
 pytestmark = pytest.mark.e2e
 

@@ -11,10 +11,10 @@ from typing import Any, cast
 import pytest
 
 from media.ticks import VIDEO_SCALE
-from tests.e2e.following import following
-from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import SCALE, Running, fetch
-from tests.e2e.viewing import addresses, media, multivariant, until
+from tests.support.e2e.hls_reader import addresses, media, multivariant, until
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.e2e.strict_player import following
 
 pytestmark = pytest.mark.e2e
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import Chromium
 from tests.conftest import Proof
-from tests.e2e import clockwork
-from tests.e2e.clockwork import keeping
-from tests.e2e.pair import pair
-from tests.e2e.publishers import publishing
-from tests.e2e.service import Running, service
-from tests.e2e.viewing import multivariant, until
+from tests.support.browser import Chromium
+from tests.support.e2e import clock_video
+from tests.support.e2e.clock_video import keeping
+from tests.support.e2e.encoder_pair import pair
+from tests.support.e2e.hls_reader import multivariant, until
+from tests.support.e2e.publishers import publishing
+from tests.support.e2e.service import Running, service
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
@@ -46,9 +46,9 @@ def test_a_primary_that_flaps_moves_viewers_no_more_often_than_the_policy_allows
     running: Running, browser: Chromium, proof: Proof
 ) -> None:
     stream = pair(running, "Flapping")
-    command = clockwork.encoder(stream.url(0))
+    command = clock_video.encoder(stream.url(0))
     began = time.monotonic()
-    with publishing(clockwork.encoder(stream.url(1))):
+    with publishing(clock_video.encoder(stream.url(1))):
         until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         viewer = browser.open(stream.watch)
         with keeping(stream.playlist) as keeper:

@@ -6,13 +6,13 @@ from urllib.parse import urljoin
 
 import pytest
 
-from tests.browser import Chromium, Sample
 from tests.conftest import Proof
-from tests.e2e.service import Running, fetch, service
 from tests.e2e.test_videos import asked, completed, upload
-from tests.e2e.viewing import Collected, collect, complaints
-from tests.transcode.corpus import CORPUS
-from tests.transcode.items import Item
+from tests.support.browser import Chromium, Sample
+from tests.support.e2e.hls_reader import Collected, collect, complaints
+from tests.support.e2e.service import Running, fetch, service
+from tests.support.transcode.corpus import CORPUS
+from tests.support.transcode.corpus_items import Item
 
 pytestmark = pytest.mark.e2e
 

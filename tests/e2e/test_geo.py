@@ -9,12 +9,12 @@ from urllib.parse import quote, urljoin
 
 import pytest
 
-from tests.browser import Chromium
-from tests.e2e.publishers import ffmpeg, publishing, tool
-from tests.e2e.service import SCALE, Answer, Running, fetch, service
-from tests.e2e.strangers import site
-from tests.e2e.viewing import addresses, media, multivariant, until
-from tests.geodata import GERMAN, NOWHERE, ROMANIAN, SIXTH, countries
+from tests.support.browser import Chromium
+from tests.support.e2e.foreign_site import site
+from tests.support.e2e.hls_reader import addresses, media, multivariant, until
+from tests.support.e2e.publishers import ffmpeg, publishing, tool
+from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.support.geo_database import GERMAN, NOWHERE, ROMANIAN, SIXTH, countries
 
 pytestmark = pytest.mark.e2e
 

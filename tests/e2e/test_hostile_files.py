@@ -22,14 +22,22 @@ from typing import Any
 import pytest
 
 from tests.conftest import Proof
-from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import SCALE, Running, fetch, without_slate
 from tests.e2e.test_abuse import digests
 from tests.e2e.test_videos import X264, asked, completed, upload
-from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
-from tests.transcode.canary import Canary, canary
-from tests.transcode.engine.uploads import film
-from tests.transcode.hostile import BOMBS, DISGUISES, PICTURE_BOMBS, REFERENCES
+from tests.support.e2e.hls_reader import (
+    Collected,
+    addresses,
+    collect,
+    complaints,
+    media,
+    multivariant,
+    until,
+)
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Running, fetch, without_slate
+from tests.support.engine.upload_files import film
+from tests.support.transcode.canary import Canary, canary
+from tests.support.transcode.hostile_files import BOMBS, DISGUISES, PICTURE_BOMBS, REFERENCES
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 

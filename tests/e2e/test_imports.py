@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import Running, fetch, service
 from tests.e2e.test_videos import X264, asked, completed
-from tests.e2e.viewing import Collected, collect, until
-from tests.transcode.engine.uploads import film
+from tests.support.e2e.hls_reader import Collected, collect, until
+from tests.support.e2e.service import Running, fetch, service
+from tests.support.engine.upload_files import film
 
 pytestmark = pytest.mark.e2e
 

@@ -8,11 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import Chromium, Sample, Viewer, chromium
 from tests.conftest import Proof
-from tests.e2e.inputs import INPUTS, Input
-from tests.e2e.service import SCALE, Running, fetch, without_slate
-from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
+from tests.support.browser import Chromium, Sample, Viewer, chromium
+from tests.support.e2e.hls_reader import (
+    Collected,
+    addresses,
+    collect,
+    complaints,
+    media,
+    multivariant,
+    until,
+)
+from tests.support.e2e.odd_sources import INPUTS, Input
+from tests.support.e2e.service import SCALE, Running, fetch, without_slate
 
 pytestmark = pytest.mark.e2e
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Proof
-from tests.e2e.following import following
-from tests.e2e.publishers import ffmpeg, persisting, publishing
-from tests.e2e.service import Running, service
-from tests.e2e.slowing import children_of
-from tests.e2e.viewing import multivariant, until
+from tests.support.e2e.hls_reader import multivariant, until
+from tests.support.e2e.publishers import ffmpeg, persisting, publishing
+from tests.support.e2e.service import Running, service
+from tests.support.e2e.slow_process import children_of
+from tests.support.e2e.strict_player import following
 
 pytestmark = pytest.mark.e2e
 

@@ -10,11 +10,9 @@ from typing import cast
 import av
 import pytest
 
-from media.playlist import MultivariantPlaylist
+from media.hls.playlist import MultivariantPlaylist
 from tests.conftest import Proof
-from tests.e2e.publishers import ffmpeg, gstreamer, publishing
-from tests.e2e.service import SCALE, Running, fetch, without_slate
-from tests.e2e.viewing import (
+from tests.support.e2e.hls_reader import (
     Collected,
     addresses,
     collect,
@@ -24,6 +22,8 @@ from tests.e2e.viewing import (
     multivariant,
     until,
 )
+from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing
+from tests.support.e2e.service import SCALE, Running, fetch, without_slate
 
 pytestmark = pytest.mark.e2e
 

@@ -15,15 +15,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.browser import Chromium
 from tests.conftest import Proof
-from tests.e2e import clockwork
-from tests.e2e.clockwork import Joint, Keeper, Shown, joints, keeping, lags, longest_gap, middle
-from tests.e2e.pair import Json, Pair, pair
-from tests.e2e.publishers import publishing
-from tests.e2e.relay import Relay, relaying
-from tests.e2e.service import SCALE, Running, service
-from tests.e2e.viewing import complaints, multivariant, until
+from tests.support.browser import Chromium
+from tests.support.e2e import clock_video
+from tests.support.e2e.clock_video import (
+    Joint,
+    Keeper,
+    Shown,
+    joints,
+    keeping,
+    lags,
+    longest_gap,
+    middle,
+)
+from tests.support.e2e.encoder_pair import Json, Pair, pair
+from tests.support.e2e.hls_reader import complaints, multivariant, until
+from tests.support.e2e.publishers import publishing
+from tests.support.e2e.service import SCALE, Running, service
+from tests.support.e2e.tcp_relay import Relay, relaying
 
 pytestmark = pytest.mark.e2e
 
@@ -125,7 +134,7 @@ def primary_of(stream: Pair, *, size: str = SIZE) -> Generator[Primary]:
     """Run the primary's encoder through a relay for the length of the block."""
     port = stream.headend.port_of(stream.headend.server)
     with relaying(port) as relay:
-        primary = Primary(clockwork.encoder(stream.url(0, port=relay.port), size=size), relay)
+        primary = Primary(clock_video.encoder(stream.url(0, port=relay.port), size=size), relay)
         try:
             primary.start()
             yield primary
@@ -197,7 +206,7 @@ def test_a_primary_that_fails_in_any_way_is_not_missed(
     with ExitStack() as world:
         primary = world.enter_context(primary_of(stream))
         until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
-        world.enter_context(publishing(clockwork.encoder(stream.url(1), size=SIZE)))
+        world.enter_context(publishing(clock_video.encoder(stream.url(1), size=SIZE)))
         viewer = browser.open(stream.watch)
         with keeping(stream.playlist) as keeper:
             viewer.wait_until_playing(20)
@@ -252,11 +261,11 @@ class Seen:
     def joint(self, rung: str, switch: Switch) -> Joint | None:
         """Return where the clock shows a switch, None where it goes on as if there was none."""
         noticed = DETECT_SECONDS if switch.facts["reason"] == "stalled" else 0.0
-        due = int((switch.at - noticed - 0.3) * 1000) % clockwork.WRAP_MS
+        due = int((switch.at - noticed - 0.3) * 1000) % clock_video.WRAP_MS
 
         def away(each: Joint) -> int:
             assert each.before.stamp is not None
-            return abs(clockwork.apart(each.before.stamp, due))
+            return abs(clock_video.apart(each.before.stamp, due))
 
         nearest = min(joints(self.pictures[rung]), key=away, default=None)
         return nearest if nearest is not None and away(nearest) < 1000 else None

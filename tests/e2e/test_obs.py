@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import Chromium
 from tests.conftest import Proof
-from tests.e2e.obs import obs
-from tests.e2e.service import Running
-from tests.e2e.viewing import Collected, addresses, collect, complaints, media, until
+from tests.support.browser import Chromium
+from tests.support.e2e.hls_reader import Collected, addresses, collect, complaints, media, until
+from tests.support.e2e.obs import obs
+from tests.support.e2e.service import Running
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.api.clips import clip
-from tests.e2e.service import SCALE, Running, fetch, service
+from tests.support.api.upload_clips import clip
+from tests.support.e2e.service import SCALE, Running, fetch, service
 
 pytestmark = pytest.mark.e2e
 

@@ -7,13 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from media.playlist import MediaPlaylist
-from tests.browser import Chromium, Viewer
+from media.hls.playlist import MediaPlaylist
 from tests.conftest import Proof
-from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import SCALE, Running, fetch, without_slate
-from tests.e2e.slowing import braked, children_of
-from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
+from tests.support.browser import Chromium, Viewer
+from tests.support.e2e.hls_reader import (
+    Collected,
+    addresses,
+    collect,
+    complaints,
+    media,
+    multivariant,
+    until,
+)
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Running, fetch, without_slate
+from tests.support.e2e.slow_process import braked, children_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import SCALE, Running, fetch, service
-from tests.e2e.viewing import multivariant, until
-from tests.transcode.engine.uploads import picture_size
+from tests.support.e2e.hls_reader import multivariant, until
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.engine.upload_files import picture_size
 
 pytestmark = pytest.mark.e2e
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import Running, fetch, service
-from tests.e2e.viewing import until
-from tests.postgres import PASSWORD, PostgresServer
+from tests.support.e2e.hls_reader import until
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import Running, fetch, service
+from tests.support.postgres import PASSWORD, PostgresServer
 
 pytestmark = pytest.mark.e2e
 

@@ -7,12 +7,12 @@ from urllib.parse import urljoin
 import msgspec
 import pytest
 
-from tests.browser import Chromium, Viewer
-from tests.e2e.service import Running, fetch
 from tests.e2e.test_videos import asked, completed, upload
-from tests.e2e.viewing import until
-from tests.transcode.engine.sources import ffmpeg
-from tests.transcode.engine.uploads import picture_size
+from tests.support.browser import Chromium, Viewer
+from tests.support.e2e.hls_reader import until
+from tests.support.e2e.service import Running, fetch
+from tests.support.engine.sources import ffmpeg
+from tests.support.engine.upload_files import picture_size
 
 pytestmark = pytest.mark.e2e
 

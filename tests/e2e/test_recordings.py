@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.browser import Chromium
-from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import SCALE, Running, fetch, service
-from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
+from tests.support.browser import Chromium
+from tests.support.e2e.hls_reader import (
+    Collected,
+    addresses,
+    collect,
+    complaints,
+    media,
+    multivariant,
+    until,
+)
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Running, fetch, service
 
 pytestmark = pytest.mark.e2e
 

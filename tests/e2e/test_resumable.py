@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.clips import clip
 from tests.conftest import Proof
-from tests.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.support.api.upload_clips import clip
+from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
 
 pytestmark = pytest.mark.e2e
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import Chromium
-from tests.e2e.service import SCALE, Running, fetch, service
 from tests.e2e.test_resumable import MiB, Told, sum_of, written
+from tests.support.browser import Chromium
+from tests.support.e2e.service import SCALE, Running, fetch, service
 
 pytestmark = pytest.mark.e2e
 

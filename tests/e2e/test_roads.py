@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import Chromium
 from tests.conftest import Proof
-from tests.e2e.publishers import ffmpeg, gstreamer, publishing
-from tests.e2e.service import Running, service, without_slate
 from tests.e2e.test_going_on import last_sequence, run_of
-from tests.e2e.viewing import (
+from tests.support.browser import Chromium
+from tests.support.e2e.hls_reader import (
     Collected,
     addresses,
     collect,
@@ -19,6 +17,8 @@ from tests.e2e.viewing import (
     multivariant,
     until,
 )
+from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing
+from tests.support.e2e.service import Running, service, without_slate
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 

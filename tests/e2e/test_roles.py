@@ -13,11 +13,9 @@ from typing import cast
 
 import pytest
 
-from tests.browser import Chromium
 from tests.conftest import Proof
-from tests.e2e.publishers import ffmpeg, publishing
-from tests.e2e.service import SCALE, Running, fetch, service
-from tests.e2e.viewing import (
+from tests.support.browser import Chromium
+from tests.support.e2e.hls_reader import (
     Collected,
     addresses,
     collect,
@@ -27,6 +25,8 @@ from tests.e2e.viewing import (
     multivariant,
     until,
 )
+from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.service import SCALE, Running, fetch, service
 
 pytestmark = pytest.mark.e2e
 

@@ -12,14 +12,14 @@ import msgspec
 import pytest
 
 from media.ticks import VIDEO_SCALE
-from tests.browser import Chromium, Viewer
 from tests.conftest import Proof
-from tests.e2e import clockwork
-from tests.e2e.clockwork import keeping, longest_gap
-from tests.e2e.pair import Json, Pair, pair
-from tests.e2e.publishers import publishing
-from tests.e2e.service import SCALE, Running, fetch, service
-from tests.e2e.viewing import addresses, complaints, media, multivariant, until
+from tests.support.browser import Chromium, Viewer
+from tests.support.e2e import clock_video
+from tests.support.e2e.clock_video import keeping, longest_gap
+from tests.support.e2e.encoder_pair import Json, Pair, pair
+from tests.support.e2e.hls_reader import addresses, complaints, media, multivariant, until
+from tests.support.e2e.publishers import publishing
+from tests.support.e2e.service import SCALE, Running, fetch, service
 
 pytestmark = pytest.mark.e2e
 
@@ -58,7 +58,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def clock_in(viewer: Viewer) -> int | None:
     """Return the clock that a page's picture shows now, None where it shows none."""
     points = msgspec.convert(viewer.evaluate(_POINTS), list[int])
-    return clockwork.of_levels(points[20:40], points[80:100])
+    return clock_video.of_levels(points[20:40], points[80:100])
 
 
 def shows_clock(viewer: Viewer, *, wanted: bool, within: float) -> None:
@@ -99,8 +99,8 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
     running: Running, browser: Chromium, away: float, proof: Proof, tmp_path: Path
 ) -> None:
     stream = pair(running)
-    command = clockwork.encoder(stream.url(0), size=SIZE)
-    backup = clockwork.encoder(stream.url(1), size=SIZE)
+    command = clock_video.encoder(stream.url(0), size=SIZE)
+    backup = clock_video.encoder(stream.url(1), size=SIZE)
     with ExitStack() as world, keeping(stream.playlist, patient=True) as keeper:
         first = world.enter_context(publishing(command))
         second = world.enter_context(publishing(backup))
@@ -165,7 +165,7 @@ def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
     running: Running, browser: Chromium
 ) -> None:
     stream = pair(running, "Held")
-    with publishing(clockwork.encoder(stream.url(0), size=SIZE)):
+    with publishing(clock_video.encoder(stream.url(0), size=SIZE)):
         until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         viewer = browser.open(stream.watch)
         viewer.wait_until_playing(20)

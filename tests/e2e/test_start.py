@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from headend.certificates import ensure_local
-from tests.e2e.service import SCALE, fetch, service
-from tests.e2e.viewing import until
+from headend.install.certificates import ensure_local
+from tests.support.e2e.hls_reader import until
+from tests.support.e2e.service import SCALE, fetch, service
 
 pytestmark = pytest.mark.e2e
 

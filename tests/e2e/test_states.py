@@ -17,15 +17,15 @@ from pathlib import Path
 import av
 import pytest
 
-from media import m3u8
-from media.playlist import MediaPlaylist
+from media.hls import m3u8
+from media.hls.playlist import MediaPlaylist
 from tests.conftest import Proof
-from tests.e2e import clockwork
-from tests.e2e.pair import Json, Pair, pair
-from tests.e2e.publishers import persisting
-from tests.e2e.service import SCALE, Running, fetch, service
-from tests.e2e.slowing import children_of
-from tests.e2e.viewing import multivariant, until
+from tests.support.e2e import clock_video
+from tests.support.e2e.encoder_pair import Json, Pair, pair
+from tests.support.e2e.hls_reader import multivariant, until
+from tests.support.e2e.publishers import persisting
+from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.slow_process import children_of
 
 pytestmark = pytest.mark.e2e
 
@@ -55,8 +55,8 @@ class Encoders:
 
     def __init__(self, stream: Pair) -> None:
         self._commands = {
-            0: clockwork.encoder(stream.url(0)),
-            1: clockwork.encoder(stream.url(1), channels=0),
+            0: clock_video.encoder(stream.url(0)),
+            1: clock_video.encoder(stream.url(1), channels=0),
         }
         self._running: dict[int, ExitStack] = {}
 

@@ -6,14 +6,14 @@ from urllib.parse import urljoin
 
 import pytest
 
-from media.m3u8 import parse
-from media.playlist import MediaPlaylist, MultivariantPlaylist
-from tests.browser import Chromium, Viewer
-from tests.e2e.publishers import tool
-from tests.e2e.service import SCALE, Running, fetch
+from media.hls.m3u8 import parse
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from tests.e2e.test_videos import completed, upload
-from tests.e2e.viewing import multivariant
-from tests.transcode.engine.subtitled import ENGLISH, GERMAN, subtitled
+from tests.support.browser import Chromium, Viewer
+from tests.support.e2e.hls_reader import multivariant
+from tests.support.e2e.publishers import tool
+from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 

@@ -8,13 +8,21 @@ from urllib.parse import urljoin
 
 import pytest
 
-from media.playlist import MultivariantPlaylist
-from tests.browser import Chromium
+from media.hls.playlist import MultivariantPlaylist
 from tests.conftest import Proof
-from tests.e2e.publishers import tool
-from tests.e2e.service import SCALE, Running, fetch
-from tests.e2e.viewing import Collected, addresses, collect, complaints, media, multivariant, until
-from tests.transcode.engine.uploads import film, picture_size
+from tests.support.browser import Chromium
+from tests.support.e2e.hls_reader import (
+    Collected,
+    addresses,
+    collect,
+    complaints,
+    media,
+    multivariant,
+    until,
+)
+from tests.support.e2e.publishers import tool
+from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.engine.upload_files import film, picture_size
 
 pytestmark = pytest.mark.e2e
 

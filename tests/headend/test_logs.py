@@ -6,7 +6,7 @@ SCRIPT = """
 import logging
 from headend import logs
 logs.set_up(form="{form}", level="{level}")
-log = logging.getLogger("ingest.live")
+log = logging.getLogger("ingest.stream.live_stream")
 log.debug("dialogue", extra={{"said": "connect"}})
 log.info("run begins", extra={{"slot": "primary", "stream": "Ab3dEf6hIj9l", "count": 2}})
 try:

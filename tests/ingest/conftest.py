@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from headend.certificates import Certificates, ensure_local
-from tests.ingest.loopback import LOOPS
+from headend.install.certificates import Certificates, ensure_local
+from tests.support.ingest.loopback import LOOPS
 
 
 @pytest.fixture(scope="session")

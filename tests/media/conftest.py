@@ -11,7 +11,7 @@ from av.audio.codeccontext import AudioCodecContext
 from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 
-from media.fmp4 import Sample
+from media.hls.fmp4 import Sample
 
 # A decoder configuration and the access units that go with it.
 Coded = tuple[bytes, list[Sample]]

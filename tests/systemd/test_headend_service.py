@@ -22,7 +22,7 @@ from typing import Final
 
 import pytest
 
-from tests.systemd.confine import directives
+from tests.support.systemd.confine import directives
 
 ROOT: Final = Path(__file__).parents[2]
 UNITS: Final = sorted((ROOT / "systemd").iterdir())
@@ -32,7 +32,7 @@ INGEST, API, MIGRATE = (
     ROOT / "systemd" / f"headend-{role}.service" for role in ("ingest", "api", "migrate")
 )
 TRANSCODE: Final = ROOT / "systemd" / "headend-transcode@.service"
-CONFINE: Final = Path(__file__).with_name("confine.py")
+CONFINE: Final = ROOT / "tests" / "support" / "systemd" / "confine.py"
 # Slow machines scale every deadline at once.
 SCALE: Final = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
 EXPOSURE: Final = 2.5  # systemd's scale: 0 is closed, 10 is open
@@ -197,7 +197,7 @@ def test_an_engine_may_still_deny_itself_the_network() -> None:
 
 def test_an_engine_may_still_hide_all_files() -> None:
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from transcode.landlock import *\n"
+        "import sys; sys.path.insert(0, sys.argv[1]); from transcode.sandbox.landlock import *\n"
         "print(landlock_abi(), hide_files())\n"
         "try: open('/etc/hostname')\nexcept PermissionError: print('hidden')\n"
     )

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.transcode.engine.uploads import film
-from tests.transcode.shop import Shop, shop
+from tests.support.engine.upload_files import film
+from tests.support.transcode.transcode_fixture import Shop, shop
 
 
 @pytest.fixture

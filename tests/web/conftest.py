@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import Chromium, chromium
-from tests.web.origin import Origin, serving
+from tests.support.browser import Chromium, chromium
+from tests.support.web.page_origin import Origin, serving
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.assets import BUNDLE
+from api.http.static_files import BUNDLE
 
 
 def _node() -> str:

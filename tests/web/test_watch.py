@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.browser import Chromium, Viewer
-from tests.web.origin import Origin, encoding, serving, shown
+from tests.support.browser import Chromium, Viewer
+from tests.support.web.page_origin import Origin, encoding, serving, shown
 
 # They wait by the clock, as those of the whole service do.
 pytestmark = pytest.mark.e2e

@@ -24,19 +24,20 @@ from typing import Final
 import av.logging
 import msgspec
 
-from transcode.engine.covers import covers
-from transcode.engine.film import AHEAD, make_film, make_stretch
-from transcode.engine.live import Live
-from transcode.engine.outlet import Outlet
-from transcode.engine.poster import posters
-from transcode.engine.probe import probe
-from transcode.engine.still import stills
-from transcode.engine.subtitles import subtitles
-from transcode.engine.upload import BadUpload
-from transcode.engine.video import convert
-from transcode.filewire import Film, Stretch
-from transcode.landlock import hide_files
-from transcode.limits import (
+from transcode.engine.core.reports import Outlet
+from transcode.engine.images.cover_art import covers
+from transcode.engine.images.poster import posters
+from transcode.engine.images.still import stills
+from transcode.engine.images.subtitles import subtitles
+from transcode.engine.input.container import BadUpload
+from transcode.engine.input.probe import probe
+from transcode.engine.live.session import Live
+from transcode.engine.vod.asset import AHEAD, make_film, make_stretch
+from transcode.engine.vod.live_fallback import convert
+from transcode.protocol.file_messages import Film, Stretch
+from transcode.protocol.messages import Make, Order, Refused, Report, WireError, WireReader
+from transcode.sandbox.landlock import hide_files
+from transcode.sandbox.rlimits import (
     BoxError,
     deny_changes,
     deny_network,
@@ -44,7 +45,6 @@ from transcode.limits import (
     die_with_parent,
     set_limits,
 )
-from transcode.wire import Make, Order, Refused, Report, WireError, WireReader
 
 __all__ = ["main"]
 
@@ -56,7 +56,7 @@ _NICE: Final = 5
 _FILE_NICE: Final = 10  # files can wait, live streams cannot
 _BROKE, _WRONG_CALL = 1, 2
 # The tables of wide colours are read when a file needs them, and nothing else is.
-_READABLE: Final = tuple(Path(__file__).parent.glob("*.cube"))
+_READABLE: Final = tuple((Path(__file__).parent / "codec").glob("*.cube"))
 
 
 class _Box(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,8 +13,8 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
-from storage.catalog.database import Database
-from storage.catalog.postgres import hold_form
+from storage.catalog.engine.database import Database
+from storage.catalog.engine.postgres import hold_form
 from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 
 __all__ = ["REVISION", "check", "migrate", "upgrade"]

@@ -7,15 +7,15 @@ import pytest
 from litestar.testing import AsyncTestClient
 
 from api.app import create_app
-from api.auth import needs_token
+from api.http.auth import needs_token
 from api.pusher.limits import Limits
 from api.pusher.private import authorising
 from api.pusher.signed import publishing
 from api.pusher.socket import Broadcaster
 from storage.catalog import open_catalog
-from tests.api.house import ADDRESSES, NOW_US
-from tests.api.pusher.desk import Desk
-from tests.databases import migrated
+from tests.support.api.application import ADDRESSES, NOW_US
+from tests.support.api.pusher_client import Desk
+from tests.support.sql import migrated
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from api.pusher.limits import Limits
 from storage.bus.base import Bus, BusUnavailable
 from storage.bus.memory import MemoryBus
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.notices import KEPT_US, NoticeRecord, Told
+from storage.catalog.events.broadcast import KEPT_US, NoticeRecord, Told
 from storage.errors import CatalogError, CatalogUnavailable
-from tests.api.house import NOW_US
-from tests.databases import migrated
-from tests.e2e.service import SCALE
+from tests.support.api.application import NOW_US
+from tests.support.e2e.service import SCALE
+from tests.support.sql import migrated
 
 pytestmark = pytest.mark.anyio
 

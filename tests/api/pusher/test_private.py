@@ -5,8 +5,8 @@ import hmac
 
 import pytest
 
-from tests.api.house import NOW_US
-from tests.api.pusher.desk import Desk
+from tests.support.api.application import NOW_US
+from tests.support.api.pusher_client import Desk
 
 pytestmark = pytest.mark.anyio
 

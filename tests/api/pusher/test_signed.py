@@ -5,8 +5,8 @@ import json
 import pytest
 
 from api.pusher.limits import MAX_DATA_BYTES
-from tests.api.house import NOW_US
-from tests.api.pusher.desk import Desk
+from tests.support.api.application import NOW_US
+from tests.support.api.pusher_client import Desk
 
 pytestmark = pytest.mark.anyio
 

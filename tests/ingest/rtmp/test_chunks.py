@@ -10,7 +10,7 @@ from ingest.rtmp.chunks import ChunkReader, ChunkWriter, Message
 from ingest.rtmp.errors import ChunkError, LimitExceeded, MessageError, RtmpError
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
-from tests.ingest.rtmp.peer import cut, head, header, message, whole
+from tests.support.ingest.rtmp_peer import cut, head, header, message, whole
 
 LIMITS = Limits()
 AUDIO, VIDEO = MessageType.AUDIO, MessageType.VIDEO

@@ -18,11 +18,20 @@ from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack
-from tests.ingest.rtmp import peer as encoder
-from tests.ingest.rtmp.coded import HEIGHT, PICTURES, RATE, SOUNDS, WIDTH, decoded, flv, samples
-from tests.ingest.rtmp.coded import tags_in as tags_of
-from tests.ingest.rtmp.peer import cut, feed
-from transcode.engine.decode import PictureDecoder, SoundDecoder
+from tests.support.ingest import rtmp_peer as encoder
+from tests.support.ingest.coded_streams import (
+    HEIGHT,
+    PICTURES,
+    RATE,
+    SOUNDS,
+    WIDTH,
+    decoded,
+    flv,
+    samples,
+)
+from tests.support.ingest.coded_streams import tags_in as tags_of
+from tests.support.ingest.rtmp_peer import cut, feed
+from transcode.engine.codec.decode import PictureDecoder, SoundDecoder
 
 VIDEO_KIND, AUDIO_KIND = MessageType.VIDEO, MessageType.AUDIO
 LIMITS = Limits(chunks_per_second=1_000_000)

@@ -18,8 +18,8 @@ from ingest.rtmp.events import (
     PublishAsked,
 )
 from ingest.rtmp.messages import MessageType
-from tests.ingest.rtmp import peer as encoder
-from tests.ingest.rtmp.peer import (
+from tests.support.ingest import rtmp_peer as encoder
+from tests.support.ingest.rtmp_peer import (
     BEFORE,
     GOODBYE,
     HANDSHAKE,

@@ -15,9 +15,9 @@ from ingest.rtmp.events import Connected, Event, Goodbye, Metadata, PublishAsked
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.session import Session
 from media.track import AudioCodec, VideoCodec
-from tests.ingest.rtmp import peer as encoder
-from tests.ingest.rtmp.coded import flv, tags_in
-from tests.ingest.rtmp.peer import HANDSHAKE, NAME, session
+from tests.support.ingest import rtmp_peer as encoder
+from tests.support.ingest.coded_streams import flv, tags_in
+from tests.support.ingest.rtmp_peer import HANDSHAKE, NAME, session
 
 VIDEO, AUDIO = int(MessageType.VIDEO), int(MessageType.AUDIO)
 COMMAND, COMMAND_AMF3 = MessageType.COMMAND, MessageType.COMMAND_AMF3

@@ -8,8 +8,8 @@ from ingest.rtmp.enhanced import Part, audio_part, video_part
 from ingest.rtmp.errors import UnsupportedMedia
 from ingest.rtmp.events import Event, PacketIn, TrackFound
 from media.track import AudioCodec, VideoCodec
-from tests.ingest.rtmp import peer as encoder
-from tests.ingest.rtmp.peer import AAC_CONFIG, AVC_CONFIG, feed
+from tests.support.ingest import rtmp_peer as encoder
+from tests.support.ingest.rtmp_peer import AAC_CONFIG, AVC_CONFIG, feed
 
 AVC, AAC = b"avc1", b"mp4a"
 NANOSECONDS = b"\x02\x00\x12\x34"  # a modifier of three bytes

@@ -12,7 +12,7 @@ from ingest.rtmp.events import ClockJumped, Event, PacketIn, TrackFound
 from ingest.rtmp.flv import FlvReader, tags
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
-from tests.ingest.rtmp.peer import (
+from tests.support.ingest.rtmp_peer import (
     AAC_CONFIG,
     AVC_CONFIG,
     audio_body,

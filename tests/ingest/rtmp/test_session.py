@@ -24,8 +24,8 @@ from ingest.rtmp.events import (
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.session import Session
-from tests.ingest.rtmp import peer as encoder
-from tests.ingest.rtmp.peer import (
+from tests.support.ingest import rtmp_peer as encoder
+from tests.support.ingest.rtmp_peer import (
     BEFORE,
     GOODBYE,
     HANDSHAKE,

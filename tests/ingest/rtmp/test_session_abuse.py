@@ -11,8 +11,17 @@ from ingest.rtmp.errors import AmfError, HandshakeError, LimitExceeded, OutOfOrd
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.session import Session
-from tests.ingest.rtmp import peer as encoder
-from tests.ingest.rtmp.peer import HANDSHAKE, command, connect, feed, head, header, session, whole
+from tests.support.ingest import rtmp_peer as encoder
+from tests.support.ingest.rtmp_peer import (
+    HANDSHAKE,
+    command,
+    connect,
+    feed,
+    head,
+    header,
+    session,
+    whole,
+)
 
 VIDEO, AUDIO = MessageType.VIDEO, MessageType.AUDIO
 READ = 65_536

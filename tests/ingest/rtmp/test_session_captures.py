@@ -11,8 +11,8 @@ from ingest.rtmp.errors import RtmpError
 from ingest.rtmp.events import Event, Goodbye, Metadata, PacketIn, PublishAsked, TrackFound
 from ingest.rtmp.session import Session
 from media.track import VideoTrack
-from tests.ingest.rtmp import peer as encoder
-from tests.ingest.rtmp.peer import cut, feed, session
+from tests.support.ingest import rtmp_peer as encoder
+from tests.support.ingest.rtmp_peer import cut, feed, session
 
 CAPTURES = Path(__file__).parent / "captures"
 Coded = tuple[str, int, int, bytes]  # kind, dts, pts, data

@@ -8,9 +8,9 @@ from ingest.rtmp.events import Event, Goodbye, PacketIn, PublishAsked, TrackFoun
 from ingest.rtmp.session import Session
 from media.packet import MediaPacket
 from media.track import AudioTrack, VideoTrack
-from tests.ingest.rtmp import peer as encoder
 from tests.ingest.rtmp.test_codecs import by_engine, packets, tracks
 from tests.ingest.rtmp.test_session_captures import asked_at, capture, replay
+from tests.support.ingest import rtmp_peer as encoder
 
 # Capture -> codec and size of the picture, codec, rate and channels of the sound, packets of each.
 SENT = {

@@ -11,8 +11,8 @@ import pytest
 
 from ingest.rtmp.errors import RtmpError
 from ingest.rtmp.events import PacketIn
-from tests.ingest.rtmp.peer import cut, feed, session
 from tests.ingest.rtmp.test_session_captures import CAPTURES
+from tests.support.ingest.rtmp_peer import cut, feed, session
 
 OPENING = 3073  # C0 to C2
 NAMES = sorted(path.stem for path in CAPTURES.glob("*.bin"))

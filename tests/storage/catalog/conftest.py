@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from tests.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from storage.catalog import migrations, open_catalog
-from storage.catalog.database import database_url, open_database
-from storage.catalog.filetables import METADATA
+from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.migrations import REVISION, check, migrate
+from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
-from tests.databases import run_sql
-from tests.together import run_together
+from tests.support.concurrent_programs import run_together
+from tests.support.sql import run_sql
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ STARTER = """
 import asyncio, sys
 from pathlib import Path
 from storage.catalog import open_catalog
-from tests.together import run_together
+from tests.support.concurrent_programs import run_together
 
 async def main(place):
     async with open_catalog(place, migrate=True) as catalog:

@@ -12,7 +12,7 @@ import pytest
 from storage.objects.appending import StillHeld, appending
 from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
-from tests.storage.full import MIB, small_disk
+from tests.support.storage.full_disk import MIB, small_disk
 
 pytestmark = pytest.mark.anyio
 

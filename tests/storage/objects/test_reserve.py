@@ -10,7 +10,7 @@ import pytest
 from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.reserve import Reserve
-from tests.storage.full import KIB, MIB, SmallDisk, small_disk
+from tests.support.storage.full_disk import KIB, MIB, SmallDisk, small_disk
 
 RESERVE = 64 * KIB
 NOTES = b"n" * 20_000

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.transcode.engine.sources import Source, pulses, scenes, source_of
+from tests.support.engine.sources import Source, pulses, scenes, source_of
 
 
 @pytest.fixture(scope="session")

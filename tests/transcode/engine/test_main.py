@@ -15,10 +15,10 @@ from typing import IO
 
 import pytest
 
-from media.segment import Part, Segment
-from tests.transcode.engine.child import begin, orders, run_raw
-from tests.transcode.engine.sources import Source
-from transcode.wire import Begin, Finish, Finished, Progress, Report, WireReader, pack
+from media.hls.segment import Part, Segment
+from tests.support.engine.engine_process import begin, orders, run_raw
+from tests.support.engine.sources import Source
+from transcode.protocol.messages import Begin, Finish, Finished, Progress, Report, WireReader, pack
 
 DEADLINE = 20.0  # seconds: what a loaded machine needs for what takes one
 COMMAND = [sys.executable, "-m", "transcode.engine", "live", "test"]
@@ -203,7 +203,7 @@ def test_no_event_loop_network_or_database_comes_along(small: Source) -> None:
     )
     lines = done.stderr.decode().splitlines()
     modules = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time")}
-    assert {"av.codec.context", "transcode.engine.epoch", "media.fmp4"} <= modules
+    assert {"av.codec.context", "transcode.engine.live.epoch", "media.hls.fmp4"} <= modules
     tops = {module.partition(".")[0] for module in modules}
     # typing_extensions takes a type from _socket and leaves it at that; the box denies the rest.
     assert not tops & {

@@ -1,0 +1,55 @@
+"""How many may do a thing at once: in all, and each by itself.
+
+What takes long and holds a file, a child process and a piece of memory each has to have a bound in
+all; and a smaller one for each caller, so that one shuts nobody else out.
+"""
+
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Final
+
+from api.http.errors import ApiError
+
+__all__ = ["Gate"]
+
+_RETRY_SECONDS: Final = 10
+
+
+class Gate:
+    """Lets in at most `most` at once, and `each` of one caller."""
+
+    def __init__(self, *, most: int, each: int) -> None:
+        self._most = most
+        self._each = each
+        self._inside: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return self._inside.total()
+
+    @contextmanager
+    def passed(self, caller: int) -> Generator[None]:
+        """Hold a place for the length of the block.
+
+        Raises:
+            ApiError: 429 where the caller has all that it may have, 503 where there is none.
+        """
+        if self._inside[caller] >= self._each:
+            status, whose = HTTPStatus.TOO_MANY_REQUESTS, "this token"
+        elif len(self) >= self._most:
+            status, whose = HTTPStatus.SERVICE_UNAVAILABLE, "the service"
+        else:
+            self._inside[caller] += 1
+            try:
+                yield
+            finally:
+                self._inside[caller] -= 1
+                if not self._inside[caller]:
+                    del self._inside[caller]
+            return
+        raise ApiError(
+            status,
+            f"Too many files are coming in through {whose} at once; try again in a moment.",
+            headers={"Retry-After": str(_RETRY_SECONDS)},
+        )

@@ -1,0 +1,146 @@
+"""Pages on other origins that upload from a browser (CORS), and what tus tells at each answer.
+
+A project names the origins whose pages may; at all other addresses of the API no page of another
+origin reads anything. Leave is given by origin alone: the token, or the link, is still needed.
+Source: Fetch standard, section 3.3 (HTTP extensions); tus 1.0, "Headers".
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, cast
+
+from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.types import Message, Scope
+
+from api.http.tus import ALGORITHMS, EXTENSIONS, VERSION
+from storage.catalog import Catalog
+from storage.catalog.records.uploads import LinkRecord
+from storage.errors import StorageError
+
+__all__ = ["MOST_ORIGINS", "crossing", "is_open", "origins_fault", "read_origins"]
+
+MOST_ORIGINS: Final = 50
+_ALL: Final = "*"
+_ORIGIN: Final = re.compile(
+    r"[a-z][a-z0-9+.-]{0,30}://(\[[0-9a-f:.]+\]|[a-z0-9._-]{1,253})(:\d{1,5})?"
+)
+_PROJECT: Final = "/api/projects/{project_id}/uploads"
+_LINK: Final = "/api/upload-links/{link_secret}"
+_TEMPLATES: Final = frozenset(
+    {_PROJECT, f"{_PROJECT}/{{upload_name}}", _LINK, f"{_LINK}/{{upload_name}}"}
+)
+# Twenty minutes: a page that uploads in pieces asks once.
+_MAX_AGE: Final = "1200"
+_METHODS: Final = "DELETE, GET, HEAD, OPTIONS, PATCH, POST"
+_SENT: Final = ", ".join(
+    (
+        "Authorization",
+        "Content-Type",
+        "Tus-Resumable",
+        "Upload-Checksum",
+        "Upload-Defer-Length",
+        "Upload-Length",
+        "Upload-Metadata",
+        "Upload-Offset",
+        "X-HTTP-Method-Override",
+        "X-Request-ID",
+        "X-Requested-With",
+    )
+)
+_READ: Final = ", ".join(
+    (
+        "Headend-Video-Hash",
+        "Headend-Video-Id",
+        "Location",
+        "Retry-After",
+        "Tus-Checksum-Algorithm",
+        "Tus-Extension",
+        "Tus-Max-Size",
+        "Tus-Resumable",
+        "Tus-Version",
+        "Upload-Defer-Length",
+        "Upload-Expires",
+        "Upload-Length",
+        "Upload-Metadata",
+        "Upload-Offset",
+    )
+)
+
+
+def origins_fault(texts: Sequence[str]) -> str | None:
+    """Say what is wrong with a list of origins, None where nothing is."""
+    if len(texts) > MOST_ORIGINS:
+        return f"There may be at most {MOST_ORIGINS} origins."
+    for text in texts:
+        if text != _ALL and not _ORIGIN.fullmatch(text.lower()):
+            return f"{text[:80]!r} is no origin such as https://app.example, nor *."
+    return None
+
+
+def read_origins(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return origins as they are kept: in lower case, as browsers send them, once each."""
+    return tuple(dict.fromkeys(text.lower() for text in texts))
+
+
+def is_open(scope: Scope) -> bool:
+    """Say whether a request is an upload address's OPTIONS: browsers ask it without a token."""
+    return scope["type"] == "http" and scope["method"] == "OPTIONS" and _is_upload(scope)
+
+
+def _is_upload(scope: Scope) -> bool:
+    found = cast("Mapping[str, object]", scope)  # what no route fits has no template
+    template = str(found.get("path_template", ""))
+    return re.sub(r":str(?=\})", "", template) in _TEMPLATES
+
+
+def crossing(catalog: Catalog, most: int) -> Callable[[Message, Scope], Awaitable[None]]:
+    """Return the hook that completes each answer at an upload address before it is sent.
+
+    `most` is how many bytes an upload may have.
+    """
+
+    async def complete(message: Message, scope: Scope) -> None:
+        if message["type"] != "http.response.start" or scope["type"] != "http":
+            return
+        if not _is_upload(scope):
+            return
+        headers = MutableScopeHeaders.from_message(message)
+        headers["Tus-Resumable"] = VERSION
+        if scope["method"] == "OPTIONS":
+            headers["Tus-Version"] = VERSION
+            headers["Tus-Extension"] = EXTENSIONS
+            headers["Tus-Checksum-Algorithm"] = ",".join(ALGORITHMS)
+            headers["Tus-Max-Size"] = str(most)
+        sent = Headers.from_scope(scope)
+        origin = sent.get("origin")
+        headers["Vary"] = "Origin"
+        if origin is None or not _admits(await _origins(catalog, scope), origin):
+            return
+        headers["Access-Control-Allow-Origin"] = origin
+        headers["Access-Control-Expose-Headers"] = _READ
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in sent:
+            headers["Access-Control-Allow-Methods"] = _METHODS
+            headers["Access-Control-Allow-Headers"] = _SENT
+            headers["Access-Control-Max-Age"] = _MAX_AGE
+
+    return complete
+
+
+def _admits(origins: Sequence[str], origin: str) -> bool:
+    return _ALL in origins or origin.lower() in origins
+
+
+async def _origins(catalog: Catalog, scope: Scope) -> Sequence[str]:
+    """Return the origins that may read the answer; none where nobody can say."""
+    link = cast("Mapping[str, object]", scope).get("auth")  # where a guard has passed it
+    if isinstance(link, LinkRecord):
+        return link.origins
+    names = scope["path_params"]
+    try:
+        if "link_secret" in names:
+            found = await catalog.links.find(str(names["link_secret"]))
+        else:
+            found = await catalog.find_project(str(names.get("project_id", "")))
+    except StorageError:
+        return ()
+    return () if found is None else found.origins

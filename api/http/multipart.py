@@ -1,0 +1,199 @@
+"""Forms with files (multipart/form-data), read as they come: no file is ever in memory whole.
+
+Each part is named, and what it may hold is known before it is read, so a form that is wrong is
+refused at its first wrong part, whatever would still have come.
+Source: RFC 7578 (multipart/form-data), RFC 2046, section 5.1 (multipart).
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from litestar import Request
+from litestar.exceptions import InternalServerException
+from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
+
+from api.http.errors import ApiError, invalid
+from api.http.filenames import file_name
+from storage.objects.incoming import Inflow, InflowTooLarge
+
+__all__ = ["LEAST_BYTES", "QUIET_SECONDS", "TEXT_BYTES", "FileField", "Form", "read_form"]
+
+# A client that is waited for so long without sending this much is gone, or means no good: slower
+# than 4 KiB a second a file would take a day.
+QUIET_SECONDS: Final = 30.0
+LEAST_BYTES: Final = 1 << 17
+TEXT_BYTES: Final = 1 << 20  # of all parts that are no files, together
+_MULTIPART: Final = "multipart/form-data"
+_MOST_PARTS: Final = 16
+
+# Any: what Litestar leaves open to every application.
+Call = Request[Any, Any, Any]
+# Turns the text of a part into its value, or raises ValueError with words for the client.
+Reader = Callable[[object], str]
+
+
+class FileField(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a file of a form goes; `most` says in words how large it may be."""
+
+    inflow: Inflow
+    most: str
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """A form that was read: its texts, and the names of the files that were in it."""
+
+    texts: dict[str, str]
+    files: dict[str, str]
+
+
+class _Part:
+    """A part that is being read."""
+
+    def __init__(self, name: str, field: FileField | None) -> None:
+        self.name = name
+        self.field = field
+        self.text = bytearray()
+
+
+class _Reading:
+    """A form that is being read; one event of the parser after the other."""
+
+    def __init__(self, texts: Mapping[str, Reader], files: Mapping[str, FileField]) -> None:
+        self._readers = texts
+        self._fields = files
+        self._part: _Part | None = None
+        self._seen: set[str] = set()
+        self._text_bytes = 0
+        self.texts: dict[str, str] = {}
+        self.files: dict[str, str] = {}
+
+    async def take(self, event: MultipartSegment | bytes | bytearray | None) -> None:
+        """Take one event: a part begins, goes on, ends."""
+        if isinstance(event, MultipartSegment):
+            self._begin(event)
+        elif event is not None:
+            await self._go_on(bytes(event))
+        else:
+            self._end()
+
+    def _begin(self, segment: MultipartSegment) -> None:
+        name = segment.name or ""
+        if name not in self._readers and name not in self._fields:
+            raise invalid({name: ["This key is not known here."]})
+        if name in self._seen:
+            raise invalid({name: [f"The {name} may be sent once."]})
+        self._seen.add(name)
+        field = self._fields.get(name)
+        if field is not None:
+            filename = file_name(segment)
+            if filename is None:
+                raise invalid({name: [f"The {name} must be a file."]})
+            self.files[name] = filename
+        self._part = _Part(name, field)
+
+    async def _go_on(self, data: bytes) -> None:
+        part = self._part
+        if part is None:
+            return
+        if part.field is None:
+            self._text_bytes += len(data)
+            if self._text_bytes > TEXT_BYTES:
+                raise ApiError(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"The texts of a form may have at most {TEXT_BYTES} bytes.",
+                )
+            part.text += data
+            return
+        try:
+            await part.field.inflow.write(data)
+        except InflowTooLarge as error:
+            message = f"The {part.name} may have at most {part.field.most}."
+            raise ApiError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, errors={part.name: [message]}
+            ) from error
+
+    def _end(self) -> None:
+        part, self._part = self._part, None
+        if part is None:
+            return
+        if part.field is None:
+            self.texts[part.name] = self._text(part)
+        elif not part.field.inflow.size and not self.files[part.name]:
+            # So a browser sends a file that nobody chose.
+            del self.files[part.name]
+
+    def _text(self, part: _Part) -> str:
+        try:
+            text = part.text.decode()
+        except UnicodeDecodeError as error:
+            raise invalid({part.name: [f"The {part.name} must be UTF-8 text."]}) from error
+        try:
+            return self._readers[part.name](text)
+        except ValueError as error:
+            raise invalid({part.name: [str(error)]}) from error
+
+
+async def read_form(
+    request: Call,
+    *,
+    texts: Mapping[str, Reader],
+    files: Mapping[str, FileField],
+    quiet_seconds: float = QUIET_SECONDS,
+) -> Form:
+    """Read a form with these parts; files go to their inflows as they come.
+
+    Raises:
+        ApiError: 415 for another type than a form, 400 for one that is broken or breaks off, 408
+            for one that stands still, 413 for a part that is too large, 422 for an unknown one.
+        StoreFull: there is no room for a file.
+        StoreFailed: the disk failed.
+    """
+    content_type, options = request.content_type
+    if content_type != _MULTIPART:
+        message = f"The body must be a form with files (Content-Type: {_MULTIPART})."
+        raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
+    reading = _Reading(texts, files)
+    try:
+        parser = PushMultipartParser(options.get("boundary", ""), max_segment_count=_MOST_PARTS)
+        async for chunk in _chunks(request, quiet_seconds):
+            if parser.closed:
+                continue  # an epilogue, of which nobody knows the use
+            for event in parser.parse(chunk):
+                await reading.take(event)
+        parser.close()
+    except ParserLimitReached as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, "The form has too many parts or headers.") from error
+    except MultipartError as error:
+        message = "The body is no form, or it broke off."
+        raise ApiError(HTTPStatus.BAD_REQUEST, message) from error
+    return Form(texts=reading.texts, files=reading.files)
+
+
+async def _chunks(request: Call, quiet_seconds: float) -> AsyncGenerator[bytes, None]:
+    """Yield the body as it comes; only the time that the client is waited for counts."""
+    stream = request.stream()
+    clock = asyncio.get_running_loop().time
+    left, came = quiet_seconds, 0
+    while True:
+        began = clock()
+        try:
+            async with asyncio.timeout(left):
+                chunk = await anext(stream, b"")
+        except TimeoutError as error:
+            raise ApiError(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "The body came too slowly.",
+                headers={"Connection": "close"},
+            ) from error
+        except InternalServerException as error:
+            # So Litestar says that the client hung up: nobody reads the answer.
+            raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
+        if not chunk:
+            return
+        left, came = left - (clock() - began), came + len(chunk)
+        if came >= LEAST_BYTES:
+            left, came = quiet_seconds, 0
+        yield chunk

@@ -1,0 +1,111 @@
+"""Lists in pages: what a client may ask for, and the envelope it is answered in."""
+
+import re
+from collections.abc import Sequence
+from typing import Final, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from api.http.errors import FieldErrors, invalid
+from api.schemas.common import Links, Listing, Meta, PageLink
+from api.schemas.text_fields import has_controls
+from storage.catalog.records.common import Page, Sort
+
+__all__ = ["ListQuery", "envelope", "read_query"]
+
+# 18 digits: what every number of ours and of a database holds.
+_PAGE: Final = re.compile(r"[1-9][0-9]{0,17}")
+_MAX_SEARCH: Final = 255  # characters, as the longest title
+_ORDERS: Final = ("asc", "desc")
+
+R = TypeVar("R")
+B = TypeVar("B")
+
+
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list was asked for; `filters` are its parameters as they were sent, less the page."""
+
+    search: str
+    sort: Sort
+    page: int
+    filters: tuple[tuple[str, str], ...]
+
+
+def read_query(
+    *,
+    search: str | None,
+    sort_column: str | None,
+    sort_order: str | None,
+    page: str | None,
+    columns: Sequence[str],
+    faults: FieldErrors | None = None,
+) -> ListQuery:
+    """Return what the query parameters of a list ask for; None means not sent.
+
+    Newest first; a column alone sorts upwards, an order alone is an order of numbers. `faults` are
+    those of a list's own parameters, to be told together with those that are found here.
+
+    Raises:
+        ApiError: 422, with every parameter that is wrong.
+    """
+    errors = dict(faults or {})
+    if search is not None and len(search) > _MAX_SEARCH:
+        errors["search"] = [f"The search may have at most {_MAX_SEARCH} characters."]
+    elif search is not None and has_controls(search):
+        errors["search"] = ["The search must not contain control characters."]
+    if sort_column is not None and sort_column not in columns:
+        errors["sort_column"] = [f"The sort_column must be one of {', '.join(columns)}."]
+    if sort_order is not None and sort_order not in _ORDERS:
+        errors["sort_order"] = [f"The sort_order must be one of {', '.join(_ORDERS)}."]
+    if page is not None and not _PAGE.fullmatch(page):
+        errors["page"] = ["The page must be a whole number from 1 up."]
+    if errors:
+        raise invalid(errors)
+    order = sort_order or ("asc" if sort_column else "desc")
+    sent = {"search": search, "sort_column": sort_column, "sort_order": sort_order}
+    return ListQuery(
+        search=search or "",
+        sort=Sort(sort_column or "id", descending=order == "desc"),
+        page=int(page or 1),
+        filters=tuple((name, value) for name, value in sent.items() if value),
+    )
+
+
+def envelope(
+    page: Page[R], data: list[B], *, path: str, filters: Sequence[tuple[str, str]]
+) -> Listing[B]:
+    """Return a page in its envelope; `path` is the list's URL without a query.
+
+    A page beyond the end is empty, and the page before it is the last one.
+    """
+    # A long list has thousands of page addresses, which differ at their ends alone.
+    stem = f"{path}?{urlencode([*filters, ('page', '')])}"
+
+    def url(number: int) -> str:
+        return f"{stem}{number}"
+
+    prev = url(min(page.number - 1, page.last)) if page.number > 1 else None
+    following = url(page.number + 1) if page.number < page.last else None
+    before = (page.number - 1) * page.size
+    return Listing(
+        data=data,
+        links=Links(first=url(1), last=url(page.last), prev=prev, next=following),
+        meta=Meta(
+            current_page=page.number,
+            from_=before + 1 if data else None,
+            last_page=page.last,
+            links=[
+                PageLink(url=prev, label="« Previous", active=False),
+                *(
+                    PageLink(url=f"{stem}{number}", label=str(number), active=number == page.number)
+                    for number in range(1, page.last + 1)
+                ),
+                PageLink(url=following, label="Next »", active=False),
+            ],
+            path=path,
+            per_page=page.size,
+            to=before + len(data) if data else None,
+            total=page.total,
+        ),
+    )

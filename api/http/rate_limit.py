@@ -1,0 +1,169 @@
+"""How often callers of the API may ask: token buckets, by token and by address.
+
+A bucket holds what is allowed in a minute and fills up evenly, so a burst is served and a steady
+stream of requests goes at the rate. Callers without a valid token are counted by their address,
+and tightly, since all they can do is guess; a token that was good lately is heard all the same, so
+that a stranger behind the same address shuts nobody out. Playback is not limited here.
+
+Each process counts for itself: behind n processes a caller has up to n times the rate.
+"""
+
+import hashlib
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from ipaddress import IPv6Address, ip_address
+from typing import Any, Final
+
+import msgspec
+
+from api.http.errors import ApiError
+
+__all__ = ["UNLIMITED", "Buckets", "Callers", "Rates", "peer_address"]
+
+_MINUTE: Final = 60.0  # seconds
+# An entry is about 200 bytes. Strangers choose their addresses, so the table must have an end.
+_MOST: Final = 10_000
+# A token counts as good for so long after it was. It is looked up all the same at each request.
+_GOOD_SECONDS: Final = 600.0
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """What is allowed in a minute; 0 is no limit.
+
+    `requests` of each token; `attempts` without a valid token from each address.
+    """
+
+    requests: int
+    attempts: int
+
+
+UNLIMITED: Final = Rates(requests=0, attempts=0)
+
+
+def peer_address(scope: Mapping[str, Any]) -> str:  # Any: ASGI's own map
+    """Return the address at the other end of a request's connection, "" where there is none."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+class Buckets:
+    """Token buckets by name; a bucket that nobody knows is full.
+
+    At most `most` are kept: the one that was asked for longest ago goes first. After a minute it
+    was full again anyway.
+    """
+
+    def __init__(self, per_minute: int, *, most: int = _MOST) -> None:
+        self._size = float(per_minute)
+        self._rate = per_minute / _MINUTE
+        self._most = most
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+    def wait(self, name: str, now: float) -> float:
+        """Return the seconds until one can be taken from the bucket; 0.0 is at once."""
+        if not self._size:
+            return 0.0
+        level = self._level(name, now)
+        return 0.0 if level >= 1.0 else (1.0 - level) / self._rate
+
+    def take(self, name: str, now: float) -> float:
+        """Take one and return 0.0, or take none and return the seconds until there is one."""
+        wait = self.wait(name, now)
+        if self._size and not wait:
+            self._levels[name] = (self._level(name, now) - 1.0, now)
+            self._levels.move_to_end(name)
+            if len(self._levels) > self._most:
+                self._levels.popitem(last=False)
+        return wait
+
+    def _level(self, name: str, now: float) -> float:
+        level, then = self._levels.get(name, (self._size, now))
+        return min(self._size, level + max(0.0, now - then) * self._rate)
+
+
+class Callers:
+    """Counts the requests of callers.
+
+    `address_of` names the client of a request's scope; `clock` is in seconds and never goes back.
+    """
+
+    def __init__(
+        self,
+        rates: Rates,
+        *,
+        address_of: Callable[[Any], str] = peer_address,  # of ASGI's own map
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.address_of = address_of
+        self._clock = clock
+        self._tokens = Buckets(rates.requests)
+        self._addresses = Buckets(rates.attempts)
+        self._good: OrderedDict[bytes, float] = OrderedDict()
+
+    def hear(self, token: str | None, address: str) -> None:
+        """See whether a caller may show a token at all.
+
+        Raises:
+            ApiError: 429, too many came from its address without a valid one.
+        """
+        now = self._clock()
+        good = None if token is None else self._good.get(_digest(token))
+        if good is None or now - good > _GOOD_SECONDS:
+            _refuse_for(self._addresses.wait(_network(address), now))
+
+    def count_stranger(self, address: str, token: str | None = None) -> None:
+        """Count a request without a valid token; `token` is one that was shown and is not valid.
+
+        Raises:
+            ApiError: 429, as in `hear`.
+        """
+        if token is not None:  # it may have been until it was revoked
+            self._good.pop(_digest(token), None)
+        _refuse_for(self._addresses.take(_network(address), self._clock()))
+
+    def count(self, token: str, number: int) -> None:
+        """Count a request of the token with that number, which is valid.
+
+        Raises:
+            ApiError: 429, there were too many.
+        """
+        now = self._clock()
+        digest = _digest(token)
+        self._good[digest] = now
+        self._good.move_to_end(digest)
+        if len(self._good) > _MOST:
+            self._good.popitem(last=False)
+        _refuse_for(self._tokens.take(str(number), now))
+
+
+def _digest(token: str) -> bytes:
+    # Tokens are kept nowhere, not even in memory.
+    return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+
+
+def _network(address: str) -> str:
+    """Return what one stranger has to itself: an IPv4 address, 64 bits of an IPv6 one."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return found.packed[:8].hex()
+
+
+def _refuse_for(seconds: float) -> None:
+    if seconds > 0:
+        raise ApiError(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "There were too many requests; try again later.",
+            headers={"Retry-After": str(max(1, math.ceil(seconds)))},
+        )

@@ -1,0 +1,59 @@
+"""The resolutions that streams can be offered in, as their `resolutions` name them."""
+
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from litestar import get
+
+from api.http.errors import documented
+from media.ladder import BOXES
+
+__all__ = ["HANDLERS"]
+
+# Smaller boxes serve sources that are smaller still, and are nobody's choice.
+_CHOICES: Final = sorted((box for box in BOXES if box.number <= 6), key=lambda box: box.number)
+
+
+class ResolutionItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A resolution: the box that a picture is fitted into; `active`: new streams have it on."""
+
+    id: int
+    name: str
+    width: int
+    height: int
+    active: bool
+
+
+class ResolutionList(msgspec.Struct, frozen=True, kw_only=True):
+    """Every resolution that a stream can have."""
+
+    data: list[ResolutionItem]
+
+
+_LIST: Final = ResolutionList(
+    data=[
+        ResolutionItem(
+            id=box.number,
+            name=box.label,
+            width=box.width,
+            height=box.height,
+            active=box.standard,
+        )
+        for box in _CHOICES
+    ]
+)
+
+
+@get(
+    "/resolutions",
+    summary="List resolutions",
+    tags=["resolutions"],
+    responses=documented(HTTPStatus.UNAUTHORIZED),
+)
+async def list_resolutions() -> ResolutionList:
+    """List the resolutions that a stream's `resolutions` can be chosen from."""
+    return _LIST
+
+
+HANDLERS: Final = (list_resolutions,)

@@ -1,0 +1,208 @@
+"""Which country a viewer is in: what a trusted proxy says, else what a database says.
+
+The database is a file in MaxMind's format, of any maker. It is read into memory whole, since a file
+that is mapped and then overwritten ends the process; a newer file is noticed within ten seconds.
+What is not known for sure is unknown, and who is unknown does not get what is restricted.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Final, Protocol
+
+import maxminddb
+
+from api.http.client_address import Address, Clients, RawHeaders, address_of, values_of
+
+__all__ = ["Geo", "GeoError"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 10.0
+_MOST_REMEMBERED: Final = 20_000  # addresses; one is about 200 bytes, a look-up costs 10 us
+# What proxies say of a client whose country they do not know, and of one that comes through Tor.
+_NOWHERE: Final = frozenset({"XX", "T1"})
+# This machine and its neighbours. `is_private` of the standard library counts others in.
+_PRIVATE: Final[tuple[IPv4Network | IPv6Network, ...]] = tuple(
+    ip_network(each)
+    for each in (
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "::1/128",
+        "fc00::/7",
+        "fe80::/10",
+    )
+)
+# A client that names no proxy has none of these; a proxy that nobody told us of has.
+_SIGNS_OF_PROXIES: Final = frozenset({b"x-forwarded-for", b"forwarded", b"via", b"x-real-ip"})
+
+
+class _Reader(Protocol):
+    """A database, as far as it is asked here."""
+
+    def get(self, ip_address: Address, /) -> object: ...
+
+
+class GeoError(Exception):
+    """The database cannot be read, or a setting cannot be; the text says which."""
+
+
+class Geo:
+    """Answers where viewers are; `keep_fresh` is to run beside."""
+
+    def __init__(
+        self,
+        clients: Clients | None = None,
+        *,
+        database: str = "",
+        trusted_header: str = "",
+        private_country: str = "",
+    ) -> None:
+        """Read the database; without one only the header and `private_country` tell.
+
+        Raises:
+            GeoError: there is no such file, or it is no database of countries.
+        """
+        self._clients = clients or Clients()
+        self._header = trusted_header.strip().lower().encode()
+        self._private = _letters(private_country)
+        if private_country and self._private is None:
+            raise GeoError(f"geo.private_country: {private_country!r} is no country's two letters")
+        self._path = Path(database) if database else None
+        self._reader: _Reader | None = None
+        self._mark: tuple[int, int, int] | None = None
+        self._known: OrderedDict[Address, str | None] = OrderedDict()
+        self._warned = False
+        if self._path is not None:
+            try:
+                self._reader, self._mark = _load(self._path)
+            except _UNREADABLE as error:
+                raise GeoError(f"geo.database: {self._path}: {_why(error)}") from error
+
+    def country(self, peer: str | None, headers: RawHeaders) -> str | None:
+        """Return the two letters of the country a request comes from; None where unknown.
+
+        `peer` is the address at the other end of its connection.
+        """
+        own = address_of(peer) if peer else None
+        proxied = self._clients.is_proxy(own)
+        if proxied and self._header and (told := values_of(headers, self._header)):
+            return _letters(told[0]) if len(set(told)) == 1 else None
+        address = self._clients.behind(peer, headers)
+        if address is None or (proxied and address == own):  # a proxy that does not say for whom
+            return None
+        if self._private is not None and _is_private(address):
+            led = not proxied and any(name in _SIGNS_OF_PROXIES for name, _ in headers)
+            if led:
+                self._warn(address)
+            return None if led else self._private
+        return self._look_up(address)
+
+    async def keep_fresh(self) -> None:
+        """Read the file again when it changes, for as long as this runs."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Read the file again if it is another one; one that cannot be read is told of once.
+
+        What was read before goes on being used: countries change seldom.
+        """
+        if self._path is None:
+            return
+        mark = await asyncio.to_thread(_mark, self._path)
+        if mark == self._mark:
+            return
+        self._mark = mark
+        try:
+            reader, self._mark = await asyncio.to_thread(_load, self._path)
+        except _UNREADABLE as error:
+            log.error("geo database not read", extra={"reason": _why(error)})  # noqa: TRY400  # the world's
+            return
+        self._reader = reader
+        self._known.clear()
+        log.info("geo database read", extra={"file": self._path.name})
+
+    def _warn(self, neighbour: Address) -> None:
+        """Tell once that everybody seems to come through a proxy that nobody told us of."""
+        if not self._warned:
+            self._warned = True
+            log.warning(
+                "a proxy is not among http.trusted_proxies: country unknown",
+                extra={"peer": str(neighbour)},
+            )
+
+    def _look_up(self, address: Address) -> str | None:
+        if self._reader is None:
+            return None
+        if address in self._known:
+            return self._known[address]
+        try:
+            found = _country_in(self._reader.get(address))
+        except ValueError:  # an IPv6 address, and a database that knows IPv4 alone
+            found = None
+        except _DAMAGED as error:
+            log.error("geo database broken", extra={"reason": _why(error)})  # noqa: TRY400  # the world's
+            self._reader = None
+            return None
+        self._known[address] = found
+        if len(self._known) > _MOST_REMEMBERED:
+            self._known.popitem(last=False)
+        return found
+
+
+# The reader takes what it finds for what should stand there, and falls over what does not.
+_DAMAGED: Final = (maxminddb.InvalidDatabaseError, TypeError, LookupError)
+_UNREADABLE: Final = (OSError, ValueError, *_DAMAGED)
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    """Return what tells one file from another, None where there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _load(path: Path) -> tuple[_Reader, tuple[int, int, int] | None]:
+    mark = _mark(path)  # before it is read: a change in between is read again
+    reader = maxminddb.Reader(str(path), maxminddb.MODE_MEMORY)
+    return reader, mark
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _country_in(record: object) -> str | None:
+    """Return the country of a record, in any of the forms that makers of databases use.
+
+    `{"country": {"iso_code": "RO"}}`, `{"country_code": "RO"}`, `{"country": "RO"}`.
+    """
+    if not isinstance(record, dict):
+        return None
+    country: object = record.get("country")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # any maker's
+    if isinstance(country, dict):
+        country = country.get("iso_code")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # as above
+    elif country is None:
+        country = record.get("country_code")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # as above
+    return _letters(country) if isinstance(country, str) else None
+
+
+def _letters(text: str) -> str | None:
+    """Return a country's two letters in upper case, None for what is none."""
+    text = text.strip()
+    if len(text) != 2 or not (text.isascii() and text.isalpha()):
+        return None
+    return None if text.upper() in _NOWHERE else text.upper()
+
+
+def _is_private(address: Address) -> bool:
+    return any(address in network for network in _PRIVATE)

@@ -1,0 +1,169 @@
+"""`/oembed`: how a page elsewhere learns what an address of ours is that was pasted there.
+
+Answers JSON alone. Access is asked as for the page itself, in the country of who asks: a service
+that makes previews is where it is, so what is restricted may have none.
+Source: oEmbed 1.0, sections 2.2 (request), 2.3 (response, errors) and 2.3.4.2 (video).
+"""
+
+import re
+from typing import Final
+from urllib.parse import parse_qs, quote, urlsplit
+
+import msgspec
+from litestar import asgi
+from litestar.types import Receive, Scope, Send
+
+from api.http.page_response import Asked, Handlers, Reply, answer
+from api.origin.access import Access
+from api.origin.routes import CARD
+from api.origin.visibility import Verdicts, Viewer
+from api.schemas.embed_snippets import frame
+from api.schemas.urls import Addresses
+from media.ladder import BOXES
+from media.stream_keys import PublicHash
+from storage.catalog.records.common import Shown
+
+__all__ = ["oembed", "oembed_address"]
+
+_PAGE: Final = re.compile(r"/(?:watch|embed)/(?P<hash>[0-9A-Za-z]{12})/?")
+_DEFAULT: Final = (1280, 720)  # of what nothing is known yet
+_WIDTH: Final = 640  # pixels, where the asker names none
+_MOST: Final = 10_000
+_MOST_FIELDS: Final = 20
+_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "X-Content-Type-Options": "nosniff",
+    "Access-Control-Allow-Origin": "*",
+}
+_BRIEF: Final = {"Cache-Control": "public, max-age=60"}
+_UNKEPT: Final = {"Cache-Control": "private, no-store"}
+
+
+class _Refused(Exception):
+    """The question cannot be answered."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class _Video(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer of type "video"; the three of the thumbnail stand together or not at all."""
+
+    version: str
+    type: str
+    provider_name: str
+    provider_url: str
+    title: str
+    html: str
+    width: int
+    height: int
+    thumbnail_url: str | None = None
+    thumbnail_width: int | None = None
+    thumbnail_height: int | None = None
+
+
+def oembed_address(addresses: Addresses, hash_: PublicHash) -> str:
+    """Return where the watch page of a stream or video is described."""
+    return f"{addresses.http}/oembed?format=json&url={quote(addresses.watch(hash_), safe='')}"
+
+
+def oembed(verdicts: Verdicts, addresses: Addresses) -> Handlers:
+    """Return the handler of `/oembed`."""
+
+    @asgi("/oembed", copy_scope=True)
+    async def described(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
+        asked = Asked.of(scope)
+        try:
+            reply = await _reply(verdicts, addresses, scope)
+        except _Refused as error:
+            body = msgspec.json.encode({"message": str(error)})
+            reply = Reply(status=error.status, headers=_HEADERS | _UNKEPT, body=body)
+        await answer(reply, asked, send)
+
+    return [described]
+
+
+async def _reply(verdicts: Verdicts, addresses: Addresses, scope: Scope) -> Reply:
+    if scope["type"] != "http":
+        raise _Refused(400, "only HTTP is answered")
+    asked = _read(scope["query_string"])
+    if asked.get("format", ["json"])[-1] != "json":
+        raise _Refused(501, "the only format is json")
+    if "url" not in asked:
+        raise _Refused(400, "url names the page to describe")
+    most = _most(asked, "maxwidth"), _most(asked, "maxheight")
+    hash_ = _hash_in(asked["url"][-1], addresses)
+    if hash_ is None:
+        raise _Refused(404, "there is no such page here")
+    verdict = await verdicts.ask(hash_, Viewer.of(scope), early=True)
+    if verdict.access is Access.BLOCKED:
+        raise _Refused(451, "not available in your country")
+    if verdict.shown is None or not verdict.access.seen:
+        raise _Refused(404, "there is no such page here")
+    body = msgspec.json.encode(_video(addresses, verdict.shown, most))
+    headers = _HEADERS | (_BRIEF if verdict.access.kept else _UNKEPT)
+    return Reply(status=200, headers=headers, body=body)
+
+
+def _read(query: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(query.decode("latin-1"), max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        raise _Refused(400, "there are too many parameters") from error
+
+
+def _most(asked: dict[str, list[str]], name: str) -> int:
+    text = asked.get(name, [str(_MOST)])[-1]
+    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text)):
+        raise _Refused(400, f"{name} is a number of pixels")
+    return min(int(text), _MOST)
+
+
+def _hash_in(url: str, addresses: Addresses) -> str | None:
+    """Return the hash in the address of a page of ours, by whatever scheme it was copied."""
+    try:
+        asked, own = urlsplit(url), urlsplit(addresses.http)
+    except ValueError:
+        return None
+    if asked.scheme not in {"http", "https"} or asked.netloc.lower() != own.netloc.lower():
+        return None
+    if not asked.path.startswith(own.path):
+        return None
+    match = _PAGE.fullmatch(asked.path.removeprefix(own.path))
+    return match["hash"] if match else None
+
+
+def _video(addresses: Addresses, shown: Shown, most: tuple[int, int]) -> _Video:
+    known = shown.width > 0 and shown.height > 0
+    shape = (shown.width, shown.height) if known else _DEFAULT
+    size = _fitted(shape, min(most[0], _WIDTH) if most == (_MOST, _MOST) else most[0], most[1])
+    video = _Video(
+        version="1.0",
+        type="video",
+        provider_name="Headend",
+        provider_url=addresses.http,
+        title=shown.title,
+        html=frame(addresses, shown.hash, shown.title, size),
+        width=size[0],
+        height=size[1],
+    )
+    box = next((box for box in BOXES if box.label in shown.poster_labels[-1:]), None)
+    if box is None or not known:
+        return video
+    wide, high = (box.width, box.height) if shape[0] >= shape[1] else (box.height, box.width)
+    picture = _fitted(shape, min(wide, shape[0]), min(high, shape[1]))
+    return msgspec.structs.replace(
+        video,
+        thumbnail_url=addresses.poster(shown.kind, shown.hash, CARD),
+        thumbnail_width=picture[0],
+        thumbnail_height=picture[1],
+    )
+
+
+def _fitted(shape: tuple[int, int], width: int, height: int) -> tuple[int, int]:
+    """Return the largest size of that shape, in whole pixels, that is no wider and no higher."""
+    wide, high = shape
+    if width * high <= height * wide:
+        return width, max(1, round(width * high / wide))
+    return max(1, round(height * wide / high)), height

@@ -1,0 +1,62 @@
+"""`/slates/{owner}/{name}.jpg`: the pictures that stand in while nobody is on air, for browsers.
+
+Public: viewers of the stream get to see them anyhow. An address shows one picture as long as it
+shows any, so it may be kept for good.
+"""
+
+import logging
+import re
+from typing import Final
+
+from litestar import asgi
+from litestar.types import Receive, Scope, Send
+
+from api.http.page_response import Asked, Handlers, Reply, answer, plain
+from storage.errors import StorageError
+from storage.objects.addresses import slate_picture
+from storage.objects.base import ObjectMissing, Objects
+
+__all__ = ["slate_pictures"]
+
+log = logging.getLogger(__name__)
+
+_ADDRESS: Final = re.compile(r"/(?P<owner>[ps]-[0-9A-Za-z]{12})/(?P<name>[0-9A-Za-z]{12})\.jpg/?")
+_HEADERS: Final = {
+    "Content-Type": "image/jpeg",
+    "X-Content-Type-Options": "nosniff",
+    "Access-Control-Allow-Origin": "*",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+    "Cache-Control": "public, max-age=31536000, immutable",
+}
+# The next moment it may be there.
+_UNKEPT: Final = {"Cache-Control": "no-store"}
+
+
+async def _reply(objects: Objects, asked: Asked, path: str) -> Reply:
+    match = _ADDRESS.fullmatch(path)
+    if match is None:
+        return plain(404, "not found", _UNKEPT)
+    tag = f'"{match["name"]}"'
+    headers = {**_HEADERS, "ETag": tag}
+    try:
+        body = await objects.get(slate_picture(match["owner"], match["name"]))
+    except ObjectMissing:
+        return plain(404, "not found", _UNKEPT)
+    except StorageError as error:
+        log.warning("picture not read", extra={"cause": str(error)})
+        return plain(503, "try again", {**_UNKEPT, "Retry-After": "1"})
+    if asked.has(tag):
+        return Reply(status=304, headers=headers, body=b"")
+    return Reply(status=200, headers=headers, body=body)
+
+
+def slate_pictures(objects: Objects) -> Handlers:
+    """Return the handlers of the pictures in a store."""
+
+    @asgi("/slates", is_mount=True, copy_scope=True)
+    async def slates(scope: Scope, receive: Receive, send: Send) -> None:
+        del receive
+        asked = Asked.of(scope)
+        await answer(await _reply(objects, asked, scope["path"]), asked, send)
+
+    return [slates]

@@ -1,0 +1,243 @@
+"""The pages that play: `/watch/{hash}`, `/embed/{hash}`, `/embed.js` and their files.
+
+Pages carry no cookie, no inline script and no inline style; everything that an owner typed is
+escaped where a page is filled, with no way around it. What does not play yet has its pages already,
+and they wait; what its owner took back has none. Where it may not be played a page says so (451).
+"""
+
+import html
+import re
+from pathlib import Path
+from string import Template
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from litestar import asgi
+from litestar.types import Receive, Scope, Send
+
+from api.http.page_response import Asked, Handlers, Reply, answer, plain
+from api.http.static_files import Asset, Assets
+from api.origin.access import Access
+from api.origin.routes import CARD
+from api.origin.visibility import Verdict, Verdicts, Viewer
+from api.pages.oembed import oembed_address
+from api.schemas.urls import Addresses
+from storage.catalog.records.common import PlayerOptions, Shown
+
+__all__ = ["pages"]
+
+Kind = Literal["watch", "embed"]
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+_FOREVER: Final = "public, max-age=31536000, immutable"
+# Strangers' pages name it without a digest, so it has to be asked for again now and then.
+_A_WHILE: Final = "public, max-age=300"
+_PRIVATE: Final = {"Cache-Control": "private, no-store"}
+# For people, who will not know their digest.
+_NOTICES: Final = "THIRD_PARTY.txt"
+_ONE_PART: Final = re.compile(r"/([^/]+)/?")
+_COLOR: Final = re.compile(r"#[0-9a-fA-F]{6}")
+# What is live wants to be seen at once, and browsers play nothing aloud by themselves.
+_OF_STREAMS: Final = PlayerOptions(autoplay=True, muted=True)
+_OF_VIDEOS: Final = PlayerOptions()
+_MESSAGES: Final = {"stream": "Looking for the stream…", "video": "Loading the video…"}
+
+
+def pages(verdicts: Verdicts, addresses: Addresses) -> Handlers:
+    """Return the handlers of all pages and their files."""
+    shelf = _Shelf(Assets.read())
+    rack = _Pages(shelf.assets, addresses, verdicts)
+
+    @asgi("/watch", is_mount=True, copy_scope=True)
+    async def watch(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
+        await answer(await rack.reply("watch", scope), Asked.of(scope), send)
+
+    @asgi("/embed", is_mount=True, copy_scope=True)
+    async def embed(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
+        await answer(await rack.reply("embed", scope), Asked.of(scope), send)
+
+    @asgi("/embed.js", copy_scope=True)
+    async def embed_script(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
+        asked = Asked.of(scope)
+        await answer(shelf.embed_script(asked), asked, send)
+
+    @asgi("/static", is_mount=True, copy_scope=True)
+    async def static(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
+        asked = Asked.of(scope)
+        await answer(shelf.reply(_part(scope), asked), asked, send)
+
+    return [watch, embed, embed_script, static]
+
+
+class _Pages:
+    """Answers for one kind of page and one hash."""
+
+    def __init__(self, assets: Assets, addresses: Addresses, verdicts: Verdicts) -> None:
+        self._addresses = addresses
+        self._verdicts = verdicts
+        parts = {name: _text(name) for name in ("player", "bar")}
+        self._templates: dict[Kind, Template] = {
+            "watch": Template(Template(_text("watch")).safe_substitute(parts)),
+            "embed": Template(Template(_text("embed")).safe_substitute(parts)),
+        }
+        # A page that is opened under another name of this host (an address in the LAN) fetches
+        # from where it came; only a playback address of its own is spelled out.
+        self._base = urlsplit(addresses.http).path
+        own = addresses.playback == addresses.http
+        self._playback = self._base if own else addresses.playback
+        self._files = {
+            "icon": f"{self._base}/static/{assets.built['icon.svg'].public}",
+            "style": f"{self._base}/static/{assets.built['watch.css'].public}",
+            "script": f"{self._base}/static/{assets.built['watch.js'].public}",
+        }
+        self._card = f"{addresses.http}/static/{assets.built['card.jpg'].public}"
+        self._missing = _fill(Template(_text("missing")), **self._files)
+        self._blocked = _fill(Template(_text("blocked")), **self._files)
+        origin = "" if own else f" {_origin(addresses.playback)}"
+        self._headers: dict[Kind, dict[str, str]] = {
+            "watch": _headers(origin, ancestors="'none'"),
+            "embed": _headers(origin, ancestors="*"),
+        }
+
+    async def reply(self, kind: Kind, scope: Scope) -> Reply:
+        """Return the page of a stream or video, or the one that says why there is none."""
+        headers = self._headers[kind]
+        verdict = await _verdict(self._verdicts, _part(scope), scope)
+        if verdict.access is Access.BLOCKED:
+            return Reply(status=451, headers=headers | _PRIVATE, body=self._blocked)
+        if verdict.shown is None or not verdict.access.seen:
+            return Reply(status=404, headers=headers, body=self._missing)
+        if not verdict.access.kept:
+            # Seen by some alone: no cache in between may keep it for others.
+            headers = headers | _PRIVATE
+        return Reply(status=200, headers=headers, body=self._page(kind, verdict.shown))
+
+    def _page(self, kind: Kind, shown: Shown) -> bytes:
+        hash_, addresses = shown.hash, self._addresses
+        video = shown.kind == "video"
+        options = shown.player or (_OF_VIDEOS if video else _OF_STREAMS)
+        room = "videos" if video else "live"
+        pictured = video or bool(shown.poster_labels)
+        color = options.color or ""
+        behaviour = {
+            "controls": options.controls,
+            "autoplay": options.autoplay,
+            "muted": options.muted,
+            # What is live has no beginning to go back to.
+            "loop": options.loop and video,
+        }
+        return _fill(
+            self._templates[kind],
+            kind=shown.kind,
+            title=shown.title,
+            description=shown.description,
+            playlist=f"{self._playback}/{room}/{hash_}/index.m3u8",
+            poster=f"{self._base}/{room}/{hash_}/poster/{CARD}.jpg" if pictured else "",
+            # Who makes previews keeps pictures by their address: the card has one of its own.
+            previews=f"{self._playback}/{room}/{hash_}/{shown.previews}/previews.vtt"
+            if shown.previews
+            else "",
+            image=addresses.poster(shown.kind, hash_, CARD) if pictured else self._card,
+            behaviour=" ".join(name for name, wanted in behaviour.items() if wanted),
+            color=color if _COLOR.fullmatch(color) else "",
+            failed="true" if shown.failed else "false",
+            message=_MESSAGES[shown.kind],
+            width=str(shown.width or 1280),
+            height=str(shown.height or 720),
+            watch=addresses.watch(hash_),
+            embed=addresses.embed(hash_),
+            oembed=oembed_address(addresses, hash_),
+            **self._files,
+        )
+
+
+async def _verdict(verdicts: Verdicts, hash_: str, scope: Scope) -> Verdict:
+    if scope["type"] != "http" or not (hash_.isascii() and hash_.isalnum()):
+        return Verdict(Access.NONE, None)
+    return await verdicts.ask(hash_, Viewer.of(scope), early=True)
+
+
+class _Shelf:
+    """Answers for the files."""
+
+    def __init__(self, assets: Assets) -> None:
+        self.assets = assets
+
+    def reply(self, name: str, asked: Asked) -> Reply:
+        """Return a file by its public name."""
+        if asset := self.assets.public.get(name):
+            return _file(asset, _FOREVER, asked)
+        if name == _NOTICES:
+            return _file(self.assets.built[name], _A_WHILE, asked)
+        return plain(404, "not found")
+
+    def embed_script(self, asked: Asked) -> Reply:
+        """Return the script that puts a frame where it stands."""
+        return _file(self.assets.built["embed.js"], _A_WHILE, asked)
+
+
+def _headers(origin: str, *, ancestors: str) -> dict[str, str]:
+    """A page may run our files and fetch media, from here or from `origin`, and nothing else."""
+    policy = {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": f"'self' data:{origin}",
+        # An empty track that is `data:` is what hls.js hangs subtitles on.
+        "media-src": f"'self' blob: data:{origin}",
+        "connect-src": f"'self'{origin}",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": ancestors,
+    }
+    return {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": "; ".join(f"{key} {text}" for key, text in policy.items()),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "strict-origin-when-cross-origin",
+        # A page names its files by digest, so an old page must not outlive them.
+        "Cache-Control": "no-cache",
+    }
+
+
+def _file(asset: Asset, keep: str, asked: Asked) -> Reply:
+    headers = {
+        "Cache-Control": keep,
+        "ETag": asset.tag,
+        "Vary": "Accept-Encoding",
+        "X-Content-Type-Options": "nosniff",
+        # Pages that isolate themselves (COEP) load nothing from elsewhere without this.
+        "Cross-Origin-Resource-Policy": "cross-origin",
+    }
+    if asked.has(asset.tag):
+        return Reply(status=304, headers=headers, body=b"")
+    headers["Content-Type"] = asset.type
+    if asked.accepts_gzip and len(asset.packed) < len(asset.body):
+        headers["Content-Encoding"] = "gzip"
+        return Reply(status=200, headers=headers, body=asset.packed)
+    return Reply(status=200, headers=headers, body=asset.body)
+
+
+def _part(scope: Scope) -> str:
+    """Return the one part of the path that follows the mount, or "" where it is not one.
+
+    The framework matches mounts by the letters they begin with, so `/watchtower` comes here too,
+    and it adds a slash to what is left. Its raw handlers cannot have path parameters.
+    """
+    match = _ONE_PART.fullmatch(scope["path"])
+    return match[1] if match else ""
+
+
+def _text(template: str) -> str:
+    return (_TEMPLATES / f"{template}.html").read_text(encoding="utf-8").strip()
+
+
+def _fill(template: Template, **values: str) -> bytes:
+    """Fill a template with values that are text, never markup."""
+    escaped = {name: html.escape(text, quote=True) for name, text in values.items()}
+    return template.substitute(escaped).encode()
+
+
+def _origin(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,213 @@
+"""The bodies of the API, key by key as the interface documents them."""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from api.schemas.text_fields import Title
+
+__all__ = [
+    "Backup",
+    "Category",
+    "Country",
+    "Embed",
+    "Event",
+    "Links",
+    "Listing",
+    "Meta",
+    "PageLink",
+    "PlayerReference",
+    "Resolution",
+    "Stream",
+    "StreamAdded",
+    "StreamAddition",
+    "StreamItem",
+    "Tag",
+]
+
+T = TypeVar("T")
+
+
+class StreamAddition(msgspec.Struct, frozen=True, kw_only=True):
+    """What it takes to add a stream."""
+
+    title: Title
+
+
+class Resolution(msgspec.Struct, frozen=True, kw_only=True):
+    """A resolution and whether the stream makes it."""
+
+    id: int
+    name: str
+    active: bool
+
+
+class Tag(msgspec.Struct, frozen=True, kw_only=True):
+    """A tag as records show it."""
+
+    id: int
+    name: str
+
+
+class Category(msgspec.Struct, frozen=True, kw_only=True):
+    """A category as records show it."""
+
+    id: int
+    name: str
+
+
+class Country(msgspec.Struct, frozen=True, kw_only=True):
+    """A country (ISO 3166-1: numeric and alpha-2 code)."""
+
+    id: int
+    code: str
+    name: str
+
+
+class PlayerReference(msgspec.Struct, frozen=True, kw_only=True):
+    """The player that a record is shown in."""
+
+    id: int
+    name: str
+
+
+class Embed(msgspec.Struct, frozen=True, kw_only=True):
+    """Snippets of HTML, and the address of the page that plays."""
+
+    iframe: str
+    script: str
+    link: str
+
+
+class Backup(msgspec.Struct, frozen=True, kw_only=True):
+    """A second ingest address: `live` = its encoder sends, `publish` = viewers get it now."""
+
+    id: int
+    name: str
+    rtmps_url: str
+    rtmp_url: str
+    publish: bool
+    live: bool
+
+
+class Stream(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream in full; `stream` is `<hash>_<uuid>`."""
+
+    id: int
+    hash: str
+    title: str
+    description: str
+    application: str
+    stream: str
+    published: bool
+    resolutions: list[Resolution]
+    tags: list[Tag]
+    category: Category | None
+    countries: list[Country]
+    rtmps_url: str
+    rtmp_url: str
+    stream_url: str
+    published_url: str
+    live: bool
+    live_channel: str
+    live_event: str
+    receiving_count: int
+    processing: bool
+    paused: bool
+    web_socket_broadcaster: str
+    web_socket_key: str
+    web_socket_cluster: str
+    image_urls: dict[str, str] | None
+    embed: Embed
+    player: PlayerReference | None
+    backups: list[Backup]
+    no_audio_stream: bool
+
+
+class StreamItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream in a list; `stream` is the bare uuid."""
+
+    id: int
+    hash: str
+    title: str
+    description: str
+    application: str
+    stream: str
+    published: bool
+    resolutions: list[Resolution]
+    tags: list[Tag]
+    category: Category | None
+    countries: list[Country]
+    rtmps_url: str
+    rtmp_url: str
+    stream_url: str
+    live: bool
+    live_channel: str
+    live_event: str
+    web_socket_broadcaster: str
+    web_socket_key: str
+    web_socket_cluster: str
+    image_urls: dict[str, str] | None
+    embed: Embed
+    player: PlayerReference | None
+
+
+class StreamAdded(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to adding a stream."""
+
+    message: str
+    stream: Stream
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened; `subject` is the hash of the stream or video, "" for neither.
+
+    `token` is the number of the token whose bearer did it, null where nobody asked for it. `number`
+    counts the events of a stream from 1 on without a gap, null for all others.
+    """
+
+    id: int
+    number: int | None
+    type: str
+    subject: str
+    facts: dict[str, Any]  # Any: JSON, by the event's type
+    token: int | None
+    created_at: str
+
+
+class Links(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the pages around this one are."""
+
+    first: str
+    last: str
+    prev: str | None
+    next: str | None
+
+
+class PageLink(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One entry of a page bar."""
+
+    url: str | None
+    label: str
+    active: bool
+
+
+class Meta(msgspec.Struct, frozen=True, kw_only=True):
+    """Which page this is; `from` and `to` count records from 1 and are null on an empty page."""
+
+    current_page: int
+    from_: int | None = msgspec.field(name="from")
+    last_page: int
+    links: list[PageLink]
+    path: str
+    per_page: int
+    to: int | None
+    total: int
+
+
+class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A page of a list."""
+
+    data: list[T]
+    links: Links
+    meta: Meta

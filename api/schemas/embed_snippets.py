@@ -1,0 +1,41 @@
+"""How others put a stream or a video on their pages: a frame, a script, a link. Pure."""
+
+from html import escape
+from typing import Final, Literal
+
+from api.schemas.common import Embed
+from api.schemas.urls import Addresses
+from media.stream_keys import PublicHash
+
+__all__ = ["Kind", "frame", "snippets"]
+
+Kind = Literal["stream", "video"]
+
+# What the player asks of the page it is framed by.
+_LEAVE: Final = "autoplay; fullscreen; picture-in-picture; encrypted-media"
+_FLUID: Final = "width:100%;aspect-ratio:16/9;border:0"
+
+
+def snippets(addresses: Addresses, hash_: PublicHash, title: str, kind: Kind) -> Embed:
+    """Return the three ways, ready to be pasted; `title` is text and never markup."""
+    return Embed(
+        iframe=frame(addresses, hash_, title),
+        script=f'<script async src="{escape(addresses.embed_script())}"'
+        f' data-{kind}="{escape(hash_)}"></script>',
+        link=addresses.watch(hash_),
+    )
+
+
+def frame(
+    addresses: Addresses, hash_: PublicHash, title: str, size: tuple[int, int] | None = None
+) -> str:
+    """Return a frame, as wide as its place, or of a `size` in pixels."""
+    if size is None:
+        shape = f'style="{_FLUID}"'
+    else:
+        shape = f'width="{size[0]}" height="{size[1]}" style="border:0"'
+    return (
+        f'<iframe src="{escape(addresses.embed(hash_))}" title="{escape(title)}" {shape}'
+        f' loading="lazy" allow="{_LEAVE}" allowfullscreen'
+        ' referrerpolicy="strict-origin-when-cross-origin"></iframe>'
+    )

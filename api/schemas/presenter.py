@@ -1,0 +1,163 @@
+"""Rows into bodies: what the catalog keeps, as the interface shows it."""
+
+from typing import Final
+
+import msgspec
+
+from api.schemas.common import (
+    Backup,
+    Category,
+    Country,
+    Embed,
+    Event,
+    PlayerReference,
+    Resolution,
+    Stream,
+    StreamItem,
+    Tag,
+)
+from api.schemas.embed_snippets import snippets
+from api.schemas.timestamps import written
+from api.schemas.urls import Addresses
+from media.ladder import BOXES
+from media.stream_keys import PRIMARY_APPLICATION, Slot
+from storage.catalog.records.common import BackupRecord, EventRecord, ResolutionChoice, StreamRecord
+
+__all__ = ["Presenter"]
+
+_PRIMARY: Final = Slot(0)
+_LABELS: Final = {box.number: box.label for box in BOXES}
+# The protocol is Pusher's (version 7); the cluster is a name that clients must be given.
+_BROADCASTER: Final = "pusher"
+_CLUSTER: Final = "headend"
+_EVENT: Final = "live"
+
+
+class Presenter(msgspec.Struct, frozen=True, kw_only=True):
+    """Presents records under the addresses of this service."""
+
+    addresses: Addresses
+    broadcaster_key: str
+
+    def stream(self, record: StreamRecord) -> Stream:
+        """Return a stream in full, its key in the form that encoders take."""
+        return Stream(
+            id=record.id,
+            hash=record.hash,
+            title=record.title,
+            description=record.description,
+            application=PRIMARY_APPLICATION,
+            stream=record.key.text,
+            published=record.published,
+            resolutions=_resolutions(record.resolutions),
+            tags=_tags(record),
+            category=_category(record),
+            countries=_countries(record),
+            rtmps_url=self.addresses.rtmps_ingest(_PRIMARY),
+            rtmp_url=self.addresses.rtmp_ingest(_PRIMARY),
+            stream_url=self.addresses.live_playlist(record.hash),
+            published_url=self.addresses.published_live_playlist(record.hash),
+            live=record.live,
+            live_channel=_channel(record),
+            live_event=_EVENT,
+            receiving_count=record.receiving_count,
+            processing=record.processing,
+            paused=record.paused,
+            web_socket_broadcaster=_BROADCASTER,
+            web_socket_key=self.broadcaster_key,
+            web_socket_cluster=_CLUSTER,
+            image_urls=self._posters(record),
+            embed=self._embed(record),
+            player=_player(record),
+            backups=[self._backup(backup) for backup in record.backups],
+            no_audio_stream=record.no_audio,
+        )
+
+    def stream_item(self, record: StreamRecord) -> StreamItem:
+        """Return a stream as a list shows it, its key without the hash."""
+        return StreamItem(
+            id=record.id,
+            hash=record.hash,
+            title=record.title,
+            description=record.description,
+            application=PRIMARY_APPLICATION,
+            stream=record.key.secret,
+            published=record.published,
+            resolutions=_resolutions(record.resolutions),
+            tags=_tags(record),
+            category=_category(record),
+            countries=_countries(record),
+            rtmps_url=self.addresses.rtmps_ingest(_PRIMARY),
+            rtmp_url=self.addresses.rtmp_ingest(_PRIMARY),
+            stream_url=self.addresses.live_playlist(record.hash),
+            live=record.live,
+            live_channel=_channel(record),
+            live_event=_EVENT,
+            web_socket_broadcaster=_BROADCASTER,
+            web_socket_key=self.broadcaster_key,
+            web_socket_cluster=_CLUSTER,
+            image_urls=self._posters(record),
+            embed=self._embed(record),
+            player=_player(record),
+        )
+
+    def event(self, record: EventRecord) -> Event:
+        """Return an event."""
+        return Event(
+            id=record.id,
+            number=record.number,
+            type=record.kind,
+            subject=record.subject,
+            facts=record.facts,
+            token=record.token,
+            created_at=written(record.created_us),
+        )
+
+    def _backup(self, record: BackupRecord) -> Backup:
+        slot = Slot(record.number)
+        return Backup(
+            id=record.id,
+            name=f"Backup {record.number}",
+            rtmps_url=self.addresses.rtmps_ingest(slot),
+            rtmp_url=self.addresses.rtmp_ingest(slot),
+            publish=record.on_air,
+            live=record.live,
+        )
+
+    def _posters(self, record: StreamRecord) -> dict[str, str] | None:
+        urls = {
+            label: self.addresses.live_poster(record.hash, label) for label in record.poster_labels
+        }
+        return urls or None
+
+    def _embed(self, record: StreamRecord) -> Embed:
+        return snippets(self.addresses, record.hash, record.title, "stream")
+
+
+def _tags(record: StreamRecord) -> list[Tag]:
+    return [Tag(id=tag.id, name=tag.name) for tag in record.tags]
+
+
+def _category(record: StreamRecord) -> Category | None:
+    category = record.category
+    return None if category is None else Category(id=category.id, name=category.name)
+
+
+def _countries(record: StreamRecord) -> list[Country]:
+    return [Country(id=each.number, code=each.code, name=each.name) for each in record.countries]
+
+
+def _player(record: StreamRecord) -> PlayerReference | None:
+    player = record.player
+    return None if player is None else PlayerReference(id=player.id, name=player.name)
+
+
+def _channel(record: StreamRecord) -> str:
+    return f"stream.{record.hash}"
+
+
+def _resolutions(choices: tuple[ResolutionChoice, ...]) -> list[Resolution]:
+    return [
+        Resolution(id=choice.number, name=_LABELS[choice.number], active=choice.active)
+        for choice in choices
+    ]

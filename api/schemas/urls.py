@@ -1,0 +1,92 @@
+"""Every address that Headend gives out, in one place.
+
+Bases are URLs without a trailing slash: `http://localhost:8080`, `rtmp://localhost:1935`.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from media.stream_keys import PublicHash, Slot
+
+__all__ = ["Addresses"]
+
+
+class Addresses(msgspec.Struct, frozen=True, kw_only=True):
+    """Where this service is found from outside.
+
+    `playback` is where viewers fetch playlists (a CDN's address, or `http` itself); the backup
+    bases may name a host of their own, so that a backup encoder takes another road.
+    """
+
+    http: str
+    playback: str
+    rtmp: str
+    rtmps: str
+    rtmp_backup: str
+    rtmps_backup: str
+
+    def live_playlist(self, hash_: PublicHash) -> str:
+        """A stream's multivariant playlist; its only stable playlist address."""
+        return f"{self.http}/live/{hash_}/index.m3u8"
+
+    def published_live_playlist(self, hash_: PublicHash) -> str:
+        """The same playlist where viewers are to fetch it."""
+        return f"{self.playback}/live/{hash_}/index.m3u8"
+
+    def live_poster(self, hash_: PublicHash, label: str) -> str:
+        """A stream's poster in the resolution of that label."""
+        return f"{self.http}/live/{hash_}/poster/{label}.jpg"
+
+    def video_playlist(self, hash_: PublicHash) -> str:
+        """A video's multivariant playlist."""
+        return f"{self.http}/videos/{hash_}/index.m3u8"
+
+    def published_video_playlist(self, hash_: PublicHash) -> str:
+        """The same playlist where viewers are to fetch it."""
+        return f"{self.playback}/videos/{hash_}/index.m3u8"
+
+    def video_poster(self, hash_: PublicHash, label: str) -> str:
+        """A video's poster in the resolution of that label."""
+        return f"{self.http}/videos/{hash_}/poster/{label}.jpg"
+
+    def video_previews(self, hash_: PublicHash, folder: str) -> str:
+        """The list of a video's preview pictures (WebVTT); what it names stands beside it."""
+        return f"{self.playback}/videos/{hash_}/{folder}/previews.vtt"
+
+    def slate(self, picture: str) -> str:
+        """A picture that stands in while nobody is on air, of that address in the store."""
+        return f"{self.http}/{picture}"
+
+    def poster(self, kind: Literal["stream", "video"], hash_: PublicHash, label: str) -> str:
+        """A poster of a stream or a video."""
+        of_kind = self.live_poster if kind == "stream" else self.video_poster
+        return of_kind(hash_, label)
+
+    def watch(self, hash_: PublicHash) -> str:
+        """The page that plays a stream or a video."""
+        return f"{self.http}/watch/{hash_}"
+
+    def embed(self, hash_: PublicHash) -> str:
+        """The page that fills a frame on someone else's page."""
+        return f"{self.http}/embed/{hash_}"
+
+    def embed_script(self) -> str:
+        """The script that puts such a frame where it stands."""
+        return f"{self.http}/embed.js"
+
+    def project_document(self, key: str) -> str:
+        """The public description of a project."""
+        return f"{self.http}/json/projects/{key}.json"
+
+    def video_document(self, hash_: PublicHash) -> str:
+        """The public description of a video."""
+        return f"{self.http}/json/videos/{hash_}.json"
+
+    def rtmp_ingest(self, slot: Slot) -> str:
+        """Where an encoder sends to feed a slot; the stream key is not part of it."""
+        return f"{self.rtmp_backup if slot.number else self.rtmp}/{slot.application}"
+
+    def rtmps_ingest(self, slot: Slot) -> str:
+        """The same over TLS."""
+        return f"{self.rtmps_backup if slot.number else self.rtmps}/{slot.application}"

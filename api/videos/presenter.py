@@ -1,0 +1,199 @@
+"""Rows into bodies: a video in each of the forms that the interface shows."""
+
+from typing import Any, Final
+
+import msgspec
+
+from api.schemas.common import Category, Country, Embed, PlayerReference, Tag
+from api.schemas.embed_snippets import snippets
+from api.schemas.timestamps import written
+from api.schemas.urls import Addresses
+from api.videos.schemas import (
+    ShownRung,
+    UploadedVideo,
+    Video,
+    VideoAdded,
+    VideoItem,
+    VideoResolution,
+    VideoShown,
+    VideoStatusBody,
+)
+from media.ladder import BOXES
+from storage.catalog.records.videos import VideoRecord, VideoStatus, WholeVideo
+
+__all__ = ["BROADCASTER", "CLUSTER", "VideoPresenter", "iso8601_duration", "status"]
+
+# The protocol is Pusher's (version 7); the cluster is a name that clients must be given.
+BROADCASTER: Final = "pusher"
+CLUSTER: Final = "headend"
+_LABELS: Final = {box.number: box.label for box in BOXES}
+_CARD: Final = "default"  # the poster that there always is: a card until there is one
+_Values = dict[str, Any]  # Any: fields of every type, by their names
+
+
+def _milliseconds(length_us: int) -> int:
+    return (length_us + 500) // 1000
+
+
+def iso8601_duration(length_us: int) -> str:
+    """Return a length in microseconds as ISO 8601 has it, to the millisecond: `PT1H2M3.456S`.
+
+    Parts that are zero are left out; no length at all is `PT0S`.
+    """
+    minutes, milliseconds = divmod(_milliseconds(length_us), 60_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds, rest = divmod(milliseconds, 1000)
+    text = f"{hours}H" if hours else ""
+    if minutes:
+        text += f"{minutes}M"
+    if rest:
+        text += f"{seconds}.{rest:03}".rstrip("0") + "S"
+    elif seconds or not text:
+        text += f"{seconds}S"
+    return f"PT{text}"
+
+
+def _written(moment_us: int | None) -> str | None:
+    return None if moment_us is None else written(moment_us)
+
+
+class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
+    """Presents videos under the addresses of this service."""
+
+    addresses: Addresses
+    broadcaster_key: str
+
+    def item(self, record: VideoRecord) -> VideoItem:
+        """Return a video as a list shows it."""
+        return VideoItem(**self._common(record), **self._making(record), embed=self._embed(record))
+
+    def full(self, whole: WholeVideo) -> Video:
+        """Return a video in full."""
+        record = whole.video
+        return Video(
+            **self._common(record),
+            **self._making(record),
+            **_labelled(whole),
+            player=_player(whole),
+            resolutions=_resolutions(whole),
+            embed=self._embed(record),
+        )
+
+    def added(self, whole: WholeVideo) -> VideoAdded:
+        """Return the answer to an upload."""
+        record = whole.video
+        return VideoAdded(
+            message="Video added.",
+            video=UploadedVideo(
+                **self._common(record),
+                **self._making(record),
+                **_labelled(whole),
+                player=_player(whole),
+                resolutions=_resolutions(whole),
+            ),
+            web_socket_broadcaster=BROADCASTER,
+            web_socket_key=self.broadcaster_key,
+            web_socket_cluster=CLUSTER,
+        )
+
+    def shown(self, whole: WholeVideo) -> VideoShown:
+        """Return a video by itself."""
+        record = whole.video
+        return VideoShown(
+            **self._common(record),
+            **_labelled(whole),
+            embed=self._embed(record),
+            resolutions=[
+                ShownRung(
+                    resolution=_LABELS[rung.number],
+                    resolution_id=rung.number,
+                    transcoded=int(rung.transcoded),
+                    vertical_value=rung.height,
+                    horizontal_value=rung.width,
+                    size=rung.size,
+                    transcode_duration=rung.transcode_seconds,
+                )
+                for rung in whole.rungs
+            ],
+            media_resource=f"videos/{record.hash}/index.m3u8",
+            image=self.addresses.video_poster(record.hash, _CARD),
+        )
+
+    def _common(self, record: VideoRecord) -> _Values:
+        addresses, hash_ = self.addresses, record.hash
+        return {
+            "id": record.id,
+            "hash": hash_,
+            "title": record.title,
+            "description": record.description,
+            "name": record.name,
+            "size": record.size,
+            "length": _milliseconds(record.length_us) / 1000,
+            "iso8601_duration": iso8601_duration(record.length_us),
+            "width": record.width,
+            "height": record.height,
+            "video": addresses.video_playlist(hash_),
+            "uploaded_at": _written(record.uploaded_us),
+            "completed": record.state == "completed",
+            "completed_at": _written(record.completed_us),
+            "created_at": written(record.created_us),
+            "updated_at": written(record.updated_us),
+            "published": record.published,
+            "published_at": _written(record.published_us),
+            "image_urls": {
+                label: addresses.video_poster(hash_, label) for label in record.poster_labels
+            },
+            "project_json": addresses.project_document(record.project_key),
+            "video_json": addresses.video_document(hash_),
+        }
+
+    def _making(self, record: VideoRecord) -> _Values:
+        return {
+            "uploading": record.state == "uploading",
+            "transcoding_progress": record.progress,
+            "transcoding_at": _written(record.transcoding_us),
+            "transcoding_eta": record.eta,
+            "published_url": self.addresses.published_video_playlist(record.hash),
+            "image_update_at": _written(record.image_us),
+            "storage_size": record.storage_size,
+        }
+
+    def _embed(self, record: VideoRecord) -> Embed:
+        return snippets(self.addresses, record.hash, record.title, "video")
+
+
+def status(record: VideoStatus) -> VideoStatusBody:
+    """Return how far the making of a video is."""
+    return VideoStatusBody(
+        state=record.state,
+        progress=record.progress,
+        eta=record.eta,
+        attempt=record.attempt,
+        reason=record.reason,
+        warnings=list(record.warnings),
+    )
+
+
+def _labelled(whole: WholeVideo) -> _Values:
+    category = whole.category
+    return {
+        "tags": [Tag(id=tag.id, name=tag.name) for tag in whole.tags],
+        "category": None if category is None else Category(id=category.id, name=category.name),
+        "countries": [
+            Country(id=each.number, code=each.code, name=each.name) for each in whole.countries
+        ],
+    }
+
+
+def _player(whole: WholeVideo) -> PlayerReference | None:
+    player = whole.player
+    return None if player is None else PlayerReference(id=player.id, name=player.name)
+
+
+def _resolutions(whole: WholeVideo) -> list[VideoResolution]:
+    return [
+        VideoResolution(
+            id=rung.number, name=_LABELS[rung.number], width=rung.width, height=rung.height
+        )
+        for rung in whole.rungs
+    ]

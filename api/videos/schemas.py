@@ -1,0 +1,165 @@
+"""The bodies of the operations on videos, key by key as the interface documents them."""
+
+import msgspec
+
+from api.schemas.common import Category, Country, Embed, PlayerReference, Tag
+
+__all__ = [
+    "PlayerChoice",
+    "ShownRung",
+    "UploadedVideo",
+    "Video",
+    "VideoAdded",
+    "VideoChanged",
+    "VideoData",
+    "VideoItem",
+    "VideoResolution",
+    "VideoShown",
+    "VideoStatusBody",
+    "VideoStatusData",
+]
+
+
+class VideoResolution(msgspec.Struct, frozen=True, kw_only=True):
+    """A resolution that a video has or will have, in pixels."""
+
+    id: int
+    name: str
+    width: int
+    height: int
+
+
+class ShownRung(msgspec.Struct, frozen=True, kw_only=True):
+    """A resolution as the show form has it: `transcoded` is 1 once it plays.
+
+    `size` is in bytes, `transcode_duration` in seconds; the values are the picture's sides.
+    """
+
+    resolution: str
+    resolution_id: int
+    transcoded: int
+    vertical_value: int
+    horizontal_value: int
+    size: int
+    transcode_duration: int
+
+
+class _Common(msgspec.Struct, frozen=True, kw_only=True):
+    """What every form has."""
+
+    id: int
+    hash: str
+    title: str
+    description: str
+    name: str
+    size: int
+    length: float
+    iso8601_duration: str
+    width: int
+    height: int
+    video: str
+    uploaded_at: str | None
+    completed: bool
+    completed_at: str | None
+    created_at: str
+    updated_at: str
+    published: bool
+    published_at: str | None
+    image_urls: dict[str, str]
+    project_json: str
+    video_json: str
+
+
+class _Making(_Common, frozen=True, kw_only=True):
+    """What every form but the show form has."""
+
+    uploading: bool
+    transcoding_progress: int
+    transcoding_at: str | None
+    transcoding_eta: int
+    published_url: str
+    image_update_at: str | None
+    storage_size: int
+
+
+class VideoItem(_Making, frozen=True, kw_only=True):
+    """A video in a list; `length` in seconds, sizes in bytes."""
+
+    embed: Embed
+
+
+class UploadedVideo(_Making, frozen=True, kw_only=True):
+    """A video that was just uploaded: the full form without its snippets."""
+
+    category: Category | None
+    countries: list[Country]
+    player: PlayerReference | None
+    resolutions: list[VideoResolution]
+    tags: list[Tag]
+
+
+class Video(UploadedVideo, frozen=True, kw_only=True):
+    """A video in full."""
+
+    embed: Embed
+
+
+class VideoShown(_Common, frozen=True, kw_only=True):
+    """A video by itself; `media_resource` is its playlist's path, `image` its standard poster."""
+
+    tags: list[Tag]
+    category: Category | None
+    countries: list[Country]
+    embed: Embed
+    resolutions: list[ShownRung]
+    media_resource: str
+    image: str
+
+
+class VideoAdded(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to an upload: the video, and where its progress is told."""
+
+    message: str
+    video: UploadedVideo
+    web_socket_broadcaster: str
+    web_socket_key: str
+    web_socket_cluster: str
+
+
+class VideoChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a change."""
+
+    message: str
+    video: Video
+
+
+class VideoStatusBody(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the making of a video is: `eta` in seconds, 0 when unknown or done.
+
+    `state` is uploading, queued, transcoding, completed or failed; `reason` says why it failed.
+    """
+
+    state: str
+    progress: int
+    eta: int
+    attempt: int
+    reason: str
+    warnings: list[str]
+
+
+class VideoData(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a look at one video."""
+
+    data: VideoShown
+
+
+class VideoStatusData(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a look at how far a video is."""
+
+    data: VideoStatusBody
+
+
+class PlayerChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which player a video is shown in; null is the standard one."""
+
+    player: int | None

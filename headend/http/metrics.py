@@ -1,0 +1,91 @@
+"""The figures of a process that serves viewers and callers: its answers, and what it costs.
+
+Answers are counted by the first part of their address, for which there are few: strangers choose
+addresses, and each label of a figure is kept for ever.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping, Sequence
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from api.http.media_response import Answer
+from headend.http.fast_path import Shortcut
+from headend.http.server import Application
+
+__all__ = ["CountedApplication", "WebFigures"]
+
+_Message = MutableMapping[str, Any]  # ASGI's own
+_Send = Callable[[_Message], Awaitable[None]]
+
+_ROOMS: Final = frozenset(
+    {"api", "live", "videos", "watch", "embed", "json", "oembed", "static", "schema"}
+)
+_OTHER: Final = "other"
+
+
+class WebFigures(Collector):
+    """Counts answers over HTTP, by their room and the class of their status."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, str], int] = {}
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        # CPU, memory, open files: read when asked for.
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        """Return all figures as they stand (Prometheus text format)."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the figures that are ours."""
+        family = CounterMetricFamily(
+            "headend_http_answers", "Answers over HTTP", labels=("room", "status")
+        )
+        for (room, status), count in sorted(self._answers.items()):
+            family.add_metric((room, status), count)
+        yield family
+
+    def count(self, path: str, status: int) -> None:
+        """Count an answer to a request for `path`."""
+        room = path.split("/", 2)[1] if path.startswith("/") else ""
+        key = (room if room in _ROOMS else _OTHER, f"{status // 100}xx")
+        self._answers[key] = self._answers.get(key, 0) + 1
+
+
+class CountedApplication:
+    """An application whose answers are counted; it has the shortcut that the inner one has."""
+
+    def __init__(self, app: Application, figures: WebFigures) -> None:
+        self._app = app
+        self._figures = figures
+        self._way: Shortcut | None = getattr(app, "shortcut", None)
+        if self._way is not None:
+            self.shortcut = self._take_shortcut
+
+    async def __call__(self, scope: Any, receive: Any, send: _Send) -> None:  # ASGI's own maps
+        """Answer one request."""
+
+        async def told(message: _Message) -> None:
+            if message["type"] == "http.response.start":
+                self._figures.count(scope["path"], message["status"])
+            await send(message)
+
+        await self._app(scope, receive, told)
+
+    def _take_shortcut(
+        self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], peer: str | None
+    ) -> Answer | Coroutine[Any, Any, Answer] | None:
+        found = self._way(method, path, headers, peer) if self._way is not None else None
+        if isinstance(found, Answer):
+            self._figures.count(path, found.status)
+            return found
+        return None if found is None else self._counted(path, found)
+
+    async def _counted(self, path: str, coming: Coroutine[Any, Any, Answer]) -> Answer:
+        answer = await coming
+        self._figures.count(path, answer.status)
+        return answer

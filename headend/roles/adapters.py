@@ -1,0 +1,142 @@
+"""Ingest's ports on storage and engines: what the ingest room needs, in the words of the others."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+from ingest.stream.failover import Mode, Policy
+from ingest.stream.ports import Grant, Happened, LiveState, PacketSink, PortError
+from media.stream_keys import Slot, StreamKey
+from storage.catalog import Catalog
+from storage.catalog.records.settings import Failover
+from storage.errors import StorageError
+from transcode.live.service import LiveTranscoding
+
+__all__ = ["CatalogChronicle", "CatalogDirectory", "CatalogJournal", "EngineSinks"]
+
+T = TypeVar("T")
+
+
+class CatalogDirectory:
+    """The catalog as a directory of keys.
+
+    What is set for a stream or its project comes before what is said here: the seconds that a run
+    waits for an encoder that was lost (`window`) or took its leave (`goodbye`), when to switch, and
+    whether runs are recorded and kept for how many days.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        window: float,
+        goodbye: float,
+        policy: Policy | None = None,
+        record: bool = False,
+        keep_days: int = 30,
+    ) -> None:
+        self._catalog = catalog
+        self._window = window
+        self._goodbye = goodbye
+        self._policy = Policy() if policy is None else policy
+        self._record = record
+        self._keep_days = keep_days
+
+    async def grant(self, application: str, key: StreamKey) -> Grant | None:
+        """Look the key up, whatever the application: each refusal costs the same."""
+        try:
+            record = await self._catalog.find_ingest(key)
+        except StorageError as error:
+            raise PortError(str(error)) from error
+        slot = Slot.of_application(application)
+        if record is None or slot is None or slot.number not in record.slots:
+            return None
+        failover, recording = record.failover, record.recording
+        return Grant(
+            stream=record.id,
+            hash=record.hash,
+            slot=slot,
+            active=record.active,
+            window=_set_or(failover.reconnect_seconds, self._window),
+            goodbye=_set_or(failover.goodbye_seconds, self._goodbye),
+            policy=_policy(failover, self._policy),
+            proof=record.proof,
+            paused=record.paused,
+            slate=record.slate,
+            record=_set_or(recording.enabled, self._record),
+            keep_days=_set_or(recording.keep_days, self._keep_days),
+        )
+
+
+def _policy(own: Failover, default: Policy) -> Policy:
+    return Policy(
+        mode=default.mode if own.mode is None else Mode(own.mode),
+        detect_seconds=_set_or(own.detect_seconds, default.detect_seconds),
+        return_seconds=_set_or(own.return_seconds, default.return_seconds),
+    )
+
+
+def _set_or(own: T | None, default: T) -> T:
+    return default if own is None else own
+
+
+class CatalogJournal:
+    """The catalog as the place where streams' states are written."""
+
+    def __init__(self, catalog: Catalog, now_us: Callable[[], int]) -> None:
+        self._catalog = catalog
+        self._now_us = now_us
+
+    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
+        """Write the state of one stream, and what happened up to it, in one transaction."""
+        try:
+            await self._catalog.set_live_state(
+                state.stream,
+                live=state.live,
+                processing=state.processing,
+                on_air=state.on_air.number if state.on_air is not None else None,
+                sending=frozenset(slot.number for slot in state.sending),
+                no_audio=state.no_audio,
+                now_us=self._now_us(),
+                paused=state.paused,
+                happened=[(each.kind, each.facts) for each in told],
+            )
+        except StorageError as error:
+            raise PortError(str(error)) from error
+
+
+class CatalogChronicle:
+    """The catalog as the place where events are written."""
+
+    def __init__(self, catalog: Catalog, now_us: Callable[[], int]) -> None:
+        self._catalog = catalog
+        self._now_us = now_us
+
+    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+        """Write an event of the stream with this hash.
+
+        Raises:
+            StorageError: it could not be written.
+        """
+        await self._catalog.add_event(stream, kind, facts, self._now_us())
+
+
+class EngineSinks:
+    """Engines as the sinks of runs."""
+
+    def __init__(self, transcoding: LiveTranscoding) -> None:
+        self._transcoding = transcoding
+
+    def run(
+        self, grant: Grant, notify: Callable[[], None]
+    ) -> AbstractAsyncContextManager[PacketSink]:
+        """Open a run of the stream."""
+        return self._transcoding.run(
+            stream=grant.hash,
+            active=grant.active,
+            window=grant.window,
+            notify=notify,
+            slate=grant.slate,
+            record=grant.record,
+            keep_days=grant.keep_days,
+        )

@@ -1,0 +1,122 @@
+"""The figures that `/metrics` shows, collected when they are asked for (Prometheus text format)."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ingest.server.listener import Listener
+from transcode.live.live_run import LiveRun
+from transcode.live.service import LiveTranscoding
+
+__all__ = ["Telemetry"]
+
+_RUN: Final = ("stream",)
+_RUNG: Final = ("stream", "rendition")
+
+
+class Telemetry(Collector):
+    """Reads the listener's and the runs' own counters; keeps none itself."""
+
+    def __init__(self, listener: Listener, transcoding: LiveTranscoding) -> None:
+        self._listener = listener
+        self._transcoding = transcoding
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """Return all figures as they stand."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the figures, one family after the other."""
+        tally = self._listener.tally
+        yield _gauge("headend_ingest_connections", "Open RTMP connections", tally.connections)
+        yield _gauge("headend_ingest_publishers", "Encoders that publish now", tally.publishers)
+        received = CounterMetricFamily("headend_ingest_bytes", "Bytes received from encoders")
+        received.add_metric((), tally.bytes_in)
+        yield received
+        refused = CounterMetricFamily(
+            "headend_ingest_refusals", "Connections refused or closed", labels=("cause",)
+        )
+        for cause, count in sorted(tally.refused.items()):
+            refused.add_metric((cause,), count)
+        yield refused
+        yield from _runs(self._transcoding.runs)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    family = GaugeMetricFamily(name, text)
+    family.add_metric((), value)
+    return family
+
+
+_Counter, _Gauge = CounterMetricFamily, GaugeMetricFamily
+_Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
+_READ: Final[tuple[tuple[_Kind, str, str, Callable[[LiveRun], float]], ...]] = (
+    (_Counter, "headend_run_packets", "Packets sent by encoders", lambda r: r.figures.packets),
+    (_Counter, "headend_run_pictures", "Of these, pictures", lambda r: r.figures.pictures),
+    (_Counter, "headend_run_bytes", "Bytes of these packets", lambda r: r.figures.bytes_in),
+    (
+        _Counter,
+        "headend_run_dropped_packets",
+        "Packets dropped for a slow engine",
+        lambda r: r.figures.dropped,
+    ),
+    (_Counter, "headend_run_engine_deaths", "Engines lost", lambda r: r.figures.deaths),
+    (_Counter, "headend_run_segments", "Segments made, all rungs", lambda r: r.figures.segments),
+    (_Counter, "headend_run_media_bytes", "Bytes of these segments", lambda r: r.figures.bytes_out),
+    (_Counter, "headend_run_rungs_shed", "Rungs shed under overload", lambda r: r.figures.sheds),
+    (
+        _Gauge,
+        "headend_run_frame_rate",
+        "Pictures taken in a second",
+        lambda r: r.figures.frame_rate,
+    ),
+    (_Gauge, "headend_run_bit_rate", "Bits sent by the encoder", lambda r: r.figures.bit_rate),
+    (
+        _Gauge,
+        "headend_run_lag_seconds",
+        "How far the newest media are behind the encoder",
+        lambda r: r.figures.late,
+    ),
+    (_Gauge, "headend_run_pace", "Seconds of media made in a second", lambda r: r.figures.pace),
+    (
+        _Gauge,
+        "headend_run_queue_bytes",
+        "Packets waiting for the engine",
+        lambda r: r.backlog.bytes,
+    ),
+    (
+        _Counter,
+        "headend_engine_cpu_seconds",
+        "CPU time of the run's engines",
+        lambda r: r.figures.cpu_seconds,
+    ),
+    (
+        _Gauge,
+        "headend_engine_memory_bytes",
+        "Resident memory of the engine",
+        lambda r: r.figures.memory_bytes,
+    ),
+)
+
+
+def _runs(runs: dict[str, LiveRun]) -> Iterable[Metric]:
+    ordered = sorted(runs.items())
+    yield _gauge("headend_runs", "Runs that are open", len(runs))
+    for kind, name, text, read in _READ:
+        family = kind(name, text, labels=_RUN)
+        for stream, run in ordered:
+            family.add_metric((stream,), read(run))
+        yield family
+    made = GaugeMetricFamily("headend_rung_made", "1 while the rung is made", labels=_RUNG)
+    cpu = CounterMetricFamily("headend_rung_cpu_seconds", "CPU time of its encoder", labels=_RUNG)
+    for name, run in ordered:
+        for rung, on in run.rungs.items():
+            made.add_metric((name, rung), on)
+        for rung, seconds in sorted(run.figures.rung_cpu_seconds.items()):
+            cpu.add_metric((name, rung), seconds)
+    yield from (made, cpu)

@@ -1,0 +1,96 @@
+"""What viewers ask of a service, put together: the origin, the pages, the documents.
+
+All of them ask the same verdicts, so an address never shows what a page hides.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from api.http.access_log import AccessLog
+from api.http.auth import is_owner
+from api.http.client_address import Clients
+from api.http.page_response import Handlers
+from api.http.static_files import BUNDLE, Asset
+from api.origin.geo import Geo
+from api.origin.origin import Origin, OriginFirst
+from api.origin.visibility import Verdicts
+from api.pages.json_documents import documents
+from api.pages.oembed import oembed
+from api.pages.slate_images import slate_pictures
+from api.pages.watch_pages import pages
+from api.schemas.urls import Addresses
+from headend.config.settings import Settings
+from headend.http.server import Application
+from storage.catalog import Catalog
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
+
+__all__ = ["Viewers"]
+
+_CARD = "card.jpg"
+
+
+class Viewers(msgspec.Struct, frozen=True, kw_only=True):
+    """The side of a service that shows; `geo` is to be kept fresh beside it."""
+
+    clients: Clients
+    geo: Geo
+    origin: Origin
+    handlers: Handlers
+
+    def before(self, app: Application, access: str) -> Application:
+        """Return an application that answers for media itself and asks `app` for all else.
+
+        `access` says which requests have a line in the log (see the setting).
+        """
+        address_of = self.clients.client_address
+        match access:
+            case "all":
+                # Around the origin too: what takes its shortcut would pass by.
+                whole = OriginFirst(self.origin, app)
+                return AccessLog(whole, address_of=address_of, everything=True)
+            case "api":
+                return OriginFirst(self.origin, AccessLog(app, address_of=address_of))
+            case _:
+                return OriginFirst(self.origin, app)
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        catalog: Catalog,
+        objects: DiskObjects,
+        edge: MemoryEdge,
+        addresses: Addresses,
+    ) -> "Viewers":
+        """Put it together over what stands on the ground.
+
+        Raises:
+            BadNetwork: `http.trusted_proxies` is no list of networks.
+            GeoError: the database of countries cannot be read.
+        """
+        clients = Clients.read(settings.http.trusted_proxies)
+        geo = Geo(
+            clients,
+            database=settings.geo.database,
+            trusted_header=settings.geo.trusted_header,
+            private_country=settings.geo.private_country,
+        )
+
+        async def owner(authorization: str | None, hash_: str, /) -> bool:
+            return await is_owner(catalog, authorization, hash_)
+
+        verdicts = Verdicts(catalog, owner, geo.country)
+        card = Asset.of(_CARD, Path(BUNDLE, _CARD).read_bytes())
+        return cls(
+            clients=clients,
+            geo=geo,
+            origin=Origin(objects=objects, edge=edge, verdicts=verdicts, card=card),
+            handlers=[
+                *pages(verdicts, addresses),
+                *documents(verdicts, catalog, addresses),
+                *oembed(verdicts, addresses),
+                *slate_pictures(objects),
+            ],
+        )

@@ -1,0 +1,349 @@
+"""What an encoder's owner should change, in plain sentences: what is so, and what to set instead.
+
+Pure. An encoder that is set as the guide says, over a network that carries it, gets none.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from media.encoder_report import (
+    ClockReport,
+    EncoderReport,
+    KeyframeReport,
+    NetworkReport,
+    PictureReport,
+    SoundReport,
+)
+from media.ladder import box_of, ladder_for
+from media.stream_keys import Slot
+
+__all__ = ["advice", "compare"]
+
+# From here on cuts come without the source's keyframes (`transcode.engine.output.segment_grid`):
+# its packets are no longer what viewers get.
+_LONG_INTERVAL: Final = 4.0  # seconds
+_GOOD_INTERVAL: Final = 2.5
+_MOST_B_FRAMES: Final = 2
+_MOST_RATE: Final = 60.5  # frames a second; more are thinned in what is encoded
+# Averages of less time than this say nothing.
+_SETTLED_SECONDS: Final = 10.0
+_MISSING: Final = 0.02  # of all frames: one in fifty is seen as a stutter
+_RATE_SHORT: Final = 0.95  # of the announced frame rate
+_HALF: Final = (0.48, 0.52)  # of it: the encoder counted fields, and that is no fault
+# The ladder's ceilings are where more bits are no longer seen; twice that is waste.
+_MOST_BITS: Final = 2
+_MOST_SWING: Final = 3  # times the average, in one second; a keyframe alone makes that 1.5
+_JITTER_MS: Final = 500  # a player that is two segments behind takes that; more it does not
+_CALM_MS: Final = 200  # with more the network hides what the clocks do
+_SILENCE_SECONDS: Final = 1.0  # encoders send at least every 100 ms
+_DRIFT_PPM: Final = 200  # quartzes keep within 100
+_DRIFT_SECONDS: Final = 120.0
+_INTERLEAVE_MS: Final = 1000
+_STEREO: Final = 2
+_RATE_TOLERANCE: Final = 0.02  # 29.97 and 30 are alike; frames that were left out make some more
+
+Facts = TypeVar("Facts")
+
+
+def advice(report: EncoderReport, active: frozenset[str]) -> list[str]:
+    """Return what to change in one encoder; `active` are the labels of the stream's resolutions."""
+    network = report.network
+    settled = network.measured_seconds >= _SETTLED_SECONDS
+    said: list[str] = []
+    if report.video is not None:
+        said += _each(_PICTURE, report.video)
+        said += _resolution(report.video, active)
+        if settled:
+            said += _each(_PICTURE_SETTLED, report.video)
+    if report.audio is not None:
+        said += _each(_SOUND, report.audio)
+    elif report.video is not None and settled:
+        said.append("No sound comes: choose a sound source if there is to be one.")
+    said += _each(_NETWORK, network)
+    said += _each(_CLOCK, report.clock)
+    if (network.jitter_ms or 0) <= _CALM_MS:
+        said += _drift(report.clock)
+    return said
+
+
+def _each(rules: tuple[Callable[[Facts], str | None], ...], facts: Facts) -> list[str]:
+    return [said for rule in rules if (said := rule(facts)) is not None]
+
+
+# -- picture --------------------------------------------------------------------------------------
+
+
+def _keyframe_interval(picture: PictureReport) -> str | None:
+    facts = picture.keyframes
+    longest = max(facts.max_seconds or 0.0, facts.since_seconds)
+    if longest <= _GOOD_INTERVAL:
+        return _irregular(facts)
+    if not facts.intervals:
+        # It may be about to come.
+        late = longest > _LONG_INTERVAL
+        return f"No keyframe came for {longest:.1f} s: set an interval of 2 s." if late else None
+    least = facts.min_seconds or 0.0
+    about = f"{longest:.3g} s" if facts.fixed is not False else f"{least:.2g} to {longest:.3g} s"
+    reason = "viewers join and resolutions switch at keyframes"
+    if longest > _LONG_INTERVAL:
+        reason = "above 4 s the picture is encoded anew in its own size too"
+    return f"The keyframe interval is {about}: set 2 s ({reason})."
+
+
+def _irregular(facts: KeyframeReport) -> str | None:
+    if facts.fixed is not False or facts.min_seconds is None or facts.max_seconds is None:
+        return None
+    return (
+        f"Keyframes come irregularly, {facts.min_seconds:.2g} to {facts.max_seconds:.3g} s apart:"
+        " set a fixed interval of 2 s, without keyframes at scene cuts."
+    )
+
+
+def _b_frames(picture: PictureReport) -> str | None:
+    count = picture.b_frames or 0
+    if count <= _MOST_B_FRAMES:
+        return None
+    return f"There are {count} B-frames in a row: set 2 or fewer, as each delays the stream."
+
+
+def _open_gop(picture: PictureReport) -> str | None:
+    if not picture.open_gop:
+        return None
+    return (
+        "Pictures reach back over keyframes (open GOP): set closed GOPs, so that every keyframe"
+        " is one at which viewers can begin."
+    )
+
+
+def _codec(picture: PictureReport) -> str | None:
+    if picture.plays_everywhere:
+        return None
+    form = picture.codec
+    if form == "H.264":
+        form = f"H.264 {picture.profile or 'of this profile'}, as it is sent,"
+        remedy = "set profile high or main, 8 bit 4:2:0, progressive"
+    else:
+        remedy = "set H.264 if the machine is short of it"
+    return f"{form} does not play everywhere, so its own size is encoded too, at a cost: {remedy}."
+
+
+def _size(picture: PictureReport) -> str | None:
+    if not (picture.width % 2 or picture.height % 2):
+        return None
+    return (
+        f"The picture is {picture.width}x{picture.height}, an odd size, so it is encoded anew:"
+        " set an even width and height."
+    )
+
+
+def _frame_rate(picture: PictureReport) -> str | None:
+    rate = picture.frame_rate or 0.0
+    if rate <= _MOST_RATE:
+        return None
+    return f"The encoder sends {rate:.4g} frames/s: set 60 or 30, as more cost and show nothing."
+
+
+def _resolution(picture: PictureReport, active: frozenset[str]) -> Iterator[str]:
+    own = box_of(picture.width, picture.height)
+    largest = ladder_for(picture.width, picture.height, active).renditions[0]
+    if own.label not in active and largest.name != own.label:
+        yield (
+            f"The picture is {picture.width}x{picture.height}, but {own.label} is not switched on"
+            f" for this stream: switch it on, or send {largest.name}, which is what viewers get."
+        )
+
+
+def _frames(picture: PictureReport) -> str | None:
+    rate, told = picture.frame_rate, picture.announced_frame_rate
+    if rate is None:
+        return None
+    if picture.frame_rate_varies:
+        return "Frames come at odd times (variable frame rate): set a constant frame rate."
+    missing = picture.frames_missing / (picture.frames + picture.frames_missing)
+    if missing > _MISSING:
+        return (
+            f"{100 * missing:.0f} % of the frames are missing ({rate:.3g} frames/s come): the"
+            " encoder leaves them out; give it less work, or set a constant frame rate."
+        )
+    share = rate / told if told else 1.0
+    if share < _RATE_SHORT and not _HALF[0] <= share <= _HALF[1]:
+        return (
+            f"The encoder announces {told:.4g} frames/s and sends {rate:.4g}: set the frame rate"
+            " that its source has."
+        )
+    return None
+
+
+def _bit_rate(picture: PictureReport) -> str | None:
+    rate, box = picture.bit_rate or 0, box_of(picture.width, picture.height)
+    if rate <= _MOST_BITS * box.rate:
+        return None
+    return (
+        f"The picture takes {_mega(rate)} Mbit/s: {_mega(box.rate)} are enough for {box.label},"
+        " and viewers must be able to receive it."
+    )
+
+
+def _swing(picture: PictureReport) -> str | None:
+    mean, peak = picture.bit_rate or 0, picture.peak_bit_rate or 0
+    # A still picture takes next to nothing; that it then moves is no fault.
+    if peak <= _MOST_SWING * mean or peak <= box_of(picture.width, picture.height).rate:
+        return None
+    return (
+        f"The bit rate swings: {_mega(mean)} Mbit/s on average, {_mega(peak)} in one second:"
+        " set a constant bit rate (CBR)."
+    )
+
+
+_PICTURE: Final = (_keyframe_interval, _b_frames, _open_gop, _codec, _size, _frame_rate)
+_PICTURE_SETTLED: Final = (_frames, _bit_rate, _swing)
+
+
+# -- sound, network, clock ------------------------------------------------------------------------
+
+
+def _channels(sound: SoundReport) -> str | None:
+    if sound.channels <= _STEREO:
+        return None
+    return f"The sound has {sound.channels} channels and viewers get stereo: send stereo."
+
+
+def _silence(network: NetworkReport) -> str | None:
+    if network.silent_seconds >= _SILENCE_SECONDS:
+        return (
+            f"Nothing has come for {network.silent_seconds:.1f} s: look whether the encoder still"
+            " runs and its network carries."
+        )
+    if network.longest_silence_seconds >= _SILENCE_SECONDS:
+        return (
+            f"Nothing came for {network.longest_silence_seconds:.1f} s within the last minute:"
+            " use a cable, or lower the bit rate."
+        )
+    return None
+
+
+def _jitter(network: NetworkReport) -> str | None:
+    if (network.jitter_ms or 0) <= _JITTER_MS:
+        return None
+    return (
+        f"Packets come up to {network.jitter_ms} ms early or late: the network is unsteady; use a"
+        " cable, or lower the bit rate."
+    )
+
+
+def _jumps(clock: ClockReport) -> str | None:
+    if not clock.jumps:
+        return None
+    times = "once" if clock.jumps == 1 else f"{clock.jumps} times"
+    return (
+        f"The timestamps jumped {times} within ten minutes, with a discontinuity for viewers each"
+        " time: restart the encoder, or let its source not repeat."
+    )
+
+
+def _back(clock: ClockReport) -> str | None:
+    if not clock.steps_back:
+        return None
+    times = "once" if clock.steps_back == 1 else f"{clock.steps_back} times"
+    return f"The timestamps went back {times} within the last minute: restart the encoder."
+
+
+def _interleave(clock: ClockReport) -> str | None:
+    apart = clock.interleave_ms or 0
+    if apart <= _INTERLEAVE_MS:
+        return None
+    return (
+        f"Sound and picture come {apart / 1000:.1f} s apart: look at the encoder's audio delay"
+        " (sync offset)."
+    )
+
+
+def _drift(clock: ClockReport) -> Iterator[str]:
+    ppm = clock.drift_ppm
+    if ppm is not None and abs(ppm) > _DRIFT_PPM and clock.drift_seconds >= _DRIFT_SECONDS:
+        way = "fast" if ppm > 0 else "slow"
+        yield (
+            f"The encoder's clock is {abs(ppm)} ppm {way} ({abs(ppm) * 0.06:.0f} ms a minute):"
+            " synchronise its time (NTP), and take sound and picture from one device."
+        )
+
+
+_SOUND: Final = (_channels,)
+_NETWORK: Final = (_silence, _jitter)
+_CLOCK: Final = (_jumps, _back, _interleave)
+
+
+# -- several encoders -----------------------------------------------------------------------------
+
+
+def compare(reports: Mapping[Slot, EncoderReport]) -> list[str]:
+    """Return what to change so that a switch from one encoder to another is not seen."""
+    if not reports:
+        return []
+    first = min(reports)
+    return [
+        said
+        for slot in sorted(reports)
+        if slot != first
+        for said in _differ(first, reports[first], slot, reports[slot])
+    ]
+
+
+def _differ(first: Slot, mine: EncoderReport, other: Slot, theirs: EncoderReport) -> Iterator[str]:
+    found = [*_pictures_differ(mine.video, theirs.video), *_sounds_differ(mine.audio, theirs.audio)]
+    seam = _has_seam(mine.video, theirs.video)
+    if seam and not found:
+        found = ["decoder configuration: level, or what else the encoder chooses"]
+    if not found:
+        return
+    name = str(first).capitalize()
+    yield (
+        f"{name} and {other} have different settings ({', '.join(found)}): a switch between them"
+        f" {'shows' if seam else 'may show'} a discontinuity; set both alike."
+    )
+
+
+def _has_seam(mine: PictureReport | None, theirs: PictureReport | None) -> bool:
+    """Say whether viewers hold a decoder configuration that the other encoder does not use."""
+    if mine is None or theirs is None:
+        return mine is not theirs
+    passed_on = mine.plays_everywhere or theirs.plays_everywhere
+    return passed_on and mine.configuration != theirs.configuration
+
+
+def _pictures_differ(mine: PictureReport | None, theirs: PictureReport | None) -> Iterator[str]:
+    if mine is None or theirs is None:
+        if mine is not theirs:
+            yield "one sends no picture"
+        return
+    if mine.codec != theirs.codec:
+        yield f"{mine.codec} and {theirs.codec}"
+    if (mine.width, mine.height) != (theirs.width, theirs.height):
+        yield f"{mine.width}x{mine.height} and {theirs.width}x{theirs.height}"
+    if _rates_differ(mine.frame_rate, theirs.frame_rate):
+        yield f"{mine.frame_rate:.4g} and {theirs.frame_rate:.4g} frames/s"
+    if mine.codec == theirs.codec and mine.profile != theirs.profile:
+        yield f"profile {mine.profile or 'unknown'} and {theirs.profile or 'unknown'}"
+
+
+def _rates_differ(mine: float | None, theirs: float | None) -> bool:
+    if mine is None or theirs is None:
+        return False
+    return abs(mine - theirs) > _RATE_TOLERANCE * max(mine, theirs)
+
+
+def _sounds_differ(mine: SoundReport | None, theirs: SoundReport | None) -> Iterator[str]:
+    if mine is None or theirs is None:
+        if mine is not theirs:
+            yield "one sends no sound"
+        return
+    if mine.codec != theirs.codec:
+        yield f"{mine.codec} and {theirs.codec}"
+    if mine.rate != theirs.rate:
+        yield f"sound at {mine.rate} and {theirs.rate} Hz"
+    if mine.channels != theirs.channels:
+        yield f"{mine.channels} and {theirs.channels} channels"
+
+
+def _mega(rate: int) -> str:
+    return f"{rate / 1e6:.1f}"

@@ -1,0 +1,207 @@
+"""The bit syntax of H.264 that a packager needs: decoder configurations, sizes, NAL units.
+
+Not a decoder: slices are never read past their first byte. Access units and configurations have
+length prefixes (AVCC), never start codes (Annex B). Any bytes give a value or `AvcError`.
+Sources: ISO/IEC 14496-15, 5.3.3.1 (avcC); ISO/IEC 14496-10, 7.3.1 and 7.4.1 (NAL units).
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import msgspec
+
+from media.codecs.sps import BASELINE, MAX_SIDE, SPS, WITH_CHROMA, AvcError, parse_sps
+
+__all__ = [
+    "MAX_SIDE",
+    "AvcConfig",
+    "AvcError",
+    "config_of",
+    "is_idr",
+    "is_picture",
+    "nal_units",
+    "with_parameter_sets",
+]
+
+_IDR, _PPS, _DELIMITER = 5, 8, 9  # nal_unit_type, table 7-1
+_FORBIDDEN = 0x80  # forbidden_zero_bit, 7.3.1
+_MAIN, _HIGH = 77, 100
+
+
+class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A decoder configuration record and what its first sequence parameter set says.
+
+    `width` and `height` are pixels after cropping, `aspect` is a pixel's width by its height.
+    `length_size` is the bytes of each NAL unit's length prefix. `frame_rate` comes from the VUI's
+    timing and is what the encoder claims; `reorder` bounds how many frames may be shown before one
+    that was coded earlier: None where nothing tells.
+    """
+
+    profile: int
+    compatibility: int
+    level: int
+    length_size: int
+    sps: tuple[bytes, ...]
+    pps: tuple[bytes, ...]
+    width: int
+    height: int
+    aspect: Fraction
+    chroma_format: int
+    bit_depth: int
+    frame_rate: Fraction | None
+    reorder: int | None
+    interlaced: bool
+
+    @property
+    def codecs(self) -> str:
+        """The RFC 6381 string, say `avc1.64001F`."""
+        return f"avc1.{self.profile:02X}{self.compatibility:02X}{self.level:02X}"
+
+    @property
+    def plays_everywhere(self) -> bool:
+        """Whether every browser and device that plays H.264 plays this."""
+        return (
+            self.profile in (BASELINE, _MAIN, _HIGH)
+            and self.chroma_format == 1
+            and self.bit_depth == 8
+            and not self.interlaced
+        )
+
+    @classmethod
+    def parse(cls, data: bytes) -> "AvcConfig":
+        """Read an AVCDecoderConfigurationRecord.
+
+        Raises:
+            AvcError: it is none, has no parameter sets, or its picture is out of bounds.
+        """
+        if len(data) < 7 or data[0] != 1:
+            raise AvcError("no avcC record of version 1")
+        length_size = (data[4] & 3) + 1
+        if length_size == 3:
+            raise AvcError("NAL unit lengths of 3 bytes")
+        sps, place = _sets(data, 6, data[5] & 0x1F, SPS)
+        if place >= len(data):
+            raise AvcError("the record ends before its picture parameter sets")
+        pps, _ = _sets(data, place + 1, data[place], _PPS)
+        if not sps or not pps:
+            raise AvcError("a record without parameter sets")
+        facts = parse_sps(sps[0])
+        return cls(
+            # The SPS, not the record's copy: some encoders fill the copy with a fixed text.
+            profile=sps[0][1],
+            compatibility=sps[0][2],
+            level=sps[0][3],
+            length_size=length_size,
+            sps=sps,
+            pps=pps,
+            width=facts.width,
+            height=facts.height,
+            aspect=facts.vui.aspect,
+            chroma_format=facts.chroma_format,
+            bit_depth=facts.bit_depth,
+            frame_rate=facts.vui.frame_rate,
+            reorder=0 if facts.in_order else facts.vui.reorder,
+            interlaced=facts.interlaced,
+        )
+
+
+def config_of(sps: bytes, pps: bytes) -> bytes:
+    """Return the decoder configuration record of one SPS and PPS, with 4-byte lengths.
+
+    Raises:
+        AvcError: the SPS cannot be read.
+    """
+    facts = parse_sps(sps)
+    record = bytes((1, sps[1], sps[2], sps[3], 0xFF, 0xE1))
+    record += len(sps).to_bytes(2, "big") + sps + b"\x01" + len(pps).to_bytes(2, "big") + pps
+    if sps[1] in WITH_CHROMA:
+        depths = (0xFC | facts.chroma_format, 0xF8 | facts.luma_depth - 8)
+        record += bytes((*depths, 0xF8 | facts.chroma_depth - 8, 0))
+    return record
+
+
+def nal_units(data: bytes, length_size: int) -> list[bytes]:
+    """Return an access unit's NAL units without their lengths; empty ones are left out.
+
+    Raises:
+        AvcError: a length leads past the end.
+    """
+    return [data[start:end] for start, end in _spans(data, length_size)]
+
+
+def is_idr(data: bytes, length_size: int) -> bool:
+    """Say whether an access unit is an IDR picture: decoding can begin there, whatever was before.
+
+    Raises:
+        AvcError: a length leads past the end.
+    """
+    found = False
+    for start, _ in _spans(data, length_size):
+        found = found or data[start] & 0x1F == _IDR
+    return found
+
+
+def is_picture(data: bytes, length_size: int) -> bool:
+    """Say whether an access unit has a slice, and no unit that is marked as broken (7.4.1).
+
+    Raises:
+        AvcError: a length leads past the end.
+    """
+    found, whole = False, True
+    for start, _ in _spans(data, length_size):
+        found = found or 1 <= data[start] & 0x1F <= _IDR
+        whole = whole and data[start] < _FORBIDDEN
+    return found and whole
+
+
+def with_parameter_sets(data: bytes, config: AvcConfig) -> bytes:
+    """Return an access unit that brings its parameter sets along, ahead of all but a delimiter.
+
+    One that has all of them already is returned as it is.
+
+    Raises:
+        AvcError: the unit is truncated, or a set is too long for the config's length prefix.
+    """
+    units = nal_units(data, config.length_size)
+    # All or nothing: a PPS ahead of its own SPS would be read against the SPS before it.
+    if all(wanted in units for wanted in (*config.sps, *config.pps)):
+        return data
+    # An access unit delimiter is the first NAL unit of its access unit or it is an error
+    # (14496-10, 7.4.1.2.3); OBS with VA-API writes one into each.
+    place = 0
+    if units and units[0][0] & 0x1F == _DELIMITER:
+        place = next(end for _, end in _spans(data, config.length_size))
+    try:
+        sets = b"".join(
+            len(unit).to_bytes(config.length_size, "big") + unit
+            for unit in (*config.sps, *config.pps)
+        )
+    except OverflowError as error:
+        raise AvcError("a parameter set longer than its length prefix can say") from error
+    return data[:place] + sets + data[place:]
+
+
+def _spans(data: bytes, length_size: int) -> Iterator[tuple[int, int]]:
+    place, total = 0, len(data)
+    while place < total:
+        start = place + length_size
+        if start > total:
+            raise AvcError("a NAL unit's length is cut off")
+        place = start + int.from_bytes(data[place:start], "big")
+        if place > total:
+            raise AvcError("a NAL unit is cut off")
+        if place > start:
+            yield start, place
+
+
+def _sets(data: bytes, place: int, count: int, kind: int) -> tuple[tuple[bytes, ...], int]:
+    found: list[bytes] = []
+    for _ in range(count):
+        start = place + 2
+        place = start + int.from_bytes(data[place:start], "big")
+        if start > len(data) or place > len(data):
+            raise AvcError("the record ends within a parameter set")
+        if place == start or data[start] & 0x1F != kind:
+            raise AvcError("a parameter set of another kind")
+        found.append(data[start:place])
+    return tuple(found), place

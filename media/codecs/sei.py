@@ -1,0 +1,53 @@
+"""H.264's supplemental information, as far as a packager needs it: which way up a picture is.
+
+Sources: ISO/IEC 14496-10, 7.3.2.3 (SEI), D.1.27 and D.2.27 (display orientation).
+"""
+
+from typing import Final
+
+from media.codecs.avc import nal_units
+
+__all__ = ["is_turned"]
+
+_SEI: Final = 6  # nal_unit_type
+_DISPLAY_ORIENTATION: Final = 47  # payloadType
+_MORE: Final = 0xFF  # a byte of a type or a size that another follows
+
+
+def is_turned(data: bytes, length_size: int) -> bool:
+    """Say whether a keyframe asks to be turned or mirrored before it is shown.
+
+    Browsers show it as it was coded. `data` is an access unit with length prefixes. It never asks
+    where its SEI is cut off.
+
+    Raises:
+        AvcError: a NAL unit's length leads past the end.
+    """
+    return any(
+        _asks(unit.replace(b"\x00\x00\x03", b"\x00\x00"))
+        for unit in nal_units(data, length_size)
+        if unit[0] & 0x1F == _SEI
+    )
+
+
+def _asks(unit: bytes) -> bool:
+    place = 1
+    while place < len(unit):
+        kind, place = _number(unit, place)
+        size, place = _number(unit, place)
+        if kind == _DISPLAY_ORIENTATION and place + 3 <= len(unit):
+            # cancel flag, mirrored across, mirrored down, 16 bits of angle, and more
+            bits = int.from_bytes(unit[place : place + 3], "big")
+            cancelled, rest = bits >> 23, bits >> 5 & 0x3FFFF
+            return not cancelled and rest != 0
+        place += size
+    return False
+
+
+def _number(unit: bytes, place: int) -> tuple[int, int]:
+    """Return a type or a size, and where what follows it begins."""
+    number = 0
+    while place < len(unit) and unit[place] == _MORE:
+        number += _MORE
+        place += 1
+    return number + (unit[place] if place < len(unit) else 0), place + 1

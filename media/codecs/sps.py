@@ -1,0 +1,212 @@
+"""H.264's sequence parameter set: the picture's size, its sampling and its timing.
+
+Every number read has a bound. Any bytes give a value or `AvcError`.
+Sources: ISO/IEC 14496-10, 7.3.2.1.1 (syntax), 7.4.2.1.1 (bounds), Annex E (VUI).
+"""
+
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+
+from media.codecs.bits import BitReader
+
+__all__ = ["BASELINE", "MAX_SIDE", "SPS", "WITH_CHROMA", "AvcError", "Sps", "Vui", "parse_sps"]
+
+MAX_SIDE: Final = 16_384  # level 6.2 ends at 16 880 luma samples a side; nobody streams that
+# The longest legal SPS is near 1 KiB (scaling lists and 255 reference offsets).
+_MAX_SPS: Final = 4_096
+# libx264 fed with a variable frame rate writes its time base here: 90 000 "frames" a second.
+_MAX_FRAME_RATE: Final = 300
+
+SPS: Final = 7  # nal_unit_type
+BASELINE: Final = 66
+# The profiles whose SPS says its chroma format and bit depth (7.3.2.1.1).
+WITH_CHROMA: Final = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
+# Chroma format -> how many luma columns and rows one chroma sample covers (table 6-1).
+_SUBSAMPLING: Final = {0: (1, 1), 1: (2, 2), 2: (2, 1), 3: (1, 1)}
+# Table E-1, from aspect_ratio_idc 1.
+_ASPECTS: Final = (
+    (1, 1), (12, 11), (10, 11), (16, 11), (40, 33), (24, 11), (20, 11), (32, 11),
+    (80, 33), (18, 11), (15, 11), (64, 33), (160, 99), (4, 3), (3, 2), (2, 1),
+)  # fmt: skip
+_EXTENDED_ASPECT: Final = 255
+
+
+class AvcError(ValueError):
+    """The bytes are no H.264 of the expected form: the source's fault."""
+
+
+class Vui(msgspec.Struct):
+    """The usability information, as far as it could be read."""
+
+    aspect: Fraction = Fraction(1)
+    frame_rate: Fraction | None = None
+    reorder: int | None = None
+
+
+class Sps(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sequence parameter set says of the pictures.
+
+    `width` and `height` are pixels after cropping. `in_order` says that pictures are shown in the
+    order in which they are coded.
+    """
+
+    width: int
+    height: int
+    chroma_format: int
+    luma_depth: int
+    chroma_depth: int
+    in_order: bool
+    interlaced: bool
+    vui: Vui
+
+    @property
+    def bit_depth(self) -> int:
+        """The deeper of luma and chroma, in bits."""
+        return max(self.luma_depth, self.chroma_depth)
+
+
+def parse_sps(unit: bytes) -> Sps:
+    """Read the NAL unit of a sequence parameter set.
+
+    Raises:
+        AvcError: it is none, is cut off, or has a value out of bounds.
+    """
+    if not 4 <= len(unit) <= _MAX_SPS or unit[0] & 0x1F != SPS:
+        raise AvcError("no sequence parameter set")
+    # Emulation prevention (7.4.1): after two zeros an encoder puts a 3 that is no part of the data.
+    bits = BitReader(unit.replace(b"\x00\x00\x03", b"\x00\x00"), AvcError, start=8)
+    profile = bits.u(8)
+    bits.u(16)
+    bits.ue(31)
+    chroma_format, planes_apart, luma_depth, chroma_depth = 1, False, 8, 8
+    if profile in WITH_CHROMA:
+        chroma_format = bits.ue(3)
+        planes_apart = chroma_format == 3 and bits.flag()
+        luma_depth, chroma_depth = 8 + bits.ue(6), 8 + bits.ue(6)
+        bits.flag()
+        if bits.flag():
+            _skip_scaling_lists(bits, 12 if chroma_format == 3 else 8)
+    bits.ue(12)
+    in_order = _picture_order(bits)
+    bits.ue(16)
+    bits.flag()
+    width, rows = 16 * (bits.ue(MAX_SIDE // 16) + 1), 16 * (bits.ue(MAX_SIDE // 16) + 1)
+    frames_only = bits.flag()
+    fields = 1 if frames_only else 2
+    if not frames_only:
+        bits.flag()
+    bits.flag()
+    left = right = top = bottom = 0
+    if bits.flag():
+        left, right, top, bottom = (bits.ue(MAX_SIDE) for _ in range(4))
+    across, down = _SUBSAMPLING[0 if planes_apart else chroma_format]
+    width -= across * (left + right)
+    height = rows * fields - down * fields * (top + bottom)
+    if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
+        raise AvcError(f"a picture of {width} x {height}")
+    vui = Vui()
+    if bits.flag():
+        _read_vui(bits, vui)
+    return Sps(
+        width=width,
+        height=height,
+        chroma_format=chroma_format,
+        luma_depth=luma_depth,
+        chroma_depth=chroma_depth,
+        in_order=in_order or profile == BASELINE,
+        interlaced=not frames_only,
+        vui=vui,
+    )
+
+
+def _skip_scaling_lists(bits: BitReader, count: int) -> None:
+    """Read past the lists of 7.3.2.1.1.1: a list ends early where its next scale is 0."""
+    for number in range(count):
+        if not bits.flag():
+            continue
+        last = scale = 8
+        for _ in range(16 if number < 6 else 64):
+            if scale:
+                scale = (last + bits.se(128)) % 256
+            last = scale or last
+
+
+def _picture_order(bits: BitReader) -> bool:
+    """Read past the picture order count's set-up; say whether it forbids reordering (type 2)."""
+    kind = bits.ue(2)
+    if kind == 0:
+        bits.ue(12)
+    elif kind == 1:
+        bits.flag()
+        bits.se()
+        bits.se()
+        for _ in range(bits.ue(255)):
+            bits.se()
+    return kind == 2
+
+
+def _read_vui(bits: BitReader, vui: Vui) -> None:
+    """Fill `vui` in; what is cut off or out of bounds ends it without an error.
+
+    Hardware encoders are known to end it early, and FFmpeg plays them.
+    """
+    try:
+        if bits.flag():
+            vui.aspect = _aspect(bits)
+        _skip_display(bits)
+        if bits.flag():
+            tick, scale = bits.u(32), bits.u(32)
+            bits.flag()
+            if tick and scale:
+                # A tick is a field's time, even where all pictures are frames (E.2.1).
+                rate = Fraction(scale, 2 * tick)
+                vui.frame_rate = rate if rate <= _MAX_FRAME_RATE else None
+        _skip_buffering(bits)
+        bits.flag()  # pic_struct
+        if bits.flag():
+            bits.flag()
+            for _ in range(4):
+                bits.ue(16)
+            vui.reorder = bits.ue(16)
+    except AvcError:
+        return
+
+
+def _aspect(bits: BitReader) -> Fraction:
+    number = bits.u(8)
+    if number == _EXTENDED_ASPECT:
+        across, down = bits.u(16), bits.u(16)
+        return Fraction(across, down) if across and down else Fraction(1)
+    return Fraction(*_ASPECTS[number - 1]) if 1 <= number <= len(_ASPECTS) else Fraction(1)
+
+
+def _skip_display(bits: BitReader) -> None:
+    """Read past overscan, the video signal's type and the chroma samples' location."""
+    if bits.flag():
+        bits.flag()
+    if bits.flag():
+        bits.u(4)
+        if bits.flag():
+            bits.u(24)
+    if bits.flag():
+        bits.ue(5)
+        bits.ue(5)
+
+
+def _skip_buffering(bits: BitReader) -> None:
+    """Read past the two hypothetical reference decoders (E.1.2)."""
+    decoders = 0
+    for _ in range(2):
+        if bits.flag():
+            decoders += 1
+            count = bits.ue(31) + 1
+            bits.u(8)
+            for _ in range(count):
+                bits.ue((1 << 32) - 2)
+                bits.ue((1 << 32) - 2)
+                bits.flag()
+            bits.u(20)
+    if decoders:
+        bits.flag()

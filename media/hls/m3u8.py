@@ -1,0 +1,386 @@
+"""Playlists as text: renders `media.hls.playlist` values and parses what it or another server
+wrote.
+
+Source: draft-pantos-hls-rfc8216bis, sections 4.1 (lines), 4.2 (attribute lists), 4.4 (tags).
+Any text gives a playlist or `M3u8Error`. Byte ranges, keys and low-latency tags are not known:
+ranges are refused, since a segment would mean something else without them; other unknown tags are
+skipped, as the standard asks of clients.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from media.hls.playlist import (
+    Listed,
+    MediaPlaylist,
+    MultivariantPlaylist,
+    Sound,
+    Subtitles,
+    Variant,
+)
+from media.ticks import VIDEO_SCALE, rescale
+
+__all__ = ["MAX_TEXT", "M3u8Error", "SegmentLines", "enclosed", "parse", "render", "utc_text"]
+
+MAX_TEXT: Final = 4 << 20  # characters; a day of 2 s segments is 43 200 entries, below 4 MiB
+# EXT-X-MAP in ordinary media playlists needs 6, EXT-X-GAP nothing more (8); fMP4 renditions are
+# usual from 7 on.
+_VERSION: Final = 7
+_VOD: Final = "#EXT-X-PLAYLIST-TYPE:VOD"
+_MICROSECONDS: Final = 1_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+_INTEGER: Final = re.compile(r"[0-9]{1,15}")
+_DECIMAL: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,15}))?")
+_SIZE: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
+_ATTRIBUTE: Final = re.compile(r'([A-Z0-9-]+)=(?:"([^"\r\n]*)"|([^",\r\n]*))(?:,|$)')
+# What a URI line or attribute may hold: no space, quote or control, and no "#" in front.
+_URI: Final = re.compile(r"[!$-~][!#-~]*")
+_QUOTABLE: Final = re.compile(r'[^"\x00-\x1f\x7f]*')
+
+
+class M3u8Error(ValueError):
+    """A text is no playlist, or a value cannot be written as one."""
+
+
+def render(playlist: MediaPlaylist | MultivariantPlaylist) -> str:
+    """Return the playlist's text, with a line feed at its end.
+
+    Raises:
+        M3u8Error: a URI or name holds what a playlist cannot carry.
+    """
+    if isinstance(playlist, MediaPlaylist):
+        lines = _media_lines(playlist)
+    else:
+        lines = _multivariant_lines(playlist)
+    return "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{_VERSION}", *lines, ""])
+
+
+def enclosed(playlist: MediaPlaylist, segments: Iterable[str]) -> str:
+    """Return the text of a playlist without segments, with these texts of segments in it.
+
+    For a playlist that is too long to be a value: `SegmentLines` makes the texts, stretch by
+    stretch.
+    """
+    opening = "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{_VERSION}", *_opening(playlist), ""])
+    return "".join([opening, *segments, "#EXT-X-ENDLIST\n" if playlist.ended else ""])
+
+
+def _media_lines(playlist: MediaPlaylist) -> Iterator[str]:
+    yield from _opening(playlist)
+    lines = SegmentLines()
+    for segment in playlist.segments:
+        yield lines.of(segment)
+    if playlist.ended:
+        yield "#EXT-X-ENDLIST"
+
+
+def _opening(playlist: MediaPlaylist) -> Iterator[str]:
+    yield f"#EXT-X-TARGETDURATION:{playlist.target}"
+    yield f"#EXT-X-MEDIA-SEQUENCE:{playlist.sequence}"
+    if playlist.whole:
+        yield _VOD
+    if playlist.discontinuities:
+        yield f"#EXT-X-DISCONTINUITY-SEQUENCE:{playlist.discontinuities}"
+    yield "#EXT-X-INDEPENDENT-SEGMENTS"
+
+
+class SegmentLines:
+    """The lines of a playlist's segments, in their order."""
+
+    def __init__(self) -> None:
+        self._map_uri: str | None = None
+
+    def text(self, segments: Iterable[Listed]) -> str:
+        """Return the lines of the next segments, each with its end."""
+        return "".join([f"{self.of(segment)}\n" for segment in segments])
+
+    def of(self, segment: Listed) -> str:
+        """Return the lines of the next segment, without the end of the last.
+
+        Raises:
+            M3u8Error: a URI holds what a playlist cannot carry.
+        """
+        micros = rescale(segment.duration, VIDEO_SCALE, _MICROSECONDS)
+        # Six decimals tell every tick of 90 000 apart.
+        lines = f"#EXTINF:{micros // _MICROSECONDS}.{micros % _MICROSECONDS:06d},\n"
+        if segment.gap:
+            lines = f"#EXT-X-GAP\n{lines}"
+        if segment.wall_us is not None:
+            lines = f"#EXT-X-PROGRAM-DATE-TIME:{utc_text(segment.wall_us)}\n{lines}"
+        # A gap is never decoded: the next segment that is there brings its own init section.
+        needed = None if segment.gap else segment.map_uri
+        if needed is not None and needed != self._map_uri:
+            self._map_uri = needed
+            lines = f'#EXT-X-MAP:URI="{_uri(needed)}"\n{lines}'
+        if segment.discontinuity:
+            lines = f"#EXT-X-DISCONTINUITY\n{lines}"
+        return lines + _uri(segment.uri)
+
+
+def _multivariant_lines(playlist: MultivariantPlaylist) -> Iterator[str]:
+    yield "#EXT-X-INDEPENDENT-SEGMENTS"
+    for sound in playlist.sounds:
+        default = "YES" if sound.default else "NO"
+        yield (
+            f'#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="{_quoted(sound.group)}",'
+            f'NAME="{_quoted(sound.name)}",AUTOSELECT=YES,DEFAULT={default},'
+            f'CHANNELS="{sound.channels}",URI="{_uri(sound.uri)}"'
+        )
+    for each in playlist.subtitles:
+        language = f'LANGUAGE="{_quoted(each.language)}",' if each.language else ""
+        forced = "YES" if each.forced else "NO"
+        yield (
+            f'#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="{_quoted(each.group)}",'
+            f'NAME="{_quoted(each.name)}",{language}AUTOSELECT=YES,DEFAULT=NO,'
+            f'FORCED={forced},URI="{_uri(each.uri)}"'
+        )
+    for variant in playlist.variants:
+        yield f"#EXT-X-STREAM-INF:{','.join(_variant_attributes(variant))}"
+        yield _uri(variant.uri)
+
+
+def _variant_attributes(variant: Variant) -> Iterator[str]:
+    yield f"BANDWIDTH={variant.bandwidth}"
+    if variant.average is not None:
+        yield f"AVERAGE-BANDWIDTH={variant.average}"
+    if variant.codecs:
+        yield f'CODECS="{_quoted(",".join(variant.codecs))}"'
+    if variant.width and variant.height:
+        yield f"RESOLUTION={variant.width}x{variant.height}"
+    if variant.frame_rate:
+        yield f"FRAME-RATE={variant.frame_rate // 1000}.{variant.frame_rate % 1000:03d}"
+    if variant.audio is not None:
+        yield f'AUDIO="{_quoted(variant.audio)}"'
+    if variant.subtitles is not None:
+        yield f'SUBTITLES="{_quoted(variant.subtitles)}"'
+
+
+def _uri(text: str) -> str:
+    if not _URI.fullmatch(text):
+        raise M3u8Error(f"no URI of a playlist: {text!r}")
+    return text
+
+
+def _quoted(text: str) -> str:
+    if not _QUOTABLE.fullmatch(text):
+        raise M3u8Error(f"cannot stand in quotes: {text!r}")
+    return text
+
+
+def utc_text(wall_us: int) -> str:
+    """Return a wall-clock time as ISO 8601 with milliseconds, as EXT-X-PROGRAM-DATE-TIME has it.
+
+    Raises:
+        M3u8Error: the time is outside of the years 1 to 9999.
+    """
+    milliseconds = rescale(wall_us, _MICROSECONDS, 1000)
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError as error:
+        raise M3u8Error(f"no time of a calendar: {wall_us} µs") from error
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.").zfill(20) + f"{milliseconds % 1000:03d}Z"
+
+
+def parse(text: str) -> MediaPlaylist | MultivariantPlaylist:
+    """Return the playlist that `text` holds.
+
+    Raises:
+        M3u8Error: it holds none, or one with byte ranges.
+    """
+    if len(text) > MAX_TEXT:
+        raise M3u8Error(f"a playlist of {len(text)} characters")
+    # Lines end with LF or CRLF and with nothing else (4.1): not str.splitlines.
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    if lines[0] != "#EXTM3U":
+        raise M3u8Error("no #EXTM3U in front")
+    if any(line.startswith(("#EXT-X-STREAM-INF:", "#EXT-X-MEDIA:")) for line in lines):
+        return _parse_multivariant(lines[1:])
+    return _MediaParser().parse(lines[1:])
+
+
+class _MediaParser:
+    """Collects what stands before a segment until its URI line comes."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._segments: list[Listed] = []
+        self._map_uri: str | None = None
+        self._ended = self._whole = False
+        self._duration: int | None = None
+        self._discontinuity = False
+        self._wall_us: int | None = None
+        self._gap = False
+
+    def parse(self, lines: list[str]) -> MediaPlaylist:
+        for line in lines:
+            if line.startswith("#"):
+                self._whole = self._whole or line == _VOD
+                name, _, value = line.partition(":")
+                self._tag(name, value)
+            elif line:
+                self._segment(_uri(line))
+        if "#EXT-X-TARGETDURATION" not in self._numbers:
+            raise M3u8Error("no target duration")
+        return MediaPlaylist(
+            target=self._numbers["#EXT-X-TARGETDURATION"],
+            sequence=self._numbers.get("#EXT-X-MEDIA-SEQUENCE", 0),
+            discontinuities=self._numbers.get("#EXT-X-DISCONTINUITY-SEQUENCE", 0),
+            segments=tuple(self._segments),
+            ended=self._ended,
+            whole=self._whole,
+        )
+
+    def _tag(self, name: str, value: str) -> None:
+        match name:
+            case (
+                "#EXT-X-TARGETDURATION" | "#EXT-X-MEDIA-SEQUENCE" | "#EXT-X-DISCONTINUITY-SEQUENCE"
+            ):
+                self._numbers[name] = _integer(value)
+            case "#EXTINF":
+                self._duration = _decimal(value.partition(",")[0], VIDEO_SCALE)
+            case "#EXT-X-DISCONTINUITY":
+                self._discontinuity = True
+            case "#EXT-X-GAP":
+                self._gap = True
+            case "#EXT-X-PROGRAM-DATE-TIME":
+                self._wall_us = _wall_us(value)
+            case "#EXT-X-MAP":
+                attributes = _attributes(value)
+                if "URI" not in attributes or "BYTERANGE" in attributes:
+                    raise M3u8Error("an init section without a URI, or a range of one")
+                self._map_uri = _uri(attributes["URI"])
+            case "#EXT-X-BYTERANGE":
+                raise M3u8Error("byte ranges are not known")
+            case "#EXT-X-ENDLIST":
+                self._ended = True
+            case _:
+                pass
+
+    def _segment(self, uri: str) -> None:
+        if self._duration is None:
+            raise M3u8Error("a segment without a duration")
+        self._segments.append(
+            Listed(
+                uri=uri,
+                duration=self._duration,
+                map_uri=None if self._gap else self._map_uri,
+                discontinuity=self._discontinuity,
+                wall_us=self._wall_us,
+                gap=self._gap,
+            )
+        )
+        self._duration, self._wall_us = None, None
+        self._discontinuity, self._gap = False, False
+
+
+def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
+    variants: list[Variant] = []
+    sounds: list[Sound] = []
+    subtitles: list[Subtitles] = []
+    pending: dict[str, str] | None = None
+    for line in lines:
+        if line.startswith("#EXT-X-STREAM-INF:"):
+            pending = _attributes(line.partition(":")[2])
+        elif line.startswith("#EXT-X-MEDIA:"):
+            attributes = _attributes(line.partition(":")[2])
+            if attributes.get("TYPE") == "AUDIO" and "URI" in attributes:
+                sounds.append(_sound(attributes))
+            elif attributes.get("TYPE") == "SUBTITLES":
+                subtitles.append(_subtitles(attributes))
+        elif line and not line.startswith("#"):
+            if pending is None:
+                raise M3u8Error("a URI without a variant")
+            variants.append(_variant(_uri(line), pending))
+            pending = None
+    if pending is not None:
+        raise M3u8Error("a variant without a URI")
+    return MultivariantPlaylist(
+        variants=tuple(variants), sounds=tuple(sounds), subtitles=tuple(subtitles)
+    )
+
+
+def _sound(attributes: dict[str, str]) -> Sound:
+    return Sound(
+        uri=_uri(attributes["URI"]),
+        group=_quoted(_needed(attributes, "GROUP-ID")),
+        name=_quoted(_needed(attributes, "NAME")),
+        channels=_integer(attributes.get("CHANNELS", "2").partition("/")[0]),
+        default=attributes.get("DEFAULT") == "YES",
+    )
+
+
+def _subtitles(attributes: dict[str, str]) -> Subtitles:
+    return Subtitles(
+        uri=_uri(_needed(attributes, "URI")),
+        group=_needed(attributes, "GROUP-ID"),
+        name=_needed(attributes, "NAME"),
+        language=attributes.get("LANGUAGE", ""),
+        forced=attributes.get("FORCED") == "YES",
+    )
+
+
+def _variant(uri: str, attributes: dict[str, str]) -> Variant:
+    average = attributes.get("AVERAGE-BANDWIDTH")
+    codecs = attributes.get("CODECS", "")
+    size = _SIZE.fullmatch(attributes.get("RESOLUTION", "0x0"))
+    if size is None:
+        raise M3u8Error("no resolution")
+    return Variant(
+        uri=uri,
+        bandwidth=_integer(_needed(attributes, "BANDWIDTH")),
+        average=None if average is None else _integer(average),
+        codecs=tuple(_quoted(codecs).split(",")) if codecs else (),
+        width=int(size[1]),
+        height=int(size[2]),
+        frame_rate=_decimal(attributes.get("FRAME-RATE", "0"), 1000),
+        audio=attributes.get("AUDIO"),
+        subtitles=attributes.get("SUBTITLES"),
+    )
+
+
+def _needed(attributes: dict[str, str], name: str) -> str:
+    if name not in attributes:
+        raise M3u8Error(f"no {name}")
+    return attributes[name]
+
+
+def _attributes(text: str) -> dict[str, str]:
+    """Read an attribute list (4.2); quotes are taken off."""
+    found: dict[str, str] = {}
+    place = 0
+    while place < len(text):
+        match = _ATTRIBUTE.match(text, place)
+        if match is None or match[1] in found:
+            raise M3u8Error("no attribute list")
+        found[match[1]] = _quoted(match[3] if match[2] is None else match[2])
+        place = match.end()
+    return found
+
+
+def _integer(text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise M3u8Error("no number")
+    return int(text)
+
+
+def _decimal(text: str, scale: int) -> int:
+    """Read a decimal number as whole ticks of `scale`, to the nearest."""
+    match = _DECIMAL.fullmatch(text)
+    if match is None:
+        raise M3u8Error("no decimal number")
+    fraction = match[2] or ""
+    unit = 10 ** len(fraction)
+    return rescale(int(match[1]) * unit + int(fraction or 0), unit, scale)
+
+
+def _wall_us(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:  # the standard says "should"; UTC is what servers mean
+            moment = moment.replace(tzinfo=UTC)
+        return (moment - _EPOCH) // timedelta(microseconds=1)
+    except (ValueError, OverflowError) as error:
+        raise M3u8Error("no date and time") from error

@@ -1,0 +1,247 @@
+"""How the catalog's database is reached: its address, its transactions, its errors.
+
+A database is a file of SQLite or one of PostgreSQL's; what differs between them is in `sqlite` and
+`postgres`. One set of statements serves both.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import psycopg
+from sqlalchemy import URL, Row, Select, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.util import greenlet_spawn
+
+from storage.catalog.engine import postgres, sqlite
+from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
+
+__all__ = ["BUSY_MS", "LAST", "Database", "database_url", "open_database"]
+
+# The longest a writer waits for another; the slowest of 900 contended writes took 1.6 s.
+BUSY_MS: Final = 10_000
+# No transaction takes longer, whatever the server, the network or the disk do.
+_TRANSACTION_SECONDS: Final = 60.0
+# Where a writing transaction's `info` lists what it does last, before it ends.
+LAST: Final = "last"
+
+
+def database_url(place: str | Path) -> URL:
+    """Return the database's URL; `place` is a file's path or such a URL itself.
+
+    Raises:
+        CatalogError: the URL is not one of a database that the catalog can live in.
+    """
+    if isinstance(place, Path) or "://" not in place:
+        return _file(URL.create("sqlite", database=str(place)))
+    try:
+        url = make_url(place)
+    except (ArgumentError, ValueError):
+        # The text may hold a password, and so may what was said of it: both stay out.
+        raise CatalogError("the catalog's address is not a database URL") from None
+    if url.drivername in ("postgresql", "postgres", postgres.DRIVER):
+        return _server(url)
+    return _file(url)
+
+
+def _file(url: URL) -> URL:
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        raise CatalogError(
+            f"the catalog cannot live in {url.get_backend_name()}: a file of SQLite or a database"
+            " of PostgreSQL (postgresql://USER:PASSWORD@HOST/NAME) is needed"
+        )
+    return url.set(drivername=sqlite.DRIVER)
+
+
+def _server(url: URL) -> URL:
+    """Return a server's URL with each part where SQLAlchemy looks for it."""
+    if not url.database:
+        raise CatalogError(f"the catalog's address {postgres.place_of(url)} names no database")
+    if url.host and url.host.lower().startswith("%2f"):  # a socket's folder, as libpq writes it
+        url = url.set(host=unquote(url.host))
+    query = dict(url.query)
+    password = query.pop("password", None)
+    if isinstance(password, str):  # there, SQLAlchemy hides it
+        url = url.set(password=password)
+    return url.set(drivername=postgres.DRIVER, query=query)
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    """Turn the driver's errors into this room's, without a statement or a parameter."""
+    try:
+        yield
+    except PoolTimeoutError as error:
+        raise CatalogBusy("the catalog is busy") from error
+    except DBAPIError as error:
+        postgres.hide_values(error)
+        raise _translation(error.orig, lost=error.connection_invalidated) from error
+    except (psycopg.Error, sqlite3.Error) as error:  # out of a new connection's preparation
+        raise _translation(error, lost=False) from error
+
+
+def _translation(error: BaseException | None, *, lost: bool) -> CatalogError:
+    kind = postgres if isinstance(error, psycopg.Error) else sqlite
+    return kind.translation(error, lost=lost)
+
+
+def _nothing() -> None:
+    """Stand in where nobody wants to know."""
+
+
+class Database:
+    """A database with its kinds of transactions; `place` is its address without a password."""
+
+    def __init__(self, url: URL, *, busy_ms: int) -> None:
+        self._busy_ms = busy_ms
+        self.on_last: Callable[[], None] = _nothing
+        """Called after each writing transaction that had something to do last."""
+        if url.get_backend_name() == "postgresql":
+            self.place = postgres.place_of(url)
+            self._served: URL | None = url
+            self._reader, self._writer = postgres.engines(url, busy_ms)
+        else:
+            self.place = url.database or ""
+            self._served = None
+            self._reader, self._writer = sqlite.engines(url, busy_ms)
+
+    def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Read within one snapshot.
+
+        Raises:
+            CatalogError: the database did not answer.
+        """
+        return _bounded(self._reader)
+
+    async def row(
+        self, statement: Select[*tuple[Any, ...]], parameters: Mapping[str, object]
+    ) -> Row[Any] | None:
+        """Ask for one row in a transaction of its own, at half the cost of `reading`.
+
+        For what is asked at each call of the API: SQLAlchemy goes to and fro between its two worlds
+        once, and not at each step.
+
+        Raises:
+            CatalogError: the database did not answer.
+        """
+
+        def ask() -> Row[Any] | None:
+            with self._reader.sync_engine.begin() as connection:
+                return connection.execute(statement, parameters).one_or_none()
+
+        with _answered_in_time(asyncio.timeout(_TRANSACTION_SECONDS)) as bound:
+            async with bound:
+                with _translated():
+                    return await greenlet_spawn(ask)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[AsyncConnection]:
+        """Write; what the block did counts when it ends, whole or not at all.
+
+        On SQLite the block holds the one write lock. On PostgreSQL it holds what it wrote and what
+        it selected with `with_for_update()`: what it reads to change it must be selected so.
+
+        Raises:
+            CatalogBusy: a lock was not to be had in time.
+            CatalogError: the database did not answer.
+        """
+        # The dictionary is the pooled connection's, and outlives the transaction.
+        last: list[Callable[[AsyncConnection], Awaitable[None]]] = []
+        async with _bounded(self._writer) as connection:
+            connection.info[LAST] = last
+            yield connection
+            for act in last:
+                await act(connection)
+        if last:
+            self.on_last()
+
+    @asynccontextmanager
+    async def shaping(self) -> AsyncGenerator[AsyncConnection]:
+        """Make or migrate the tables, one process at a time; the block may take its time.
+
+        Raises:
+            CatalogBusy: a lock was not to be had in time.
+            CatalogError: the database did not answer.
+        """
+        if self._served is None:
+            with _translated():
+                async with self._writer.begin() as connection:
+                    yield connection
+            return
+        engine = postgres.shaping_engine(self._served, self._busy_ms)
+        try:
+            with _translated():
+                async with engine.begin() as connection:
+                    for statement in postgres.turn(self._busy_ms):
+                        await connection.execute(text(statement))
+                    yield connection
+        finally:
+            await engine.dispose()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._reader.dispose()
+        await self._writer.dispose()
+
+
+@asynccontextmanager
+async def _bounded(engine: AsyncEngine) -> AsyncGenerator[AsyncConnection]:
+    """Run a transaction that ends in time."""
+    with _answered_in_time(asyncio.timeout(_TRANSACTION_SECONDS)) as bound:
+        async with bound:
+            with _translated():
+                async with engine.begin() as connection:
+                    yield connection
+
+
+@contextmanager
+def _answered_in_time(bound: asyncio.Timeout) -> Generator[asyncio.Timeout]:
+    try:
+        yield bound
+    except TimeoutError as error:
+        if not bound.expired():  # the block's own
+            raise
+        raise CatalogUnavailable("the catalog does not answer") from error
+
+
+def _touch(path: Path) -> None:
+    """Make the file for its owner alone, as it holds stream keys; WAL files take after it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600, exist_ok=True)
+
+
+@asynccontextmanager
+async def open_database(
+    url: URL, *, create: bool, busy_ms: int = BUSY_MS
+) -> AsyncGenerator[Database]:
+    """Hold the database open for the length of the block.
+
+    `busy_ms` is how long a writer waits for another. A file is made where `create` is on; a
+    database of PostgreSQL must be there.
+
+    Raises:
+        CatalogUnavailable: there is no file there and `create` is off, or it cannot be made.
+    """
+    if url.get_backend_name() == "sqlite":
+        await _see_to_file(Path(url.database or ""), create=create)
+    database = Database(url, busy_ms=busy_ms)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def _see_to_file(path: Path, *, create: bool) -> None:
+    try:
+        if create:
+            await asyncio.to_thread(_touch, path)
+        elif not await asyncio.to_thread(path.is_file):
+            raise CatalogUnavailable(f"there is no catalog at {path}; run `headend migrate` first")
+    except OSError as error:
+        raise CatalogUnavailable(f"cannot make a catalog at {path}: {error.strerror}") from error

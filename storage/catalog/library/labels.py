@@ -1,0 +1,383 @@
+"""Tags and categories: names in a project that streams and videos are found and sorted by.
+
+A name is there once in a project, compared without case (`storage.catalog.queries.casefold`).
+Records have any number of tags and at most one category. Each function runs within the caller's
+transaction.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from sqlalchemy import Row, Table, delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.engine.database import Database
+from storage.catalog.events import log as event_log
+from storage.catalog.projects import projects
+from storage.catalog.queries import counters, named_rows
+from storage.catalog.queries.casefold import fold
+from storage.catalog.records.common import CategoryRecord, LabelRecord, Page, Sort, TagRecord
+from storage.catalog.schema.tables import categories, stream_tags, tags, video_tags
+from storage.errors import CatalogBusy, NameTaken, NoSuchLabel
+
+__all__ = [
+    "COLUMNS",
+    "Kind",
+    "Labels",
+    "TagById",
+    "TagByName",
+    "TagWanted",
+    "add",
+    "categories_of",
+    "edit",
+    "find",
+    "link_tags",
+    "remove",
+    "require_category",
+    "tags_of",
+]
+
+Kind = Literal["tag", "category"]
+
+COLUMNS: Final = ("id", "name", "active")  # what lists are sorted by
+_TABLES: Final[dict[Kind, Table]] = {"tag": tags, "category": categories}
+# The tables that link a record with its tags, and their column for the record.
+_LINKS: Final = {"stream": (stream_tags, "stream_id"), "video": (video_tags, "video_id")}
+# How many numbers one statement names: SQLite takes 32 766, older ones 999.
+_AT_ONCE: Final = 500
+_TRIES: Final = 3
+
+
+class TagById(msgspec.Struct, frozen=True):
+    """A tag that there is."""
+
+    id: int
+
+
+class TagByName(msgspec.Struct, frozen=True):
+    """A tag by its name, to be made where there is none yet."""
+
+    name: str
+
+
+TagWanted = TagById | TagByName
+
+
+def _record(row: Row[Any]) -> LabelRecord:  # Any: the row of a whole table has no static type
+    return LabelRecord(id=row.id, project=row.project_id, name=row.name, active=row.active)
+
+
+async def find(connection: AsyncConnection, kind: Kind, label: int) -> LabelRecord | None:
+    """Return the label with that number."""
+    if label > named_rows.MOST:
+        return None
+    table = _TABLES[kind]
+    row = (await connection.execute(select(table).where(table.c.id == label))).one_or_none()
+    return None if row is None else _record(row)
+
+
+def _row(project: int, name: str, active: bool, now_us: int) -> dict[str, object]:
+    return {
+        "project_id": project,
+        "name": name,
+        "name_fold": fold(name),
+        "active": active,
+        "created_us": now_us,
+        "updated_us": now_us,
+        "version": 1,
+    }
+
+
+async def add(
+    connection: AsyncConnection,
+    kind: Kind,
+    project: int,
+    name: str,
+    now_us: int,
+    *,
+    active: bool = True,
+) -> LabelRecord:
+    """Make a label.
+
+    Raises:
+        NoSuchProject: there is no such project.
+        NameTaken: the project has one of that name; the transaction cannot go on.
+    """
+    await projects.require(connection, project)
+    table = _TABLES[kind]
+    statement = insert(table).values(_row(project, name, active, now_us)).returning(table)
+    try:
+        row = (await connection.execute(statement)).one()
+    except IntegrityError as error:
+        raise NameTaken(kind, name) from error
+    await counters.add(connection, project, table.name, 1)
+    return _record(row)
+
+
+async def edit(
+    connection: AsyncConnection,
+    kind: Kind,
+    label: int,
+    now_us: int,
+    *,
+    name: str | None = None,
+    active: bool | None = None,
+) -> LabelRecord | None:
+    """Change what is not None; None where there is no such label (any more).
+
+    Raises:
+        NameTaken: the project has another of that name; the transaction cannot go on.
+    """
+    table = _TABLES[kind]
+    values: dict[str, object] = {"version": table.c.version + 1, "updated_us": now_us}
+    if name is not None:
+        values |= {"name": name, "name_fold": fold(name)}
+    if active is not None:
+        values["active"] = active
+    statement = update(table).where(table.c.id == label).values(values).returning(table)
+    try:
+        row = (await connection.execute(statement)).one_or_none()
+    except IntegrityError as error:
+        raise NameTaken(kind, name or "") from error
+    return None if row is None else _record(row)
+
+
+async def remove(connection: AsyncConnection, kind: Kind, label: int) -> LabelRecord | None:
+    """Delete a label, and return what it was; what had it loses it."""
+    table = _TABLES[kind]
+    statement = delete(table).where(table.c.id == label).returning(table)
+    row = (await connection.execute(statement)).one_or_none()
+    if row is None:
+        return None
+    await counters.add(connection, row.project_id, table.name, -1)
+    return _record(row)
+
+
+async def link_tags(
+    connection: AsyncConnection,
+    project: int,
+    table: Literal["stream", "video"],
+    record: int,
+    wanted: Sequence[TagWanted],
+    now_us: int,
+) -> None:
+    """Replace a record's tags; each counts once, and a name that is new makes a tag.
+
+    The caller holds the record's row.
+
+    Raises:
+        NoSuchLabel: a number is that of no tag of the project.
+        CatalogBusy: others make and delete tags of these names all the while.
+    """
+    links, owner = _LINKS[table]
+    asked = [tag.id for tag in wanted if isinstance(tag, TagById)]
+    numbers = await _held(connection, project, asked)
+    for number in asked:
+        if number not in numbers:
+            raise NoSuchLabel("tag", number)
+    # By their folded names: the first writing of a name is the one that counts.
+    names: dict[str, str] = {}
+    for tag in wanted:
+        if isinstance(tag, TagByName):
+            names.setdefault(fold(tag.name), tag.name)
+    numbers |= await _named(connection, project, names, now_us)
+    await connection.execute(delete(links).where(links.c[owner] == record))
+    if numbers:
+        rows = [{owner: record, "tag_id": number} for number in sorted(numbers)]
+        await connection.execute(insert(links), rows)
+
+
+async def _held(connection: AsyncConnection, project: int, asked: Collection[int]) -> set[int]:
+    """Return those numbers that are of tags of the project, which nobody can delete meanwhile."""
+    found: set[int] = set()
+    numbers = sorted({number for number in asked if 0 < number <= named_rows.MOST})
+    for start in range(0, len(numbers), _AT_ONCE):
+        some = numbers[start : start + _AT_ONCE]
+        mine = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(some))
+        # In one order everywhere, so that two who hold several never wait for each other.
+        held = mine.order_by(tags.c.id).with_for_update(read=True, key_share=True)
+        found |= set((await connection.execute(held)).scalars())
+    return found
+
+
+async def _named(
+    connection: AsyncConnection, project: int, names: dict[str, str], now_us: int
+) -> set[int]:
+    """Return the numbers of the tags with these names (by their folded forms), made where new."""
+    found: dict[str, int] = {}
+    made = 0
+    for _ in range(_TRIES):
+        found |= await _with_folds(connection, project, set(names) - set(found))
+        # In one order everywhere, as above.
+        for folded in sorted(set(names) - set(found)):
+            number = await _make(connection, _row(project, names[folded], True, now_us))
+            if number is not None:
+                found[folded] = number
+                made += 1
+        if len(found) == len(names):
+            break
+        # Another process made the rest between our look and our try: we look again.
+    else:
+        raise CatalogBusy("the tags change too fast")
+    if made:
+        # Last, as everybody who makes a tag waits for the one who changed the total.
+        await counters.add(connection, project, tags.name, made)
+    return set(found.values())
+
+
+async def _with_folds(
+    connection: AsyncConnection, project: int, folds: Collection[str]
+) -> dict[str, int]:
+    found: dict[str, int] = {}
+    sought = sorted(folds)
+    for start in range(0, len(sought), _AT_ONCE):
+        some = sought[start : start + _AT_ONCE]
+        mine = select(tags.c.name_fold, tags.c.id).where(
+            tags.c.project_id == project, tags.c.name_fold.in_(some)
+        )
+        held = mine.order_by(tags.c.id).with_for_update(read=True, key_share=True)
+        for folded, number in await connection.execute(held):
+            found[folded] = number
+    return found
+
+
+async def _make(connection: AsyncConnection, row: dict[str, object]) -> int | None:
+    """Make a tag; None where there is one of that name (a failing insert would undo the rest)."""
+    # The same words in both dialects, and in SQLAlchemy's general insert not to be had.
+    if connection.dialect.name == "postgresql":
+        statement = postgresql.insert(tags).values(row).on_conflict_do_nothing()
+    else:
+        statement = sqlite.insert(tags).values(row).on_conflict_do_nothing()
+    return (await connection.execute(statement.returning(tags.c.id))).scalar_one_or_none()
+
+
+async def tags_of(
+    connection: AsyncConnection, table: Literal["stream", "video"], records: Sequence[int]
+) -> dict[int, tuple[TagRecord, ...]]:
+    """Return the tags of each of these records, in the order of their names."""
+    links, owner = _LINKS[table]
+    found: dict[int, list[TagRecord]] = {record: [] for record in records}
+    for start in range(0, len(records), _AT_ONCE):
+        some = records[start : start + _AT_ONCE]
+        asked = (
+            select(links.c[owner].label("record"), tags)
+            .join(tags, tags.c.id == links.c.tag_id)
+            .where(links.c[owner].in_(some))
+        )
+        for row in await connection.execute(asked.order_by(tags.c.name_fold, tags.c.id)):
+            found[row.record].append(_record(row))
+    return {record: tuple(labels) for record, labels in found.items()}
+
+
+async def require_category(connection: AsyncConnection, project: int, category: int) -> None:
+    """See that the project has a category with that number, and hold it.
+
+    Raises:
+        NoSuchLabel: it has none.
+    """
+    asked = (
+        select(categories.c.id)
+        .where(categories.c.id == category, categories.c.project_id == project)
+        .with_for_update(read=True, key_share=True)
+    )
+    if (
+        not 0 < category <= named_rows.MOST
+        or (await connection.execute(asked)).scalar_one_or_none() is None
+    ):
+        raise NoSuchLabel("category", category)
+
+
+async def categories_of(
+    connection: AsyncConnection, ids: Collection[int]
+) -> dict[int, CategoryRecord]:
+    """Return the categories with these numbers, by number."""
+    found: dict[int, CategoryRecord] = {}
+    numbers = sorted(set(ids))
+    for start in range(0, len(numbers), _AT_ONCE):
+        some = numbers[start : start + _AT_ONCE]
+        for row in await connection.execute(select(categories).where(categories.c.id.in_(some))):
+            found[row.id] = _record(row)
+    return found
+
+
+class Labels:
+    """The catalog's tags and categories: each call is a transaction of its own.
+
+    `by` is the number of the token whose bearer asked.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, kind: Kind, label: int) -> LabelRecord | None:
+        """Return the label with that number."""
+        async with self._database.reading() as connection:
+            return await find(connection, kind, label)
+
+    async def find_page(
+        self, kind: Kind, project: int, *, search: str = "", sort: Sort | None = None, page: int = 1
+    ) -> Page[LabelRecord]:
+        """Return a page of a project's labels, newest first unless `sort` says otherwise."""
+        async with self._database.reading() as connection:
+            return await named_rows.find_page(
+                connection, _TABLES[kind], project, _record,
+                search=search, sort=sort or Sort(), page=page,
+            )  # fmt: skip
+
+    async def add(
+        self, kind: Kind, project: int, name: str, *, active: bool, by: int | None, now_us: int
+    ) -> LabelRecord:
+        """Make a label.
+
+        Raises:
+            NoSuchProject: there is no such project.
+            NameTaken: the project has one of that name.
+        """
+        async with self._database.writing() as connection:
+            record = await add(connection, kind, project, name, now_us, active=active)
+            facts = {kind: record.id, "name": name}
+            await event_log.record(connection, project, f"{kind} added", facts, now_us, by=by)
+            return record
+
+    async def edit(
+        self,
+        kind: Kind,
+        label: int,
+        *,
+        name: str | None = None,
+        active: bool | None = None,
+        by: int | None,
+        now_us: int,
+    ) -> LabelRecord | None:
+        """Change what is not None; None where there is no such label.
+
+        Raises:
+            NameTaken: the project has another of that name.
+        """
+        sent = {"name": name, "active": active}
+        keys = [key for key, value in sent.items() if value is not None]
+        if not keys:
+            return await self.find(kind, label)
+        async with self._database.writing() as connection:
+            record = await edit(connection, kind, label, now_us, name=name, active=active)
+            if record is not None:
+                facts = {kind: label, "keys": keys}
+                await event_log.record(
+                    connection, record.project, f"{kind} edited", facts, now_us, by=by
+                )
+            return record
+
+    async def remove(self, kind: Kind, label: int, *, by: int | None, now_us: int) -> bool:
+        """Delete a label from its project and from what had it; False where there is none."""
+        async with self._database.writing() as connection:
+            record = await remove(connection, kind, label)
+            if record is None:
+                return False
+            facts = {kind: label, "name": record.name}
+            await event_log.record(
+                connection, record.project, f"{kind} deleted", facts, now_us, by=by
+            )
+            return True

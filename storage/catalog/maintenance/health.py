@@ -1,0 +1,120 @@
+"""How a catalog is: whether it is whole, whether its work goes on, whether its times can be.
+
+Nothing is changed.
+"""
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import func, or_, select, text
+
+from storage.catalog.engine.database import Database
+from storage.catalog.migrations import REVISION
+from storage.catalog.schema.tables import events, jobs, projects, streams, videos
+from storage.catalog.schema.upload_tables import spans
+from storage.catalog.streams.settings import own_slate, project_slate
+
+__all__ = ["Checkup", "StuckJob"]
+
+# Any worker takes a job whose lease is over within seconds, where one has nothing else to do.
+_UNLED_US: Final = 600 * 1_000_000
+_QUEUED, _RUNNING, _WAITING = "queued", "running", "waiting"
+# The first few say what is to be done.
+_MOST: Final = 20
+
+
+class StuckJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that goes on by itself no more; `video` is the video's hash."""
+
+    job: int
+    kind: str
+    video: str
+    state: str
+
+
+class Checkup:
+    """What is asked of a catalog to see how it is (`catalog.checkup`).
+
+    Every method raises `storage.errors.CatalogError` where the database does not answer.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def versions(self) -> tuple[str, str]:
+        """Return the database's name with its version, and the revision of the tables."""
+        async with self._database.reading() as connection:
+            if connection.dialect.name == "sqlite":
+                asked = text("SELECT 'SQLite ' || sqlite_version()")
+            else:
+                asked = text("SELECT 'PostgreSQL ' || current_setting('server_version')")
+            return str((await connection.execute(asked)).scalar_one()), REVISION
+
+    async def damage(self) -> tuple[str, ...]:
+        """Return what is broken in a file of SQLite; PostgreSQL checks its own pages."""
+        found: list[str] = []
+        async with self._database.reading() as connection:
+            if connection.dialect.name != "sqlite":
+                return ()
+            whole = await connection.execute(text(f"PRAGMA quick_check({_MOST})"))
+            found += [str(line) for line in whole.scalars() if line != "ok"]
+            torn = await connection.execute(text("PRAGMA foreign_key_check"))
+            found += [
+                f"a row of {row[0]} refers to none of {row[2]}" for row in torn.fetchmany(_MOST)
+            ]
+        return tuple(found)
+
+    async def stuck(self, now_us: int) -> tuple[StuckJob, ...]:
+        """Return jobs that nobody works at, though they are due, and those that wait in vain.
+
+        While some worker works the others are waited for: they are in its queue.
+        """
+        table = jobs.c
+        old_us = now_us - _UNLED_US
+        open_spans = select(spans.c.id).where(
+            spans.c.job_id == table.id, spans.c.state.in_((_QUEUED, _RUNNING))
+        )
+        vain = (table.state == _WAITING) & (table.updated_us < old_us) & ~open_spans.exists()
+        idle = or_(
+            (table.state == _QUEUED) & (table.run_after_us < old_us),
+            (table.state == _RUNNING) & (table.leased_until_us < old_us),
+            (table.state == _WAITING) & (table.updated_us < old_us),
+        )
+        asked = select(table.id, table.kind, videos.c.hash, table.state).join_from(jobs, videos)
+        async with self._database.reading() as connection:
+            at_work = False
+            for each in (jobs.c, spans.c):
+                held = select(func.count()).where(
+                    each.state == _RUNNING, each.leased_until_us >= old_us
+                )
+                at_work = at_work or (await connection.execute(held)).scalar_one() > 0
+            rows = await connection.execute(
+                asked.where(vain if at_work else idle).order_by(table.id).limit(_MOST)
+            )
+            return tuple(
+                StuckJob(job=job, kind=kind, video=video, state=state)
+                for job, kind, video, state in rows
+            )
+
+    async def newest_us(self) -> int:
+        """Return the latest moment that was written down as past; 0 for none.
+
+        It lies ahead of a clock that runs late, or that another process's is ahead of.
+        """
+        asked = (
+            select(events.c.created_us).order_by(events.c.id.desc()).limit(1),
+            select(videos.c.created_us).order_by(videos.c.id.desc()).limit(1),
+            select(func.max(jobs.c.updated_us)).where(jobs.c.state == _RUNNING),
+        )
+        async with self._database.reading() as connection:
+            found = [(await connection.execute(each)).scalar_one_or_none() for each in asked]
+        return max((moment for moment in found if moment is not None), default=0)
+
+    async def pictures(self) -> tuple[str, ...]:
+        """Return the addresses of all pictures that stand in for streams."""
+        async with self._database.reading() as connection:
+            mine = select(streams.c.hash, streams.c.slate).where(streams.c.slate.is_not(None))
+            found = [own_slate(*row) for row in await connection.execute(mine)]
+            shared = select(projects.c.key, projects.c.slate).where(projects.c.slate.is_not(None))
+            found += [project_slate(*row) for row in await connection.execute(shared)]
+        return tuple(address for address in found if address is not None)

@@ -1,0 +1,129 @@
+"""What rows name of the objects, for who looks for those that nothing names.
+
+Each call is a snapshot of its own: what a caller listed before it asked, and what no row names, may
+still be about to be written down.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.stream_keys import PublicHash
+from storage.catalog.engine.database import Database
+from storage.catalog.schema.tables import jobs, projects, streams
+from storage.catalog.schema.tables import videos as videos_table
+from storage.catalog.schema.upload_tables import recordings
+from storage.catalog.streams.settings import own_slate, project_slate
+from storage.catalog.videos import queries as videos
+from storage.catalog.videos.jobs import OPEN
+
+__all__ = ["Standing", "Upkeep"]
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """What a video's row names: folders below its own, and its file's address.
+
+    `at_work` says that a job of it is not over: then other folders are in use, too.
+    """
+
+    hash: PublicHash
+    state: str
+    source: str | None
+    media: str | None
+    posters: str | None
+    previews: str | None
+    subtitles: str
+    at_work: bool
+
+
+class Upkeep:
+    """What the janitor asks (`catalog.upkeep`); lists hold a few hundred names at most.
+
+    Every method raises `storage.errors.CatalogError` where the database does not answer.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def videos(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
+        """Return those of some hashes that videos have, or are to have."""
+        async with self._database.reading() as connection:
+            return await videos.known(connection, hashes)
+
+    async def streams(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
+        """Return those of some hashes whose streams there are, or are still being recorded."""
+        found: set[PublicHash] = set()
+        async with self._database.reading() as connection:
+            for column in (recordings.c.stream_hash, streams.c.hash):
+                asked = select(column).where(column.in_(hashes))
+                found.update((await connection.execute(asked)).scalars())
+        return frozenset(found)
+
+    async def slates(self, owners: Sequence[str]) -> frozenset[str]:
+        """Return the addresses of the pictures of some owners (`s-HASH`, `p-KEY`)."""
+        names = [owner[2:] for owner in owners]
+        found: set[str | None] = set()
+        async with self._database.reading() as connection:
+            mine = select(streams.c.hash, streams.c.slate).where(streams.c.hash.in_(names))
+            found.update(own_slate(*row) for row in await connection.execute(mine))
+            shared = select(projects.c.key, projects.c.slate).where(projects.c.key.in_(names))
+            found.update(project_slate(*row) for row in await connection.execute(shared))
+        return frozenset(address for address in found if address is not None)
+
+    async def standing(self, hashes: Sequence[PublicHash]) -> tuple[Standing, ...]:
+        """Return what the rows of some videos name."""
+        async with self._database.reading() as connection:
+            return await self._standing(connection, videos_table.c.hash.in_(hashes), len(hashes))
+
+    async def page(self, after: PublicHash, most: int) -> tuple[Standing, ...]:
+        """Return what the rows of up to `most` videos name, by their hashes, those after `after`.
+
+        Its last hash is where to go on; there are no more where none is returned.
+        """
+        async with self._database.reading() as connection:
+            return await self._standing(connection, videos_table.c.hash > after, most)
+
+    async def _standing(
+        self, connection: AsyncConnection, which: ColumnElement[bool], most: int
+    ) -> tuple[Standing, ...]:
+        table = videos_table.c
+        busy = select(jobs.c.id).where(jobs.c.video_id == table.id, jobs.c.state.in_(OPEN))
+        asked = (
+            select(
+                table.hash,
+                table.state,
+                table.source,
+                table.media,
+                table.posters,
+                table.previews,
+                table.subtitles,
+                busy.exists(),
+            )
+            .where(which)
+            .order_by(table.hash)
+            .limit(most)
+        )
+        return tuple(
+            Standing(
+                hash=hash_,
+                state=state,
+                source=source,
+                media=media,
+                posters=posters,
+                previews=previews,
+                subtitles=subtitles,
+                at_work=at_work,
+            )
+            for (
+                hash_,
+                state,
+                source,
+                media,
+                posters,
+                previews,
+                subtitles,
+                at_work,
+            ) in await connection.execute(asked)
+        )

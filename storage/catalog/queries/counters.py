@@ -1,0 +1,58 @@
+"""How many rows of a kind a project has, without counting them.
+
+A transaction that adds or removes a row adds to the total here; so a total is right whenever the
+rows are. Each function runs within the caller's transaction.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.schema.tables import totals
+
+__all__ = ["KINDS", "add", "begin", "find"]
+
+KINDS: Final = (
+    "streams",
+    "videos",
+    "videos.inprogress",
+    "videos.completed",
+    "videos.failed",
+    "tags",
+    "categories",
+    "players",
+)
+# Asked with nearly each page of a list: made once, as making it costs more than the answer.
+_ONE: Final = select(totals.c.number).where(
+    totals.c.project_id == bindparam("of"), totals.c.kind == bindparam("which")
+)
+
+
+async def begin(connection: AsyncConnection, project: int) -> None:
+    """Start the totals of a new project at nothing."""
+    rows = [{"project_id": project, "kind": kind, "number": 0} for kind in KINDS]
+    await connection.execute(insert(totals), rows)
+
+
+async def add(connection: AsyncConnection, project: int, kind: str, number: int) -> None:
+    """Count `number` more rows of a kind (fewer, where it is negative)."""
+    mine = (totals.c.project_id == project, totals.c.kind == kind)
+    await connection.execute(update(totals).where(*mine).values(number=totals.c.number + number))
+
+
+async def find(connection: AsyncConnection, project: int, kinds: Collection[str]) -> int:
+    """Return how many rows of these kinds there are, all together."""
+    if len(kinds) == 1:
+        (kind,) = kinds
+        one = await connection.execute(_ONE, {"of": project, "which": kind})
+        return one.scalar_one_or_none() or 0
+    asked = select(func.coalesce(func.sum(totals.c.number), 0))
+    return int(
+        (
+            await connection.execute(
+                asked.where(totals.c.project_id == project, totals.c.kind.in_(kinds))
+            )
+        ).scalar_one()
+    )

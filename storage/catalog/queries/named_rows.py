@@ -1,0 +1,79 @@
+"""Rows of a project that have a name, in pages: tags, categories, players.
+
+Each function runs within the caller's transaction.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import ColumnElement, Row, Table, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.queries import counters
+from storage.catalog.queries.casefold import fold
+from storage.catalog.records.common import Page, Sort
+
+__all__ = ["MOST", "PAGE_SIZE", "find_page", "page_of"]
+
+PAGE_SIZE: Final = 10
+# The largest number that a row can have: 31 bits, on PostgreSQL.
+MOST: Final = (1 << 31) - 1
+
+R = TypeVar("R")
+
+
+async def find_page(
+    connection: AsyncConnection,
+    table: Table,
+    project: int,
+    read: Callable[[Row[Any]], R],  # Any: the row of a whole table has no static type
+    *,
+    search: str,
+    sort: Sort,
+    page: int,
+) -> Page[R]:
+    """Return a page of a project's rows whose names contain `search`, whatever its case.
+
+    The table's total is kept under its name (`storage.catalog.queries.counters`).
+    """
+    wanted = [table.c.project_id == project]
+    if search:
+        wanted.append(table.c.name_fold.contains(fold(search), autoescape=True))
+        total = None
+    else:
+        total = await counters.find(connection, project, (table.name,))
+    order = _order(table, sort)
+    return await page_of(connection, table, wanted, order, read, total=total, page=page)
+
+
+async def page_of(
+    connection: AsyncConnection,
+    table: Table,
+    wanted: Sequence[ColumnElement[bool]],
+    order: Sequence[ColumnElement[Any]],  # Any: columns of any type
+    read: Callable[[Row[Any]], R],
+    *,
+    total: int | None,
+    page: int,
+) -> Page[R]:
+    """Return a page of the rows that are `wanted`, which are counted where `total` is None."""
+    if total is None:
+        counted = select(func.count()).select_from(table).where(*wanted)
+        total = (await connection.execute(counted)).scalar_one()
+    offset = (page - 1) * PAGE_SIZE
+    items: tuple[R, ...] = ()
+    # Beyond the end nothing is asked for: a huge page number is no offset that a database takes.
+    if offset < total:
+        chosen = select(table).where(*wanted).order_by(*order).limit(PAGE_SIZE).offset(offset)
+        items = tuple(read(row) for row in (await connection.execute(chosen)).all())
+    return Page(items=items, total=total, number=page, size=PAGE_SIZE)
+
+
+def _order(table: Table, sort: Sort) -> list[ColumnElement[Any]]:  # Any: a column of any type
+    """Return the order; what is equal stands by number, so that no page shows a row twice."""
+    columns = [table.c.id]
+    if sort.column == "name":
+        columns.insert(0, table.c.name_fold)
+    elif sort.column == "active":
+        columns.insert(0, table.c.active)
+    return [column.desc() if sort.descending else column.asc() for column in columns]

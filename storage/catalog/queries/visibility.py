@@ -1,0 +1,128 @@
+"""What viewers may come to know of streams and videos.
+
+Each function runs within the caller's transaction.
+"""
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.countries import unpacked
+from media.stream_keys import PublicHash
+from storage.catalog.records.common import PlayerOptions, Shown
+from storage.catalog.schema.tables import players, streams, videos
+
+__all__ = ["find_shown"]
+
+_OF_STREAMS: Final = (
+    select(
+        streams.c.project_id,
+        streams.c.title,
+        streams.c.description,
+        streams.c.published,
+        streams.c.hidden,
+        streams.c.created_us,
+        streams.c.countries,
+        players.c.options,
+        streams.c.live,
+        streams.c.poster_labels,
+        streams.c.image_width,
+        streams.c.image_height,
+    )
+    .select_from(streams)
+    .outerjoin(players, players.c.id == streams.c.player_id)
+)
+_OF_VIDEOS: Final = (
+    select(
+        videos.c.project_id,
+        videos.c.title,
+        videos.c.description,
+        videos.c.published,
+        videos.c.hidden,
+        videos.c.created_us,
+        videos.c.countries,
+        players.c.options,
+        videos.c.file_title,
+        videos.c.media,
+        videos.c.posters,
+        videos.c.previews,
+        videos.c.poster_labels,
+        videos.c.length_us,
+        videos.c.width,
+        videos.c.height,
+        videos.c.state,
+    )
+    .select_from(videos)
+    .outerjoin(players, players.c.id == videos.c.player_id)
+)
+
+
+async def find_shown(connection: AsyncConnection, hash_: PublicHash) -> Shown | None:
+    """Return what viewers may come to know of the stream or the video with that hash."""
+    row = (await connection.execute(_OF_STREAMS.where(streams.c.hash == hash_))).one_or_none()
+    if row is not None:
+        return Shown(
+            hash=hash_,
+            project=row.project_id,
+            title=row.title,
+            description=row.description,
+            published=row.published,
+            hidden=row.hidden,
+            live=row.live,
+            countries=_letters(row.countries),
+            player=_options(row.options),
+            poster_labels=_labels(row.poster_labels),
+            width=row.image_width,
+            height=row.image_height,
+            created_us=row.created_us,
+        )
+    row = (await connection.execute(_OF_VIDEOS.where(videos.c.hash == hash_))).one_or_none()
+    if row is None:
+        return None
+    return Shown(
+        hash=hash_,
+        project=row.project_id,
+        title=row.title or row.file_title,
+        description=row.description,
+        published=row.published,
+        hidden=row.hidden,
+        live=False,
+        kind="video",
+        countries=_letters(row.countries),
+        player=_options(row.options),
+        media=row.media,
+        posters=row.posters,
+        previews=row.previews,
+        poster_labels=_labels(row.poster_labels),
+        length_us=row.length_us,
+        width=row.width,
+        height=row.height,
+        created_us=row.created_us,
+        failed=row.state == "failed" and row.media is None,
+    )
+
+
+def _letters(countries: str) -> frozenset[str]:
+    """Return the letters of a list of countries: one that is not empty stays so."""
+    return frozenset(country.code for country in unpacked(countries))
+
+
+def _options(text: str | None) -> PlayerOptions | None:
+    """Read a player's options; what is not one of them is passed over."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=PlayerOptions)
+    except msgspec.DecodeError:
+        return PlayerOptions()
+
+
+def _labels(text: str) -> tuple[str, ...]:
+    return tuple(sorted((label for label in text.split(",") if label), key=_lines))
+
+
+def _lines(label: str) -> int:
+    number = label.removesuffix("p")
+    return int(number) if number.isdecimal() else 0

@@ -1,0 +1,283 @@
+"""What the catalog answers with: frozen values, free of any database's words.
+
+Times are microseconds since the Unix epoch (`_us`). Keys hide themselves in `repr`.
+"""
+
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from media.countries import Country
+from media.stream_keys import PublicHash, StreamKey
+from storage.catalog.records.settings import Failover, Recording
+
+__all__ = [
+    "BackupRecord",
+    "CategoryRecord",
+    "EventRecord",
+    "FirstStart",
+    "IngestRecord",
+    "LabelRecord",
+    "Named",
+    "Page",
+    "PlayerOptions",
+    "PlayerRecord",
+    "Principal",
+    "ProjectRecord",
+    "ResolutionChoice",
+    "Shown",
+    "Sort",
+    "StreamRecord",
+    "TagRecord",
+    "TokenRecord",
+]
+
+T = TypeVar("T")
+
+
+class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A project; `key` is the short string that paths take in place of the number.
+
+    `origins` are those of the pages that may upload from a browser; "*" is all.
+    """
+
+    id: int
+    key: str
+    name: str
+    created_us: int
+    updated_us: int
+    origins: tuple[str, ...] = ()
+
+
+class LabelRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A tag or a category: a name that is there once in its project, whatever its case."""
+
+    id: int
+    project: int
+    name: str
+    active: bool
+
+
+# Of one form, in tables of their own.
+TagRecord = LabelRecord
+CategoryRecord = LabelRecord
+
+
+class PlayerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a player behaves and looks; `color` is `#rrggbb`, None for the player's own."""
+
+    autoplay: bool = False
+    muted: bool = False
+    loop: bool = False
+    controls: bool = True
+    color: str | None = None
+
+
+class PlayerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A player as its owner set it up."""
+
+    id: int
+    project: int
+    name: str
+    options: PlayerOptions
+    created_us: int
+    updated_us: int
+
+
+class ResolutionChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a stream makes the resolution with this public number (`media.ladder.Box`)."""
+
+    number: int
+    active: bool
+
+
+class BackupRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A second ingest address; `number` names its application and is never used twice.
+
+    `live` says that its encoder is sending, `on_air` that viewers get it now.
+    """
+
+    id: int
+    number: int
+    live: bool
+    on_air: bool
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """A tag, a category or a player, as a stream or a video refers to it."""
+
+    id: int
+    name: str
+
+
+class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A live stream as its owner sees it.
+
+    `hidden` says that the owner unpublished it. `on_air` is the number of the slot that viewers
+    get (0 = primary), None while they get none. `version` rises with each change. It may be played
+    in all `countries`, everywhere where there are none.
+    """
+
+    id: int
+    project: int
+    key: StreamKey
+    title: str
+    description: str
+    created_us: int
+    updated_us: int
+    published: bool
+    published_us: int | None
+    hidden: bool
+    live: bool
+    processing: bool
+    receiving_count: int
+    on_air: int | None
+    no_audio: bool
+    version: int
+    resolutions: tuple[ResolutionChoice, ...]
+    backups: tuple[BackupRecord, ...]
+    paused: bool = False
+    category: Named | None = None
+    countries: tuple[Country, ...] = ()
+    player: Named | None = None
+    tags: tuple[Named, ...] = ()
+    poster_labels: tuple[str, ...] = ()
+
+    @property
+    def hash(self) -> PublicHash:
+        """The stream's public name."""
+        return self.key.hash
+
+
+class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What ingest needs of a stream whose key was right.
+
+    `slots` are the numbers of the slots that exist (0 = primary), `active` the labels of the
+    resolutions that are on. `proof` is another one once the key is. `failover` and `recording` are
+    what was set for the stream or its project. `slate` is the address of the picture that stands
+    in while nobody is on air, None for the card.
+    """
+
+    id: int
+    project: int
+    hash: PublicHash
+    slots: frozenset[int]
+    active: frozenset[str]
+    proof: str
+    failover: Failover = Failover()
+    recording: Recording = Recording()
+    paused: bool = False
+    slate: str | None = None
+
+    def __repr__(self) -> str:
+        return f"IngestRecord(id={self.id}, hash={self.hash!r})"
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What a viewer may come to know of a stream or a video; `hidden` = unpublished by its owner.
+
+    `countries` are two letters each; none is everywhere. `player` None leaves it to the page. Of a
+    video: `media` is the folder that plays (None: nothing yet), `posters` and `previews` those of
+    its stills; `failed` says that it could not be made. `poster_labels` go from
+    the smallest up; a stream's `width` and `height` are its largest poster's.
+    """
+
+    hash: PublicHash
+    project: int
+    title: str
+    description: str
+    published: bool
+    hidden: bool
+    live: bool
+    kind: Literal["stream", "video"] = "stream"
+    countries: frozenset[str] = frozenset()
+    player: PlayerOptions | None = None
+    media: str | None = None
+    posters: str | None = None
+    previews: str | None = None
+    poster_labels: tuple[str, ...] = ()
+    length_us: int = 0
+    width: int = 0
+    height: int = 0
+    created_us: int = 0
+    failed: bool = False
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """Who calls: the token with this id and name; `project` None reaches all projects."""
+
+    id: int
+    name: str
+    project: int | None
+    write: bool
+
+    def reaches(self, project: int) -> bool:
+        """Say whether the records of a project are this caller's to see."""
+        return self.project is None or self.project == project
+
+
+class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A token as it is listed: all but the token itself, which nobody keeps."""
+
+    id: int
+    name: str
+    project: int | None
+    write: bool
+    created_us: int
+    revoked_us: int | None
+
+
+class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What a catalog holds after its first start, and at each later one.
+
+    `owner_token` is the token itself, at the first start only. `stream` is None once its owner
+    deleted the stream that the first start made. `broadcaster_key` is the public key of the
+    web-socket broadcaster, `broadcaster_secret` what signs its private channels.
+    """
+
+    project: ProjectRecord
+    stream: StreamRecord | None
+    owner_token: str | None
+    broadcaster_key: str
+    broadcaster_secret: str
+
+    def __repr__(self) -> str:
+        return f"FirstStart(project={self.project.key!r}, new={self.owner_token is not None})"
+
+
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened; `kind` is a fixed phrase.
+
+    `subject` is the hash of the stream or video that it happened to, "" for neither; `token` the
+    number of the token whose bearer did it, None where nobody asked for it. `number` counts the
+    events of a stream from 1 on without a gap, None for those of nobody's stream.
+    """
+
+    id: int
+    subject: PublicHash
+    kind: str
+    facts: dict[str, object]
+    token: int | None
+    created_us: int
+    number: int | None = None
+
+
+class Sort(msgspec.Struct, frozen=True):
+    """An order of streams: by `id` or by `title` (without regard to case)."""
+
+    column: str = "id"
+    descending: bool = True
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """One page of a list; `number` counts from 1 and may lie beyond the end, `total` is of all."""
+
+    items: tuple[T, ...]
+    total: int
+    number: int
+    size: int
+
+    @property
+    def last(self) -> int:
+        """The number of the last page; 1 where there is nothing."""
+        return max(1, -(-self.total // self.size))

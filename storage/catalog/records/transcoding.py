@@ -1,0 +1,81 @@
+"""What the catalog and those who make videos say to each other: frozen values."""
+
+import msgspec
+
+from media.stream_keys import PublicHash
+
+__all__ = ["Left", "MadeRung", "MadeSubtitles", "MadeVideo", "PlannedRung", "Replaced", "VideoWork"]
+
+
+class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be made into a playlist: the object `source`, the `generation`-th of its files.
+
+    `media`, `posters` and `previews` are the folders that it has already, where it has.
+    """
+
+    video: int
+    hash: PublicHash
+    source: str
+    generation: int
+    media: str | None
+    posters: str | None
+    previews: str | None = None
+
+
+class PlannedRung(msgspec.Struct, frozen=True, kw_only=True):
+    """A rung that is to be made; `number` is the resolution's public one."""
+
+    number: int
+    width: int
+    height: int
+
+
+class MadeRung(msgspec.Struct, frozen=True, kw_only=True):
+    """A rung that plays now: its bytes, and the seconds that making it took."""
+
+    number: int
+    size: int
+    seconds: int
+
+
+class MadeSubtitles(msgspec.Struct, frozen=True, kw_only=True):
+    """Subtitles that are stored: `rendition` is their folder below `folder`, `size` is in bytes.
+
+    No two of a video have the same `title`; `language` is a tag, "" where it is not known.
+    """
+
+    folder: str
+    rendition: str
+    title: str
+    language: str
+    forced: bool
+    size: int
+
+
+class MadeVideo(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was made of a video; folders are below the video's own, None for none."""
+
+    media: str
+    size: int
+    length_us: int
+    rungs: tuple[MadeRung, ...]
+    posters: str | None
+    poster_labels: tuple[str, ...]
+    previews: str | None = None
+    subtitles: tuple[MadeSubtitles, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Replaced(msgspec.Struct, frozen=True, kw_only=True):
+    """Folders that nothing names any more, below the video's own."""
+
+    folders: tuple[str, ...]
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job that ended leaves: the folders that are shown, and the newest attempt's number."""
+
+    media: str | None
+    posters: str | None
+    attempt: int
+    previews: str | None = None

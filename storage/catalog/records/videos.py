@@ -1,0 +1,152 @@
+"""What the catalog answers about videos: frozen values, free of any database's words.
+
+Times are microseconds since the Unix epoch (`_us`), lengths microseconds.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from media.countries import Country
+from media.stream_keys import PublicHash
+from storage.catalog.records.common import Named
+
+__all__ = [
+    "Arrived",
+    "Landed",
+    "Phase",
+    "VideoQuery",
+    "VideoRecord",
+    "VideoRung",
+    "VideoStatus",
+    "WholeVideo",
+]
+
+Phase = Literal["inprogress", "completed", "failed"]
+
+
+class VideoRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A video as lists show it, and what every other form has too.
+
+    `own_title` is None where its owner gave none: then `file_title` shows, the file's name. `state`
+    is uploading, queued, transcoding, completed or failed. `hidden` says that the owner unpublished
+    it, `media` names the folder of what plays (None: nothing yet), `posters` that of its posters.
+    """
+
+    id: int
+    project: int
+    project_key: str
+    hash: PublicHash
+    own_title: str | None
+    file_title: str
+    description: str
+    name: str
+    size: int
+    length_us: int
+    width: int
+    height: int
+    state: str
+    progress: int
+    eta: int
+    uploaded_us: int | None
+    transcoding_us: int | None
+    completed_us: int | None
+    created_us: int
+    updated_us: int
+    published: bool
+    published_us: int | None
+    hidden: bool
+    media: str | None
+    posters: str | None
+    labels: str
+    image_us: int | None
+    storage_size: int
+    version: int
+
+    @property
+    def title(self) -> str:
+        """The title that shows."""
+        return self.own_title if self.own_title is not None else self.file_title
+
+    @property
+    def poster_labels(self) -> tuple[str, ...]:
+        """The labels of the resolutions that there is a poster in."""
+        return tuple(label for label in self.labels.split(",") if label)
+
+
+class VideoRung(msgspec.Struct, frozen=True, kw_only=True):
+    """A resolution of a video: `number` is the public one, `transcoded` says that it plays."""
+
+    number: int
+    width: int
+    height: int
+    transcoded: bool
+    size: int
+    transcode_seconds: int
+
+
+class WholeVideo(msgspec.Struct, frozen=True, kw_only=True):
+    """A video with all that belongs to it; `rungs` are in the order of their numbers."""
+
+    video: VideoRecord
+    category: Named | None
+    countries: tuple[Country, ...]
+    player: Named | None
+    tags: tuple[Named, ...]
+    rungs: tuple[VideoRung, ...]
+
+
+class VideoStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a video's making is; `eta` in seconds, `attempt` 0 where none began."""
+
+    project: int
+    state: str
+    progress: int
+    eta: int
+    attempt: int
+    reason: str
+    warnings: tuple[str, ...]
+
+
+class VideoQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list of videos is asked for: a phase, titles with `search`, a span of creation."""
+
+    phase: Phase | None = None
+    search: str = ""
+    from_us: int | None = None
+    until_us: int | None = None  # not itself part of the span
+
+
+class Arrived(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that was uploaded, as its video begins.
+
+    `length_us`, `width` and `height` are 0 where the probe did not know them in time; `rungs` holds
+    number, width and height of each planned resolution. `posters` is a folder of posters that came
+    with it, with their labels. `source` is "" where the file is still to come.
+    """
+
+    hash: PublicHash
+    title: str | None
+    file_title: str
+    description: str
+    name: str
+    size: int
+    source: str = ""
+    length_us: int = 0
+    width: int = 0
+    height: int = 0
+    rungs: Sequence[tuple[int, int, int]] = ()
+    posters: str | None = None
+    poster_labels: Sequence[str] = ()
+
+
+class Landed(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole file of an expected video, and what it is; `size` in bytes, else as in `Arrived`."""
+
+    source: str
+    size: int
+    length_us: int = 0
+    width: int = 0
+    height: int = 0
+    rungs: Sequence[tuple[int, int, int]] = ()

@@ -1,0 +1,396 @@
+"""The catalog's tables, as the newest migration leaves them.
+
+Times are microseconds since the Unix epoch in 64-bit integers (`_us`). A `_fold` column holds its
+neighbour without case, for searching and sorting alike on every database (SQLite's own LIKE folds
+ASCII only). With `sqlite_autoincrement` a number is never given twice, not even when the newest row
+was deleted: clients keep numbers. A test compares these tables with what the migrations make.
+"""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+
+__all__ = [
+    "METADATA",
+    "categories",
+    "commands",
+    "events",
+    "installation",
+    "jobs",
+    "notices",
+    "players",
+    "projects",
+    "stream_backups",
+    "stream_resolutions",
+    "stream_tags",
+    "streams",
+    "tags",
+    "tokens",
+    "totals",
+    "video_resolutions",
+    "video_tags",
+    "videos",
+]
+
+# Named constraints, so that later migrations can drop them on every database.
+METADATA = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# In the order of code points on both databases, whatever the server's own order is.
+_FOLDED: Final = Text().with_variant(Text(collation="C"), "postgresql")
+
+# One row for the whole installation: what the first start decided. `broadcaster_secret` signs
+# private channels and publishing over HTTP.
+installation = Table(
+    "installation",
+    METADATA,
+    Column("id", Integer, CheckConstraint("id = 1", name="single"), primary_key=True),
+    Column("broadcaster_key", String(32), nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("broadcaster_secret", String(64), nullable=False, server_default=""),
+)
+
+# `settings` is a JSON object: defaults for the project's streams. `slate` names the picture that
+# stands in for them (null: the card). `origins` are the pages' origins that may upload from a
+# browser, with spaces between.
+projects = Table(
+    "projects",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(12), nullable=False, unique=True),
+    Column("name", String(255), nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False, server_default="0"),
+    Column("settings", Text, nullable=False, server_default="{}"),
+    Column("version", BigInteger, nullable=False, server_default="1"),
+    Column("slate", String(64)),
+    Column("origins", Text, nullable=False, server_default=""),
+    sqlite_autoincrement=True,
+)
+
+# How many rows of a kind a project has, kept right by the transactions that add and remove them:
+# counting 100 000 rows for each page would cost more than the page
+# (`storage.catalog.queries.counters`).
+totals = Table(
+    "totals",
+    METADATA,
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True),
+    Column("kind", String(40), primary_key=True),
+    Column("number", Integer, nullable=False),
+)
+
+# `digest` is the SHA-256 of the token in hexadecimal; `project_id` null reaches all projects.
+tokens = Table(
+    "tokens",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("name", String(255), nullable=False),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=True),
+    Column("write", Boolean, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("revoked_us", BigInteger, nullable=True),
+    sqlite_autoincrement=True,
+)
+
+# `name_fold` is unique in a project: two tags that differ in case alone are one.
+tags = Table(
+    "tags",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("name_fold", _FOLDED, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    UniqueConstraint("project_id", "name_fold"),
+    sqlite_autoincrement=True,
+)
+Index("ix_tags_project_id_id", tags.c.project_id, tags.c.id)
+
+categories = Table(
+    "categories",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("name_fold", _FOLDED, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    UniqueConstraint("project_id", "name_fold"),
+    sqlite_autoincrement=True,
+)
+Index("ix_categories_project_id_id", categories.c.project_id, categories.c.id)
+
+# `options` is a JSON object: how the player behaves and looks.
+players = Table(
+    "players",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("name_fold", _FOLDED, nullable=False),
+    Column("options", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index("ix_players_project_id_id", players.c.project_id, players.c.id)
+
+# `secret` is shown to the owner again and again, so it is kept; it is looked up by its digest, so
+# that no index gives away how much of a guess was right. `next_backup` is the number of the next
+# backup. `on_air` is a slot's number (0 = primary). `countries` are ISO 3166-1 numeric codes with
+# commas between them, "" for everywhere. `settings` is a JSON object: what differs from its
+# project's. `paused` says that the owner holds the output. `event_number` is the number of its
+# newest event, `slate` as in projects. `poster_labels` are as of videos, `image_width` and
+# `image_height` the largest poster's, `image_us` its time.
+streams = Table(
+    "streams",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("hash", String(12), nullable=False, unique=True),
+    Column("secret", String(36), nullable=False),
+    Column("secret_digest", String(64), nullable=False, unique=True),
+    Column("title", String(255), nullable=False),
+    Column("title_fold", _FOLDED, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+    Column("published", Boolean, nullable=False),
+    Column("published_us", BigInteger, nullable=True),
+    Column("hidden", Boolean, nullable=False),
+    Column("live", Boolean, nullable=False),
+    Column("processing", Boolean, nullable=False),
+    Column("receiving_count", Integer, nullable=False),
+    Column("on_air", Integer, nullable=True),
+    Column("no_audio", Boolean, nullable=False),
+    Column("next_backup", Integer, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("category_id", Integer, ForeignKey("categories.id", ondelete="SET NULL")),
+    Column("player_id", Integer, ForeignKey("players.id", ondelete="SET NULL")),
+    Column("countries", Text, nullable=False, server_default=""),
+    Column("settings", Text, nullable=False, server_default="{}"),
+    Column("paused", Boolean, nullable=False, server_default=false()),
+    Column("event_number", Integer, nullable=False, server_default="0"),
+    Column("poster_labels", String(255), nullable=False, server_default=""),
+    Column("image_us", BigInteger),
+    Column("slate", String(64)),
+    Column("image_width", Integer, nullable=False, server_default="0"),
+    Column("image_height", Integer, nullable=False, server_default="0"),
+    sqlite_autoincrement=True,
+)
+# The two orders that lists are asked for in.
+Index("ix_streams_project_id_id", streams.c.project_id, streams.c.id)
+Index("ix_streams_project_id_title_fold", streams.c.project_id, streams.c.title_fold, streams.c.id)
+# What a category or a player is deleted from.
+Index("ix_streams_category_id", streams.c.category_id)
+Index("ix_streams_player_id", streams.c.player_id)
+
+stream_backups = Table(
+    "stream_backups",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("stream_id", Integer, ForeignKey("streams.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("live", Boolean, nullable=False),
+    UniqueConstraint("stream_id", "number"),
+    sqlite_autoincrement=True,
+)
+
+stream_resolutions = Table(
+    "stream_resolutions",
+    METADATA,
+    Column("stream_id", Integer, ForeignKey("streams.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("active", Boolean, nullable=False),
+)
+
+stream_tags = Table(
+    "stream_tags",
+    METADATA,
+    Column("stream_id", Integer, ForeignKey("streams.id", ondelete="CASCADE"), primary_key=True),
+    Column("tag_id", Integer, ForeignKey("tags.id", ondelete="CASCADE"), primary_key=True),
+)
+Index("ix_stream_tags_tag_id", stream_tags.c.tag_id)
+
+# `title` null: its owner gave none, or took it back, and it is `file_title`, the file's name
+# without its extension; `title_fold` folds the one that shows. `name` is the slug. `length_us` in
+# microseconds. `state` is uploading, queued, transcoding, completed or failed; `phase` is what
+# lists ask for: inprogress, completed or failed. `media` is the published renditions' folder below
+# the video's own (null: nothing plays yet), `posters` that of its posters with their labels in
+# `poster_labels`, with commas between. `source` is the address of the uploaded file. `reason` is
+# why it failed, `warnings` a JSON array of sentences. `generation` counts the files it had.
+# `expires_us` is when a recording goes. `previews` is the folder of its preview pictures,
+# `subtitles` a JSON array of its subtitles' renditions.
+videos = Table(
+    "videos",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("hash", String(12), nullable=False, unique=True),
+    Column("title", String(255)),
+    Column("file_title", String(255), nullable=False),
+    Column("title_fold", _FOLDED, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("length_us", BigInteger, nullable=False),
+    Column("width", Integer, nullable=False),
+    Column("height", Integer, nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("phase", String(12), nullable=False),
+    Column("progress", Integer, nullable=False),
+    Column("eta", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("warnings", Text, nullable=False),
+    Column("uploaded_us", BigInteger),
+    Column("transcoding_us", BigInteger),
+    Column("completed_us", BigInteger),
+    Column("created_us", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+    Column("published", Boolean, nullable=False),
+    Column("published_us", BigInteger),
+    Column("hidden", Boolean, nullable=False),
+    Column("category_id", Integer, ForeignKey("categories.id", ondelete="SET NULL")),
+    Column("player_id", Integer, ForeignKey("players.id", ondelete="SET NULL")),
+    Column("countries", Text, nullable=False),
+    Column("source", String(255)),
+    Column("generation", Integer, nullable=False),
+    Column("media", String(64)),
+    Column("posters", String(64)),
+    Column("poster_labels", String(255), nullable=False),
+    Column("image_us", BigInteger),
+    Column("storage_size", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("expires_us", BigInteger),
+    Column("previews", String(64)),
+    Column("subtitles", Text, nullable=False, server_default="[]"),
+    sqlite_autoincrement=True,
+)
+Index("ix_videos_project_id_id", videos.c.project_id, videos.c.id)
+Index("ix_videos_project_id_phase_id", videos.c.project_id, videos.c.phase, videos.c.id)
+Index("ix_videos_project_id_created_us_id", videos.c.project_id, videos.c.created_us, videos.c.id)
+Index("ix_videos_category_id", videos.c.category_id)
+Index("ix_videos_player_id", videos.c.player_id)
+Index("ix_videos_expires_us", videos.c.expires_us)
+
+video_tags = Table(
+    "video_tags",
+    METADATA,
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE"), primary_key=True),
+    Column("tag_id", Integer, ForeignKey("tags.id", ondelete="CASCADE"), primary_key=True),
+)
+Index("ix_video_tags_tag_id", video_tags.c.tag_id)
+
+# A rung of a video's ladder; `number` is the resolution's public one. `size` in bytes,
+# `transcode_seconds` what making it took; `transcoded` says that it plays.
+video_resolutions = Table(
+    "video_resolutions",
+    METADATA,
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("width", Integer, nullable=False),
+    Column("height", Integer, nullable=False),
+    Column("transcoded", Boolean, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("transcode_seconds", Integer, nullable=False),
+)
+
+# Work that some worker is to do (`storage.job_leases`): `state` is queued, running, done or
+# failed. While it runs it is leased to `owner` until `leased_until_us`; who has an older `attempt`
+# has lost it.
+jobs = Table(
+    "jobs",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("kind", String(20), nullable=False),
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE"), nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("owner", String(64)),
+    Column("leased_until_us", BigInteger),
+    Column("run_after_us", BigInteger, nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index("ix_jobs_state_run_after_us", jobs.c.state, jobs.c.run_after_us)
+Index("ix_jobs_video_id", jobs.c.video_id)
+
+# What happened in a project, for its owner: to a stream, to a video, or done by the bearer of a
+# token; `facts` is a JSON object. Without foreign keys to streams, videos and tokens: that one was
+# deleted must outlive it. `subject` is the hash of the stream or video, "" for neither; `number`
+# counts the events of a stream, null where it is about none.
+events = Table(
+    "events",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("subject", String(12), nullable=False),
+    Column("kind", String(40), nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("token_id", Integer),
+    Column("created_us", BigInteger, nullable=False),
+    Column("number", Integer),
+    sqlite_autoincrement=True,
+)
+Index("ix_events_project_id_id", events.c.project_id, events.c.id)
+Index("ix_events_project_id_created_us", events.c.project_id, events.c.created_us)
+
+# What the web-socket broadcaster has still to deliver, or delivered lately: `body` is the event's
+# data as it goes out. Numbers rise in the order in which their transactions end.
+notices = Table(
+    "notices",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("channel", String(200), nullable=False),
+    Column("event", String(200), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("besides", String(32)),
+    Column("created_us", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# What one process asks of another, as of the one that takes a stream in; `answer` is null until it
+# was done. A command outlives its stream, as the command to end it must.
+commands = Table(
+    "commands",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("stream_id", Integer, nullable=False),
+    Column("kind", String(40), nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("answered_us", BigInteger),
+    Column("answer", Text),
+    sqlite_autoincrement=True,
+)
+Index("ix_commands_answered_us_id", commands.c.answered_us, commands.c.id)

@@ -1,0 +1,124 @@
+"""The catalog's tables of files on their way to being videos: recordings, uploads, spans.
+
+As `storage.catalog.schema.tables`, of whose metadata they are a part.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+
+from storage.catalog.schema.tables import METADATA
+
+__all__ = ["METADATA", "imports", "recordings", "spans", "upload_links", "uploads"]
+
+# A run that is being recorded: `hash` is the video's that it will be. Without a foreign key to
+# streams: what was recorded of one that is deleted becomes a video all the same.
+recordings = Table(
+    "recordings",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("stream_id", Integer, nullable=False),
+    Column("stream_hash", String(12), nullable=False),
+    Column("run", String(32), nullable=False),
+    Column("hash", String(12), nullable=False, unique=True),
+    Column("facts", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    UniqueConstraint("stream_hash", "run"),
+    sqlite_autoincrement=True,
+)
+
+# A one-time address to which a browser uploads without a token; `digest` is the SHA-256 of what the
+# address holds. `video_id` is the video whose file it may replace; with that video it goes.
+upload_links = Table(
+    "upload_links",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("facts", Text, nullable=False),
+    Column("most_bytes", BigInteger, nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+    Column("used_us", BigInteger),
+    Column("created_us", BigInteger, nullable=False),
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE")),
+    sqlite_autoincrement=True,
+)
+Index("ix_upload_links_project_id", upload_links.c.project_id)
+Index("ix_upload_links_video_id", upload_links.c.video_id)
+
+# A resumable upload: `name` is its address, `length` null until it is known, `received` what of it
+# is safe, `writer` who appends to it just now or did last, `video_id` the video that it is to be,
+# or whose file it `replaces`.
+uploads = Table(
+    "uploads",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("link_id", Integer, ForeignKey("upload_links.id", ondelete="CASCADE")),
+    Column("name", String(64), nullable=False, unique=True),
+    Column("length", BigInteger),
+    Column("received", BigInteger, nullable=False),
+    Column("writer", String(32)),
+    Column("most_bytes", BigInteger, nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="SET NULL")),
+    Column("created_us", BigInteger, nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+    Column("replaces", Boolean, nullable=False, server_default=false()),
+    sqlite_autoincrement=True,
+)
+Index("ix_uploads_project_id", uploads.c.project_id)
+Index("ix_uploads_link_id", uploads.c.link_id)
+Index("ix_uploads_video_id", uploads.c.video_id)
+Index("ix_uploads_expires_us", uploads.c.expires_us)
+
+# Where a video's file is fetched from, until it is there. `url` may hold secrets. Without a foreign
+# key to tokens: `token_id` is whose bearer asked, for the event.
+imports = Table(
+    "imports",
+    METADATA,
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE"), primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("token_id", Integer),
+    Column("created_us", BigInteger, nullable=False),
+)
+
+# A stretch of a video that one worker makes; leased as `jobs` are, and `failures` counted apart.
+# `run_after_us` is when it was begun, once it was.
+# Number 0 is what the holder of the job makes itself: it is never leased. `cost` is what a span is
+# to take beside the others, `done` how much of that is done; `facts` is what is to be made and
+# `outcome` what was, both JSON that those who make it understand.
+spans = Table(
+    "spans",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("job_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("owner", String(64)),
+    Column("leased_until_us", BigInteger),
+    Column("run_after_us", BigInteger, nullable=False),
+    Column("cost", Integer, nullable=False),
+    Column("done", Integer, nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("outcome", Text),
+    Column("created_us", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+    UniqueConstraint("job_id", "number"),
+    sqlite_autoincrement=True,
+)
+Index("ix_spans_state_run_after_us", spans.c.state, spans.c.run_after_us)

@@ -1,0 +1,270 @@
+"""What an API process asks of the process that takes streams in: rows, taken and answered.
+
+A command is written in the transaction that makes it due (a key that was changed, a stream that was
+deleted), so it exists exactly when the change does. The ingest reads what waits, takes one before
+it acts and answers it when it has acted; who wrote it reads the answer.
+
+A command with a deadline is not taken after it: to end a stream is meant for the run that its owner
+saw. One without acts on how things stand when it is taken (whose key is no longer right, which
+stream is gone), so it does no harm late, and what it removes must go some day.
+
+Each function runs within the caller's transaction; `Commands` opens them.
+"""
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final, cast
+
+import msgspec
+from sqlalchemy import Row, delete, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.engine.database import Database
+from storage.catalog.events import broadcast
+from storage.catalog.events import log as event_log
+from storage.catalog.schema.tables import commands, streams
+
+__all__ = ["Command", "CommandKind", "CommandRecord", "Commands", "Standing", "ask"]
+
+_DEADLINE: Final = "deadline_us"
+_MOST: Final = 100  # read at once
+# Answers are read within seconds; what nobody took for weeks belongs to streams long gone.
+_KEPT_US: Final = 3600 * 1_000_000
+_FORGOTTEN_US: Final = 30 * 86_400 * 1_000_000
+_COLUMNS: Final = (
+    commands.c.id,
+    commands.c.stream_id,
+    commands.c.kind,
+    commands.c.facts,
+    commands.c.answered_us,
+    commands.c.answer,
+)
+
+
+class CommandKind(StrEnum):
+    """What can be asked about a stream."""
+
+    END = "end"  # its run is over now
+    DISCONNECT = "disconnect"  # encoders whose key is no longer the stream's are closed
+    FORGET = "forget"  # it is gone: end it, and remove its media
+    PAUSE = "pause"  # viewers get the slate, encoders stay connected
+    RESUME = "resume"  # viewers get the encoder on air again
+    DRILL = "drill"  # the slot on air counts as failed until another has taken over
+    REPORT = "report"  # how its encoders are, and what they sent lately
+
+
+class Standing(StrEnum):
+    """How a command stands."""
+
+    WAITING = "waiting"
+    TAKEN = "taken"
+    DONE = "done"
+    LATE = "late"  # nobody took it in time, so nobody will
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked; `hash` is the stream's, which may be deleted by the time it is read.
+
+    `deadline_us` is the last moment at which it may be taken, None for any time. `by` is the number
+    of the token whose bearer asks.
+    """
+
+    stream: int
+    hash: str
+    kind: CommandKind
+    deadline_us: int | None = None
+    by: int | None = None
+
+
+class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that was written down, and what came of it."""
+
+    id: int
+    command: Command
+    standing: Standing
+    answer: dict[str, Any]  # Any: JSON, by the command's kind
+
+
+def _record(row: Row[int, int, str, str, int | None, str | None]) -> CommandRecord:
+    number, stream, kind, facts, answered_us, answer = row
+    known = cast("dict[str, Any]", json.loads(facts))  # written by `ask` alone
+    told = cast("dict[str, Any]", json.loads(answer or "{}"))  # written below alone
+    if answered_us is not None:
+        standing = Standing.LATE if told.pop("late", False) else Standing.DONE
+    else:
+        standing = Standing.TAKEN if told.pop("taken", False) else Standing.WAITING
+    command = Command(
+        stream=stream,
+        hash=str(known["hash"]),
+        kind=CommandKind(kind),
+        deadline_us=known.get(_DEADLINE),
+        by=known.get("by"),
+    )
+    return CommandRecord(id=number, command=command, standing=standing, answer=told)
+
+
+async def ask(connection: AsyncConnection, command: Command, now_us: int) -> int:
+    """Write a command down; returns its number. What is old is swept out."""
+    old = or_(
+        commands.c.answered_us < now_us - _KEPT_US,
+        commands.c.answered_us.is_(None) & (commands.c.created_us < now_us - _FORGOTTEN_US),
+    )
+    await connection.execute(delete(commands).where(old))
+    facts: dict[str, object] = {"hash": command.hash, "by": command.by}
+    if command.deadline_us is not None:
+        facts[_DEADLINE] = command.deadline_us
+    statement = insert(commands).values(
+        stream_id=command.stream,
+        kind=command.kind.value,
+        facts=json.dumps(facts),
+        created_us=now_us,
+    )
+    return (await connection.execute(statement.returning(commands.c.id))).scalar_one()
+
+
+class Commands:
+    """The commands of a catalog."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def ask(self, command: Command, now_us: int) -> int:
+        """Write a command down by itself; returns its number."""
+        async with self._database.writing() as connection:
+            return await ask(connection, command, now_us)
+
+    async def waiting(self) -> tuple[CommandRecord, ...]:
+        """Return what is not answered, oldest first: a few dozen at most."""
+        asked = select(*_COLUMNS).where(commands.c.answered_us.is_(None))
+        async with self._database.reading() as connection:
+            rows = await connection.execute(asked.order_by(commands.c.id).limit(_MOST))
+            return tuple(_record(row) for row in rows)
+
+    async def find(self, number: int) -> CommandRecord | None:
+        """Return a command and how it stands; None where there is none, or not any more."""
+        async with self._database.reading() as connection:
+            row = await connection.execute(select(*_COLUMNS).where(commands.c.id == number))
+            found = row.one_or_none()
+            return None if found is None else _record(found)
+
+    async def take(self, number: int, now_us: int) -> bool:
+        """Say that the command is carried out from now on; False where it must not be.
+
+        It must not where it was answered, withdrawn, or its deadline has passed.
+        """
+        async with self._database.writing() as connection:
+            record = await _locked(connection, number)
+            if record is None or record.standing in (Standing.DONE, Standing.LATE):
+                return False
+            deadline_us = record.command.deadline_us
+            in_time = deadline_us is None or now_us <= deadline_us
+            await _write(connection, number, {"taken" if in_time else "late": True})
+            if not in_time:
+                await _close(connection, number, now_us)
+            return in_time
+
+    async def answer(self, number: int, answer: Mapping[str, object], now_us: int) -> None:
+        """Say that the command was carried out, and what came of it; fit for JSON.
+
+        That a run was ended, or that a drill went through, is written among the events, as only
+        now it is known.
+        """
+        async with self._database.writing() as connection:
+            # The stream's row first, as who asks has it: what is told of it below changes it.
+            whose = select(commands.c.stream_id).where(commands.c.id == number).scalar_subquery()
+            asked = select(streams.c.id, streams.c.project_id, streams.c.paused)
+            asked = asked.where(streams.c.id == whose).with_for_update()
+            stream = (await connection.execute(asked)).one_or_none()
+            record = await _locked(connection, number)
+            if record is None:
+                return
+            await _write(connection, number, answer)
+            await _close(connection, number, now_us)
+            if stream is not None:
+                await _note(connection, stream.project_id, record.command, answer, now_us)
+            if stream is not None and _pauses_nothing(record.command.kind, answer):
+                await _unpause(connection, stream, record.command, now_us)
+
+    async def withdraw(self, number: int, now_us: int) -> bool:
+        """See that nobody takes the command any more; False where somebody has."""
+        async with self._database.writing() as connection:
+            record = await _locked(connection, number)
+            if record is None or record.standing is not Standing.WAITING:
+                return False
+            await _write(connection, number, {"late": True})
+            await _close(connection, number, now_us)
+            return True
+
+    async def drop(self, number: int) -> None:
+        """Remove a command that nobody waits for any more, answered or not."""
+        async with self._database.writing() as connection:
+            await connection.execute(delete(commands).where(commands.c.id == number))
+
+
+def _done_kind(kind: CommandKind, answer: Mapping[str, object]) -> str | None:
+    """Return which event it is that a command was carried out; None: none."""
+    if kind is CommandKind.END and answer.get("ended"):
+        return "stream ended"
+    if kind is CommandKind.DRILL and "refused" not in answer:
+        return "failover drill"
+    return None
+
+
+async def _note(
+    connection: AsyncConnection,
+    project: int,
+    command: Command,
+    answer: Mapping[str, object],
+    now_us: int,
+) -> None:
+    """Write down that a command was carried out, where that is an event."""
+    kind = _done_kind(command.kind, answer)
+    if kind is None:
+        return
+    facts: dict[str, object] = {"stream": command.stream}
+    if command.kind is CommandKind.DRILL:
+        facts |= answer
+    await event_log.record(
+        connection, project, kind, facts, now_us, subject=command.hash, by=command.by
+    )
+
+
+def _pauses_nothing(kind: CommandKind, answer: Mapping[str, object]) -> bool:
+    """Say whether a run was to be paused that had ended by then."""
+    return kind is CommandKind.PAUSE and not answer.get("done")
+
+
+async def _unpause(
+    connection: AsyncConnection,
+    stream: Row[int, int, bool],
+    command: Command,
+    now_us: int,
+) -> None:
+    """Take back that a stream is paused, where nobody has yet."""
+    number, project, paused = stream
+    if not paused:
+        return
+    changed = update(streams).where(streams.c.id == number)
+    await connection.execute(changed.values(paused=False, version=streams.c.version + 1))
+    facts = {"stream": number, "cause": "its run was over"}
+    await event_log.record(connection, project, "resumed", facts, now_us, subject=command.hash)
+    await broadcast.tell_stream(connection, number, now_us)
+
+
+async def _locked(connection: AsyncConnection, number: int) -> CommandRecord | None:
+    asked = select(*_COLUMNS).where(commands.c.id == number).with_for_update()
+    row = (await connection.execute(asked)).one_or_none()
+    return None if row is None else _record(row)
+
+
+async def _write(connection: AsyncConnection, number: int, answer: Mapping[str, object]) -> None:
+    await connection.execute(
+        update(commands).where(commands.c.id == number).values(answer=json.dumps(answer))
+    )
+
+
+async def _close(connection: AsyncConnection, number: int, now_us: int) -> None:
+    await connection.execute(
+        update(commands).where(commands.c.id == number).values(answered_us=now_us)
+    )

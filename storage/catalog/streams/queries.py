@@ -1,0 +1,223 @@
+"""Questions about live streams that their owners ask.
+
+Each function runs within the caller's transaction.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import ColumnElement, Row, Select, func, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.countries import unpacked
+from media.ladder import BOXES
+from media.stream_keys import StreamKey, new_hash
+from storage.catalog.events import log as event_log
+from storage.catalog.library import labels, players
+from storage.catalog.projects import projects
+from storage.catalog.queries import counters
+from storage.catalog.queries.casefold import fold
+from storage.catalog.queries.digest import digest
+from storage.catalog.queries.named_rows import MOST
+from storage.catalog.records.common import (
+    BackupRecord,
+    Named,
+    Page,
+    ResolutionChoice,
+    Sort,
+    StreamRecord,
+)
+from storage.catalog.schema.tables import stream_backups, stream_resolutions, streams
+
+__all__ = ["PAGE_SIZE", "add", "find", "find_all", "find_oldest", "find_page"]
+
+PAGE_SIZE: Final = 10
+# How many numbers one statement names: SQLite takes 32 766, older ones 999.
+_AT_ONCE: Final = 500
+# Smaller boxes serve sources that are smaller still, and are nobody's choice.
+_CHOICES: Final = tuple(sorted((box.number, box.standard) for box in BOXES if box.number <= 6))
+
+
+async def add(
+    connection: AsyncConnection, project: int, title: str, now_us: int, by: int | None = None
+) -> StreamRecord:
+    """Make a stream with a fresh key, one backup and the standard resolutions.
+
+    Raises:
+        NoSuchProject: there is no such project.
+    """
+    await projects.require(connection, project)
+    key = StreamKey.new(new_hash())
+    statement = insert(streams).values(
+        project_id=project,
+        hash=key.hash,
+        secret=key.secret,
+        secret_digest=digest(key.secret),
+        title=title,
+        title_fold=fold(title),
+        description="",
+        created_us=now_us,
+        updated_us=now_us,
+        published=False,
+        hidden=False,
+        live=False,
+        processing=False,
+        receiving_count=0,
+        no_audio=False,
+        next_backup=2,
+        version=1,
+    )
+    rows = (await connection.execute(statement.returning(streams))).all()
+    stream = rows[0].id
+    await connection.execute(insert(stream_backups).values(stream_id=stream, number=1, live=False))
+    await connection.execute(
+        insert(stream_resolutions),
+        [{"stream_id": stream, "number": number, "active": on} for number, on in _CHOICES],
+    )
+    await counters.add(connection, project, "streams", 1)
+    facts = {"stream": stream, "title": title}
+    await event_log.record(
+        connection, project, "stream added", facts, now_us, subject=key.hash, by=by
+    )
+    (record,) = await _records(connection, rows)
+    return record
+
+
+async def find(connection: AsyncConnection, stream: int) -> StreamRecord | None:
+    """Return the stream with that number."""
+    if not 0 < stream <= MOST:
+        return None
+    return await _first(connection, select(streams).where(streams.c.id == stream))
+
+
+async def find_oldest(connection: AsyncConnection, project: int) -> StreamRecord | None:
+    """Return the project's stream that was made first, of those that are left."""
+    mine = select(streams).where(streams.c.project_id == project)
+    return await _first(connection, mine.order_by(streams.c.id).limit(1))
+
+
+async def find_all(connection: AsyncConnection) -> tuple[StreamRecord, ...]:
+    """Return every stream of every project, oldest first."""
+    found: tuple[StreamRecord, ...] = ()
+    last = 0
+    asked = select(streams).order_by(streams.c.id).limit(_AT_ONCE)
+    while rows := (await connection.execute(asked.where(streams.c.id > last))).all():
+        found += await _records(connection, rows)
+        last = rows[-1].id
+    return found
+
+
+async def find_page(
+    connection: AsyncConnection, project: int, *, search: str, sort: Sort, page: int
+) -> Page[StreamRecord]:
+    """Return a page of a project's streams whose titles contain `search`, whatever its case."""
+    wanted = [streams.c.project_id == project]
+    if search:
+        wanted.append(streams.c.title_fold.contains(fold(search), autoescape=True))
+        total = (
+            await connection.execute(select(func.count()).select_from(streams).where(*wanted))
+        ).scalar_one()
+    else:
+        total = await counters.find(connection, project, ("streams",))
+    offset = (page - 1) * PAGE_SIZE
+    records: tuple[StreamRecord, ...] = ()
+    # Beyond the end nothing is asked for: a huge page number is no offset that a database takes.
+    if offset < total:
+        chosen = select(streams).where(*wanted).order_by(*_order(sort))
+        rows = (await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))).all()
+        records = await _records(connection, rows)
+    return Page(items=records, total=total, number=page, size=PAGE_SIZE)
+
+
+def _order(sort: Sort) -> list[ColumnElement[Any]]:  # Any: a column of either type
+    """Return the order; equal titles stand by number, so that no page shows one twice."""
+    columns = [streams.c.id]
+    if sort.column == "title":
+        columns.insert(0, streams.c.title_fold)
+    return [column.desc() if sort.descending else column.asc() for column in columns]
+
+
+async def _first(connection: AsyncConnection, question: Select[Any]) -> StreamRecord | None:
+    rows = (await connection.execute(question)).all()
+    return (await _records(connection, rows))[0] if rows else None
+
+
+async def _records(
+    connection: AsyncConnection,
+    rows: Sequence[Row[Any]],  # Any: the row of a whole table has no static type
+) -> tuple[StreamRecord, ...]:
+    """Return the records of rows of `streams`, in their order, with what belongs to them."""
+    numbers = [row.id for row in rows]
+    backups: dict[int, list[Row[int, int, int, bool]]] = {number: [] for number in numbers}
+    asked = select(
+        stream_backups.c.stream_id,
+        stream_backups.c.id,
+        stream_backups.c.number,
+        stream_backups.c.live,
+    ).where(stream_backups.c.stream_id.in_(numbers))
+    for backup in await connection.execute(asked.order_by(stream_backups.c.number)):
+        backups[backup[0]].append(backup)
+    choices: dict[int, list[ResolutionChoice]] = {number: [] for number in numbers}
+    tags = await labels.tags_of(connection, "stream", numbers)
+    chosen = {row.category_id for row in rows if row.category_id is not None}
+    categories = {
+        number: each.name
+        for number, each in (await labels.categories_of(connection, chosen)).items()
+    }
+    chosen = {row.player_id for row in rows if row.player_id is not None}
+    names = await players.names_of(connection, chosen)
+    table = stream_resolutions.c
+    active_or_not = select(table.stream_id, table.number, table.active)
+    for stream, number, active in await connection.execute(
+        active_or_not.where(table.stream_id.in_(numbers)).order_by(table.number)
+    ):
+        choices[stream].append(ResolutionChoice(number=number, active=active))
+    found = (_record(row, backups[row.id], choices[row.id]) for row in rows)
+    return tuple(
+        msgspec.structs.replace(
+            record,
+            tags=tuple(Named(id=tag.id, name=tag.name) for tag in tags[record.id]),
+            category=_named(row.category_id, categories),
+            player=_named(row.player_id, names),
+        )
+        for record, row in zip(found, rows, strict=True)
+    )
+
+
+def _named(number: int | None, names: Mapping[int, str]) -> Named | None:
+    """Return what a record refers to; None for what was deleted since it was read."""
+    return Named(id=number, name=names[number]) if number is not None and number in names else None
+
+
+def _record(
+    row: Row[Any],  # Any: as above
+    backups: list[Row[int, int, int, bool]],
+    choices: list[ResolutionChoice],
+) -> StreamRecord:
+    return StreamRecord(
+        id=row.id,
+        project=row.project_id,
+        key=StreamKey(hash=row.hash, secret=row.secret),
+        title=row.title,
+        description=row.description,
+        created_us=row.created_us,
+        updated_us=row.updated_us,
+        published=row.published,
+        published_us=row.published_us,
+        hidden=row.hidden,
+        live=row.live,
+        processing=row.processing,
+        receiving_count=row.receiving_count,
+        on_air=row.on_air,
+        no_audio=row.no_audio,
+        version=row.version,
+        resolutions=tuple(choices),
+        backups=tuple(
+            BackupRecord(id=number, number=slot, live=live, on_air=slot == row.on_air)
+            for _, number, slot, live in backups
+        ),
+        paused=row.paused,
+        countries=unpacked(row.countries),
+        poster_labels=tuple(label for label in row.poster_labels.split(",") if label),
+    )

@@ -1,0 +1,121 @@
+"""Resumable uploads as they begin: what each is to be, and what is said of it beforehand.
+
+Each function runs within the caller's transaction.
+"""
+
+from typing import Final
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.countries import country, packed
+from media.stream_keys import PublicHash
+from storage.catalog.library import labels
+from storage.catalog.library.labels import TagById, TagByName
+from storage.catalog.records.uploads import NewUpload, UploadRecord, Wanted
+from storage.catalog.records.videos import Arrived
+from storage.catalog.schema.tables import videos as videos_table
+from storage.catalog.schema.upload_tables import uploads
+from storage.catalog.uploads import links as upload_links
+from storage.catalog.videos import creation as video_creation
+from storage.catalog.videos import replacement
+from storage.errors import TooManyUploads
+
+__all__ = ["MOST_OPEN", "begin", "say"]
+
+# Of a project: each is a row, a video in the lists and a file. Who uploads a thousand at once has
+# lost count.
+MOST_OPEN: Final = 1000
+_TABLE: Final = uploads.c
+_OPEN: Final = "open"
+
+
+async def begin(
+    connection: AsyncConnection, project: int, new: NewUpload, now_us: int
+) -> UploadRecord:
+    """Write down an upload of which nothing came yet, and its video where it makes one.
+
+    Raises:
+        NoSuchProject, NoSuchLabel, HashTaken, LinkSpent, TooManyUploads, NoSuchVideo, FileComing:
+            as in `Uploads.begin`.
+    """
+    video, hash_ = await _video_of(connection, project, new, now_us)
+    counted = select(func.count()).select_from(uploads)
+    counted = counted.where(_TABLE.project_id == project, _TABLE.state == _OPEN)
+    if (await connection.execute(counted)).scalar_one() >= MOST_OPEN:
+        raise TooManyUploads(MOST_OPEN)
+    if new.link is not None:
+        await upload_links.use(connection, new.link, now_us)
+    await connection.execute(
+        insert(uploads).values(
+            project_id=project,
+            link_id=new.link,
+            name=new.name,
+            length=new.length,
+            received=0,
+            most_bytes=new.most_bytes,
+            facts=new.metadata,
+            state=_OPEN,
+            video_id=video,
+            created_us=now_us,
+            expires_us=new.expires_us,
+            replaces=new.replaces is not None,
+        )
+    )
+    return UploadRecord(
+        project=project,
+        link=new.link,
+        name=new.name,
+        length=new.length,
+        most_bytes=new.most_bytes,
+        received=0,
+        metadata=new.metadata,
+        state="open",
+        video=video,
+        hash=hash_,
+        expires_us=new.expires_us,
+        replaces=new.replaces is not None,
+    )
+
+
+async def _video_of(
+    connection: AsyncConnection, project: int, new: NewUpload, now_us: int
+) -> tuple[int, PublicHash]:
+    """Return the video that an upload is to be, which is made, or whose file it replaces."""
+    if new.replaces is not None:
+        return new.replaces, await replacement.require(connection, project, new.replaces)
+    wanted = new.wanted
+    coming = Arrived(
+        hash=new.hash,
+        title=wanted.title,
+        file_title=new.file_title,
+        description=wanted.description,
+        name=new.slug,
+        size=new.length or 0,
+    )
+    video = await video_creation.expect(connection, project, coming, now_us)
+    await say(connection, project, video, wanted, now_us)
+    return video, new.hash
+
+
+async def say(
+    connection: AsyncConnection, project: int, video: int, wanted: Wanted, now_us: int
+) -> None:
+    """Link a new video with its category, its countries and its tags.
+
+    Raises:
+        NoSuchLabel: a tag or the category is none of the project.
+    """
+    values: dict[str, object] = {}
+    if wanted.category is not None:
+        await labels.require_category(connection, project, wanted.category)
+        values["category_id"] = wanted.category
+    if wanted.countries:
+        found = (country(number) for number in wanted.countries)
+        values["countries"] = packed([each for each in found if each is not None])
+    if values:
+        statement = update(videos_table).where(videos_table.c.id == video).values(values)
+        await connection.execute(statement)
+    if wanted.tags:
+        tags = [TagById(tag) if isinstance(tag, int) else TagByName(tag) for tag in wanted.tags]
+        await labels.link_tags(connection, project, "video", video, tags, now_us)

@@ -1,0 +1,179 @@
+"""Upload links: leave for a stranger to upload one file, kept as a digest of what opens it.
+
+Each function runs within the caller's transaction; `UploadLinks` opens them.
+"""
+
+import secrets
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.stream_keys import PublicHash
+from storage.catalog.engine.database import Database
+from storage.catalog.events import log as event_log
+from storage.catalog.projects import projects
+from storage.catalog.queries import named_rows
+from storage.catalog.queries.digest import digest
+from storage.catalog.records.common import Page
+from storage.catalog.records.uploads import LinkRecord, ListedLink, Wanted
+from storage.catalog.schema.tables import projects as projects_table
+from storage.catalog.schema.upload_tables import upload_links, uploads
+from storage.catalog.videos import replacement
+from storage.errors import LinkSpent, NoSuchVideo
+
+__all__ = ["UploadLinks", "use"]
+
+_TABLE: Final = upload_links.c
+_BYTES: Final = 24  # of randomness in a link, as in a token
+# A link that is over is told from one that never was for so long.
+_KEPT_US: Final = 7 * 24 * 3600 * 1_000_000
+_LONGEST: Final = 128  # ours have 32 characters
+
+
+def _record(row: Row[*tuple[Any, ...]]) -> LinkRecord:  # Any: columns of several types
+    id_, project, facts, most, expires, used, video, key, origins = row
+    return LinkRecord(
+        id=id_,
+        project=project,
+        project_key=key,
+        origins=tuple(origins.split()),
+        wanted=msgspec.json.decode(facts, type=Wanted),
+        most_bytes=most,
+        expires_us=expires,
+        used=used is not None,
+        video=video,
+    )
+
+
+def _listed(row: Row[Any]) -> ListedLink:  # Any: the row of a whole table has no static type
+    return ListedLink(
+        id=row.id,
+        wanted=msgspec.json.decode(row.facts, type=Wanted),
+        most_bytes=row.most_bytes,
+        created_us=row.created_us,
+        expires_us=row.expires_us,
+        used_us=row.used_us,
+        video=row.video_id,
+    )
+
+
+async def use(connection: AsyncConnection, link: int, now_us: int) -> None:
+    """Use a link up.
+
+    Raises:
+        LinkSpent: it was used, or its time is over.
+    """
+    used = update(upload_links).where(_TABLE.id == link, _TABLE.used_us.is_(None))
+    used = used.where(_TABLE.expires_us > now_us).values(used_us=now_us)
+    if (await connection.execute(used.returning(_TABLE.id))).one_or_none() is None:
+        raise LinkSpent("This link was used, or its time is over.")
+
+
+async def _hash_of(connection: AsyncConnection, project: int, video: int) -> PublicHash:
+    """Hold a video of a project; returns its hash."""
+    row = await replacement.hold(connection, video)
+    if row is None or row.project_id != project:
+        raise NoSuchVideo(video)
+    return row.hash
+
+
+class UploadLinks:
+    """The upload links of an open catalog (`catalog.links`)."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(
+        self,
+        project: int,
+        wanted: Wanted,
+        *,
+        most_bytes: int,
+        expires_us: int,
+        now_us: int,
+        by: int | None,
+        video: int | None = None,
+    ) -> tuple[int, str]:
+        """Make a link; returns its number and its secret, which is told this once.
+
+        `video` is the one whose file may be replaced through it.
+
+        Raises:
+            NoSuchProject: there is no such project.
+            NoSuchVideo: the project has no such video.
+            CatalogError: the database does not answer.
+        """
+        secret = secrets.token_urlsafe(_BYTES)
+        async with self._database.writing() as connection:
+            subject = "" if video is None else await _hash_of(connection, project, video)
+            await projects.require(connection, project)
+            statement = insert(upload_links).values(
+                project_id=project,
+                digest=digest(secret),
+                facts=msgspec.json.encode(wanted).decode(),
+                most_bytes=most_bytes,
+                expires_us=expires_us,
+                created_us=now_us,
+                video_id=video,
+            )
+            made = await connection.execute(statement.returning(_TABLE.id))
+            number = made.scalar_one()
+            facts = {"link": number, "most_bytes": most_bytes}
+            kind = "upload link added"
+            await event_log.record(connection, project, kind, facts, now_us, subject=subject, by=by)
+        return number, secret
+
+    async def find(self, secret: str) -> LinkRecord | None:
+        """Return the link that a secret opens, a used one too; None where it opens none.
+
+        Raises:
+            CatalogError: the database does not answer.
+        """
+        if len(secret) > _LONGEST:
+            return None
+        asked = (
+            select(
+                _TABLE.id,
+                _TABLE.project_id,
+                _TABLE.facts,
+                _TABLE.most_bytes,
+                _TABLE.expires_us,
+                _TABLE.used_us,
+                _TABLE.video_id,
+                projects_table.c.key,
+                projects_table.c.origins,
+            )
+            .join_from(upload_links, projects_table)
+            .where(_TABLE.digest == digest(secret))
+        )
+        async with self._database.reading() as connection:
+            row = (await connection.execute(asked)).one_or_none()
+        return None if row is None else _record(row)
+
+    async def page(self, project: int, page: int) -> Page[ListedLink]:
+        """Return a page of a project's links, newest first.
+
+        Raises:
+            CatalogError: the database does not answer.
+        """
+        wanted = [_TABLE.project_id == project]
+        order = (_TABLE.id.desc(),)
+        async with self._database.reading() as connection:
+            return await named_rows.page_of(
+                connection, upload_links, wanted, order, _listed, total=None, page=page
+            )
+
+    async def forget(self, now_us: int) -> int:
+        """Remove links whose time has been over for a while; returns how many.
+
+        Raises:
+            CatalogError: the database does not answer.
+        """
+        under_way = select(uploads.c.link_id).where(uploads.c.link_id.is_not(None))
+        gone = delete(upload_links).where(
+            _TABLE.expires_us < now_us - _KEPT_US, _TABLE.id.not_in(under_way)
+        )
+        async with self._database.writing() as connection:
+            return len((await connection.execute(gone.returning(_TABLE.id))).all())

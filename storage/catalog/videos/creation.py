@@ -1,0 +1,172 @@
+"""Videos whose files come in: expected, arrived, given up.
+
+A video stands in the catalog from the moment that its file begins to come (`uploading`), or from
+when it is whole. Each function runs within the caller's transaction.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sqlalchemy import Row, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.events import broadcast
+from storage.catalog.events import log as event_log
+from storage.catalog.projects import projects
+from storage.catalog.queries import counters
+from storage.catalog.queries.casefold import fold
+from storage.catalog.records.videos import Arrived, Landed, WholeVideo
+from storage.catalog.schema.tables import video_resolutions
+from storage.catalog.schema.tables import videos as table
+from storage.catalog.videos import jobs
+from storage.catalog.videos import queries as video_queries
+from storage.errors import HashTaken
+
+__all__ = ["UPLOADING", "add", "arrive", "expect", "tell_bytes"]
+
+UPLOADING: Final = "uploading"
+_ROW: Final = table.c
+
+
+async def expect(connection: AsyncConnection, project: int, file: Arrived, now_us: int) -> int:
+    """Make a video whose file is still to come; returns its number.
+
+    `file.size` is what was announced, 0 where nothing was; `source` and what the file would show
+    are left out of account.
+
+    Raises:
+        NoSuchProject: there is no such project.
+        HashTaken: another video or stream has the hash by now.
+    """
+    await projects.require(connection, project)
+    if await video_queries.taken(connection, file.hash):
+        raise HashTaken(file.hash)
+    statement = insert(table).values(
+        project_id=project,
+        hash=file.hash,
+        title=file.title,
+        file_title=file.file_title,
+        title_fold=fold(file.title if file.title is not None else file.file_title),
+        description=file.description,
+        name=file.name,
+        size=file.size,
+        length_us=0,
+        width=0,
+        height=0,
+        state=UPLOADING,
+        phase="inprogress",
+        progress=0,
+        eta=0,
+        reason="",
+        warnings="[]",
+        created_us=now_us,
+        updated_us=now_us,
+        published=False,
+        hidden=False,
+        countries="",
+        generation=1,
+        posters=file.posters,
+        poster_labels=",".join(file.poster_labels),
+        image_us=now_us if file.posters is not None else None,
+        storage_size=0,
+        version=0,
+    )
+    number = (await connection.execute(statement.returning(_ROW.id))).scalar_one()
+    await counters.add(connection, project, "videos", 1)
+    await counters.add(connection, project, "videos.inprogress", 1)
+    return number
+
+
+async def arrive(
+    connection: AsyncConnection, video: int, file: Landed, now_us: int, *, by: int | None
+) -> WholeVideo | None:
+    """Give a video the file that came, which stands at its address, and queue the job for it.
+
+    None where the video was deleted meanwhile, or has a file.
+    """
+    if not await _land(connection, video, file, now_us, by=by):
+        return None
+    await broadcast.tell_video(connection, video, "progress", now_us)
+    return await video_queries.whole(connection, video)
+
+
+async def _land(
+    connection: AsyncConnection, video: int, file: Landed, now_us: int, *, by: int | None
+) -> bool:
+    row = await _uploading(connection, video)
+    if row is None:
+        return False
+    await connection.execute(
+        update(table)
+        .where(_ROW.id == video)
+        .values(
+            size=file.size,
+            length_us=file.length_us,
+            width=file.width,
+            height=file.height,
+            state="queued",
+            uploaded_us=now_us,
+            updated_us=now_us,
+            source=file.source,
+            version=_ROW.version + 1,
+        )
+    )
+    if file.rungs:
+        rungs = [_rung(video, *each) for each in file.rungs]
+        await connection.execute(insert(video_resolutions), rungs)
+    await jobs.enqueue(connection, video, now_us)
+    facts = {"size": file.size}
+    await event_log.record(
+        connection, row.project_id, "video added", facts, now_us, subject=row.hash, by=by
+    )
+    return True
+
+
+async def add(
+    connection: AsyncConnection, project: int, file: Arrived, now_us: int, *, by: int | None
+) -> WholeVideo:
+    """Make a video of a file that stands at its address, and queue the job that transcodes it.
+
+    Raises:
+        NoSuchProject: there is no such project.
+        HashTaken: another video or stream has the hash by now.
+    """
+    video = await expect(connection, project, file, now_us)
+    landed = Landed(
+        source=file.source,
+        size=file.size,
+        length_us=file.length_us,
+        width=file.width,
+        height=file.height,
+        rungs=file.rungs,
+    )
+    await _land(connection, video, landed, now_us, by=by)
+    return await video_queries.whole(connection, video)
+
+
+async def tell_bytes(
+    connection: AsyncConnection, video: int, received: int, size: int | None, now_us: int
+) -> None:
+    """Tell a video's channel how much of its file came; `size` None where nobody knows it yet."""
+    # Clients pass over what has a version that they have seen.
+    raised = update(table).where(_ROW.id == video).values(version=_ROW.version + 1)
+    await connection.execute(raised)
+    facts: Mapping[str, object] = {"received_bytes": received, "size": size}
+    await broadcast.tell_video(connection, video, "progress", now_us, besides=facts)
+
+
+async def _uploading(connection: AsyncConnection, video: int) -> Row[int, str] | None:
+    asked = select(_ROW.project_id, _ROW.hash).where(_ROW.id == video, _ROW.state == UPLOADING)
+    return (await connection.execute(asked.with_for_update())).one_or_none()
+
+
+def _rung(video: int, label: int, width: int, height: int) -> dict[str, object]:
+    return {
+        "video_id": video,
+        "number": label,
+        "width": width,
+        "height": height,
+        "transcoded": False,
+        "size": 0,
+        "transcode_seconds": 0,
+    }

@@ -1,0 +1,227 @@
+"""How a video is changed by its owner. Each function runs within the caller's transaction.
+
+A change locks the row first and sets only the columns that change, so two at once lose nothing of
+each other. Each function returns the video as it stands then, or None where there is none.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.countries import Country, packed
+from storage.catalog.events import broadcast
+from storage.catalog.events import log as event_log
+from storage.catalog.library import labels, players
+from storage.catalog.library.labels import TagWanted
+from storage.catalog.queries import counters
+from storage.catalog.queries.casefold import fold
+from storage.catalog.records.videos import WholeVideo
+from storage.catalog.schema.tables import videos as table
+from storage.catalog.videos import imports, jobs
+from storage.catalog.videos import queries as video_queries
+from storage.catalog.videos.creation import UPLOADING
+from storage.errors import NotFailed
+
+__all__ = ["VideoChange", "edit", "publish", "retry", "set_player", "set_posters", "unpublish"]
+
+_ROW: Final = table.c
+_Values = dict[str, Any]  # Any: columns of every type
+
+
+class VideoChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a video is to be another; what is unset stays.
+
+    `title` None is the file's name, `category` None no category. `tags` and `countries` replace.
+    """
+
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    description: str | msgspec.UnsetType = msgspec.UNSET
+    category: int | msgspec.UnsetType | None = msgspec.UNSET
+    countries: Sequence[Country] | msgspec.UnsetType = msgspec.UNSET
+    tags: Sequence[TagWanted] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of what is to change."""
+        return [name for name in self.__struct_fields__ if getattr(self, name) is not msgspec.UNSET]
+
+
+async def _locked(
+    connection: AsyncConnection, video: int
+) -> Row[Any] | None:  # Any: the row of a whole table has no static type
+    asked = select(table).where(_ROW.id == video).with_for_update()
+    return (await connection.execute(asked)).one_or_none()
+
+
+async def _change(
+    connection: AsyncConnection,
+    row: Row[Any],
+    now_us: int,
+    values: _Values,  # Any: as above
+) -> None:
+    await connection.execute(
+        update(table)
+        .where(_ROW.id == row.id)
+        .values(version=_ROW.version + 1, updated_us=now_us, **values)
+    )
+
+
+async def edit(
+    connection: AsyncConnection, video: int, change: VideoChange, now_us: int, *, by: int | None
+) -> WholeVideo | None:
+    """Change what is set in `change`.
+
+    Raises:
+        NoSuchLabel: a tag or the category is none of the video's project.
+    """
+    row = await _locked(connection, video)
+    if row is None:
+        return None
+    if not change.keys:
+        return await video_queries.whole(connection, video)
+    values: _Values = {}
+    if change.title is not msgspec.UNSET:
+        shown = change.title if change.title is not None else row.file_title
+        values |= {"title": change.title, "title_fold": fold(shown)}
+    if change.description is not msgspec.UNSET:
+        values["description"] = change.description
+    if change.category is not msgspec.UNSET:
+        if change.category is not None:
+            await labels.require_category(connection, row.project_id, change.category)
+        values["category_id"] = change.category
+    if change.countries is not msgspec.UNSET:
+        values["countries"] = packed(change.countries)
+    if change.tags is not msgspec.UNSET:
+        await labels.link_tags(connection, row.project_id, "video", video, change.tags, now_us)
+    await _change(connection, row, now_us, values)
+    await _record(connection, row, "video edited", {"keys": change.keys}, now_us, by)
+    return await video_queries.whole(connection, video)
+
+
+async def set_player(
+    connection: AsyncConnection, video: int, player: int | None, now_us: int, *, by: int | None
+) -> WholeVideo | None:
+    """Have a video shown in a player of its project, or (None) in the standard one.
+
+    Raises:
+        NoSuchLabel: the player is none of the video's project.
+    """
+    row = await _locked(connection, video)
+    if row is None:
+        return None
+    if player is not None:
+        await players.require(connection, row.project_id, player)
+    await _change(connection, row, now_us, {"player_id": player})
+    await _record(connection, row, "video edited", {"keys": ["player"]}, now_us, by)
+    return await video_queries.whole(connection, video)
+
+
+async def publish(
+    connection: AsyncConnection, video: int, now_us: int, *, by: int | None
+) -> WholeVideo | None:
+    """Show a video; one that does not play yet is shown as soon as it does."""
+    row = await _locked(connection, video)
+    if row is None:
+        return None
+    published = row.media is not None
+    if row.hidden or published != row.published:
+        values: _Values = {"hidden": False, "published": published}
+        if published and not row.published:
+            values["published_us"] = now_us
+        await _change(connection, row, now_us, values)
+        await _record(connection, row, "video published", {"plays": published}, now_us, by)
+        await broadcast.tell_video(connection, video, _event(row.state), now_us)
+    return await video_queries.whole(connection, video)
+
+
+async def unpublish(
+    connection: AsyncConnection, video: int, now_us: int, *, by: int | None
+) -> WholeVideo | None:
+    """Hide a video, for good until it is published again."""
+    row = await _locked(connection, video)
+    if row is None:
+        return None
+    if row.published or not row.hidden:
+        await _change(connection, row, now_us, {"hidden": True, "published": False})
+        await _record(connection, row, "video unpublished", {}, now_us, by)
+        await broadcast.tell_video(connection, video, _event(row.state), now_us)
+    return await video_queries.whole(connection, video)
+
+
+async def retry(
+    connection: AsyncConnection, video: int, now_us: int, *, by: int | None
+) -> WholeVideo | None:
+    """Queue a failed video again.
+
+    Raises:
+        NotFailed: it has not failed, or its file is gone.
+    """
+    row = await _locked(connection, video)
+    if row is None:
+        return None
+    if row.state != "failed":
+        raise NotFailed(video, row.state)
+    if row.source is not None:
+        await jobs.enqueue(connection, video, now_us)
+    elif not await imports.again(connection, video, now_us):
+        raise NotFailed(video, row.state)
+    values: _Values = {
+        "state": "queued" if row.source is not None else UPLOADING,
+        "phase": "inprogress",
+        "progress": 0,
+        "eta": 0,
+        "reason": "",
+        "warnings": "[]",
+        "transcoding_us": None,
+    }
+    await _change(connection, row, now_us, values)
+    await _record(connection, row, "video queued again", {}, now_us, by)
+    await broadcast.tell_video(connection, video, _event("queued"), now_us)
+    await counters.add(connection, row.project_id, "videos.failed", -1)
+    await counters.add(connection, row.project_id, "videos.inprogress", 1)
+    return await video_queries.whole(connection, video)
+
+
+async def set_posters(
+    connection: AsyncConnection,
+    video: int,
+    folder: str,
+    poster_labels: Sequence[str],
+    now_us: int,
+    *,
+    by: int | None,
+) -> tuple[WholeVideo, str | None] | None:
+    """Show the posters of a folder; returns with the video the folder that they take the place of.
+
+    `folder` begins with `OWN_POSTERS`: what is made of the video later leaves such a one alone.
+    """
+    row = await _locked(connection, video)
+    if row is None:
+        return None
+    values: _Values = {
+        "posters": folder,
+        "poster_labels": ",".join(poster_labels),
+        "image_us": now_us,
+    }
+    await _change(connection, row, now_us, values)
+    await _record(connection, row, "video edited", {"keys": ["poster"]}, now_us, by)
+    return await video_queries.whole(connection, video), row.posters
+
+
+async def _record(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as above
+    kind: str,
+    facts: dict[str, object],
+    now_us: int,
+    by: int | None,
+) -> None:
+    await event_log.record(connection, row.project_id, kind, facts, now_us, subject=row.hash, by=by)
+
+
+def _event(state: str) -> str:
+    """Return the event that a change is told under."""
+    return state if state in ("completed", "failed") else "progress"

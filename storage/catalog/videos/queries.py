@@ -1,0 +1,285 @@
+"""Videos as their owners see them: found, listed, taken away.
+
+How they come is in `storage.catalog.videos.creation`, how they are changed in
+`storage.catalog.videos.edits`, how they are made in `storage.catalog.videos.transcoding`. Each
+function runs within the caller's transaction.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import ColumnElement, Row, bindparam, delete, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.countries import unpacked
+from media.stream_keys import PublicHash, new_hash
+from storage.catalog.events import log as event_log
+from storage.catalog.library import labels, players
+from storage.catalog.queries import counters, named_rows
+from storage.catalog.queries.casefold import fold
+from storage.catalog.records.common import Named, Page
+from storage.catalog.records.videos import (
+    VideoQuery,
+    VideoRecord,
+    VideoRung,
+    VideoStatus,
+    WholeVideo,
+)
+from storage.catalog.schema.tables import jobs as jobs_table
+from storage.catalog.schema.tables import projects as projects_table
+from storage.catalog.schema.tables import streams, video_resolutions, videos
+from storage.catalog.schema.upload_tables import recordings
+
+__all__ = [
+    "PAGE_SIZE",
+    "find",
+    "find_page",
+    "find_status",
+    "free_hash",
+    "known",
+    "remove",
+    "taken",
+    "whole",
+]
+
+PAGE_SIZE: Final = 30
+_TABLE: Final = videos.c
+# The columns of a record under the names of its fields; the project's key is not among them.
+_FIELDS: Final[dict[str, ColumnElement[Any]]] = {  # Any: columns of every type
+    "id": _TABLE.id,
+    "project": _TABLE.project_id,
+    "hash": _TABLE.hash,
+    "own_title": _TABLE.title,
+    "file_title": _TABLE.file_title,
+    "description": _TABLE.description,
+    "name": _TABLE.name,
+    "size": _TABLE.size,
+    "length_us": _TABLE.length_us,
+    "width": _TABLE.width,
+    "height": _TABLE.height,
+    "state": _TABLE.state,
+    "progress": _TABLE.progress,
+    "eta": _TABLE.eta,
+    "uploaded_us": _TABLE.uploaded_us,
+    "transcoding_us": _TABLE.transcoding_us,
+    "completed_us": _TABLE.completed_us,
+    "created_us": _TABLE.created_us,
+    "updated_us": _TABLE.updated_us,
+    "published": _TABLE.published,
+    "published_us": _TABLE.published_us,
+    "hidden": _TABLE.hidden,
+    "media": _TABLE.media,
+    "posters": _TABLE.posters,
+    "labels": _TABLE.poster_labels,
+    "image_us": _TABLE.image_us,
+    "storage_size": _TABLE.storage_size,
+    "version": _TABLE.version,
+}
+_NAMES: Final = tuple(_FIELDS)
+_BESIDES: Final = (_TABLE.category_id, _TABLE.player_id, _TABLE.countries, projects_table.c.key)
+# What lists are asked for most: made once, as making it costs more than the answer.
+_FRONT: Final = (
+    select(*_FIELDS.values())
+    .where(_TABLE.project_id == bindparam("of"))
+    .order_by(_TABLE.id.desc())
+    .limit(PAGE_SIZE)
+    .offset(bindparam("start"))
+)
+
+
+def _record(row: Sequence[Any], key: str) -> VideoRecord:  # Any: a row of columns of every type
+    return VideoRecord(project_key=key, **dict(zip(_NAMES, row, strict=True)))
+
+
+async def find(connection: AsyncConnection, video: int) -> WholeVideo | None:
+    """Return the video with that number and all that belongs to it."""
+    asked = select(*_FIELDS.values(), *_BESIDES).join_from(videos, projects_table)
+    asked = asked.where(_TABLE.id == video)
+    row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MOST else None
+    if row is None:
+        return None
+    columns: Sequence[Any] = row[: len(_NAMES)]  # Any: as in `_record`
+    category, player, countries, key = row[len(_NAMES) :]
+    return await _whole(connection, _record(columns, key), category, player, countries)
+
+
+async def whole(connection: AsyncConnection, video: int) -> WholeVideo:
+    """Return a video that the caller's transaction has just written or locked."""
+    found = await find(connection, video)
+    if found is None:
+        raise LookupError(video)
+    return found
+
+
+async def _whole(
+    connection: AsyncConnection,
+    record: VideoRecord,
+    category: int | None,
+    player: int | None,
+    countries: str,
+) -> WholeVideo:
+    kind = await labels.categories_of(connection, [category]) if category is not None else {}
+    shown = await players.names_of(connection, [player]) if player is not None else {}
+    tags = (await labels.tags_of(connection, "video", [record.id])).get(record.id, ())
+    table = video_resolutions.c
+    rungs = await connection.execute(
+        select(
+            table.number,
+            table.width,
+            table.height,
+            table.transcoded,
+            table.size,
+            table.transcode_seconds,
+        )
+        .where(table.video_id == record.id)
+        .order_by(table.number)
+    )
+    return WholeVideo(
+        video=record,
+        category=next((Named(id=each.id, name=each.name) for each in kind.values()), None),
+        countries=unpacked(countries),
+        player=next((Named(id=number, name=name) for number, name in shown.items()), None),
+        tags=tuple(Named(id=tag.id, name=tag.name) for tag in tags),
+        rungs=tuple(_rung(row) for row in rungs),
+    )
+
+
+def _rung(row: Row[int, int, int, bool, int, int]) -> VideoRung:
+    number, width, height, transcoded, size, seconds = row
+    return VideoRung(
+        number=number,
+        width=width,
+        height=height,
+        transcoded=transcoded,
+        size=size,
+        transcode_seconds=seconds,
+    )
+
+
+async def find_page(
+    connection: AsyncConnection, project: int, key: str, query: VideoQuery, page: int
+) -> Page[VideoRecord]:
+    """Return a page of a project's videos, newest first; `key` is the project's.
+
+    The front of a list costs the same however long it is: an index has its order. Totals are kept,
+    but for a search or a span, which are counted.
+    """
+    if query == VideoQuery():
+        return await _find_front(connection, project, key, page)
+    wanted = [_TABLE.project_id == project]
+    order = [_TABLE.id.desc()]
+    if query.phase is not None:
+        wanted.append(_TABLE.phase == query.phase)
+    if query.search:
+        wanted.append(_TABLE.title_fold.contains(fold(query.search), autoescape=True))
+    if query.from_us is not None or query.until_us is not None:
+        order.insert(0, _TABLE.created_us.desc())
+    if query.from_us is not None:
+        wanted.append(_TABLE.created_us >= query.from_us)
+    if query.until_us is not None:
+        wanted.append(_TABLE.created_us < query.until_us)
+    if query.search or len(order) > 1:
+        counted = select(func.count()).select_from(videos).where(*wanted)
+        total = (await connection.execute(counted)).scalar_one()
+    else:
+        kind = "videos" if query.phase is None else f"videos.{query.phase}"
+        total = await counters.find(connection, project, [kind])
+    offset = (page - 1) * PAGE_SIZE
+    records: tuple[VideoRecord, ...] = ()
+    # Beyond the end nothing is asked for: a huge page number is no offset that a database takes.
+    if offset < total:
+        chosen = select(*_FIELDS.values()).where(*wanted).order_by(*order)
+        rows = await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))
+        records = tuple(_record(row, key) for row in rows)
+    return Page(items=records, total=total, number=page, size=PAGE_SIZE)
+
+
+async def _find_front(
+    connection: AsyncConnection, project: int, key: str, page: int
+) -> Page[VideoRecord]:
+    """Return a page of all videos of a project."""
+    total = await counters.find(connection, project, ["videos"])
+    start = (page - 1) * PAGE_SIZE
+    records: tuple[VideoRecord, ...] = ()
+    if start < total:
+        rows = await connection.execute(_FRONT, {"of": project, "start": start})
+        records = tuple(_record(row, key) for row in rows.all())
+    return Page(items=records, total=total, number=page, size=PAGE_SIZE)
+
+
+async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | None:
+    """Return how far the making of a video is."""
+    asked = select(
+        _TABLE.project_id,
+        _TABLE.state,
+        _TABLE.progress,
+        _TABLE.eta,
+        _TABLE.reason,
+        _TABLE.warnings,
+    ).where(_TABLE.id == video)
+    row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MOST else None
+    if row is None:
+        return None
+    project, state, progress, eta, reason, warnings = row
+    # Attempts are numbered over all jobs of a video.
+    tried = select(func.max(jobs_table.c.attempt)).where(jobs_table.c.video_id == video)
+    attempt = (await connection.execute(tried)).scalar_one()
+    return VideoStatus(
+        project=project,
+        state=state,
+        progress=progress,
+        eta=eta,
+        attempt=attempt or 0,
+        reason=reason,
+        warnings=msgspec.json.decode(warnings, type=tuple[str, ...]),
+    )
+
+
+async def free_hash(connection: AsyncConnection) -> PublicHash:
+    """Return a public name that no video, no recording and no stream has."""
+    while await taken(connection, hash_ := new_hash()):
+        pass
+    return hash_
+
+
+async def taken(connection: AsyncConnection, hash_: PublicHash) -> bool:
+    """Say whether a video, a recording or a stream has a public name."""
+    for table in (videos, streams, recordings):
+        asked = select(table.c.id).where(table.c.hash == hash_)
+        if (await connection.execute(asked)).one_or_none() is not None:
+            return True
+    return False
+
+
+async def known(connection: AsyncConnection, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
+    """Return those of some hashes (a few hundred at most) that videos have, or are to have."""
+    found: set[PublicHash] = set()
+    # A recording first: it may become a video meanwhile, and never the other way about.
+    for column in (recordings.c.hash, _TABLE.hash):
+        found.update((await connection.execute(select(column).where(column.in_(hashes)))).scalars())
+    return frozenset(found)
+
+
+async def remove(
+    connection: AsyncConnection,
+    video: int,
+    now_us: int,
+    *,
+    by: int | None,
+    kind: str = "video deleted",
+) -> PublicHash | None:
+    """Take a video away, with its jobs; returns the hash whose media are to go, None for none.
+
+    `kind` is the event's.
+    """
+    asked = select(_TABLE.project_id, _TABLE.hash, _TABLE.phase).where(_TABLE.id == video)
+    row = (await connection.execute(asked.with_for_update())).one_or_none()
+    if row is None:
+        return None
+    project, hash_, phase = row
+    await connection.execute(delete(videos).where(_TABLE.id == video))
+    await event_log.record(connection, project, kind, {}, now_us, subject=hash_, by=by)
+    await counters.add(connection, project, "videos", -1)
+    await counters.add(connection, project, f"videos.{phase}", -1)
+    return hash_

@@ -1,0 +1,374 @@
+"""Runs that are being recorded, and the videos that they become.
+
+The row of a recording stands from its first step on until its video does, and holds the video's
+public name all that time. What the video is called and who may see it is noted as it begins, for
+the stream may be deleted before it ends. Each function runs within the caller's transaction;
+`Recordings` opens them.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row, delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.stream_keys import PublicHash
+from storage.catalog.engine.database import Database
+from storage.catalog.events import broadcast
+from storage.catalog.events import log as event_log
+from storage.catalog.library import labels, players
+from storage.catalog.library.labels import TagById
+from storage.catalog.projects import projects
+from storage.catalog.queries import counters
+from storage.catalog.queries.casefold import fold
+from storage.catalog.schema.tables import stream_tags, streams, tags, video_resolutions
+from storage.catalog.schema.tables import videos as videos_table
+from storage.catalog.schema.upload_tables import recordings
+from storage.catalog.videos import queries as video_queries
+from storage.errors import NoSuchLabel, NoSuchProject
+
+__all__ = ["MadeRecording", "RecordedRung", "RecordingRow", "Recordings"]
+
+_DAY_US: Final = 86_400_000_000
+_LONGEST_TITLE: Final = 255  # characters, as the column has it
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_COMPLETED: Final = "completed"
+_TABLE: Final = recordings.c
+
+
+class RecordingFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the video takes after its stream, as the columns have it.
+
+    The numbers are of labels that may be gone by the end. `countries` are those of
+    `media.countries.packed`.
+    """
+
+    title: str
+    description: str = ""
+    category: int | None = None
+    player: int | None = None
+    countries: str = ""
+    tags: tuple[int, ...] = ()
+    hidden: bool = False
+    keep_days: int = 30
+
+
+class RecordingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that is recorded: `hash` is the public name of the video that it becomes."""
+
+    id: int
+    project: int
+    stream: PublicHash
+    run: str
+    hash: PublicHash
+    facts: RecordingFacts
+    created_us: int
+
+    @property
+    def title(self) -> str:
+        """The video's title: the stream's as it began, and when that was."""
+        return _title(self.facts, self.created_us)
+
+
+def _title(facts: RecordingFacts, began_us: int) -> str:
+    when = f", {_EPOCH + timedelta(microseconds=began_us):%Y-%m-%d %H:%M}"
+    return f"{facts.title[: _LONGEST_TITLE - len(when)]}{when}"
+
+
+class RecordedRung(msgspec.Struct, frozen=True, kw_only=True):
+    """A rendition of the picture: `number` is the resolution's public one, `size` in bytes."""
+
+    number: int
+    width: int
+    height: int
+    size: int
+
+
+class MadeRecording(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is of a recording when its run is over.
+
+    `media` and `posters` are folders below the video's own, `size` the bytes of all that plays.
+    """
+
+    media: str
+    size: int
+    length_us: int
+    width: int
+    height: int
+    rungs: tuple[RecordedRung, ...]
+    posters: str | None = None
+    poster_labels: tuple[str, ...] = ()
+
+
+def _row(row: Row[Any]) -> RecordingRow:  # Any: the row of a whole table has no static type
+    return RecordingRow(
+        id=row.id,
+        project=row.project_id,
+        stream=row.stream_hash,
+        run=row.run,
+        hash=row.hash,
+        facts=msgspec.json.decode(row.facts, type=RecordingFacts),
+        created_us=row.created_us,
+    )
+
+
+async def find(connection: AsyncConnection, stream: PublicHash, run: str) -> RecordingRow | None:
+    """Return the recording of a run."""
+    asked = select(recordings).where(_TABLE.stream_hash == stream, _TABLE.run == run)
+    row = (await connection.execute(asked)).one_or_none()
+    return None if row is None else _row(row)
+
+
+async def find_all(connection: AsyncConnection) -> tuple[RecordingRow, ...]:
+    """Return every recording, oldest first: one for each run on air, and a few that are over."""
+    return tuple(
+        _row(row) for row in await connection.execute(select(recordings).order_by(_TABLE.id))
+    )
+
+
+async def begin(
+    connection: AsyncConnection, stream: PublicHash, run: str, keep_days: int, now_us: int
+) -> RecordingRow | None:
+    """Note that a run is recorded; None where there is no such stream (any more)."""
+    row = (
+        await connection.execute(select(streams).where(streams.c.hash == stream).with_for_update())
+    ).one_or_none()
+    if row is None:
+        return None
+    before = await find(connection, stream, run)
+    if before is not None:
+        return before
+    facts = await _facts(connection, row, keep_days)
+    statement = insert(recordings).values(
+        project_id=row.project_id,
+        stream_id=row.id,
+        stream_hash=stream,
+        run=run,
+        hash=await video_queries.free_hash(connection),
+        facts=msgspec.json.encode(facts).decode(),
+        created_us=now_us,
+    )
+    return _row((await connection.execute(statement.returning(recordings))).one())
+
+
+async def _facts(
+    connection: AsyncConnection,
+    stream: Row[Any],  # Any: as in `_row`
+    keep_days: int,
+) -> RecordingFacts:
+    linked = select(stream_tags.c.tag_id).where(stream_tags.c.stream_id == stream.id)
+    return RecordingFacts(
+        title=stream.title,
+        description=stream.description,
+        category=stream.category_id,
+        player=stream.player_id,
+        countries=stream.countries,
+        tags=tuple((await connection.execute(linked.order_by(stream_tags.c.tag_id))).scalars()),
+        hidden=stream.hidden,
+        keep_days=keep_days,
+    )
+
+
+async def drop(connection: AsyncConnection, recording: int) -> None:
+    """Forget a recording of which nothing is to be kept."""
+    await connection.execute(delete(recordings).where(_TABLE.id == recording))
+
+
+async def finish(
+    connection: AsyncConnection,
+    recording: RecordingRow,
+    made: MadeRecording,
+    now_us: int,
+    name_of: Callable[[str], str],
+) -> int | None:
+    """Make the video of a recording, in its place; returns its number.
+
+    `name_of` makes a title's slug. None where the recording is gone: its project was deleted, and
+    the media are to go too.
+    """
+    # Held in the order in which others hold them: the stream, its project, what is its own.
+    asked = select(streams).where(streams.c.hash == recording.stream)
+    stream = (await connection.execute(asked.with_for_update())).one_or_none()
+    try:
+        await projects.require(connection, recording.project)
+    except NoSuchProject:
+        return None
+    held = select(_TABLE.id).where(_TABLE.id == recording.id).with_for_update()
+    if (await connection.execute(held)).one_or_none() is None:
+        return None
+    await drop(connection, recording.id)
+    facts = await _present(connection, recording, stream)
+    title = _title(facts, recording.created_us)
+    video = await _insert(connection, recording, facts, made, now_us, title, name_of(title))
+    if made.rungs:
+        rows = [
+            {
+                "video_id": video,
+                "number": rung.number,
+                "width": rung.width,
+                "height": rung.height,
+                "transcoded": True,
+                "size": rung.size,
+                "transcode_seconds": 0,
+            }
+            for rung in made.rungs
+        ]
+        await connection.execute(insert(video_resolutions), rows)
+    wanted = [TagById(tag) for tag in facts.tags]
+    await labels.link_tags(connection, recording.project, "video", video, wanted, now_us)
+    told = {"video": recording.hash, "seconds": round(made.length_us / 1_000_000, 3)}
+    await event_log.record(
+        connection, recording.project, "recorded", told, now_us, subject=recording.stream
+    )
+    await broadcast.tell_video(connection, video, _COMPLETED, now_us)
+    await counters.add(connection, recording.project, "videos", 1)
+    await counters.add(connection, recording.project, f"videos.{_COMPLETED}", 1)
+    return video
+
+
+async def _insert(
+    connection: AsyncConnection,
+    recording: RecordingRow,
+    facts: RecordingFacts,
+    made: MadeRecording,
+    now_us: int,
+    title: str,
+    name: str,
+) -> int:
+    statement = insert(videos_table).values(
+        project_id=recording.project,
+        hash=recording.hash,
+        title=None,
+        file_title=title,
+        title_fold=fold(title),
+        description=facts.description,
+        name=name,
+        size=made.size,
+        length_us=made.length_us,
+        width=made.width,
+        height=made.height,
+        state=_COMPLETED,
+        phase=_COMPLETED,
+        progress=100,
+        eta=0,
+        reason="",
+        warnings="[]",
+        uploaded_us=now_us,
+        completed_us=now_us,
+        created_us=now_us,
+        updated_us=now_us,
+        published=not facts.hidden,
+        published_us=None if facts.hidden else now_us,
+        hidden=facts.hidden,
+        category_id=facts.category,
+        player_id=facts.player,
+        countries=facts.countries,
+        source=None,
+        generation=1,
+        media=made.media,
+        posters=made.posters,
+        poster_labels=",".join(made.poster_labels),
+        image_us=now_us if made.posters is not None else None,
+        storage_size=made.size,
+        version=1,
+        expires_us=now_us + facts.keep_days * _DAY_US,
+    )
+    return (await connection.execute(statement.returning(videos_table.c.id))).scalar_one()
+
+
+async def _present(
+    connection: AsyncConnection,
+    recording: RecordingRow,
+    stream: Row[Any] | None,  # Any: as in `_row`
+) -> RecordingFacts:
+    """Return what the video takes over: as the stream has it now, without labels that are gone.
+
+    Of a stream that was deleted we know how it began and not what its owner changed since: who may
+    see the video is then for the owner to say.
+    """
+    if stream is None:
+        facts = msgspec.structs.replace(recording.facts, hidden=True)
+    else:
+        facts = await _facts(connection, stream, recording.facts.keep_days)
+    category, player = facts.category, facts.player
+    try:
+        if category is not None:
+            await labels.require_category(connection, recording.project, category)
+    except NoSuchLabel:
+        category = None
+    try:
+        if player is not None:
+            await players.require(connection, recording.project, player)
+    except NoSuchLabel:
+        player = None
+    mine = select(tags.c.id).where(
+        tags.c.project_id == recording.project, tags.c.id.in_(facts.tags)
+    )
+    held = mine.order_by(tags.c.id).with_for_update(read=True, key_share=True)
+    left = tuple((await connection.execute(held)).scalars())
+    return msgspec.structs.replace(facts, category=category, player=player, tags=left)
+
+
+async def expire(connection: AsyncConnection, now_us: int) -> PublicHash | None:
+    """Take the video away whose time is over for longest; returns the hash whose media are to go.
+
+    None where there is none.
+    """
+    table = videos_table.c
+    due = select(table.id).where(table.expires_us <= now_us)
+    video = (
+        await connection.execute(due.order_by(table.expires_us, table.id).limit(1))
+    ).scalar_one_or_none()
+    if video is None:
+        return None
+    return await video_queries.remove(connection, video, now_us, by=None, kind="recording expired")
+
+
+class Recordings:
+    """The recordings of an open catalog (`catalog.recordings`), each call in its own transaction.
+
+    Every method raises `storage.errors.CatalogError` where the database does not answer.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, stream: PublicHash, run: str) -> RecordingRow | None:
+        """Return the recording of a run."""
+        async with self._database.reading() as connection:
+            return await find(connection, stream, run)
+
+    async def all(self) -> tuple[RecordingRow, ...]:
+        """Return every recording, oldest first."""
+        async with self._database.reading() as connection:
+            return await find_all(connection)
+
+    async def begin(
+        self, stream: PublicHash, run: str, keep_days: int, now_us: int
+    ) -> RecordingRow | None:
+        """Note that a run is recorded (see `begin`); None where there is no such stream."""
+        async with self._database.writing() as connection:
+            return await begin(connection, stream, run, keep_days, now_us)
+
+    async def finish(
+        self,
+        recording: RecordingRow,
+        made: MadeRecording,
+        now_us: int,
+        name_of: Callable[[str], str],
+    ) -> int | None:
+        """Make the video of a recording (see `finish`); None where the recording is gone."""
+        async with self._database.writing() as connection:
+            return await finish(connection, recording, made, now_us, name_of)
+
+    async def drop(self, recording: int) -> None:
+        """Forget a recording of which nothing is to be kept."""
+        async with self._database.writing() as connection:
+            await drop(connection, recording)
+
+    async def expire(self, now_us: int) -> PublicHash | None:
+        """Take a video away whose time is over (see `expire`); None where there is none."""
+        async with self._database.writing() as connection:
+            return await expire(connection, now_us)

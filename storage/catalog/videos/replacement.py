@@ -1,0 +1,129 @@
+"""A video's file replaced by another: its number, its hash and its addresses stay.
+
+What plays stays, too, until what is made of the new file takes its place in one transaction
+(`storage.catalog.videos.transcoding.complete`). Runs within the caller's transaction.
+"""
+
+from typing import Final
+
+from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.stream_keys import PublicHash
+from storage.catalog.events import broadcast
+from storage.catalog.events import log as event_log
+from storage.catalog.queries import counters, named_rows
+from storage.catalog.records.videos import Landed, WholeVideo
+from storage.catalog.schema.tables import video_resolutions
+from storage.catalog.schema.tables import videos as table
+from storage.catalog.schema.upload_tables import imports
+from storage.catalog.videos import jobs
+from storage.catalog.videos import queries as video_queries
+from storage.catalog.videos.creation import UPLOADING
+from storage.errors import FileComing, NoSuchVideo
+
+__all__ = ["hold", "replace", "require"]
+
+_ROW: Final = table.c
+_IN_PROGRESS: Final = "inprogress"
+
+
+async def hold(connection: AsyncConnection, video: int) -> Row[int, PublicHash, str] | None:
+    """Hold a video's row; returns its project, its hash and its state, None where there is none.
+
+    Who takes a link's or an upload's row too takes this one first, as a deletion does.
+    """
+    if video > named_rows.MOST:
+        return None
+    asked = select(_ROW.project_id, _ROW.hash, _ROW.state).where(_ROW.id == video)
+    return (await connection.execute(asked.with_for_update())).one_or_none()
+
+
+async def require(connection: AsyncConnection, project: int, video: int) -> PublicHash:
+    """Hold a video of a project that may get another file; returns its hash.
+
+    Raises:
+        NoSuchVideo: the project has no such video.
+        FileComing: its first file is not there yet.
+    """
+    row = await hold(connection, video)
+    if row is None or row.project_id != project:
+        raise NoSuchVideo(video)
+    if row.state == UPLOADING:
+        raise FileComing(video)
+    return row.hash
+
+
+async def replace(
+    connection: AsyncConnection, video: int, file: Landed, now_us: int, *, by: int | None
+) -> tuple[WholeVideo, str | None] | None:
+    """Give a video the file at `file.source` instead of its own, and queue the job for it.
+
+    A job that was at work on the old one ends: its workers find that they have lost it. Returns
+    with the video the address of the old file, which nothing names any more; None: no such video.
+
+    Raises:
+        FileComing: its first file is not there yet.
+    """
+    asked = select(table).where(_ROW.id == video).with_for_update()
+    row = (await connection.execute(asked)).one_or_none()
+    if row is None:
+        return None
+    if row.state == UPLOADING:
+        raise FileComing(video)
+    await connection.execute(
+        update(table)
+        .where(_ROW.id == video)
+        .values(
+            source=file.source,
+            generation=_ROW.generation + 1,
+            size=file.size,
+            length_us=file.length_us,
+            width=file.width,
+            height=file.height,
+            state="queued",
+            phase=_IN_PROGRESS,
+            progress=0,
+            eta=0,
+            reason="",
+            warnings="[]",
+            uploaded_us=now_us,
+            transcoding_us=None,
+            completed_us=None,
+            updated_us=now_us,
+            version=_ROW.version + 1,
+        )
+    )
+    await _plan(connection, video, file)
+    # Where it could be fetched from is of no use any more, and may hold a secret.
+    await connection.execute(delete(imports).where(imports.c.video_id == video))
+    await jobs.enqueue(connection, video, now_us)
+    facts = {"size": file.size, "generation": row.generation + 1}
+    await event_log.record(
+        connection, row.project_id, "video replaced", facts, now_us, subject=row.hash, by=by
+    )
+    await broadcast.tell_video(connection, video, "progress", now_us)
+    if row.phase != _IN_PROGRESS:
+        await counters.add(connection, row.project_id, f"videos.{_IN_PROGRESS}", 1)
+        await counters.add(connection, row.project_id, f"videos.{row.phase}", -1)
+    return await video_queries.whole(connection, video), row.source
+
+
+async def _plan(connection: AsyncConnection, video: int, file: Landed) -> None:
+    """Say which resolutions there will be; where that is not known yet, the job will."""
+    old = delete(video_resolutions).where(video_resolutions.c.video_id == video)
+    await connection.execute(old)
+    planned = [
+        {
+            "video_id": video,
+            "number": number,
+            "width": width,
+            "height": height,
+            "transcoded": False,
+            "size": 0,
+            "transcode_seconds": 0,
+        }
+        for number, width, height in file.rungs
+    ]
+    if planned:
+        await connection.execute(insert(video_resolutions), planned)

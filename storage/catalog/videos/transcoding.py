@@ -1,0 +1,384 @@
+"""How the making of a video is written down: begun, planned, under way, done or failed.
+
+Each step is fenced by the job that is held: the video's row is locked, then the job's, and where
+the job is lost the transaction changes nothing. Each tells the video's channel; its beginning and
+its end are events for the owner too. Each function runs within the caller's transaction;
+`Transcoding` opens them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.engine.database import Database
+from storage.catalog.events import broadcast
+from storage.catalog.events import log as event_log
+from storage.catalog.queries import counters, named_rows
+from storage.catalog.records.transcoding import (
+    MadeRung,
+    MadeVideo,
+    PlannedRung,
+    Replaced,
+    VideoWork,
+)
+from storage.catalog.schema.tables import video_resolutions, videos
+from storage.catalog.videos import jobs
+from storage.job_leases import HeldJob, JobLost
+
+__all__ = [
+    "MadeRung",
+    "MadeVideo",
+    "PlannedRung",
+    "Replaced",
+    "Transcoding",
+    "VideoWork",
+    "begin",
+    "complete",
+    "fail",
+    "mark_failed",
+    "plan",
+    "play",
+    "progress",
+    "put_back",
+]
+
+_TABLE: Final = videos.c
+_PROGRESS, _COMPLETED, _FAILED = "progress", "completed", "failed"
+# Folders of posters that the owner sent begin so; what is made of the video does not replace them.
+_OWN_POSTERS: Final = "own-"
+_NEARLY: Final = 99  # what shows until it plays
+
+
+async def begin(connection: AsyncConnection, held: HeldJob, now_us: int) -> VideoWork:
+    """Note that a worker has taken the video; returns what is to be done.
+
+    Raises:
+        JobLost: the job is not held any more.
+    """
+    row = await _locked(connection, held)
+    await jobs.beat(connection, held, now_us)
+    values: dict[str, object] = {"state": "transcoding"}
+    if row.transcoding_us is None:
+        values |= {"transcoding_us": now_us, "eta": 0}
+    if row.transcoding_us is None or row.state != "transcoding" or held.failures:
+        await _record(connection, row, "transcoding began", {"attempt": held.attempt}, now_us)
+    await _change(connection, row, now_us, values)
+    await broadcast.tell_video(connection, row.id, _PROGRESS, now_us)
+    return VideoWork(
+        video=row.id,
+        hash=row.hash,
+        source=row.source or "",
+        generation=row.generation,
+        media=row.media,
+        posters=row.posters,
+        previews=row.previews,
+    )
+
+
+async def plan(
+    connection: AsyncConnection,
+    held: HeldJob,
+    rungs: Sequence[PlannedRung],
+    now_us: int,
+    *,
+    length_us: int,
+    width: int,
+    height: int,
+) -> None:
+    """Note what the file is and which resolutions will be made of it.
+
+    Raises:
+        JobLost: the job is not held any more.
+    """
+    row = await _locked(connection, held)
+    await jobs.beat(connection, held, now_us)
+    values = {"length_us": length_us, "width": width, "height": height}
+    await _change(connection, row, now_us, values)
+    table = video_resolutions.c
+    asked = select(table.number, table.width, table.height).where(table.video_id == row.id)
+    before = {tuple(each) for each in await connection.execute(asked)}
+    if before == {(rung.number, rung.width, rung.height) for rung in rungs}:
+        return  # another attempt's, of which some may play by now
+    await connection.execute(delete(video_resolutions).where(table.video_id == row.id))
+    planned = [
+        {
+            "video_id": row.id,
+            "number": rung.number,
+            "width": rung.width,
+            "height": rung.height,
+            "transcoded": False,
+            "size": 0,
+            "transcode_seconds": 0,
+        }
+        for rung in rungs
+    ]
+    if planned:
+        await connection.execute(insert(video_resolutions), planned)
+
+
+async def progress(
+    connection: AsyncConnection, held: HeldJob, percent: int, eta: int, now_us: int
+) -> None:
+    """Note how far it is; what was noted never falls. It extends the lease, too.
+
+    Raises:
+        JobLost: the job is not held any more.
+    """
+    row = await _locked(connection, held)
+    await jobs.beat(connection, held, now_us)
+    percent, eta = max(row.progress, min(percent, _NEARLY)), min(eta, named_rows.MOST)
+    if (percent, eta) == (row.progress, row.eta):
+        return
+    await _change(connection, row, now_us, {"progress": percent, "eta": eta})
+    await broadcast.tell_video(connection, row.id, _PROGRESS, now_us)
+
+
+async def complete(
+    connection: AsyncConnection, held: HeldJob, made: MadeVideo, now_us: int
+) -> Replaced:
+    """Publish what was made, unless the owner hid the video; the job is done.
+
+    Raises:
+        JobLost: the job is not held any more.
+    """
+    row = await _locked(connection, held)
+    await jobs.finish(connection, held, now_us)
+    values: dict[str, object] = {
+        "state": "completed",
+        "phase": "completed",
+        "progress": 100,
+        "eta": 0,
+        "reason": "",
+        "warnings": _texts(made.warnings),
+        "length_us": made.length_us,
+        "media": made.media,
+        "storage_size": made.size,
+        "completed_us": now_us,
+    }
+    if not row.hidden and not row.published:
+        values |= {"published": True, "published_us": now_us}
+    replaced = [] if row.media in (None, made.media) else [row.media]
+    if made.posters is not None and _are_ours(row.posters):
+        labels = ",".join(made.poster_labels)
+        values |= {"posters": made.posters, "poster_labels": labels, "image_us": now_us}
+        replaced += [] if row.posters is None else [row.posters]
+    elif made.posters is not None:
+        replaced.append(made.posters)
+    values["previews"] = made.previews
+    values["subtitles"] = msgspec.json.encode(made.subtitles).decode()
+    replaced += [] if row.previews in (None, made.previews) else [row.previews]
+    await _change(connection, row, now_us, values)
+    await _plays(connection, row.id, made.rungs)
+    facts = {"size": made.size, "warnings": len(made.warnings)}
+    await _record(connection, row, "video completed", facts, now_us)
+    await broadcast.tell_video(connection, row.id, _COMPLETED, now_us)
+    await _move(connection, row, "completed")
+    return Replaced(folders=tuple(replaced))
+
+
+async def play(connection: AsyncConnection, held: HeldJob, made: MadeVideo, now_us: int) -> None:
+    """Publish what plays already, unless the owner hid the video; the job goes on.
+
+    Raises:
+        JobLost: the job is not held any more.
+    """
+    row = await _locked(connection, held)
+    await jobs.beat(connection, held, now_us)
+    values: dict[str, object] = {
+        "length_us": made.length_us,
+        "media": made.media,
+        "storage_size": made.size,
+    }
+    if not row.hidden and not row.published:
+        values |= {"published": True, "published_us": now_us}
+    await _change(connection, row, now_us, values)
+    await _plays(connection, row.id, made.rungs)
+    await broadcast.tell_video(connection, row.id, _PROGRESS, now_us)
+
+
+async def _plays(connection: AsyncConnection, video: int, rungs: Sequence[MadeRung]) -> None:
+    table = video_resolutions.c
+    for rung in rungs:
+        await connection.execute(
+            update(video_resolutions)
+            .where(table.video_id == video, table.number == rung.number)
+            .values(transcoded=True, size=rung.size, transcode_seconds=rung.seconds)
+        )
+
+
+async def fail(
+    connection: AsyncConnection,
+    held: HeldJob,
+    reason: str,
+    now_us: int,
+    *,
+    warnings: Sequence[str] = (),
+) -> None:
+    """End the job without a video; `reason` is a sentence for its owner.
+
+    Raises:
+        JobLost: the job is not held any more.
+    """
+    row = await _locked(connection, held)
+    await jobs.fail(connection, held, now_us)
+    await mark_failed(connection, row, reason, now_us, warnings=warnings)
+
+
+async def mark_failed(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as below
+    reason: str,
+    now_us: int,
+    *,
+    warnings: Sequence[str] = (),
+) -> None:
+    """Note on a video's row, which is locked, that its job has failed."""
+    values = {
+        "state": "failed",
+        "phase": "failed",
+        "eta": 0,
+        "reason": reason,
+        "warnings": _texts(warnings),
+    }
+    await _change(connection, row, now_us, values)
+    await _record(connection, row, "video failed", {"reason": reason}, now_us)
+    await broadcast.tell_video(connection, row.id, _FAILED, now_us)
+    await _move(connection, row, "failed")
+
+
+async def put_back(
+    connection: AsyncConnection, held: HeldJob, now_us: int, *, failed: bool
+) -> None:
+    """Queue the job again: later, where it `failed` through no fault of the file, else at once.
+
+    Raises:
+        JobLost: the job is not held any more.
+    """
+    row = await _locked(connection, held)
+    if failed:
+        await jobs.retry(connection, held, now_us)
+    else:
+        await jobs.give_back(connection, held, now_us)
+    await _change(connection, row, now_us, {"state": "queued", "eta": 0})
+    await broadcast.tell_video(connection, row.id, _PROGRESS, now_us)
+
+
+async def _locked(
+    connection: AsyncConnection, held: HeldJob
+) -> Row[Any]:  # Any: the row of a whole table has no static type
+    asked = select(videos).where(_TABLE.id == held.video).with_for_update()
+    row = (await connection.execute(asked)).one_or_none()
+    if row is None:
+        raise JobLost(held)
+    return row
+
+
+async def _change(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as above
+    now_us: int,
+    values: dict[str, Any],  # Any: columns of every type
+) -> None:
+    await connection.execute(
+        update(videos)
+        .where(_TABLE.id == row.id)
+        .values(version=_TABLE.version + 1, updated_us=now_us, **values)
+    )
+
+
+async def _record(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as above
+    kind: str,
+    facts: Mapping[str, object],
+    now_us: int,
+) -> None:
+    await event_log.record(connection, row.project_id, kind, facts, now_us, subject=row.hash)
+
+
+async def _move(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as above
+    phase: str,
+) -> None:
+    """Count the video in its new phase; last, and in the order in which others lock the totals."""
+    if row.phase != phase:
+        await counters.add(connection, row.project_id, f"videos.{phase}", 1)
+        await counters.add(connection, row.project_id, f"videos.{row.phase}", -1)
+
+
+def _are_ours(posters: str | None) -> bool:
+    return posters is None or not posters.startswith(_OWN_POSTERS)
+
+
+def _texts(warnings: Sequence[str]) -> str:
+    return msgspec.json.encode(tuple(warnings)).decode()
+
+
+class Transcoding:
+    """The making of videos (`catalog.transcoding`), each call in a transaction of its own.
+
+    Every method raises `storage.errors.CatalogError` where the database does not answer, and
+    `storage.job_leases.JobLost` where the job is not held any more.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def shown(self, video: int) -> tuple[str | None, ...]:
+        """Return the folders of what a video shows: media, posters and previews."""
+        asked = select(_TABLE.media, _TABLE.posters, _TABLE.previews).where(_TABLE.id == video)
+        async with self._database.reading() as connection:
+            row = (await connection.execute(asked)).one_or_none()
+        return () if row is None else (row.media, row.posters, row.previews)
+
+    async def begin(self, held: HeldJob, now_us: int) -> VideoWork:
+        """Note that a worker has taken the video (see `begin`)."""
+        async with self._database.writing() as connection:
+            return await begin(connection, held, now_us)
+
+    async def plan(
+        self,
+        held: HeldJob,
+        rungs: Sequence[PlannedRung],
+        now_us: int,
+        *,
+        length_us: int,
+        width: int,
+        height: int,
+    ) -> None:
+        """Note what the file is and what will be made of it (see `plan`)."""
+        async with self._database.writing() as connection:
+            await plan(
+                connection, held, rungs, now_us, length_us=length_us, width=width, height=height
+            )
+
+    async def progress(self, held: HeldJob, percent: int, eta: int, now_us: int) -> None:
+        """Note how far it is (see `progress`)."""
+        async with self._database.writing() as connection:
+            await progress(connection, held, percent, eta, now_us)
+
+    async def complete(self, held: HeldJob, made: MadeVideo, now_us: int) -> Replaced:
+        """Publish what was made (see `complete`)."""
+        async with self._database.writing() as connection:
+            return await complete(connection, held, made, now_us)
+
+    async def play(self, held: HeldJob, made: MadeVideo, now_us: int) -> None:
+        """Publish what plays already (see `play`)."""
+        async with self._database.writing() as connection:
+            await play(connection, held, made, now_us)
+
+    async def fail(
+        self, held: HeldJob, reason: str, now_us: int, *, warnings: Sequence[str] = ()
+    ) -> None:
+        """End the job without a video (see `fail`)."""
+        async with self._database.writing() as connection:
+            await fail(connection, held, reason, now_us, warnings=warnings)
+
+    async def put_back(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
+        """Queue the job again (see `put_back`)."""
+        async with self._database.writing() as connection:
+            await put_back(connection, held, now_us, failed=failed)

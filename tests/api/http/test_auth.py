@@ -1,0 +1,115 @@
+"""Who may call what."""
+
+import pytest
+
+from api.http.auth import bearer_token, is_owner
+from tests.support.api.application import NOW_US, STREAMS, House
+
+pytestmark = pytest.mark.anyio
+
+TITLE = {"title": "x"}
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        ("Bearer abc", "abc"),
+        ("bearer abc", "abc"),
+        ("BEARER   abc ", "abc"),
+        (None, None),
+        ("", None),
+        ("abc", None),
+        ("Bearer", None),
+        ("Bearer ", None),
+        ("Basic abc", None),
+        ("Bearer" + "x" * 20, None),
+        ("Bearer " + "x" * 513, None),
+    ],
+)
+def test_a_token_is_read_from_its_header(header: str | None, token: str | None) -> None:
+    assert bearer_token(header) == token
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        pytest.param(None, id="none"),
+        pytest.param("Bearer headend_" + "A" * 43, id="unknown"),
+        pytest.param("Basic b3duZXI6eA==", id="another scheme"),
+        pytest.param("Bearer \xe9\xff", id="no ASCII"),
+    ],
+)
+async def test_no_or_a_bad_token_is_401(
+    house: House, method: str, authorization: str | None
+) -> None:
+    # As bytes: headers carry any, and are read as Latin-1.
+    headers = [] if authorization is None else [(b"Authorization", authorization.encode("latin-1"))]
+    answer = await house.client.request(method, STREAMS, headers=headers)
+    assert answer.status_code == 401
+    assert set(answer.json()) == {"message"}
+    challenge = answer.headers["www-authenticate"]
+    assert challenge.startswith("Bearer ")
+    assert ("invalid_token" in challenge) == (authorization is not None)
+
+
+async def test_who_may_not_come_in_learns_nothing_of_what_is_there(house: House) -> None:
+    there = await house.client.get(STREAMS)
+    missing = await house.client.get("/api/projects/99/streams")
+    wrong = await house.client.post(STREAMS, content=b"{", headers={"Content-Type": "text/plain"})
+    assert there.status_code == missing.status_code == wrong.status_code == 401
+    assert there.content == missing.content == wrong.content
+
+
+async def test_what_each_kind_of_token_may_do(house: House) -> None:
+    mine = await house.catalog.add_project("Mine", NOW_US)
+    path = f"/api/projects/{mine.id}/streams"
+    read_mine = await house.headers_of("reader", mine.id, write=False)
+    write_mine = await house.headers_of("writer", mine.id, write=True)
+    read_all = await house.headers_of("reader of all", None, write=False)
+    expected = {
+        # who: (read mine, write mine, read the other, write the other)
+        "reader": (read_mine, (200, 403, 404, 403)),
+        "writer": (write_mine, (200, 201, 404, 404)),
+        "reader of all": (read_all, (200, 403, 200, 403)),
+        "owner": (house.owner, (200, 201, 200, 201)),
+    }
+    for who, (headers, statuses) in expected.items():
+        answers = [
+            await house.client.get(path, headers=headers),
+            await house.client.post(path, headers=headers, json=TITLE),
+            await house.client.get(STREAMS, headers=headers),
+            await house.client.post(STREAMS, headers=headers, json=TITLE),
+        ]
+        assert tuple(answer.status_code for answer in answers) == statuses, who
+
+
+async def test_another_projects_address_answers_as_if_it_were_not_there(house: House) -> None:
+    mine = await house.catalog.add_project("Mine", NOW_US)
+    headers = await house.headers_of("writer", mine.id, write=True)
+    foreign = await house.client.post(STREAMS, headers=headers, json=TITLE)
+    missing = await house.client.post("/api/projects/99/streams", headers=headers, json=TITLE)
+    assert (foreign.status_code, foreign.content) == (missing.status_code, missing.content)
+    assert (await house.listed())["meta"]["total"] == 1
+
+
+async def test_a_revoked_token_is_401_at_once(house: House) -> None:
+    headers = await house.headers_of("guest", None, write=False)
+    assert (await house.client.get(STREAMS, headers=headers)).status_code == 200
+    (_, guest) = await house.catalog.list_tokens()
+    await house.catalog.revoke_token(guest.id, NOW_US)
+    assert (await house.client.get(STREAMS, headers=headers)).status_code == 401
+
+
+async def test_the_owner_of_a_stream_is_told_from_a_viewer(house: House) -> None:
+    stream = (await house.add())["hash"]
+    mine = await house.catalog.add_project("Mine", NOW_US)
+    foreign = await house.headers_of("foreign", mine.id, write=True)
+    reader = await house.headers_of("reader", 1, write=False)
+    catalog = house.catalog
+    assert await is_owner(catalog, house.owner["Authorization"], stream)
+    assert await is_owner(catalog, reader["Authorization"], stream)
+    assert not await is_owner(catalog, foreign["Authorization"], stream)
+    assert not await is_owner(catalog, "Bearer nonsense", stream)
+    assert not await is_owner(catalog, None, stream)
+    assert not await is_owner(catalog, house.owner["Authorization"], "unknown")

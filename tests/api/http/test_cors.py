@@ -1,0 +1,102 @@
+"""Pages on other origins: which of them may upload, and that nothing else is opened to them."""
+
+import httpx
+import pytest
+
+from api.http.cors import origins_fault, read_origins
+from tests.api.uploads.test_link_endpoints import link
+from tests.support.api.application import House
+from tests.support.api.tus_client import TUS, UPLOADS, create, send
+from tests.support.api.upload_clips import VIDEOS, clip
+
+pytestmark = pytest.mark.anyio
+
+APP = "https://app.example"
+ASKED = {
+    "Origin": APP,
+    "Access-Control-Request-Method": "PATCH",
+    "Access-Control-Request-Headers": "authorization,tus-resumable,upload-offset",
+}
+
+
+async def admit(house: House, *origins: str) -> httpx.Response:
+    answer = await house.client.put(
+        "/api/projects/1", json={"origins": list(origins)}, headers=house.owner
+    )
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+async def test_a_preflight_is_answered_without_a_token_for_the_origins_of_the_project(
+    house: House,
+) -> None:
+    path = await create(house)
+    leave = await link(house)
+    for where in (UPLOADS, path, leave, f"{leave}/x"):
+        before = await house.client.options(where, headers=ASKED)
+        assert before.status_code == 204, where
+        assert "access-control-allow-origin" not in before.headers
+    answer = await admit(house, "https://other.example", APP)
+    assert answer.json()["project"]["origins"] == ["https://other.example", APP]
+    for where in (UPLOADS, path, leave, f"{leave}/x"):
+        answer = await house.client.options(where, headers=ASKED)
+        assert answer.status_code == 204
+        assert answer.headers["access-control-allow-origin"] == APP
+        assert "PATCH" in answer.headers["access-control-allow-methods"]
+        allowed = answer.headers["access-control-allow-headers"].lower().split(", ")
+        assert {"authorization", "tus-resumable", "upload-offset", "content-type"} <= set(allowed)
+        assert "access-control-allow-credentials" not in answer.headers
+        assert answer.headers["vary"] == "Origin"
+        assert answer.headers["tus-version"] == "1.0.0"
+        assert answer.headers["tus-max-size"] == str(50 << 30)
+        assert "creation-defer-length" in answer.headers["tus-extension"].split(",")
+        stranger = await house.client.options(where, headers={**ASKED, "Origin": f"{APP}.evil"})
+        assert "access-control-allow-origin" not in stranger.headers
+
+
+async def test_answers_and_refusals_can_be_read_by_admitted_pages(house: House) -> None:
+    await admit(house, "*")
+    path = await create(house)
+    answer = await send(house, path, 0, clip()[:9], {"Origin": APP})
+    assert answer.headers["access-control-allow-origin"] == APP
+    assert "Upload-Offset" in answer.headers["access-control-expose-headers"]
+    for refused in (
+        await send(house, path, 0, b"x", {"Origin": APP}),
+        await house.client.head(path, headers={**TUS, "Origin": APP}),
+        await house.client.post(UPLOADS, headers={**house.owner, "Origin": APP}),
+    ):
+        assert refused.status_code in (401, 409, 412)
+        assert refused.headers["access-control-allow-origin"] == APP
+        assert refused.headers["tus-resumable"] == "1.0.0"
+
+
+async def test_nothing_else_is_opened(house: House) -> None:
+    await admit(house, "*")
+    headers = {**house.owner, "Origin": APP}
+    for path in (VIDEOS, "/api/projects/1", "/api/tokens", "/api/projects/1/upload-links"):
+        for answer in (
+            await house.client.get(path, headers=headers),
+            await house.client.options(path, headers={**ASKED, **house.owner}),
+        ):
+            assert "access-control-allow-origin" not in answer.headers, path
+        assert (await house.client.options(path, headers=ASKED)).status_code == 401
+
+
+async def test_origins_that_are_none_are_refused(house: House) -> None:
+    for wrong in (
+        "app.example",
+        "https://app.example/",
+        "https://a b",
+        "null",
+        "",
+        "**",
+        "https://",
+    ):
+        answer = await house.client.put(
+            "/api/projects/1", json={"origins": [wrong]}, headers=house.owner
+        )
+        assert answer.status_code == 422, wrong
+        assert set(answer.json()["errors"]) == {"origins"}
+    assert origins_fault(["https://a.example"] * 51) is not None
+    assert origins_fault(["http://localhost:3000", "https://[::1]:8443", "app://main"]) is None
+    assert read_origins(["HTTPS://App.example", "https://app.example"]) == ("https://app.example",)

@@ -1,0 +1,25 @@
+"""OPTIONS names every method of an address."""
+
+import pytest
+
+from tests.support.api.application import STREAMS, House
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        (STREAMS, "GET, OPTIONS, POST"),
+        ("/api/projects/1", "DELETE, GET, OPTIONS, PUT"),
+        ("/api/countries", "GET, OPTIONS"),
+    ],
+)
+async def test_options_and_a_wrong_method_name_the_same(
+    house: House, path: str, methods: str
+) -> None:
+    asked = await house.client.options(path, headers=house.owner)
+    assert (asked.status_code, asked.headers["allow"]) == (204, methods)
+    wrong = await house.client.patch(path, headers=house.owner)
+    assert wrong.status_code == 405
+    assert sorted(wrong.headers["allow"].split(", ")) == methods.split(", ")

@@ -1,0 +1,224 @@
+"""Token buckets, and callers who are counted by them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from litestar import Litestar
+from litestar.testing import AsyncTestClient
+
+from api.app import create_app
+from api.http.errors import ApiError
+from api.http.rate_limit import Buckets, Callers, Rates
+from storage.catalog import open_catalog
+from tests.support.api.application import ADDRESSES, NOW_US, STREAMS
+from tests.support.sql import migrated
+
+HERE = "192.0.2.1"
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# -- buckets -----------------------------------------------------------------------------------
+
+
+def test_a_bucket_holds_a_minute_and_says_when_the_next_is_there() -> None:
+    buckets = Buckets(60)
+    assert [buckets.take("a", 0.0) for _ in range(60)] == [0.0] * 60
+    assert buckets.take("a", 0.0) == pytest.approx(1.0)
+    assert buckets.take("a", 0.75) == pytest.approx(0.25)
+    assert buckets.take("a", 1.0) == 0.0
+    assert buckets.take("a", 1.0) == pytest.approx(1.0)
+
+
+def test_what_was_refused_costs_nothing() -> None:
+    buckets = Buckets(1)
+    assert buckets.take("a", 0.0) == 0.0
+    for _ in range(100):
+        assert buckets.take("a", 30.0) == pytest.approx(30.0)
+    assert buckets.take("a", 60.0) == 0.0
+
+
+def test_buckets_do_not_share() -> None:
+    buckets = Buckets(1)
+    assert buckets.take("a", 0.0) == buckets.take("b", 0.0) == 0.0
+    assert buckets.take("a", 0.0) > 0
+
+
+def test_zero_is_no_limit() -> None:
+    buckets = Buckets(0)
+    assert {buckets.take("a", 0.0) for _ in range(1000)} == {0.0}
+    assert len(buckets) == 0
+
+
+def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing() -> None:
+    buckets = Buckets(1)
+    buckets.take("a", 100.0)
+    assert buckets.take("a", 50.0) == pytest.approx(60.0)
+
+
+def test_the_table_has_an_end_and_forgets_the_oldest() -> None:
+    buckets = Buckets(1, most=3)
+    for name in "abcd":
+        assert buckets.take(name, 0.0) == 0.0
+    assert len(buckets) == 3
+    assert buckets.wait("a", 0.0) == 0.0
+    assert buckets.wait("b", 0.0) > 0
+
+
+@given(
+    st.integers(min_value=1, max_value=100),
+    st.lists(st.floats(min_value=0, max_value=20), max_size=300),
+)
+def test_never_more_than_a_minute_and_what_filled_up(per_minute: int, steps: list[float]) -> None:
+    buckets = Buckets(per_minute)
+    now, taken = 0.0, 0
+    for step in steps:
+        now += step
+        taken += buckets.take("a", now) == 0.0
+        assert taken <= per_minute * (1 + now / 60) + 1e-6
+
+
+# -- callers -----------------------------------------------------------------------------------
+
+
+def guess(callers: Callers, token: str | None, address: str) -> None:
+    """Call with a token that turns out to be nobody's."""
+    callers.hear(token, address)
+    callers.count_stranger(address)
+
+
+def test_guessing_ends_before_the_token_is_looked_at() -> None:
+    callers = Callers(Rates(requests=0, attempts=5), clock=Clock())
+    for number in range(5):
+        guess(callers, f"guess {number}", HERE)
+    with pytest.raises(ApiError) as refused:
+        callers.hear("the right one at last", HERE)
+    assert refused.value.status_code == HTTPStatus.TOO_MANY_REQUESTS
+    assert (refused.value.headers or {})["Retry-After"] == "12"
+    callers.hear("guess", "192.0.2.2")
+
+
+def test_a_token_that_was_revoked_is_a_strangers_from_then_on() -> None:
+    callers = Callers(Rates(requests=0, attempts=1), clock=Clock())
+    callers.hear("good", HERE)
+    callers.count("good", 1)
+    callers.hear("good", HERE)
+    callers.count_stranger(HERE, "good")  # it was looked up, and is not valid any more
+    with pytest.raises(ApiError) as refused:
+        callers.hear("good", HERE)
+    assert refused.value.status_code == HTTPStatus.TOO_MANY_REQUESTS
+
+
+def test_a_token_that_was_good_is_heard_beside_a_guesser_for_ten_minutes() -> None:
+    clock = Clock()
+    callers = Callers(Rates(requests=0, attempts=1), clock=clock)
+    callers.hear("good", HERE)
+    callers.count("good", 1)
+    guess(callers, None, HERE)
+    callers.hear("good", HERE)
+    clock.now += 599
+    guess(callers, None, HERE)
+    callers.hear("good", HERE)
+    clock.now += 2
+    with pytest.raises(ApiError):
+        callers.hear("good", HERE)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("", "", True),
+        ("no address", "another", False),
+    ],
+)
+def test_a_stranger_has_one_network_however_many_addresses(
+    one: str, other: str, *, same: bool
+) -> None:
+    callers = Callers(Rates(requests=0, attempts=1), clock=Clock())
+    guess(callers, None, one)
+    if same:
+        with pytest.raises(ApiError):
+            guess(callers, None, other)
+    else:
+        guess(callers, None, other)
+
+
+# -- over the application ----------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def limited(
+    folder: Path, rates: Rates, clock: Clock
+) -> AsyncGenerator[tuple[AsyncTestClient[Litestar], dict[str, str], dict[str, str]]]:
+    """Open an application with limits; with the headers of two tokens."""
+    async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
+        first = await catalog.first_start(NOW_US)
+        _, second = await catalog.add_token("second", None, write=True, now_us=NOW_US)
+        app = create_app(
+            catalog=catalog,
+            addresses=ADDRESSES,
+            broadcaster_key="key",
+            callers=Callers(rates, clock=clock),
+        )
+        async with AsyncTestClient(app) as client:
+            yield (
+                client,
+                {"Authorization": f"Bearer {first.owner_token}"},
+                {"Authorization": f"Bearer {second}"},
+            )
+
+
+@pytest.mark.anyio
+async def test_a_token_that_asks_too_often_is_429_and_changes_nothing(tmp_path: Path) -> None:
+    clock = Clock()
+    async with limited(tmp_path, Rates(requests=3, attempts=0), clock) as (client, one, other):
+        for _ in range(3):
+            answer = await client.post(STREAMS, json={"title": "x"}, headers=one)
+            assert answer.status_code == 201
+        answer = await client.post(STREAMS, json={"title": "x"}, headers=one)
+        assert answer.status_code == 429
+        assert answer.headers["retry-after"] == "20"
+        assert set(answer.json()) == {"message"}
+        found = await client.get(STREAMS, headers=other)
+        assert found.json()["meta"]["total"] == 4  # the first start's, and three
+        clock.now += 20
+        assert (await client.get(STREAMS, headers=one)).status_code == 200
+
+
+@pytest.mark.anyio
+async def test_strangers_are_429_and_good_tokens_beside_them_are_not(tmp_path: Path) -> None:
+    rates = Rates(requests=0, attempts=2)
+    async with limited(tmp_path, rates, Clock()) as (client, one, other):
+        assert (await client.get(STREAMS, headers=one)).status_code == 200
+        wrong = {"Authorization": "Bearer wrong"}
+        statuses = [(await client.get(STREAMS, headers=wrong)).status_code for _ in range(4)]
+        assert statuses == [401, 401, 429, 429]
+        assert (await client.get(STREAMS)).status_code == 429
+        assert (await client.get(STREAMS, headers=one)).status_code == 200
+        # Never seen before, it could be a guess like the others.
+        assert (await client.get(STREAMS, headers=other)).status_code == 429
+
+
+@pytest.mark.anyio
+async def test_what_takes_no_token_is_not_counted(tmp_path: Path) -> None:
+    rates = Rates(requests=1, attempts=1)
+    async with limited(tmp_path, rates, Clock()) as (client, _, _):
+        for _ in range(5):
+            assert (await client.get("/schema/openapi.json")).status_code == 200

@@ -1,0 +1,24 @@
+from pathlib import Path
+
+import pytest
+
+from api.http.static_files import Asset, Assets
+
+
+def test_a_files_public_name_follows_its_content() -> None:
+    one, other = Asset.of("watch.js", b"one"), Asset.of("watch.js", b"other")
+    assert one.public != other.public
+    assert one.public == Asset.of("watch.js", b"one").public
+    assert one.public.startswith("watch.")
+    assert one.public.endswith(".js")
+
+
+def test_the_bundle_has_what_the_pages_name() -> None:
+    built = Assets.read().built
+    assert {"watch.js", "watch.css", "embed.js", "icon.svg", "THIRD_PARTY.txt"} <= set(built)
+    assert len(built["watch.js"].packed) < 200_000
+
+
+def test_a_bundle_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="nowhere"):
+        Assets.read(tmp_path / "nowhere")

@@ -1,0 +1,111 @@
+"""The list of events, through the whole application."""
+
+import pytest
+
+from tests.support.api.application import NOW_US, House
+
+pytestmark = pytest.mark.anyio
+
+EVENTS = "/api/projects/1/events"
+
+
+async def test_events_are_listed_newest_first(house: House) -> None:
+    stream = await house.add("A stream")
+    await house.catalog.add_event(stream["hash"], "engine lost", {"cause": "x"}, NOW_US)
+    await house.catalog.add_event(
+        stream["hash"], "rung shed", {"renditions": ["720p"], "late": 3.1}, NOW_US + 1_000_000
+    )
+    body = await house.listed(path=EVENTS)
+    assert body["data"][:2] == [
+        {
+            "id": 4,
+            "number": 3,
+            "type": "rung shed",
+            "subject": stream["hash"],
+            "facts": {"renditions": ["720p"], "late": 3.1},
+            "token": None,
+            "created_at": "2023-11-14T22:13:21.123456Z",
+        },
+        {
+            "id": 3,
+            "number": 2,
+            "type": "engine lost",
+            "subject": stream["hash"],
+            "facts": {"cause": "x"},
+            "token": None,
+            "created_at": "2023-11-14T22:13:20.123456Z",
+        },
+    ]
+    added = body["data"][2]
+    assert (added["type"], added["subject"], added["token"]) == ("stream added", stream["hash"], 1)
+    assert body["meta"]["per_page"] == 10
+
+
+@pytest.mark.parametrize(
+    ("since", "found"),
+    [
+        ("2023-11-14T22:13:21Z", [4]),
+        ("2023-11-14", [4, 3, 2, 1]),
+        ("2023-11-15T00:13:21%2B02:00", [4]),
+        ("1066-10-14", [4, 3, 2, 1]),
+        ("9999-12-31", []),
+    ],
+)
+async def test_since_leaves_out_what_is_older(house: House, since: str, found: list[int]) -> None:
+    stream = await house.add("A stream")
+    for second in (0, 1):
+        await house.catalog.add_event(stream["hash"], "rung shed", {}, NOW_US + second * 1_000_000)
+    body = await house.listed(f"?since={since}", path=EVENTS)
+    assert [event["id"] for event in body["data"]] == found
+    assert "since=" in body["links"]["first"]
+
+
+async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(house: House) -> None:
+    streams = [await house.add(title) for title in ("One", "Two")]
+    for stream in streams * 6:
+        await house.catalog.add_event(stream["hash"], "rung shed", {}, NOW_US)
+    await house.catalog.edit_project(1, name="New", by=None, now_us=NOW_US)
+    for stream in streams:
+        query = f"?stream={stream['id']}"
+        page = await house.listed(query, path=EVENTS)
+        assert [each["number"] for each in page["data"]] == list(range(7, 0, -1))
+        assert {each["subject"] for each in page["data"]} == {stream["hash"]}
+        assert page["meta"]["total"] == 7
+        assert f"stream={stream['id']}" in page["links"]["first"]
+        # Together with the other filter.
+        later = await house.listed(f"{query}&since=2038-01-01", path=EVENTS)
+        assert later["data"] == []
+    everything = await house.listed(path=EVENTS)
+    assert (everything["data"][0]["type"], everything["data"][0]["number"]) == (
+        "project edited", None,
+    )  # fmt: skip
+
+
+async def test_a_stream_of_another_project_has_no_events_here(house: House) -> None:
+    other = await house.catalog.add_project("other", NOW_US)
+    foreign = await house.catalog.add_stream(other.id, "Foreign", NOW_US)
+    answer = await house.client.get(f"{EVENTS}?stream={foreign.id}", headers=house.owner)
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == {
+        "stream": ["The stream must be the number of one of this project."]
+    }
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=yesterday", "since=2026-13-01", "page=0", "stream=", "stream=x", "stream=0",
+        "stream=01", "stream=999", "stream=99999999999999999999",
+    ],
+)  # fmt: skip
+async def test_what_is_no_moment_no_page_and_no_stream_is_refused(house: House, query: str) -> None:
+    answer = await house.client.get(f"{EVENTS}?{query}", headers=house.owner)
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {query.partition("=")[0]}
+
+
+async def test_events_of_another_project_are_not_there(house: House) -> None:
+    other = await house.catalog.add_project("other", NOW_US)
+    headers = await house.headers_of("theirs", other.id, write=False)
+    assert (await house.client.get(EVENTS, headers=headers)).status_code == 404
+    assert (await house.client.get(EVENTS)).status_code == 401

@@ -1,0 +1,224 @@
+"""Every change leaves one event that names its token; what is refused leaves none, nor a change.
+
+All operations of the description that are no reading have a line here: one that is added without
+one is noticed.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from tests.support.api.application import House, Json
+from tests.support.api.upload_clips import clip, picture
+
+pytestmark = pytest.mark.anyio
+
+EVENTS: Final = Path(__file__).parents[3] / "docs" / "events.md"
+# What changes beside the records: numbers that were given out, what is told to sockets, ingest's.
+NOT_RECORDS: Final = {"sqlite_sequence", "notices", "commands"}
+Ids = dict[str, int]
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """How an operation is called so that it succeeds: its path, its body."""
+
+    path: str
+    body: object = None
+    status: int = 200
+    files: Callable[[], dict[str, Any]] | None = None  # Any: as httpx takes them
+    # A body that is refused; None where an operation takes none.
+    wrong: object = msgspec.UNSET
+
+
+NAMED = {"name": "Another"}
+BAD = {"nonsense": 1}
+
+CASES: Final[dict[str, Case]] = {
+    "add_stream": Case(path="projects/1/streams", body={"title": "x"}, status=201, wrong=BAD),
+    "edit_stream": Case(
+        path="streams/{stream}",
+        body={"title": "y", "tags": [{"name": "new"}, {"id": 1}], "countries": ["RO"]},
+        wrong={"title": "z", "tags": [{"name": "never"}, {"id": 999}]},
+    ),
+    "publish_stream": Case(path="streams/{stream}/publish"),
+    "unpublish_stream": Case(path="streams/{stream}/unpublish"),
+    "rotate_key": Case(path="streams/{stream}/rotate-key"),
+    "change_settings": Case(
+        path="streams/{stream}/settings", body={"failover": {"reconnect_seconds": 7}}, wrong=BAD
+    ),
+    "change_project_settings": Case(
+        path="projects/1/settings", body={"failover": {"reconnect_seconds": 8}}, wrong=BAD
+    ),
+    "put_slate": Case(
+        path="streams/{stream}/slate", files=lambda: {"picture": ("p.png", picture())}
+    ),
+    "delete_slate": Case(path="streams/{stream}/slate", status=204),
+    "put_project_slate": Case(
+        path="projects/1/slate", files=lambda: {"picture": ("p.png", picture())}
+    ),
+    "delete_project_slate": Case(path="projects/1/slate", status=204),
+    "add_backup": Case(path="streams/{stream}/backups", status=201),
+    "delete_backup": Case(path="streams/{stream}/backups/{backup}", status=204),
+    "upload_video": Case(
+        path="projects/1/videos",
+        status=201,
+        files=lambda: {"video": ("b.mp4", clip())},
+    ),
+    "add_upload_link": Case(
+        path="projects/1/upload-links",
+        body={"title": "x"},
+        status=201,
+        wrong={"most_bytes": 0},
+    ),
+    "delete_upload_link": Case(path="projects/1/upload-links/{upload_link}", status=204),
+    "import_video": Case(
+        path="projects/1/imports",
+        body={"url": "https://films.example/a.mp4"},
+        status=201,
+        wrong={"url": "ftp://films.example/a.mp4"},
+    ),
+    "replace_file": Case(path="videos/{video}/file", files=lambda: {"video": ("c.mp4", clip())}),
+    "edit_video": Case(
+        path="videos/{video}",
+        body={"title": "y", "tags": [{"name": "newer"}]},
+        wrong={"title": "z", "category": 999},
+    ),
+    "choose_player": Case(path="videos/{video}/player", body={"player": 1}, wrong={"player": 999}),
+    "put_poster": Case(
+        path="videos/{video}/poster", files=lambda: {"poster": ("p.png", picture())}
+    ),
+    "unpublish_video": Case(path="videos/{video}/unpublish"),
+    "publish_video": Case(path="videos/{video}/publish"),
+    "add_project": Case(path="projects", body=NAMED, status=201, wrong=BAD),
+    "edit_project": Case(path="projects/1", body=NAMED, wrong=BAD),
+    "add_token": Case(path="tokens", body=NAMED, status=201, wrong=BAD),
+    "revoke_token": Case(path="tokens/{token}", status=204),
+    "add_tag": Case(path="projects/1/tags", body=NAMED, status=201, wrong={"name": "tag"}),
+    "edit_tag": Case(path="tags/{tag}", body={"name": "Renamed"}, wrong={"name": ""}),
+    "add_category": Case(
+        path="projects/1/categories", body=NAMED, status=201, wrong={"name": "CATEGORY"}
+    ),
+    "edit_category": Case(path="categories/{category}", body={"active": False}, wrong=BAD),
+    "add_player": Case(path="projects/1/players", body=NAMED, status=201, wrong=BAD),
+    "edit_player": Case(path="players/{player}", body={"muted": True}, wrong={"muted": "x"}),
+    "delete_tag": Case(path="tags/{tag}", status=204),
+    "delete_category": Case(path="categories/{category}", status=204),
+    "delete_player": Case(path="players/{player}", status=204),
+    "delete_video": Case(path="videos/{video}", status=204),
+    "delete_stream": Case(path="streams/{stream}", status=204),
+    "delete_project": Case(path="projects/{project}", status=204),
+}
+# Those that need what is not here: what they are, and which tests look at their events.
+ELSEWHERE: Final = {
+    "end_stream": "a run, of an ingest (tests/e2e/test_commands.py)",
+    "pause_stream": "a run, of an ingest (tests/api/streams/test_commands.py)",
+    "resume_stream": "the same",
+    "drill_failover": "the same",
+    "create_upload": "tus, with headers of its own (tests/api/uploads/test_endpoints.py)",
+    "append": "the same",
+    "end_upload": "the same",
+    "ask_offset": "the same",
+    "other_method": "the same",
+    "retry_video": "a video whose making failed (tests/api/videos/test_item.py)",
+}
+
+
+def dump(place: Path) -> dict[str, list[tuple[object, ...]]]:
+    """All rows of all tables that hold records."""
+    with closing(sqlite3.connect(place)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {
+            name: sorted(connection.execute(f'SELECT * FROM "{name}"').fetchall(), key=repr)
+            for (name,) in tables.fetchall()
+            if name not in NOT_RECORDS
+        }
+
+
+async def made(house: House) -> Ids:
+    """Make one record of each kind, which the cases name."""
+    ids = {"stream": 1, "backup": 1}  # the first start's
+    for noun, path, body in (
+        ("tag", "projects/1/tags", {"name": "Tag"}),
+        ("category", "projects/1/categories", {"name": "Category"}),
+        ("player", "projects/1/players", {"name": "Player"}),
+        ("token", "tokens", {"name": "Token", "project": 1}),
+        ("project", "projects", {"name": "Project"}),
+        ("upload_link", "projects/1/upload-links", {}),
+    ):
+        answer = await house.client.post(f"/api/{path}", json=body, headers=house.owner)
+        assert answer.status_code == 201, answer.text
+        ids[noun] = answer.json()[noun]["id"]
+    answer = await house.client.post(
+        "/api/projects/1/videos", files={"video": ("a.mp4", clip())}, headers=house.owner
+    )
+    assert answer.status_code == 201, answer.text
+    return {**ids, "video": answer.json()["video"]["id"]}
+
+
+def writes(document: Json) -> dict[str, str]:
+    """The operations that are no reading, with their methods."""
+    return {
+        operation["operationId"]: method
+        for operations in document["paths"].values()
+        for method, operation in operations.items()
+        if method != "get"
+    }
+
+
+async def test_each_change_leaves_one_event_and_each_refusal_none(
+    house: House, catalog_place: Path
+) -> None:
+    document = (await house.client.get("/schema/openapi.json")).json()
+    methods = writes(document)
+    assert set(methods) == set(CASES) | set(ELSEWHERE)
+    ids = await made(house)
+    reader = await house.headers_of("reader", 1, write=False)
+    stranger = await house.headers_of("stranger", ids["project"], write=True)
+    for name, case in CASES.items():
+        path = f"/api/{case.path.format(**ids)}"
+        before = dump(catalog_place)
+
+        async def ask(headers: dict[str, str], body: object, *, case: Case = case) -> int:
+            answer = await house.client.request(
+                methods[name].upper(),  # noqa: B023  # called within the round
+                path,  # noqa: B023
+                headers=headers,
+                json=None if case.files else body,
+                files=case.files() if case.files else None,
+            )
+            return answer.status_code
+
+        assert await ask({}, case.body) == 401, name
+        assert await ask(reader, case.body) == 403, name
+        if case.path not in ("projects", "tokens", "projects/{project}"):
+            assert await ask(stranger, case.body) == 404, name
+        if case.wrong is not msgspec.UNSET:
+            assert await ask(house.owner, case.wrong) in (409, 422), name
+        assert dump(catalog_place) == before, f"{name} was refused and changed something"
+
+        assert await ask(house.owner, case.body) == case.status, name
+        after = dump(catalog_place)
+        old = set(before["events"])
+        new = [event for event in after["events"] if event not in old]
+        assert len(new) == 1, f"{name}: {new}"
+        (event,) = new
+        assert 1 in event[-3:-1], f"{name}: no token's number in {event}"
+        assert f"`{event[3]}`" in EVENTS.read_text(), f"{event[3]!r} is not in docs/events.md"
+        assert after != {**before, "events": after["events"]}, f"{name} changed nothing"
+
+
+async def test_the_owner_reads_the_events_and_finds_no_secret(house: House) -> None:
+    stream = await house.add("Secretive")
+    token = await house.client.post("/api/tokens", json={"name": "t"}, headers=house.owner)
+    await house.client.post(f"/api/streams/{stream['id']}/rotate-key", headers=house.owner)
+    answer = await house.client.get("/api/projects/1/events", headers=house.owner)
+    events = answer.json()["data"]
+    assert [each["id"] for each in events] == sorted((e["id"] for e in events), reverse=True)
+    assert {each["token"] for each in events[:3]} == {1}
+    assert token.json()["secret"] not in answer.text
+    assert stream["stream"].partition("_")[2] not in answer.text

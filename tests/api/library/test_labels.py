@@ -1,0 +1,297 @@
+"""The operations on tags and categories, key by key, through the whole application."""
+
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from api.http.errors import ApiError
+from api.library.labels import TagReference, TagReferences, wanted_tags
+from api.schemas.text_fields import Name
+from storage.catalog.library.labels import TagById, TagByName
+from tests.support.api.application import House, Json
+
+pytestmark = pytest.mark.anyio
+
+# The noun of a record, of its list, and what a list's addresses end in.
+KINDS = [("tag", "tags"), ("category", "categories")]
+both = pytest.mark.parametrize(("noun", "nouns"), KINDS)
+
+
+async def add(house: House, nouns: str, project: object = 1, **body: object) -> httpx.Response:
+    return await house.client.post(
+        f"/api/projects/{project}/{nouns}", json=body, headers=house.owner
+    )
+
+
+async def made(house: House, noun: str, nouns: str, name: str) -> Json:
+    answer = await add(house, nouns, name=name)
+    assert answer.status_code == 201, answer.text
+    record: Json = answer.json()[noun]
+    return record
+
+
+async def edit(house: House, nouns: str, number: object, **body: object) -> httpx.Response:
+    return await house.client.put(f"/api/{nouns}/{number}", json=body, headers=house.owner)
+
+
+async def names(house: House, nouns: str, query: str = "") -> list[str]:
+    body = await house.listed(query, path=f"/api/projects/1/{nouns}")
+    return [item["name"] for item in body["data"]]
+
+
+async def newest(house: House) -> Json:
+    event: Json = (await house.listed(path="/api/projects/1/events"))["data"][0]
+    return event
+
+
+@both
+async def test_adding_answers_with_the_record_and_nothing_else(
+    house: House, noun: str, nouns: str
+) -> None:
+    answer = await add(house, nouns, name="  Știri 🎬 ")
+    assert answer.status_code == 201
+    record = answer.json()[noun]
+    assert answer.json() == {
+        "message": f"{noun.capitalize()} added.",
+        noun: {"id": record["id"], "name": "Știri 🎬", "active": True},
+    }
+    assert type(record["id"]) is int
+    event = await newest(house)
+    assert (event["type"], event["facts"]) == (
+        f"{noun} added",
+        {noun: record["id"], "name": "Știri 🎬"},
+    )
+    assert event["token"] == 1
+
+
+@both
+async def test_one_can_be_added_by_the_projects_key_and_not_active(
+    house: House, noun: str, nouns: str
+) -> None:
+    answer = await add(house, nouns, house.key, name="News", active=False)
+    assert answer.status_code == 201
+    assert answer.json()[noun]["active"] is False
+
+
+@both
+async def test_editing_answers_with_the_record_and_nothing_else(
+    house: House, noun: str, nouns: str
+) -> None:
+    record = await made(house, noun, nouns, "News")
+    answer = await edit(house, nouns, record["id"], name="Sport")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "message": f"{noun.capitalize()} updated.",
+        noun: {"id": record["id"], "name": "Sport", "active": True},
+    }
+    assert (await newest(house))["facts"] == {noun: record["id"], "keys": ["name"]}
+    answer = await edit(house, nouns, record["id"], active=False)
+    assert answer.json()[noun] == {"id": record["id"], "name": "Sport", "active": False}
+    # Nothing sent, nothing changed.
+    before = await newest(house)
+    answer = await edit(house, nouns, record["id"])
+    assert answer.json()[noun] == {"id": record["id"], "name": "Sport", "active": False}
+    assert await newest(house) == before
+
+
+@both
+async def test_a_taken_name_is_a_conflict_that_changes_nothing(
+    house: House, noun: str, nouns: str
+) -> None:
+    await made(house, noun, nouns, "News")
+    other = await made(house, noun, nouns, "Sport")
+    before = await newest(house)
+    for answer in (
+        await add(house, nouns, name="NEWS"),
+        await edit(house, nouns, other["id"], name="news", active=False),
+    ):
+        assert answer.status_code == 409
+        assert set(answer.json()) == {"message", "errors"}
+        assert set(answer.json()["errors"]) == {"name"}
+    body = await house.listed(path=f"/api/projects/1/{nouns}")
+    assert [(item["name"], item["active"]) for item in body["data"]] == [
+        ("Sport", True),
+        ("News", True),
+    ]
+    assert await newest(house) == before
+
+
+@both
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({}, {"name"}),
+        ({"name": None}, {"name"}),
+        ({"name": ""}, {"name"}),
+        ({"name": " \u200b "}, {"name"}),
+        ({"name": "a\nb"}, {"name"}),
+        ({"name": "a\x00"}, {"name"}),
+        ({"name": 5}, {"name"}),
+        ({"name": "x" * 256}, {"name"}),
+        ({"name": "x", "active": 1}, {"active"}),
+        ({"name": "x", "active": None}, {"active"}),
+        ({"name": "x", "colour": "red", "id": 4}, {"colour", "id"}),
+        ({"name": ["x"], "active": "yes", "z": 1}, {"name", "active", "z"}),
+    ],
+)
+async def test_a_body_that_is_wrong_is_refused_with_every_fault(
+    house: House, noun: str, nouns: str, body: dict[str, Any], fields: set[str]
+) -> None:
+    answer = await add(house, nouns, **body)
+    assert answer.status_code == 422, answer.text
+    assert set(answer.json()["errors"]) == fields
+    record = await made(house, noun, nouns, "Name")
+    before = await newest(house)
+    answer = await edit(house, nouns, record["id"], **(body or {"names": "x"}))
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == (fields if body else {"names"})
+    assert await names(house, nouns) == ["Name"]
+    assert await newest(house) == before
+
+
+@both
+async def test_a_name_has_at_most_255_characters_of_any_script(
+    house: House, noun: str, nouns: str
+) -> None:
+    # Four bytes each, three letters each when folded, four letters each when composed.
+    longest = ["\U0001d518" * 255, "\u1f82" * 255, "\U0001d160" * 255]
+    for name in (*longest, "'; DROP TABLE tags; --%_\\"):
+        assert (await made(house, noun, nouns, name))["name"] == name
+    assert await names(house, nouns, "?search=%27%3B%20drop") == ["'; DROP TABLE tags; --%_\\"]
+    assert await names(house, nouns, "?sort_column=id") == [
+        *longest,
+        "'; DROP TABLE tags; --%_\\",
+    ]
+
+
+@both
+async def test_a_list_comes_in_the_envelope_with_the_documented_keys(
+    house: House, noun: str, nouns: str
+) -> None:
+    for number in range(12):
+        await made(house, noun, nouns, f"Name {number:02}")
+    path = f"https://live.example/api/projects/1/{nouns}"
+    body = await house.listed("?search=name&sort_column=name&page=2", f"/api/projects/1/{nouns}")
+    assert set(body) == {"data", "links", "meta"}
+    assert [set(item) for item in body["data"]] == [{"id", "name", "active"}] * 2
+    assert [item["name"] for item in body["data"]] == ["Name 10", "Name 11"]
+    filters = "search=name&sort_column=name"
+    assert body["links"] == {
+        "first": f"{path}?{filters}&page=1",
+        "last": f"{path}?{filters}&page=2",
+        "prev": f"{path}?{filters}&page=1",
+        "next": None,
+    }
+    meta = body["meta"]
+    assert set(meta) == {
+        "current_page", "from", "last_page", "links", "path", "per_page", "to", "total",
+    }  # fmt: skip
+    assert (meta["per_page"], meta["total"], meta["from"], meta["to"]) == (10, 12, 11, 12)
+    assert meta["path"] == path
+    assert await names(house, nouns) == [f"Name {number:02}" for number in range(11, 1, -1)]
+
+
+@both
+async def test_a_list_is_sorted_as_asked(house: House, noun: str, nouns: str) -> None:
+    for name in ("b", "C", "a"):
+        await made(house, noun, nouns, name)
+    middle = (await house.listed(path=f"/api/projects/1/{nouns}"))["data"][1]
+    await edit(house, nouns, middle["id"], active=False)
+    for query, expected in [
+        ("", ["a", "C", "b"]),
+        ("?sort_order=asc", ["b", "C", "a"]),
+        ("?sort_column=id", ["b", "C", "a"]),
+        ("?sort_column=name", ["a", "b", "C"]),
+        ("?sort_column=name&sort_order=desc", ["C", "b", "a"]),
+        ("?sort_column=active", ["C", "b", "a"]),
+        ("?sort_column=active&sort_order=desc", ["a", "b", "C"]),
+    ]:
+        assert await names(house, nouns, query) == expected, query
+    for query in ("sort_column=title", "sort_order=up", "page=0", "search=%00"):
+        answer = await house.client.get(f"/api/projects/1/{nouns}?{query}", headers=house.owner)
+        assert answer.status_code == 422
+        assert set(answer.json()["errors"]) == {query.partition("=")[0]}
+
+
+@both
+async def test_a_deleted_one_is_gone(house: House, noun: str, nouns: str) -> None:
+    record = await made(house, noun, nouns, "News")
+    path = f"/api/{nouns}/{record['id']}"
+    answer = await house.client.delete(path, headers=house.owner)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert (await newest(house))["type"] == f"{noun} deleted"
+    assert (await house.client.delete(path, headers=house.owner)).status_code == 404
+    assert (await edit(house, nouns, record["id"], name="X")).status_code == 404
+    body = await house.listed(path=f"/api/projects/1/{nouns}")
+    assert (body["data"], body["meta"]["total"]) == ([], 0)
+
+
+@both
+@pytest.mark.parametrize(
+    "number",
+    ["0", "-1", "01", "1.5", "abc", "%00", "2147483648", "9999999999", "9" * 30, "1" * 5000],
+)
+async def test_what_is_no_records_number_is_not_found(
+    house: House, noun: str, nouns: str, number: str
+) -> None:
+    path = f"/api/{nouns}/{number}"
+    for answer in (
+        await house.client.put(path, json={"name": "x"}, headers=house.owner),
+        await house.client.delete(path, headers=house.owner),
+    ):
+        assert answer.status_code == 404
+        assert set(answer.json()) == {"message"}
+
+
+@both
+async def test_only_who_may_write_may_change(house: House, noun: str, nouns: str) -> None:
+    record = await made(house, noun, nouns, "News")
+    other = (await house.catalog.add_project("Other", 1)).id
+    stranger = await house.headers_of("stranger", other, write=True)
+    reader = await house.headers_of("reader", 1, write=False)
+    for headers, added, touched, listed in (
+        ({}, 401, 401, 401),
+        (reader, 403, 403, 200),
+        (stranger, 404, 404, 404),
+    ):
+        path = f"/api/projects/1/{nouns}"
+        one = f"/api/{nouns}/{record['id']}"
+        answers = [
+            await house.client.post(path, json={"name": "x"}, headers=headers),
+            await house.client.put(one, json={"name": "x"}, headers=headers),
+            await house.client.delete(one, headers=headers),
+            await house.client.get(path, headers=headers),
+        ]
+        expected = [added, touched, touched, listed]
+        assert [answer.status_code for answer in answers] == expected
+    assert await names(house, nouns) == ["News"]
+
+
+@both
+async def test_labels_of_one_project_are_not_anothers(house: House, noun: str, nouns: str) -> None:
+    other = (await house.catalog.add_project("Other", 1)).id
+    await made(house, noun, nouns, "News")
+    answer = await add(house, nouns, other, name="news")
+    assert answer.status_code == 201
+    body = await house.listed(path=f"/api/projects/{other}/{nouns}")
+    assert [item["name"] for item in body["data"]] == ["news"]
+    assert (await add(house, nouns, 999, name="x")).status_code == 404
+
+
+def test_tags_of_a_body_are_read_by_id_by_name_and_by_both() -> None:
+    sent = [{"id": 4}, {"name": " New "}, {"id": 5, "name": "shown"}]
+
+    def text(kind: type, value: object) -> object:
+        assert kind is Name
+        return Name.parse(value)
+
+    read = msgspec.convert(sent, TagReferences, dec_hook=text)
+    assert wanted_tags(read) == (TagById(4), TagByName("New"), TagById(5))
+    for wrong in ([{"tag": 1}], [{"id": "4"}], [4], [{"id": 1}] * 101, [{"name": None}]):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(wrong, TagReferences, dec_hook=text)
+    with pytest.raises(ApiError) as refused:
+        wanted_tags([TagReference()])
+    assert refused.value.errors == {"tags": ["Each of the tags must have an id or a name."]}

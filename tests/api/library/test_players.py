@@ -1,0 +1,158 @@
+"""The operations on players, key by key, through the whole application."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.api.application import House, Json
+
+pytestmark = pytest.mark.anyio
+
+PLAYERS = "/api/projects/1/players"
+NOW = "2023-11-14T22:13:20.123456Z"
+STANDARD = {
+    "autoplay": False, "muted": False, "loop": False, "controls": True, "color": None,
+    "created_at": NOW, "updated_at": NOW,
+}  # fmt: skip
+
+
+async def add(house: House, **body: object) -> httpx.Response:
+    return await house.client.post(PLAYERS, json=body, headers=house.owner)
+
+
+async def made(house: House, name: str, **options: object) -> Json:
+    answer = await add(house, name=name, **options)
+    assert answer.status_code == 201, answer.text
+    player: Json = answer.json()["player"]
+    return player
+
+
+async def edit(house: House, number: object, **body: object) -> httpx.Response:
+    return await house.client.put(f"/api/players/{number}", json=body, headers=house.owner)
+
+
+async def newest(house: House) -> Json:
+    event: Json = (await house.listed(path="/api/projects/1/events"))["data"][0]
+    return event
+
+
+async def test_adding_answers_with_the_player_and_nothing_else(house: House) -> None:
+    answer = await add(house, name="Ecran")
+    assert answer.status_code == 201
+    number = answer.json()["player"]["id"]
+    assert answer.json() == {
+        "message": "Player added.",
+        "player": {"id": number, "name": "Ecran", **STANDARD},
+    }
+    event = await newest(house)
+    assert (event["type"], event["facts"]) == (
+        "player added",
+        {"player": number, "name": "Ecran"},
+    )
+    assert event["token"] == 1
+
+
+async def test_options_are_kept_as_they_were_sent(house: House) -> None:
+    options = {
+        "autoplay": True, "muted": True, "loop": True, "controls": False, "color": "#FFaa00",
+    }  # fmt: skip
+    player = await made(house, "Ecran", **options)
+    assert {key: player[key] for key in options} == options
+    listed = await house.listed(path=PLAYERS)
+    assert listed["data"] == [player]
+
+
+async def test_an_edit_changes_the_keys_it_sends_alone(house: House) -> None:
+    player = await made(house, "One", color="#112233", loop=True)
+    answer = await edit(house, player["id"], name="Two", controls=False)
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "message": "Player updated.",
+        "player": player | {"name": "Two", "controls": False},
+    }
+    assert (await newest(house))["facts"] == {"player": player["id"], "keys": ["name", "controls"]}
+    cleared = (await edit(house, player["id"], color=None)).json()["player"]
+    assert cleared == player | {"name": "Two", "controls": False, "color": None}
+    before = await newest(house)
+    assert (await edit(house, player["id"])).json()["player"] == cleared
+    assert await newest(house) == before
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"name": None}, "name"),
+        ({"name": "\u200b"}, "name"),
+        ({"name": "x" * 256}, "name"),
+        ({"name": "x", "autoplay": None}, "autoplay"),
+        ({"name": "x", "muted": "yes"}, "muted"),
+        ({"name": "x", "color": "red"}, "color"),
+        ({"name": "x", "color": "#12345"}, "color"),
+        ({"name": "x", "color": "#123456\n"}, "color"),
+        ({"name": "x", "color": "#12345g"}, "color"),
+        ({"name": "x", "color": 7}, "color"),
+        ({"name": "x", "options": {}}, "options"),
+    ],
+)
+async def test_a_body_that_is_wrong_is_refused(
+    house: House, body: dict[str, Any], field: str
+) -> None:
+    player = await made(house, "One")
+    before = await newest(house)
+    for answer in (await add(house, **body), await edit(house, player["id"], **body)):
+        assert answer.status_code == 422, answer.text
+        assert set(answer.json()["errors"]) == {field}
+    assert (await add(house)).json()["errors"] == {"name": ["The name is required."]}
+    assert (await house.listed(path=PLAYERS))["data"] == [player]
+    assert await newest(house) == before
+
+
+async def test_a_list_comes_in_pages_searched_and_sorted(house: House) -> None:
+    for name in ("b", "C", "a", *(f"more {number}" for number in range(8))):
+        await made(house, name)
+    body = await house.listed(path=PLAYERS)
+    assert set(body) == {"data", "links", "meta"}
+    assert (body["meta"]["total"], body["meta"]["per_page"], body["meta"]["to"]) == (11, 10, 10)
+    body = await house.listed("?sort_column=name", PLAYERS)
+    assert [item["name"] for item in body["data"]][:3] == ["a", "b", "C"]
+    body = await house.listed("?search=c", PLAYERS)
+    assert [item["name"] for item in body["data"]] == ["C"]
+    for query in ("sort_column=active", "page=x"):
+        answer = await house.client.get(f"{PLAYERS}?{query}", headers=house.owner)
+        assert answer.status_code == 422
+
+
+async def test_a_deleted_player_is_gone(house: House) -> None:
+    player = await made(house, "One")
+    path = f"/api/players/{player['id']}"
+    answer = await house.client.delete(path, headers=house.owner)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert (await newest(house))["type"] == "player deleted"
+    assert (await house.client.delete(path, headers=house.owner)).status_code == 404
+    assert (await edit(house, player["id"], name="X")).status_code == 404
+    assert (await house.listed(path=PLAYERS))["meta"]["total"] == 0
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "01", "abc", "2147483648", "9" * 30])
+async def test_what_is_no_players_number_is_not_found(house: House, number: str) -> None:
+    assert (await edit(house, number, name="x")).status_code == 404
+    answer = await house.client.delete(f"/api/players/{number}", headers=house.owner)
+    assert answer.status_code == 404
+
+
+async def test_only_who_may_write_may_change(house: House) -> None:
+    player = await made(house, "One")
+    other = (await house.catalog.add_project("Other", 1)).id
+    stranger = await house.headers_of("stranger", other, write=True)
+    reader = await house.headers_of("reader", 1, write=False)
+    one = f"/api/players/{player['id']}"
+    for headers, changed, listed in (({}, 401, 401), (reader, 403, 200), (stranger, 404, 404)):
+        answers = [
+            await house.client.post(PLAYERS, json={"name": "x"}, headers=headers),
+            await house.client.put(one, json={"name": "x"}, headers=headers),
+            await house.client.delete(one, headers=headers),
+        ]
+        assert [answer.status_code for answer in answers] == [changed] * 3
+        assert (await house.client.get(PLAYERS, headers=headers)).status_code == listed
+    assert (await house.listed(path=PLAYERS))["data"] == [player]

@@ -1,0 +1,167 @@
+"""The operations on projects, key by key, through the whole application."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from storage.objects.disk import DiskObjects
+from tests.support.api.application import NOW_US, House, Json
+
+pytestmark = pytest.mark.anyio
+
+PROJECTS = "/api/projects"
+NOW = "2023-11-14T22:13:20.123456Z"
+
+
+async def add(
+    house: House, headers: dict[str, str] | None = None, **body: object
+) -> httpx.Response:
+    headers = house.owner if headers is None else headers
+    return await house.client.post(PROJECTS, json=body, headers=headers)
+
+
+async def made(house: House, name: str) -> Json:
+    answer = await add(house, name=name)
+    assert answer.status_code == 201, answer.text
+    project: Json = answer.json()["project"]
+    return project
+
+
+async def edit(house: House, project: object, **body: object) -> httpx.Response:
+    return await house.client.put(f"{PROJECTS}/{project}", json=body, headers=house.owner)
+
+
+async def delete(house: House, project: object) -> httpx.Response:
+    return await house.client.delete(f"{PROJECTS}/{project}", headers=house.owner)
+
+
+async def test_adding_answers_with_the_project_and_nothing_else(house: House) -> None:
+    answer = await add(house, name="Știri")
+    assert answer.status_code == 201
+    project = answer.json()["project"]
+    assert answer.json() == {
+        "message": "Project added.",
+        "project": {
+            "id": 2,
+            "key": project["key"],
+            "name": "Știri",
+            "origins": [],
+            "created_at": NOW,
+            "updated_at": NOW,
+            "project_json": f"https://live.example/json/projects/{project['key']}.json",
+        },
+    }
+    events = await house.listed(path=f"{PROJECTS}/2/events")
+    assert [(event["type"], event["token"]) for event in events["data"]] == [("project added", 1)]
+    # It is one to work in.
+    stream = await house.add("A stream", f"{PROJECTS}/{project['key']}/streams")
+    assert (await house.listed(path=f"{PROJECTS}/2/streams"))["data"][0]["id"] == stream["id"]
+
+
+async def test_a_project_is_shown_by_its_number_and_by_its_key(house: House) -> None:
+    project = await made(house, "One")
+    for name in (project["id"], project["key"]):
+        answer = await house.client.get(f"{PROJECTS}/{name}", headers=house.owner)
+        assert (answer.status_code, answer.json()) == (200, {"data": project})
+    for name in ("999", project["key"].swapcase(), "9" * 40):
+        answer = await house.client.get(f"{PROJECTS}/{name}", headers=house.owner)
+        assert answer.status_code == 404
+
+
+async def test_an_edit_gives_another_name_and_keeps_the_rest(house: House) -> None:
+    project = await made(house, "One")
+    answer = await edit(house, project["key"], name="Doi")
+    assert answer.status_code == 200
+    assert answer.json() == {"message": "Project updated.", "project": project | {"name": "Doi"}}
+    newest = (await house.listed(path=f"{PROJECTS}/{project['id']}/events"))["data"][0]
+    assert (newest["type"], newest["facts"]) == (
+        "project edited",
+        {"project": project["id"], "keys": ["name"]},
+    )
+    assert (await edit(house, project["id"])).json()["project"]["name"] == "Doi"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"name": None}, "name"),
+        ({"name": " "}, "name"),
+        ({"name": "x" * 256}, "name"),
+        ({"name": "a\tb"}, "name"),
+        ({"name": "x", "key": "mine"}, "key"),
+    ],
+)
+async def test_a_body_that_is_wrong_is_refused(
+    house: House, body: dict[str, Any], field: str
+) -> None:
+    for answer in (await add(house, **body), await edit(house, 1, **body)):
+        assert answer.status_code == 422
+        assert set(answer.json()["errors"]) == {field}
+    assert (await add(house)).status_code == 422
+    listed = (await house.listed(path=PROJECTS))["data"]
+    assert [(item["id"], item["name"]) for item in listed] == [(1, "default")]
+
+
+async def test_projects_are_listed_as_far_as_the_token_reaches(house: House) -> None:
+    projects = [await made(house, f"{number}") for number in range(11)]
+    body = await house.listed(path=PROJECTS)
+    assert body["data"] == projects[:0:-1]
+    assert (body["meta"]["total"], body["meta"]["last_page"]) == (12, 2)
+    assert body["links"]["next"] == "https://live.example/api/projects?page=2"
+    assert len((await house.listed("?page=2", PROJECTS))["data"]) == 2
+    reader = await house.headers_of("reader", projects[3]["id"], write=False)
+    answer = await house.client.get(PROJECTS, headers=reader)
+    assert answer.json()["data"] == [projects[3]]
+    assert answer.json()["meta"]["total"] == 1
+    answer = await house.client.get(f"{PROJECTS}/1", headers=reader)
+    assert answer.status_code == 404
+
+
+async def test_a_token_of_one_project_neither_adds_nor_deletes_any(house: House) -> None:
+    project = await made(house, "One")
+    mine = await house.headers_of("mine", project["id"], write=True)
+    reader = await house.headers_of("reader", None, write=False)
+    one = f"{PROJECTS}/{project['id']}"
+    for headers, status in ((mine, 403), (reader, 403), ({}, 401)):
+        assert (await add(house, headers, name="x")).status_code == status
+        assert (await house.client.delete(one, headers=headers)).status_code == status
+    # Its own it may rename, another's it does not know of.
+    answer = await house.client.put(one, json={"name": "Ours"}, headers=mine)
+    assert answer.status_code == 200
+    answer = await house.client.put(f"{PROJECTS}/1", json={"name": "x"}, headers=mine)
+    assert answer.status_code == 404
+    assert (await house.listed(path=PROJECTS))["meta"]["total"] == 2
+
+
+async def test_a_deleted_project_is_gone_with_its_media(house: House, objects: DiskObjects) -> None:
+    project = await made(house, "Doomed")
+    path = f"{PROJECTS}/{project['id']}/streams"
+    stream = await house.add("A stream", path)
+    kept = await house.add("Another project's")
+    mine = await house.headers_of("mine", project["id"], write=True)
+    for hash_ in (stream["hash"], kept["hash"]):
+        await objects.put(f"live/{hash_}/index.m3u8", b"#EXTM3U")
+    answer = await delete(house, project["key"])
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert await objects.addresses("live") == [f"live/{kept['hash']}/index.m3u8"]
+    for gone in (f"{PROJECTS}/{project['id']}", path):
+        assert (await house.client.get(gone, headers=house.owner)).status_code == 404
+    assert (await house.client.get(PROJECTS, headers=mine)).status_code == 401
+    assert (await delete(house, project["id"])).status_code == 404
+    newest = (await house.listed(path=f"{PROJECTS}/1/events"))["data"][0]
+    assert (newest["type"], newest["facts"]["name"]) == ("project deleted", "Doomed")
+
+
+async def test_the_first_project_and_one_on_air_stay(house: House) -> None:
+    project = await made(house, "Live")
+    stream = await house.add("A stream", f"{PROJECTS}/{project['id']}/streams")
+    await house.catalog.set_live_state(
+        stream["id"], live=True, processing=True, on_air=0, sending=(0,), no_audio=False,
+        now_us=NOW_US,
+    )  # fmt: skip
+    for name in (1, house.key, project["id"]):
+        answer = await delete(house, name)
+        assert answer.status_code == 409
+        assert set(answer.json()) == {"message"}
+    assert (await house.listed(path=PROJECTS))["meta"]["total"] == 2

@@ -1,0 +1,155 @@
+"""The operations on tokens, key by key, through the whole application."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.api.application import STREAMS, House, Json
+
+pytestmark = pytest.mark.anyio
+
+TOKENS = "/api/tokens"
+NOW = "2023-11-14T22:13:20.123456Z"
+
+
+async def add(
+    house: House, headers: dict[str, str] | None = None, **body: object
+) -> httpx.Response:
+    headers = house.owner if headers is None else headers
+    return await house.client.post(TOKENS, json=body, headers=headers)
+
+
+async def made(house: House, **body: object) -> tuple[Json, dict[str, str]]:
+    """Add a token; return its record and the headers of its bearer."""
+    answer = await house.client.post(TOKENS, json=body, headers=house.owner)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["token"], {"Authorization": f"Bearer {answer.json()['secret']}"}
+
+
+async def listed(house: House, headers: dict[str, str], query: str = "") -> Json:
+    answer = await house.client.get(TOKENS + query, headers=headers)
+    assert answer.status_code == 200, answer.text
+    found: Json = answer.json()
+    return found
+
+
+async def test_adding_answers_with_the_record_and_the_token_once(house: House) -> None:
+    answer = await add(house, name="Panou", project=1, write=True)
+    assert answer.status_code == 201
+    assert answer.headers["cache-control"] == "no-store"
+    body = answer.json()
+    assert set(body) == {"message", "token", "secret"}
+    assert body["message"] == "Token added."
+    assert body["token"] == {
+        "id": 2, "name": "Panou", "project": 1, "write": True,
+        "created_at": NOW, "revoked_at": None,
+    }  # fmt: skip
+    assert body["secret"].startswith("headend_")
+    listing = await house.client.get(TOKENS, headers=house.owner)
+    assert body["secret"] not in listing.text
+    assert listing.json()["data"][0] == body["token"]
+    events = await house.client.get("/api/projects/1/events", headers=house.owner)
+    assert body["secret"] not in events.text
+    newest = events.json()["data"][0]
+    assert (newest["type"], newest["token"]) == ("token added", 1)
+    assert newest["facts"] == {"token": 2, "name": "Panou", "write": True}
+
+
+async def test_a_token_opens_what_it_was_made_for(house: House) -> None:
+    _, reader = await made(house, name="reader")
+    _, writer = await made(house, name="writer", project=1, write=True)
+    assert (await house.client.get(STREAMS, headers=reader)).status_code == 200
+    stream = {"title": "x"}
+    assert (await house.client.post(STREAMS, json=stream, headers=reader)).status_code == 403
+    assert (await house.client.post(STREAMS, json=stream, headers=writer)).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"write": True}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "x", "write": None}, "write"),
+        ({"name": "x", "write": 1}, "write"),
+        ({"name": "x", "project": "1"}, "project"),
+        ({"name": "x", "project": True}, "project"),
+        ({"name": "x", "project": 0}, "project"),
+        ({"name": "x", "project": -1}, "project"),
+        ({"name": "x", "project": 999}, "project"),
+        ({"name": "x", "project": 1 << 31}, "project"),
+        ({"name": "x", "project": 10**40}, "project"),
+        ({"name": "x", "secret": "mine"}, "secret"),
+    ],
+)
+async def test_a_body_that_is_wrong_is_refused(
+    house: House, body: dict[str, Any], field: str
+) -> None:
+    answer = await add(house, **body)
+    assert answer.status_code == 422, answer.text
+    assert set(answer.json()["errors"]) == {field}
+    assert (await listed(house, house.owner))["meta"]["total"] == 1
+
+
+async def test_revoking_takes_effect_at_once_and_once(house: House) -> None:
+    token, bearer = await made(house, name="old", write=True)
+    path = f"{TOKENS}/{token['id']}"
+    answer = await house.client.delete(path, headers=house.owner)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert (await house.client.get(STREAMS, headers=bearer)).status_code == 401
+    shown = (await listed(house, house.owner))["data"][0]
+    assert shown == token | {"revoked_at": NOW}
+    assert (await house.client.delete(path, headers=house.owner)).status_code == 204
+    events = (await house.listed(path="/api/projects/1/events"))["data"]
+    assert [event["type"] for event in events].count("token revoked") == 1
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "02", "abc", "999", "2147483648", "9" * 30])
+async def test_what_is_no_tokens_number_is_not_found(house: House, number: str) -> None:
+    answer = await house.client.delete(f"{TOKENS}/{number}", headers=house.owner)
+    assert answer.status_code == 404
+    assert (await house.client.get(STREAMS, headers=house.owner)).status_code == 200
+
+
+async def test_a_token_of_a_project_manages_those_of_its_project_alone(house: House) -> None:
+    other = (await house.catalog.add_project("Other", 1)).id
+    mine, bearer = await made(house, name="mine", project=other, write=True)
+    theirs, _ = await made(house, name="theirs", project=1)
+    # Without a project it makes one for its own, and none that opens more.
+    answer = await add(house, bearer, name="helper")
+    assert (answer.status_code, answer.json()["token"]["project"]) == (201, other)
+    helper = answer.json()["token"]
+    assert (await add(house, bearer, name="x", project=None)).status_code == 403
+    assert (await add(house, bearer, name="x", project=1)).status_code == 422
+    found = await listed(house, bearer)
+    assert (found["data"], found["meta"]["total"]) == ([helper, mine], 2)
+    for number, status in ((1, 404), (theirs["id"], 404), (helper["id"], 204)):
+        answer = await house.client.delete(f"{TOKENS}/{number}", headers=bearer)
+        assert answer.status_code == status
+    assert (await house.client.get(STREAMS, headers=house.owner)).status_code == 200
+    # What the owner's token makes without a project is for all.
+    everything, _ = await made(house, name="all")
+    assert everything["project"] is None
+
+
+async def test_who_may_only_read_manages_nothing(house: House) -> None:
+    _, reader = await made(house, name="reader")
+    for headers, status in ((reader, 403), ({}, 401)):
+        answers = [
+            await house.client.get(TOKENS, headers=headers),
+            await add(house, headers, name="x"),
+            await house.client.delete(f"{TOKENS}/1", headers=headers),
+        ]
+        assert [answer.status_code for answer in answers] == [status] * 3
+
+
+async def test_tokens_come_in_pages_newest_first(house: House) -> None:
+    for number in range(11):
+        await made(house, name=f"{number}")
+    body = await listed(house, house.owner)
+    assert set(body) == {"data", "links", "meta"}
+    assert [item["name"] for item in body["data"]] == [f"{number}" for number in range(10, 0, -1)]
+    assert (body["meta"]["total"], body["meta"]["per_page"]) == (12, 10)
+    assert body["links"]["next"] == "https://live.example/api/tokens?page=2"
+    answer = await house.client.get(f"{TOKENS}?page=0", headers=house.owner)
+    assert answer.status_code == 422

@@ -1,0 +1,77 @@
+"""Who may see what: the whole table."""
+
+import pytest
+
+from api.origin.access import Access, decide
+from storage.catalog.records.common import Shown
+
+OPEN, INSIDE, OWNER, BLOCKED, NONE = (
+    *(Access.OPEN, Access.RESTRICTED_OPEN),
+    *(Access.OWNER, Access.BLOCKED, Access.NONE),
+)
+
+
+def shown(*, published: bool, hidden: bool, countries: str = "") -> Shown:
+    return Shown(
+        hash="abcdefABCDEF", project=1, title="", description="",
+        published=published, hidden=hidden, live=True, countries=frozenset(countries.split()),
+    )  # fmt: skip
+
+
+PUBLISHED = shown(published=True, hidden=False)
+EARLY = shown(published=False, hidden=False)
+UNPUBLISHED = shown(published=False, hidden=True)
+TAKEN_BACK = shown(published=True, hidden=True)
+RESTRICTED = shown(published=True, hidden=False, countries="RO AD")
+RESTRICTED_EARLY = shown(published=False, hidden=False, countries="RO AD")
+RESTRICTED_TAKEN_BACK = shown(published=True, hidden=True, countries="RO AD")
+
+
+@pytest.mark.parametrize(
+    ("found", "media", "early", "owner"),
+    [
+        pytest.param(None, NONE, NONE, NONE, id="no such stream"),
+        pytest.param(PUBLISHED, OPEN, OPEN, OPEN, id="published"),
+        pytest.param(EARLY, NONE, OPEN, OWNER, id="not yet live"),
+        pytest.param(UNPUBLISHED, NONE, NONE, OWNER, id="unpublished"),
+        pytest.param(TAKEN_BACK, NONE, NONE, OWNER, id="unpublished wins"),
+    ],
+)
+@pytest.mark.parametrize("country", [None, "RO", "DE"])
+def test_who_may_see_what_is_for_all_countries(
+    found: Shown | None, media: Access, early: Access, owner: Access, country: str | None
+) -> None:
+    assert decide(found, owner=False, country=country) is media
+    assert decide(found, owner=False, country=country, early=True) is early
+    assert decide(found, owner=True, country=country) is owner
+
+
+@pytest.mark.parametrize(
+    ("found", "country", "media", "early"),
+    [
+        pytest.param(RESTRICTED, "RO", INSIDE, INSIDE, id="inside"),
+        pytest.param(RESTRICTED, "DE", BLOCKED, BLOCKED, id="outside"),
+        pytest.param(RESTRICTED, None, BLOCKED, BLOCKED, id="nobody knows where"),
+        pytest.param(RESTRICTED, "", BLOCKED, BLOCKED, id="nowhere"),
+        pytest.param(RESTRICTED_EARLY, "RO", NONE, INSIDE, id="inside, too early"),
+        pytest.param(RESTRICTED_EARLY, "DE", NONE, BLOCKED, id="outside, too early"),
+        pytest.param(RESTRICTED_TAKEN_BACK, "RO", NONE, NONE, id="inside, unpublished"),
+        pytest.param(RESTRICTED_TAKEN_BACK, "DE", NONE, NONE, id="outside, unpublished"),
+    ],
+)
+def test_who_may_see_what_is_for_some_countries(
+    found: Shown, country: str | None, media: Access, early: Access
+) -> None:
+    assert decide(found, owner=False, country=country) is media
+    assert decide(found, owner=False, country=country, early=True) is early
+
+
+@pytest.mark.parametrize("found", [RESTRICTED, RESTRICTED_EARLY, RESTRICTED_TAKEN_BACK])
+@pytest.mark.parametrize("country", [None, "DE"])
+def test_an_owner_sees_it_wherever_they_are(found: Shown, country: str | None) -> None:
+    assert decide(found, owner=True, country=country) is OWNER
+
+
+def test_only_what_is_open_to_all_is_kept_by_caches() -> None:
+    assert [access for access in Access if access.kept] == [OPEN]
+    assert {access for access in Access if not access.seen} == {BLOCKED, NONE}

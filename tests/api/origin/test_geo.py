@@ -1,0 +1,207 @@
+"""Which country a viewer is in, from a real database file."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from api.http.client_address import Clients
+from api.origin.geo import Geo, GeoError
+from tests.support.geo_database import FRENCH, GERMAN, NOWHERE, ROMANIAN, SIXTH, countries
+
+PROXY = "10.0.0.1"
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(countries(tmp_path_factory.mktemp("geo") / "countries.mmdb"))
+
+
+def behind(*values: str, country: Sequence[str] = ()) -> Headers:
+    told = [(b"cf-ipcountry", value.encode()) for value in country]
+    return [*((b"x-forwarded-for", value.encode()) for value in values), *told]
+
+
+@pytest.mark.parametrize(
+    ("address", "country"),
+    [
+        (ROMANIAN, "RO"),
+        (GERMAN, "DE"),
+        (FRENCH, "FR"),
+        (SIXTH, "RO"),
+        (f"::ffff:{GERMAN}", "DE"),
+        (NOWHERE, None),
+        ("2001:db8:2::1", None),
+        ("127.0.0.1", None),
+        ("nonsense", None),
+    ],
+)
+def test_an_address_is_looked_up(database: str, address: str, country: str | None) -> None:
+    geo = Geo(database=database)
+    assert geo.country(address, []) == country
+    assert geo.country(address, []) == country  # from memory
+
+
+def test_without_a_database_no_country_is_known() -> None:
+    assert Geo().country(ROMANIAN, []) is None
+
+
+def test_a_forwarded_address_counts_only_from_a_trusted_proxy(database: str) -> None:
+    geo = Geo(Clients([PROXY]), database=database)
+    assert geo.country(PROXY, behind(ROMANIAN)) == "RO"
+    assert geo.country(PROXY, behind(f"{ROMANIAN}, {GERMAN}")) == "DE"
+    assert geo.country(GERMAN, behind(ROMANIAN)) == "DE"
+    assert geo.country(PROXY, behind("nonsense")) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "country"),
+    [
+        (["de"], "DE"),
+        (["XX"], None),
+        (["T1"], None),
+        (["Germany"], None),
+        ([""], None),
+        (["DE", "RO"], None),
+        (["DE", "DE"], "DE"),
+        ([], "RO"),
+    ],
+)
+def test_a_header_is_believed_from_a_trusted_proxy(
+    database: str, told: list[str], country: str | None
+) -> None:
+    geo = Geo(Clients([PROXY]), database=database, trusted_header="CF-IPCountry")
+    assert geo.country(PROXY, behind(ROMANIAN, country=told)) == country
+    assert geo.country(GERMAN, behind(country=told)) == "DE"
+
+
+def test_a_header_that_no_setting_names_says_nothing(database: str) -> None:
+    geo = Geo(Clients([PROXY]), database=database)
+    assert geo.country(PROXY, behind(ROMANIAN, country=["DE"])) == "RO"
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "10.2.3.4", "172.31.0.1", "192.168.1.1", "::1", "fd00::1", "fe80::1"]
+)
+def test_neighbours_are_where_the_operator_says(address: str) -> None:
+    assert Geo(private_country="ro").country(address, []) == "RO"
+    assert Geo().country(address, []) is None
+
+
+def test_an_address_that_is_nobodys_neighbour_is_looked_up(database: str) -> None:
+    geo = Geo(database=database, private_country="RO")
+    assert geo.country(GERMAN, []) == "DE"
+    assert geo.country(NOWHERE, []) is None
+    assert geo.country("172.32.0.1", []) is None
+
+
+def test_a_neighbour_that_is_a_proxy_nobody_named_opens_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else every viewer behind it would count as a neighbour."""
+    geo = Geo(private_country="RO")
+    for _ in range(3):
+        assert geo.country("127.0.0.1", behind(GERMAN)) is None
+        assert geo.country("127.0.0.1", [(b"via", b"1.1 proxy")]) is None
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "http.trusted_proxies" in caplog.text
+
+
+def test_a_trusted_proxy_that_does_not_say_for_whom_opens_nothing() -> None:
+    geo = Geo(Clients(["127.0.0.1"]), private_country="RO")
+    assert geo.country("127.0.0.1", []) is None
+    assert geo.country("127.0.0.1", behind("127.0.0.1")) is None
+    assert geo.country("127.0.0.1", behind("192.168.1.5")) == "RO"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no database" * 1000])
+def test_a_start_without_its_database_is_refused_in_a_sentence(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "countries.mmdb"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(GeoError, match=rf"geo\.database: {path}: \S"):
+        Geo(database=str(path))
+
+
+@pytest.mark.parametrize("country", ["Romania", "R", "4O", "XX"])
+def test_a_private_country_that_is_none_is_refused(country: str) -> None:
+    with pytest.raises(GeoError, match=r"geo\.private_country"):
+        Geo(private_country=country)
+
+
+def test_a_new_file_is_read_and_a_broken_one_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = countries(tmp_path / "countries.mmdb")
+    geo = Geo(database=str(path))
+    before = path.read_bytes()
+
+    def look() -> str | None:
+        asyncio.run(geo.look())
+        return geo.country(GERMAN, [])
+
+    assert geo.country(GERMAN, []) == "DE"
+    countries(path, german="AT")
+    assert geo.country(GERMAN, []) == "DE"
+    assert look() == "AT"
+    # A copy that is under way: what was read goes on being used.
+    path.write_bytes(before[:100])
+    assert [look(), look(), look()] == ["AT", "AT", "AT"]
+    path.unlink()
+    assert [look(), look()] == ["AT", "AT"]
+    told = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.message for record in told] == ["geo database not read"] * 2
+    path.write_bytes(before)
+    assert look() == "DE"
+
+
+def test_a_database_that_is_broken_inside_opens_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = countries(tmp_path / "countries.mmdb")
+    content = path.read_bytes()
+    marker = content.rindex(b"\xab\xcd\xefMaxMind.com")
+    path.write_bytes(b"\xff" * marker + content[marker:])
+    geo = Geo(database=str(path))
+    assert [geo.country(each, []) for each in (GERMAN, ROMANIAN, SIXTH, GERMAN)] == [None] * 4
+    assert [record.message for record in caplog.records] == ["geo database broken"]
+
+
+def test_a_damaged_database_ends_neither_a_start_nor_a_look_in_an_error_of_the_reader(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One key of its description is another: the reader raises what it did not foresee."""
+    path = countries(tmp_path / "countries.mmdb")
+    damaged = path.read_bytes().replace(b"ip_version", b"ip_versioX")
+    geo = Geo(database=str(path))
+    path.write_bytes(damaged + b" ")
+    asyncio.run(geo.look())
+    assert geo.country(GERMAN, []) == "DE"
+    assert [record.message for record in caplog.records] == ["geo database not read"]
+    with pytest.raises(GeoError, match=r"geo\.database"):
+        Geo(database=str(path))
+
+
+def test_whatever_bytes_of_a_database_are_others_it_answers_or_knows_nothing(
+    tmp_path: Path,
+) -> None:
+    path = countries(tmp_path / "countries.mmdb")
+    content = path.read_bytes()
+    chance = random.Random(1)  # the same bytes each time
+    for _ in range(400):
+        damaged = bytearray(content)
+        for _ in range(chance.randint(1, 4)):
+            damaged[-chance.randint(1, 300)] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            geo = Geo(database=str(path))
+        except GeoError:
+            continue
+        for each in (GERMAN, ROMANIAN, FRENCH, SIXTH, NOWHERE):
+            assert geo.country(each, []) is None or isinstance(geo.country(each, []), str)

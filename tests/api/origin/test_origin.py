@@ -1,0 +1,264 @@
+"""The origin, asked as a part of an application."""
+
+import asyncio
+import gzip
+from pathlib import Path
+
+import pytest
+
+from api.origin.origin import Origin
+from api.origin.visibility import Verdicts
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
+from tests.support.api.origin_client import (
+    PLAYLIST,
+    SEGMENT,
+    TOKEN,
+    VARIANTS,
+    OnSite,
+    Shelf,
+    Site,
+    is_owner,
+    origin_of,
+)
+from tests.support.storage.engine_reports import HASH, RUN, Clock
+
+OTHER = "zzzzzzZZZZZZ"
+
+
+def test_everything_that_is_published_can_be_fetched(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        kinds = {
+            VARIANTS: "application/vnd.apple.mpegurl",
+            PLAYLIST: "application/vnd.apple.mpegurl",
+            SEGMENT: "video/mp4",
+            f"/live/{HASH}/{RUN}/720p/init-0.mp4": "video/mp4",
+            f"/live/{HASH}/{RUN}/audio/2.m4s": "audio/mp4",
+            f"/live/{HASH}/{RUN}/audio/init-0.mp4": "audio/mp4",
+        }
+        for path, kind in kinds.items():
+            answer = await site.get(path)
+            assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+            assert answer.content == await site.objects.get(path[1:])
+            assert answer.headers["content-length"] == str(len(answer.content))
+            assert answer.headers["access-control-allow-origin"] == "*"
+            assert "ETag" in answer.headers["access-control-expose-headers"]
+            head = await site.client.head(path)
+            assert (head.status_code, head.content) == (200, b"")
+            assert head.headers == answer.headers
+
+    on_site(scene)
+
+
+def test_a_part_is_read_at_the_edge_and_is_a_piece_of_its_segment(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        parts = [await site.get(SEGMENT.replace("1.m4s", f"1.{n}.m4s")) for n in range(2)]
+        whole = await site.get(SEGMENT)
+        assert b"".join(part.content for part in parts) == whole.content
+        assert (await site.get(SEGMENT.replace("1.m4s", "1.2.m4s"))).status_code == 404
+
+    on_site(scene)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/live/{HASH}/{RUN}/state.json",
+        f"/live/{HASH}/{RUN}/720p/state.json",
+        f"/live/{HASH}/{RUN}/720p/3.m4s",
+        f"/live/{HASH}/{RUN}/720p/1.m4s/x",
+        f"/live/{HASH}/{RUN}/480p/1.m4s",
+        f"/live/{HASH}/{RUN}/720p/",
+        f"/live/{HASH}/{RUN}/index.m3u8",
+        f"/live/{HASH}/{RUN}",
+        f"/live/{HASH}",
+        f"/live/{OTHER}/index.m3u8",
+        f"/live/{HASH}/index.m3u8.tmp",
+        f"/live{HASH}/index.m3u8",
+        "/live/.temporary/x",
+        "/live/",
+        "/live",
+        f"/live/{HASH}/../{HASH}/{RUN}/state.json",
+        f"/live/{HASH}/%2e%2e/{HASH}/index.m3u8",
+        f"/live/{HASH}/{RUN}/720p/index.m3u8%00",
+        f"/live/{HASH}/{RUN}/720p/index.m3u8%0a",
+        f"/live/{HASH}/{RUN}/720p%2Fstate.json",
+        f"/live/{HASH}/{RUN}/%C3%A9/1.m4s",
+    ],
+)
+def test_what_is_not_published_does_not_exist(on_site: OnSite, path: str) -> None:
+    async def scene(site: Site) -> None:
+        answer = await site.get(path)
+        assert answer.status_code == 404
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.text == "not found\n"
+        assert answer.headers["access-control-allow-origin"] == "*"
+
+    on_site(scene)
+
+
+def test_media_are_kept_for_ever_and_playlists_briefly(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        for path in (SEGMENT, f"/live/{HASH}/{RUN}/720p/init-0.mp4"):
+            kept = (await site.get(path)).headers["cache-control"]
+            assert kept == "public, max-age=31536000, immutable"
+        for path in (PLAYLIST, VARIANTS):
+            assert (await site.get(path)).headers["cache-control"] == "public, max-age=1"
+
+    on_site(scene)
+
+
+def test_who_has_the_object_is_told_so(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        for path in (SEGMENT, PLAYLIST, VARIANTS):
+            first = await site.get(path)
+            again = await site.get(path, if_none_match=first.headers["etag"])
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == first.headers["etag"]
+            assert again.headers["cache-control"] == first.headers["cache-control"]
+            assert "content-length" not in again.headers
+            other = await site.get(path, if_none_match='"other"')
+            assert other.status_code == 200
+
+    on_site(scene)
+
+
+def test_ranges_of_files_and_of_what_is_in_memory(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        for path in (SEGMENT, PLAYLIST, SEGMENT.replace("1.m4s", "1.0.m4s")):
+            whole = (await site.get(path)).content
+            size = len(whole)
+            some = await site.get(path, range="bytes=5-14")
+            assert (some.status_code, some.content) == (206, whole[5:15])
+            assert some.headers["content-range"] == f"bytes 5-14/{size}"
+            assert some.headers["content-length"] == "10"
+            rest = await site.get(path, range=f"bytes={size - 3}-")
+            assert (rest.status_code, rest.content) == (206, whole[-3:])
+            head = await site.client.head(path, headers={"Range": "bytes=5-14"})
+            assert (head.status_code, head.content) == (206, b"")
+            many = await site.get(path, range="bytes=0-1,4-5")
+            assert (many.status_code, many.content) == (200, whole)
+            beyond = await site.get(path, range=f"bytes={size}-")
+            assert beyond.status_code == 416
+            assert beyond.headers["content-range"] == f"bytes */{size}"
+
+    on_site(scene)
+
+
+def test_the_rest_of_another_object_is_not_sent(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        tag = (await site.get(SEGMENT)).headers["etag"]
+        same = await site.get(SEGMENT, range="bytes=5-14", if_range=tag)
+        assert same.status_code == 206
+        other = await site.get(SEGMENT, range="bytes=5-14", if_range='"old"')
+        assert (other.status_code, len(other.content)) == (200, 300_000)
+
+    on_site(scene)
+
+
+def test_playlists_are_compressed_for_who_takes_it_and_caches_are_told(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        plain = await site.get(PLAYLIST)
+        assert plain.headers["vary"] == "Accept-Encoding"
+        assert "content-encoding" not in plain.headers
+        async with site.client.stream(
+            "GET", PLAYLIST, headers={"Accept-Encoding": "gzip, br"}
+        ) as packed:
+            raw = b"".join([piece async for piece in packed.aiter_raw()])
+        assert packed.headers["content-encoding"] == "gzip"
+        assert packed.headers["vary"] == "Accept-Encoding"
+        assert packed.headers["content-length"] == str(len(raw))
+        assert gzip.decompress(raw) == plain.content
+        assert packed.headers["etag"] != plain.headers["etag"]
+        segment = await site.get(SEGMENT, accept_encoding="gzip")
+        assert "content-encoding" not in segment.headers
+
+    on_site(scene)
+
+
+def test_playlists_come_from_disk_where_the_edge_has_none_and_follow_its_changes(
+    on_site: OnSite,
+) -> None:
+    async def scene(site: Site) -> None:
+        before = await site.get(PLAYLIST)
+        await site.edge.forget("live")
+        after = await site.get(PLAYLIST)
+        assert after.content == before.content
+        assert after.headers["etag"] == before.headers["etag"]
+        await site.objects.put(PLAYLIST[1:], before.content + b"#EXT-X-ENDLIST\n")
+        assert (await site.get(PLAYLIST)).content == before.content + b"#EXT-X-ENDLIST\n"
+        await site.objects.delete(PLAYLIST[1:])
+        assert (await site.get(PLAYLIST)).status_code == 404
+
+    on_site(scene)
+
+
+def test_only_reading_is_allowed_and_preflights_are_answered(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        for method in ("POST", "PUT", "DELETE", "PATCH"):
+            answer = await site.client.request(method, SEGMENT)
+            assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+        asked = {"Origin": "https://other.example", "Access-Control-Request-Method": "GET"}
+        preflight = await site.client.options(SEGMENT, headers=asked)
+        assert preflight.status_code == 204
+        assert preflight.headers["access-control-allow-origin"] == "*"
+        assert "Range" in preflight.headers["access-control-allow-headers"]
+
+    on_site(scene)
+
+
+@pytest.mark.parametrize("path", [VARIANTS, PLAYLIST, SEGMENT])
+@pytest.mark.parametrize("hidden", [True, False])
+def test_an_unpublished_stream_is_for_its_owner_alone(
+    on_site: OnSite, path: str, hidden: bool
+) -> None:
+    async def scene(site: Site) -> None:
+        site.shelf.put(published=False, hidden=hidden)
+        for headers in ({}, {"authorization": "Bearer another"}):
+            answer = await site.get(path, **headers)
+            assert answer.status_code == 404
+        owners = await site.get(path, authorization=TOKEN)
+        assert owners.status_code == 200
+        assert owners.headers["cache-control"] == "private, no-store"
+
+    on_site(scene)
+
+
+def test_a_published_stream_asks_nobody_for_a_token(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        answer = await site.get(SEGMENT, authorization="Bearer wrong")
+        assert answer.status_code == 200
+        assert answer.headers["cache-control"].startswith("public")
+
+    on_site(scene)
+
+
+def test_a_catalog_that_is_away_is_no_reason_to_show_or_to_forget(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        site.shelf.broken = True
+        answer = await site.get(SEGMENT)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        site.shelf.broken = False
+        assert (await site.get(SEGMENT)).status_code == 200
+
+    on_site(scene)
+
+
+def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> None:
+    async def go() -> None:
+        clock, shelf = Clock(), Shelf()
+        origin = Origin(
+            objects=DiskObjects(tmp_path), edge=MemoryEdge(),
+            verdicts=Verdicts(shelf, is_owner, clock=clock),
+        )  # fmt: skip
+        await origin_of(origin, f"/live/{HASH}/index.m3u8")
+        await origin_of(origin, f"/live/{HASH}/{RUN}/720p/1.m4s")
+        assert shelf.asked == 1
+        clock.now += 0.99
+        await origin_of(origin, f"/live/{HASH}/index.m3u8")
+        assert shelf.asked == 1
+        clock.now += 0.01
+        await origin_of(origin, f"/live/{HASH}/index.m3u8")
+        assert shelf.asked == 2
+
+    asyncio.run(go())

@@ -1,0 +1,210 @@
+"""A published run as FFmpeg reads it over HTTP: real media, real disk, a real server.
+
+FFmpeg makes the segments, too, so only publication and origin are on trial.
+"""
+
+import asyncio
+import shutil
+import socket
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+from litestar import Litestar
+
+from api.origin.origin import Origin, OriginFirst
+from api.origin.visibility import Verdicts
+from media.hls.m3u8 import parse
+from media.hls.playlist import MediaPlaylist
+from media.hls.segment import InitSection, Part, Segment
+from media.ladder import Rendition
+from storage.catalog.records.common import Shown
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
+from tests.support.storage.engine_reports import HASH, LOW, NOON_US, RUN, TOP, Clock, open_run
+
+FFMPEG = shutil.which("ffmpeg") or "ffmpeg"
+FFPROBE = shutil.which("ffprobe") or "ffprobe"
+SECONDS = 9  # 4 segments of 2 s and one of 1 s
+CODECS = {"720p": "avc1.64001F", "360p": "avc1.64001E", "audio": "mp4a.40.2"}
+
+
+class OneStream:
+    async def shown(self, hash_: str, /) -> Shown | None:
+        return Shown(
+            hash=hash_, project=1, title="", description="", published=True, hidden=False, live=True
+        )
+
+
+async def nobody(authorization: str | None, hash_: str, /) -> bool:
+    return False
+
+
+def make(folder: Path) -> None:
+    """Let FFmpeg make two pictures and a sound, each with an init section and segments."""
+    folder.mkdir()
+    source = f"testsrc2=s=1280x720:r=30000/1001:d={SECONDS}"
+    hls = [
+        "-f", "hls", "-hls_time", "2", "-hls_segment_type", "fmp4", "-hls_list_size", "0",
+        "-hls_flags", "independent_segments",
+    ]  # fmt: skip
+    picture = [
+        "-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high", "-pix_fmt", "yuv420p",
+        "-force_key_frames", "expr:gte(t,n_forced*2)", "-sc_threshold", "0",
+    ]  # fmt: skip
+    order = [FFMPEG, "-v", "error", "-f", "lavfi", "-i", source]
+    order += ["-f", "lavfi", "-i", f"sine=d={SECONDS}:r=48000"]
+    for name, size in (("720p", "1280x720"), ("360p", "640x360")):
+        order += ["-map", "0:v", "-s", size, *picture, *hls]
+        order += ["-hls_fmp4_init_filename", f"{name}.mp4", f"{folder}/{name}.m3u8"]
+    order += ["-map", "1:a", "-c:a", "aac", "-ac", "2", *hls]
+    order += ["-hls_fmp4_init_filename", "audio.mp4", f"{folder}/audio.m3u8"]
+    subprocess.run(order, check=True)
+
+
+def frames(data: bytes) -> int:
+    """Count a segment's samples: the sum over its track runs (ISO/IEC 14496-12, 8.8.8)."""
+    total, place = 0, data.find(b"trun")
+    while place >= 0:
+        total += int.from_bytes(data[place + 8 : place + 12])
+        place = data.find(b"trun", place + 4)
+    return total
+
+
+def reports(folder: Path, name: str) -> list[InitSection | Part | Segment]:
+    """Return what an engine would say of FFmpeg's files."""
+    playlist = parse((folder / f"{name}.m3u8").read_text())
+    assert isinstance(playlist, MediaPlaylist)
+    init = (folder / f"{name}.mp4").read_bytes()
+    made: list[InitSection | Part | Segment] = [
+        InitSection(rendition=name, number=0, codecs=CODECS[name], data=init)
+    ]
+    start = 0
+    for sequence, listed in enumerate(playlist.segments):
+        data = (folder / listed.uri).read_bytes()
+        made.append(
+            Part(
+                rendition=name, sequence=sequence, index=0, duration=listed.duration,
+                independent=True, data=data,
+            )
+        )  # fmt: skip
+        made.append(
+            Segment(
+                rendition=name, sequence=sequence, epoch=0, start=start, duration=listed.duration,
+                size=len(data), frames=frames(data), parts=1, init=0, discontinuity=False,
+            )
+        )  # fmt: skip
+        start += listed.duration
+    return made
+
+
+async def publish(
+    folder: Path, objects: DiskObjects, edge: MemoryEdge, rungs: tuple[Rendition, ...]
+) -> None:
+    publication = await open_run(objects, edge, Clock())
+    await publication.prepare(0, rungs, NOON_US)
+    for name in (*(rung.name for rung in rungs), "audio"):
+        for report in reports(folder, name):
+            await publication.take(report)
+    await publication.finish()
+
+
+@asynccontextmanager
+async def served(objects: DiskObjects, edge: MemoryEdge) -> AsyncGenerator[str, None]:
+    origin = Origin(objects=objects, edge=edge, verdicts=Verdicts(OneStream(), nobody))
+    app = OriginFirst(origin, Litestar([], logging_config=None))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.serve(sockets=[door]))
+            try:
+                yield f"http://127.0.0.1:{port}/live/{HASH}/index.m3u8"
+            finally:
+                server.should_exit = True
+
+
+async def run(*order: str) -> tuple[str, str]:
+    child = await asyncio.create_subprocess_exec(
+        *order, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    async with asyncio.timeout(30):
+        out, complaints = await child.communicate()
+    assert child.returncode == 0, complaints.decode()
+    return out.decode(), complaints.decode()
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "media"
+    make(folder)
+    return folder
+
+
+@pytest.mark.parametrize("from_edge", [True, False], ids=["from the edge", "from disk"])
+def test_ffmpeg_reads_every_rendition_without_a_word(
+    media: Path, tmp_path: Path, from_edge: bool
+) -> None:
+    async def go() -> None:
+        objects, edge = DiskObjects(tmp_path), MemoryEdge()
+        await publish(media, objects, edge, (TOP, LOW))
+        if not from_edge:
+            await edge.forget("live")
+        async with served(objects, edge) as url:
+            out, complaints = await run(
+                FFPROBE, "-v", "warning", "-count_packets", "-of", "csv=p=0",
+                "-show_entries", "stream=codec_type,width,height,nb_read_packets", url,
+            )  # fmt: skip
+            assert complaints == ""
+            expected = {"video,1280,720,270", "video,640,360,270"}
+            found = {line.rstrip(",") for line in out.split()}
+            assert expected <= found
+            assert any(line.startswith("audio,") for line in found)
+            _, complaints = await run(
+                FFMPEG, "-v", "warning", "-i", url, "-map", "0", "-f", "null", "-"
+            )
+            assert complaints == ""
+
+    asyncio.run(go())
+
+
+def test_the_variants_are_true_to_the_media(media: Path, tmp_path: Path) -> None:
+    async def go() -> None:
+        objects, edge = DiskObjects(tmp_path), MemoryEdge()
+        await publish(media, objects, edge, (TOP, LOW))
+        text = (await objects.get(f"live/{HASH}/index.m3u8")).decode()
+        assert text.count("FRAME-RATE=29.970") == 2
+        lines = text.splitlines()
+        sizes = {name: sum(map(len, segments(media, name))) for name in CODECS}
+        for rung in (TOP, LOW):
+            attributes = lines[lines.index(f"{RUN}/{rung.name}/index.m3u8") - 1].split(":")[1]
+            pairs = [pair.partition("=") for pair in attributes.split(",")]
+            told = {name: value for name, _, value in pairs}
+            average = 8 * (sizes[rung.name] + sizes["audio"]) / SECONDS
+            assert abs(int(told["AVERAGE-BANDWIDTH"]) - average) < 0.06 * average
+            assert int(told["BANDWIDTH"]) >= peak(media, rung.name) + peak(media, "audio") - 1
+            assert int(told["BANDWIDTH"]) <= 1.02 * (peak(media, rung.name) + peak(media, "audio"))
+            assert told["RESOLUTION"] == f"{rung.width}x{rung.height}"
+
+    asyncio.run(go())
+
+
+def segments(media: Path, name: str) -> list[bytes]:
+    return [report.data for report in reports(media, name) if isinstance(report, Part)]
+
+
+def peak(media: Path, name: str) -> float:
+    """The highest bit rate of contiguous segments of 2 to 6 s, counted out."""
+    cuts = [(one.size, one.duration) for one in reports(media, name) if isinstance(one, Segment)]
+    rates: list[float] = []
+    for start in range(len(cuts)):
+        for stop in range(start + 1, len(cuts) + 1):
+            size = sum(size for size, _ in cuts[start:stop])
+            ticks = sum(ticks for _, ticks in cuts[start:stop])
+            if 180_000 <= ticks <= 540_000:
+                rates.append(8 * size * 90_000 / ticks)
+    return max(rates)

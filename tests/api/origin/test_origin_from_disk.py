@@ -1,0 +1,131 @@
+"""The origin in a process that carries no stream: everything comes from disk, and is the newest."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from litestar.types import HTTPReceiveMessage, Message, Scope
+
+from api.http.media_response import Answer
+from api.origin.origin import Origin
+from api.origin.visibility import Verdicts
+from media.hls import m3u8
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from storage.catalog.records.common import Shown
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
+from tests.support.storage.engine_reports import (
+    HASH,
+    LOW,
+    RUN,
+    TOP,
+    Clock,
+    Studio,
+    begin,
+    open_run,
+    take,
+)
+
+PLAYLIST = f"/live/{HASH}/{RUN}/720p/index.m3u8"
+VARIANTS = f"/live/{HASH}/index.m3u8"
+
+
+class Open:
+    """A showcase in which everything is published."""
+
+    async def shown(self, hash_: str, /) -> Shown | None:
+        return Shown(
+            hash=hash_, project=1, title="", description="",
+            published=True, hidden=False, live=True,
+        )  # fmt: skip
+
+
+async def nobody(authorization: str | None, hash_: str, /) -> bool:
+    return False
+
+
+class Watch:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def get(origin: Origin, path: str) -> tuple[int, str]:
+    """Ask as a server does: by the shortcut, and the long way where there is none."""
+    found = origin.shortcut("GET", path, [])
+    if found is not None:
+        answer = found if isinstance(found, Answer) else await found
+        answer.close()
+        return answer.status, answer.body.decode()
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> HTTPReceiveMessage:
+        raise AssertionError("there is no body")
+
+    scope: Scope = {"type": "http", "method": "GET", "path": path, "headers": []}  # type: ignore[typeddict-item]  # what the origin reads
+    await origin(scope, receive, send)
+    body = b"".join(part["body"] for part in sent if part["type"] == "http.response.body")
+    status = next(part["status"] for part in sent if part["type"] == "http.response.start")
+    return status, body.decode()
+
+
+def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(tmp_path: Path) -> None:
+    """With each step: the multivariant playlist leads to playlists, and these to what is there."""
+
+    async def scene() -> None:
+        objects = DiskObjects(tmp_path)
+        origin = Origin(
+            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(Open(), nobody),
+            clock=Watch(),
+        )  # fmt: skip
+        publication = await open_run(objects, MemoryEdge(), Clock())
+        studio = Studio(TOP, LOW)
+        await begin(publication, studio)
+        assert (await get(origin, VARIANTS))[0] == 404
+        for number in range(4):
+            await take(publication, studio.step(size=1000))
+            variants = m3u8.parse((await get(origin, VARIANTS))[1])
+            assert isinstance(variants, MultivariantPlaylist)
+            for variant in variants.variants:
+                address = f"/live/{HASH}/{variant.uri}"
+                playlist = m3u8.parse((await get(origin, address))[1])
+                assert isinstance(playlist, MediaPlaylist)
+                assert len(playlist.segments) == number + 1
+                folder = address.rpartition("/")[0]
+                for segment in playlist.segments:
+                    assert (await get(origin, f"{folder}/{segment.uri}"))[0] == 200
+        await publication.finish()
+        assert "#EXT-X-ENDLIST" in (await get(origin, PLAYLIST))[1]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("seconds", [1.0, 5.0])
+def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
+    tmp_path: Path, seconds: float
+) -> None:
+    """Same size, same time: as when two are written within one tick of the file system's clock."""
+
+    async def scene() -> None:
+        watch = Watch()
+        origin = Origin(
+            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(Open(), nobody),
+            clock=watch,
+        )  # fmt: skip
+        file = tmp_path / PLAYLIST[1:]
+        file.parent.mkdir(parents=True)
+        for text in ("#EXTM3U 1", "#EXTM3U 2"):
+            file.write_text(text)
+            os.utime(file, (1_800_000_000, 1_800_000_000))
+            assert (await get(origin, PLAYLIST)) == (200, text)
+            watch.now += seconds
+
+    asyncio.run(scene())

@@ -1,0 +1,122 @@
+"""The origin's shortcut, and what an audience that comes all at once costs."""
+
+import asyncio
+import gzip
+from pathlib import Path
+
+from api.http.media_response import Answer
+from api.origin.origin import Origin
+from api.origin.visibility import Verdicts
+from storage.catalog.records.common import Shown
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
+from tests.support.api.origin_client import (
+    PLAYLIST,
+    SEGMENT,
+    TOKEN,
+    OnSite,
+    Shelf,
+    Site,
+    is_owner,
+    origin_of,
+)
+from tests.support.storage.engine_reports import HASH
+
+
+def test_an_audience_that_comes_together_is_one_question(tmp_path: Path) -> None:
+    async def go() -> None:
+        shelf, opened = SlowShelf(), asyncio.Event()
+        shelf.put()
+        shelf.opened = opened
+        origin = Origin(
+            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(shelf, is_owner)
+        )
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(20):
+                tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
+            leaves = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
+            await shelf.was_asked.wait()
+            leaves.cancel()
+            opened.set()
+        assert shelf.asked == 1
+
+    asyncio.run(go())
+
+
+def test_when_the_one_who_asked_leaves_the_others_are_answered(tmp_path: Path) -> None:
+    async def go() -> None:
+        shelf, opened = SlowShelf(), asyncio.Event()
+        shelf.put()
+        shelf.opened = opened
+        origin = Origin(
+            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(shelf, is_owner)
+        )
+        async with asyncio.TaskGroup() as tasks:
+            first = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
+            await shelf.was_asked.wait()
+            other = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
+            await asyncio.sleep(0)
+            first.cancel()
+        assert other.result() in {404, 503}
+        opened.set()
+        assert await origin_of(origin, f"/live/{HASH}/index.m3u8") == 404
+
+    asyncio.run(go())
+
+
+class SlowShelf(Shelf):
+    """A showcase that answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: asyncio.Event | None = None
+        self.was_asked = asyncio.Event()
+
+    async def shown(self, hash_: str, /) -> Shown | None:
+        self.was_asked.set()
+        if self.opened is not None:
+            await self.opened.wait()
+        return await super().shown(hash_)
+
+
+def test_the_shortcut_is_for_reading_what_is_there_and_open(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        ask = site.origin.shortcut
+        assert ask("POST", SEGMENT, []) is None
+        assert ask("GET", "/api/streams", []) is None
+        assert ask("GET", f"{SEGMENT}?x", []) is None
+        assert ask("HEAD", SEGMENT, []) is None  # nobody asked for access yet
+        await site.get(SEGMENT)
+        found = ask("GET", PLAYLIST, [(b"accept-encoding", b"gzip")])
+        assert isinstance(found, Answer)
+        assert gzip.decompress(found.body) == await site.objects.get(PLAYLIST[1:])
+        file = ask("GET", SEGMENT, [])
+        assert isinstance(file, Answer)
+        assert file.stop - file.start == 300_000
+        file.close()
+        # The edge forgets, the disk has it: read once, then known by its time and size.
+        await site.edge.forget("live")
+        assert not isinstance(later := ask("GET", PLAYLIST, []), Answer)
+        assert later is not None
+        assert (await later).status == 200
+        assert isinstance(ask("GET", PLAYLIST, []), Answer)
+        await site.objects.put(PLAYLIST[1:], b"#EXTM3U\n#CHANGED\n")
+        assert not isinstance(later := ask("GET", PLAYLIST, []), Answer)
+        assert later is not None
+        assert (await later).body == b"#EXTM3U\n#CHANGED\n"
+
+    on_site(scene)
+
+
+def test_the_shortcut_shows_a_hidden_stream_to_its_owner_alone(on_site: OnSite) -> None:
+    async def scene(site: Site) -> None:
+        site.shelf.put(hidden=True)
+        for headers, status in (([], 404), ([(b"authorization", TOKEN.encode())], 200)):
+            coming = site.origin.shortcut("GET", SEGMENT, headers)
+            assert coming is not None
+            assert not isinstance(coming, Answer)
+            found = await coming
+            assert found.status == status
+            found.close()
+
+    on_site(scene)

@@ -1,0 +1,93 @@
+"""Addresses of media: a few hundred letters decide what can be asked for at all."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.origin.routes import form_of, object_of, place
+from storage.catalog.records.common import Shown
+from storage.objects.addresses import checked
+
+HASH = "abcdefABCDEF"
+RUN = "20260131T120000123"
+STREAM = Shown(
+    hash=HASH, project=1, title="", description="", published=True, hidden=False, live=True
+)
+VIDEO = Shown(
+    hash=HASH, project=1, title="", description="", published=True, hidden=False, live=False,
+    kind="video", media="1-1", posters="own-3", poster_labels=("360p",),
+)  # fmt: skip
+
+PICTURED = msgspec.structs.replace(STREAM, poster_labels=("360p", "720p"))
+
+
+@pytest.mark.parametrize(
+    ("path", "shown", "found"),
+    [
+        (f"/live/{HASH}/index.m3u8", STREAM, f"live/{HASH}/index.m3u8"),
+        (f"/live/{HASH}/{RUN}/720p/1.m4s", STREAM, f"live/{HASH}/{RUN}/720p/1.m4s"),
+        (f"/live/{HASH}/index.m3u8", VIDEO, None),
+        (f"/videos/{HASH}/index.m3u8", VIDEO, f"videos/{HASH}/1-1/index.m3u8"),
+        (f"/videos/{HASH}/1-1/audio/0.m4s", VIDEO, f"videos/{HASH}/1-1/audio/0.m4s"),
+        (f"/videos/{HASH}/1-s4-2-1/360p/0.m4s", VIDEO, f"videos/{HASH}/1-s4-2-1/360p/0.m4s"),
+        (f"/videos/{HASH}/2-1/audio/0.m4s", VIDEO, None),
+        (f"/videos/{HASH}/0-7/audio/0.m4s", VIDEO, f"videos/{HASH}/0-7/audio/0.m4s"),
+        (f"/videos/{HASH}/0-s4-2-1/360p/0.m4s", VIDEO, f"videos/{HASH}/0-s4-2-1/360p/0.m4s"),
+        (f"/videos/{HASH}/0/audio/0.m4s", VIDEO, None),
+        (f"/videos/{HASH}/poster-0-1/360p/0.m4s", VIDEO, None),
+        (f"/videos/{HASH}/11-1/audio/0.m4s", VIDEO, None),
+        (f"/videos/{HASH}/own-3/360p/0.m4s", VIDEO, None),
+        (
+            f"/videos/{HASH}/previews-1-1/previews.vtt",
+            VIDEO,
+            f"videos/{HASH}/previews-1-1/previews.vtt",
+        ),
+        (
+            f"/videos/{HASH}/previews-1-2/sheet-3.jpg",
+            VIDEO,
+            f"videos/{HASH}/previews-1-2/sheet-3.jpg",
+        ),
+        (f"/videos/{HASH}/previews-2-1/sheet-0.jpg", VIDEO, None),
+        (f"/videos/{HASH}/previews-1-1/sheet-0.jpg", STREAM, None),
+        (f"/videos/{HASH}/poster/360p.jpg", VIDEO, f"videos/{HASH}/own-3/360p.jpg"),
+        (f"/videos/{HASH}/poster/default.jpg", VIDEO, f"videos/{HASH}/own-3/360p.jpg"),
+        (f"/videos/{HASH}/poster/480p.jpg", VIDEO, None),
+        (f"/videos/{HASH}/index.m3u8", STREAM, None),
+        (f"/videos/{HASH}/poster/default.jpg", STREAM, None),
+        (f"/live/{HASH}/poster/360p.jpg", STREAM, None),
+        (f"/live/{HASH}/poster/360p.jpg", PICTURED, f"live/{HASH}/poster/360p.jpg"),
+        (f"/live/{HASH}/poster/default.jpg", PICTURED, f"live/{HASH}/poster/720p.jpg"),
+        (f"/live/{HASH}/poster/480p.jpg", PICTURED, None),
+        (f"/live/{HASH}/poster/360p.jpg", VIDEO, None),
+        (f"/videos/{HASH}/poster/360p.jpg", PICTURED, None),
+    ],
+)
+def test_an_address_leads_to_an_object_of_what_is_shown(
+    path: str, shown: Shown, found: str | None
+) -> None:
+    match = place(path)
+    assert match is not None
+    assert object_of(match, shown) == found
+
+
+_PARTS = st.sampled_from(
+    ["live", "videos", HASH, RUN, "1-1", "own-3", "poster", "720p", "audio", "..", ".", "", "%2e"]
+)
+_LAST = st.sampled_from(["index.m3u8", "0.m4s", "1.0.m4s", "init-0.mp4", "360p.jpg", "state.json"])
+
+
+@given(st.lists(_PARTS | st.text(max_size=4), max_size=5), _LAST | st.text(max_size=9))
+def test_no_address_leads_out_of_its_own_folder(parts: list[str], last: str) -> None:
+    """Whatever is asked for, what is found is below the hash that access was asked for."""
+    match = place("/" + "/".join([*parts, last]))
+    if match is None:
+        return
+    for shown in (STREAM, PICTURED, VIDEO):
+        found = object_of(match, shown)
+        if found is not None and match["hash"] == HASH:
+            assert found == checked(found)
+            assert found.split("/")[:2] in (["live", HASH], ["videos", HASH])
+    kind, kept = form_of(match)
+    assert kind
+    assert kept.startswith("public, max-age=")

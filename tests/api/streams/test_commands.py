@@ -1,0 +1,191 @@
+"""Pause, resume and the drill, with an ingest on the other side of the rows that carry them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from storage.catalog import Catalog
+from storage.catalog.streams.commands import CommandKind
+from tests.support.api import contract_shapes
+from tests.support.api.application import NOW_US, House, Json
+
+pytestmark = pytest.mark.anyio
+
+SWITCHED = {"from": "primary", "to": "backup-1", "gap_ms": -40, "switched_after_ms": 900}
+DRILL = {
+    "from": contract_shapes.STRING,
+    "to": contract_shapes.STRING,
+    "gap_ms": contract_shapes.INTEGER,
+    "switched_after_ms": contract_shapes.INTEGER,
+}
+
+
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    return both_places
+
+
+@pytest.fixture
+def taken_seconds() -> float:
+    """Long enough for the slowest machine: here there is an ingest."""
+    return 20.0
+
+
+@asynccontextmanager
+async def answering(
+    catalog: Catalog, answers: Mapping[CommandKind, Mapping[str, object]]
+) -> AsyncGenerator[list[CommandKind]]:
+    """Take and answer commands as an ingest does; yields what was taken."""
+    taken: list[CommandKind] = []
+
+    async def answer() -> None:
+        while True:
+            for record in await catalog.commands.waiting():
+                kind = record.command.kind
+                if await catalog.commands.take(record.id, NOW_US):
+                    taken.append(kind)
+                    await catalog.commands.answer(record.id, answers[kind], NOW_US)
+            await asyncio.sleep(0.01)
+
+    async with asyncio.TaskGroup() as tasks:
+        ingest = tasks.create_task(answer())
+        yield taken
+        ingest.cancel()
+
+
+async def live(house: House) -> Json:
+    """Return a stream that its primary sends to and that has a backup."""
+    stream = await house.add("Live")
+    await house.catalog.set_live_state(
+        stream["id"], live=True, processing=True, on_air=0, sending=(0, 1), no_audio=False,
+        now_us=NOW_US,
+    )  # fmt: skip
+    return stream
+
+
+async def post(house: House, stream: Json, what: str, status: int) -> Json:
+    path = f"/api/streams/{stream['id']}/{what}"
+    # In this very loop: the house's own client would hold up the ingest beside it.
+    app: Any = getattr(house.client, "app")  # noqa: B009  # Any: httpx has its own ASGI types
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://x", timeout=60) as client:
+        answer = await client.post(path, headers=house.owner)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    body: Json = answer.json()
+    if status != 200:
+        assert contract_shapes.refusal_faults(body) == []
+    return body
+
+
+async def events(house: House, stream: Json) -> list[tuple[str, Json, int | None, int]]:
+    """Return what happened to a stream, oldest first."""
+    found = (await house.listed(f"?stream={stream['id']}", "/api/projects/1/events"))["data"]
+    return [(e["type"], e["facts"], e["token"], e["number"]) for e in reversed(found)]
+
+
+async def test_a_stream_is_paused_and_resumed(house: House) -> None:
+    stream = await live(house)
+    done = {CommandKind.PAUSE: {"done": True}, CommandKind.RESUME: {"done": True}}
+    async with answering(house.catalog, done) as taken:
+        for what, message, paused, again in (
+            ("pause", "Stream paused.", True, "The stream is paused already."),
+            ("resume", "Stream resumed.", False, "The stream is not paused."),
+        ):
+            body = await post(house, stream, what, 200)
+            assert contract_shapes.faults(body, contract_shapes.CHANGE_STREAM) == []
+            assert body["message"] == message
+            shown = body["stream"]
+            assert (shown["paused"], shown["live"], shown["receiving_count"]) == (paused, True, 2)
+            assert await post(house, stream, what, 409) == {"message": again}
+    assert taken == [CommandKind.PAUSE, CommandKind.RESUME]
+    mine = {"stream": stream["id"]}
+    assert (await events(house, stream))[-2:] == [
+        ("paused", mine, 1, 4), ("resumed", mine, 1, 5),
+    ]  # fmt: skip
+
+
+async def test_subscribers_are_told_of_a_pause(house: House) -> None:
+    stream = await live(house)
+    since = await house.catalog.notices.newest()
+    async with answering(house.catalog, {CommandKind.PAUSE: {"done": True}}):
+        await post(house, stream, "pause", 200)
+    (told,), _ = await house.catalog.notices.since(since, 10)
+    assert '"paused":true' in told.body.replace(" ", "")
+
+
+async def test_what_is_not_live_is_not_paused_nor_drilled(house: House) -> None:
+    stream = await house.add()
+    before = await events(house, stream)
+    for what, sentence in (
+        ("pause", "The stream is not live: there is nothing to pause."),
+        ("resume", "The stream is not paused."),
+        ("failover-drill", "The stream is not live: there is no encoder to switch away from."),
+    ):
+        assert await post(house, stream, what, 409) == {"message": sentence}
+    assert await events(house, stream) == before
+    assert await house.catalog.commands.waiting() == ()
+
+
+async def test_a_run_that_ended_meanwhile_is_not_paused(house: House) -> None:
+    stream = await live(house)
+    async with answering(house.catalog, {CommandKind.PAUSE: {"done": False}}):
+        body = await post(house, stream, "pause", 409)
+    assert body == {"message": "The stream's run is over: there is nothing to pause."}
+    record = await house.catalog.stream(stream["id"])
+    assert record is not None
+    assert not record.paused
+    told = [(kind, token) for kind, _, token, _ in await events(house, stream)]
+    assert told[-2:] == [("paused", 1), ("resumed", None)]
+
+
+async def test_a_drill_answers_how_it_went(house: House) -> None:
+    stream = await live(house)
+    async with answering(house.catalog, {CommandKind.DRILL: SWITCHED}) as taken:
+        body = await post(house, stream, "failover-drill", 200)
+    assert contract_shapes.faults(body, {"message": contract_shapes.STRING, "drill": DRILL}) == []
+    assert body == {"message": "Failover drilled.", "drill": SWITCHED}
+    assert taken == [CommandKind.DRILL]
+    drill = ("failover drill", {"stream": stream["id"], **SWITCHED}, 1, 4)
+    assert (await events(house, stream))[-1] == drill
+
+
+async def test_a_drill_that_the_ingest_refuses_is_409_in_its_words(house: House) -> None:
+    stream = await live(house)
+    async with answering(house.catalog, {CommandKind.DRILL: {"refused": "no other is well"}}):
+        body = await post(house, stream, "failover-drill", 409)
+    assert body == {"message": "No other is well."}
+    assert "failover drill" not in [kind for kind, *_ in await events(house, stream)]
+
+
+async def test_a_paused_stream_is_not_drilled(house: House) -> None:
+    stream = await live(house)
+    async with answering(house.catalog, {CommandKind.PAUSE: {"done": True}}):
+        await post(house, stream, "pause", 200)
+        body = await post(house, stream, "failover-drill", 409)
+    assert body == {"message": "The stream is paused: resume it first."}
+
+
+class TestWithoutAnIngest:
+    @pytest.fixture
+    def taken_seconds(self) -> float:
+        return 0.1
+
+    async def test_a_drill_that_nobody_takes_is_503_and_happens_never(self, house: House) -> None:
+        stream = await live(house)
+        body = await post(house, stream, "failover-drill", 503)
+        assert body["message"].startswith("No process takes encoders in now")
+        assert await house.catalog.commands.waiting() == ()
+
+    async def test_a_pause_holds_for_the_ingest_that_comes(self, house: House) -> None:
+        stream = await live(house)
+        body = await post(house, stream, "pause", 200)
+        assert body["stream"]["paused"]
+        (waiting,) = await house.catalog.commands.waiting()
+        assert waiting.command.kind is CommandKind.PAUSE
+        assert waiting.command.deadline_us is None

@@ -1,0 +1,240 @@
+"""What a stream's encoders send, through the whole application and an ingest beside it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import msgspec
+import pytest
+
+from api.app import create_app
+from api.streams.command_client import Ingest
+from headend.roles.adapters import CatalogJournal
+from headend.roles.command_executor import Orders
+from headend.roles.media_remover import StoredMedia
+from ingest.stream.registry import LiveStreams
+from media.packet import MediaPacket
+from media.stream_keys import Slot
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import StreamRecord
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import Window
+from storage.objects.disk import DiskObjects
+from tests.ingest.stream.test_live_stream import AUDIO, GRANT, SMALL, VIDEO, Encoder, Place
+from tests.support.api.application import ADDRESSES, NOW_US, House, Json
+from tests.support.api.contract_shapes import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    STRING,
+    Kind,
+    Nullable,
+    faults,
+)
+from transcode.live.service import LiveTranscoding
+
+pytestmark = pytest.mark.anyio
+
+_SLOT: Final = Kind("slot", (str,), "primary|backup-[1-9][0-9]*")
+_DIGEST: Final = Kind("digest", (str,), "[0-9a-f]{8}")
+_PEER: Final = Kind("address", (str,), r"\S+:[0-9]+")
+_KEYFRAMES: Final = {
+    "intervals": INTEGER,
+    "min_seconds": Nullable(NUMBER),
+    "median_seconds": Nullable(NUMBER),
+    "max_seconds": Nullable(NUMBER),
+    "since_seconds": NUMBER,
+    "fixed": Nullable(BOOLEAN),
+}
+_PICTURE: Final = {
+    "codec": STRING,
+    "profile": Nullable(STRING),
+    "level": Nullable(STRING),
+    "width": INTEGER,
+    "height": INTEGER,
+    "configuration": _DIGEST,
+    "plays_everywhere": BOOLEAN,
+    "announced_frame_rate": Nullable(NUMBER),
+    "frame_rate": Nullable(NUMBER),
+    "frame_rate_varies": Nullable(BOOLEAN),
+    "frames": INTEGER,
+    "frames_missing": INTEGER,
+    "bit_rate": Nullable(INTEGER),
+    "peak_bit_rate": Nullable(INTEGER),
+    "keyframes": _KEYFRAMES,
+    "b_frames": Nullable(INTEGER),
+    "open_gop": Nullable(BOOLEAN),
+}
+_SOUND: Final = {
+    "codec": STRING,
+    "rate": INTEGER,
+    "channels": INTEGER,
+    "configuration": _DIGEST,
+    "bit_rate": Nullable(INTEGER),
+    "peak_bit_rate": Nullable(INTEGER),
+}
+_ENCODER: Final = {
+    "slot": _SLOT,
+    "backup_id": Nullable(INTEGER),
+    "peer": _PEER,
+    "connected_seconds": NUMBER,
+    "video": Nullable(_PICTURE),
+    "audio": Nullable(_SOUND),
+    "network": {
+        "measured_seconds": NUMBER,
+        "jitter_ms": Nullable(INTEGER),
+        "silent_seconds": NUMBER,
+        "longest_silence_seconds": NUMBER,
+    },
+    "clock": {
+        "drift_ppm": Nullable(INTEGER),
+        "drift_seconds": NUMBER,
+        "jumps": INTEGER,
+        "steps_back": INTEGER,
+        "interleave_ms": Nullable(INTEGER),
+    },
+    "advice": [STRING],
+}
+REPORT: Final = {
+    "data": {
+        "live": BOOLEAN,
+        "on_air": Nullable(_SLOT),
+        "slots": [_ENCODER],
+        "advice": [STRING],
+    }
+}
+
+
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    return both_places
+
+
+class Room(msgspec.Struct, frozen=True):
+    """An ingest without sockets and engines, and the application, on one catalog and one loop."""
+
+    client: httpx.AsyncClient
+    catalog: Catalog
+    streams: LiveStreams
+    stream: StreamRecord
+
+    async def seated(self, slot: int) -> Encoder:
+        """Let an encoder in."""
+        encoder = Encoder()
+        grant = msgspec.structs.replace(
+            GRANT, stream=self.stream.id, hash=self.stream.hash, slot=Slot(slot)
+        )
+        encoder.seat = await self.streams.seat(grant, encoder)
+        return encoder
+
+    async def shown(self) -> Json:
+        """Ask for the report, with a token that may only read."""
+        _, token = await self.catalog.add_token("reader", 1, write=False, now_us=NOW_US)
+        headers = {"Authorization": f"Bearer {token}"}
+        path = f"/api/streams/{self.stream.id}/ingest"
+        answer = await self.client.get(path, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@pytest.fixture
+async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerator[Room]:
+    async with open_catalog(catalog_place, migrate=True) as catalog, asyncio.TaskGroup() as tasks:
+        first = await catalog.first_start(NOW_US)
+        assert first.stream is not None
+        streams = LiveStreams(Place(), CatalogJournal(catalog, lambda: NOW_US), tasks)
+        edge = MemoryEdge()
+        media = StoredMedia(objects, edge)
+        window = Window(listed=30.0, kept=60.0)
+        orders = Orders(
+            catalog=catalog,
+            streams=streams,
+            left=LiveTranscoding(objects=objects, edge=edge, window=window),
+            media=media,
+            now_us=lambda: NOW_US,
+        )
+        app: Any = create_app(  # Any: httpx has its own ASGI types
+            catalog=catalog,
+            addresses=ADDRESSES,
+            broadcaster_key=first.broadcaster_key,
+            version="1.2.3",
+            ingest=Ingest(catalog, nudge=orders.nudge),
+            clock_us=lambda: NOW_US,
+        )
+        carrying = tasks.create_task(orders.carry_out())
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://headend") as client:
+            yield Room(client, catalog, streams, first.stream)
+        streams.drain()
+        await streams.gone()
+        carrying.cancel()
+
+
+def send(encoder: Encoder, *, small: bool = False) -> None:
+    """Send 20 s of media, as if they had come in the last 20 s."""
+    assert encoder.seat is not None
+    began = asyncio.get_running_loop().time() - 20
+    video = SMALL if small else VIDEO
+    encoder.seat.meter.track(video, began)
+    encoder.seat.meter.track(AUDIO, began)
+    for number in range(500):
+        for track, key in ((video, number % 250 == 0), (AUDIO, True)):
+            at = 40 * number
+            packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=bytes(1000))
+            encoder.seat.meter.packet(packet, began + at / 1000)
+
+
+async def test_a_stream_without_encoders(room: Room) -> None:
+    body = await room.shown()
+    assert body == {"data": {"live": False, "on_air": None, "slots": [], "advice": []}}
+
+
+async def test_encoders_with_all_their_keys(room: Room) -> None:
+    second = await room.seated(1)
+    body = await room.shown()
+    assert faults(body, REPORT) == []  # before its first packet all is null
+    assert body["data"]["slots"][0]["video"] is None
+    send(await room.seated(0))
+    send(second, small=True)
+    body = await room.shown()
+    assert faults(body, REPORT) == []
+    primary, other = body["data"]["slots"]
+    (backup,) = room.stream.backups
+    assert (primary["slot"], primary["backup_id"]) == ("primary", None)
+    assert (other["slot"], other["backup_id"]) == ("backup-1", backup.id)
+    assert primary["peer"] == "192.0.2.1:5"
+    assert primary["video"]["keyframes"]["median_seconds"] == 10
+    assert primary["video"]["bit_rate"] == 200_000
+    assert any("10 s: set 2 s" in said for said in primary["advice"])
+    assert "1280x720 and 640x360" in body["data"]["advice"][0]
+    assert await room.catalog.commands.waiting() == ()
+
+
+async def test_where_nobody_takes_encoders_in_it_is_503_and_nothing_stays(house: House) -> None:
+    stream = await house.add()
+    answer = await house.client.get(f"/api/streams/{stream['id']}/ingest", headers=house.owner)
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
+    assert set(answer.json()) == {"message"}
+    assert await house.catalog.commands.waiting() == ()
+
+
+async def test_it_is_the_owners_and_of_streams_that_are_there(house: House) -> None:
+    stream = await house.add()
+    other = await house.catalog.add_project("Other", 1)
+    theirs = await house.headers_of("theirs", other.id, write=False)
+    path = f"/api/streams/{stream['id']}/ingest"
+    assert (await house.client.get(path, headers=theirs)).status_code == 404
+    assert (await house.client.get(path)).status_code == 401
+    for never in ("999", "x", "-1", "99999999999999999999"):
+        answer = await house.client.get(f"/api/streams/{never}/ingest", headers=house.owner)
+        assert answer.status_code == 404
+        assert set(answer.json()) == {"message"}
+
+
+async def test_it_is_described(house: House) -> None:
+    answer = await house.client.get("/schema/openapi.json")
+    operation = answer.json()["paths"]["/api/streams/{stream_id}/ingest"]["get"]
+    assert {"200", "401", "404", "503"} <= set(operation["responses"])

@@ -1,0 +1,231 @@
+"""One stream, key by key, through the whole application and on both databases."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.streams.test_collection import FULL
+from tests.support.api.application import House, Json
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    """Either database."""
+    return both_places
+
+
+async def call(
+    house: House, method: str, stream: object, path: str = "", **request: Any
+) -> httpx.Response:
+    """Call an operation on a stream as its owner (Any: what httpx takes)."""
+    headers = request.pop("headers", house.owner)
+    url = f"/api/streams/{stream}{path}"
+    return await house.client.request(method, url, headers=headers, **request)
+
+
+async def edited(house: House, stream: Json, **body: object) -> Json:
+    answer = await call(house, "PUT", stream["id"], json=body)
+    assert answer.status_code == 200, answer.text
+    assert set(answer.json()) == {"message", "stream"}
+    assert answer.json()["message"] == "Stream updated."
+    after: Json = answer.json()["stream"]
+    assert set(after) == FULL
+    return after
+
+
+async def shown(house: House, stream: Json) -> Json:
+    answer = await call(house, "GET", stream["id"])
+    assert answer.status_code == 200, answer.text
+    assert set(answer.json()) == {"data"}
+    return answer.json()["data"]  # type: ignore[no-any-return]  # JSON
+
+
+async def made(house: House, nouns: str, name: str, project: object = 1) -> int:
+    """Make a category, a tag or a player, and return its id."""
+    answer = await house.client.post(
+        f"/api/projects/{project}/{nouns}", json={"name": name}, headers=house.owner
+    )
+    assert answer.status_code == 201, answer.text
+    (record,) = (value for key, value in answer.json().items() if key != "message")
+    return int(record["id"])
+
+
+async def kinds(house: House) -> list[tuple[str, int | None]]:
+    """Return what happened to streams lately, newest first, and whose token it was."""
+    answer = await house.client.get("/api/projects/1/events", headers=house.owner)
+    return [(each["type"], each["token"]) for each in answer.json()["data"] if each["subject"]]
+
+
+async def test_a_stream_by_itself_is_its_full_form(house: House) -> None:
+    stream = await house.add("Mine")
+    assert await shown(house, stream) == stream
+    assert set(stream) == FULL
+
+
+async def test_every_key_of_an_edit_comes_back_and_stays(house: House) -> None:
+    stream = await house.add("Mine")
+    category, player = await made(house, "categories", "News"), await made(house, "players", "Big")
+    after = await edited(
+        house,
+        stream,
+        title="Știri 👩‍👩‍👧",
+        description="One line\nand another, with\ttabs: ăîșț 漢字",
+        category=category,
+        countries=["RO", 250, "de", 642],
+        tags=[{"name": "Sport"}, {"name": "Live"}],
+        resolutions=[1, 5, 5],
+        player=player,
+    )
+    sport, live = after["tags"][1], after["tags"][0]
+    assert after == {
+        **stream,
+        "title": "Știri 👩‍👩‍👧",
+        "description": "One line\nand another, with\ttabs: ăîșț 漢字",
+        "category": {"id": category, "name": "News"},
+        "countries": [
+            {"id": 642, "code": "RO", "name": "Romania"},
+            {"id": 250, "code": "FR", "name": "France"},
+            {"id": 276, "code": "DE", "name": "Germany"},
+        ],
+        "tags": [{"id": live["id"], "name": "Live"}, {"id": sport["id"], "name": "Sport"}],
+        "resolutions": [
+            {"id": number, "name": name, "active": number in {1, 5}}
+            for number, name in enumerate(
+                ("360p", "480p", "720p", "1080p", "1440p", "2160p"), start=1
+            )
+        ],
+        "player": {"id": player, "name": "Big"},
+        "embed": after["embed"],
+    }
+    assert await shown(house, stream) == after
+    (item, *_) = (await house.listed())["data"]
+    assert {key: after[key] for key in item if key != "stream"} == {
+        key: item[key] for key in item if key != "stream"
+    }
+
+
+async def test_only_what_is_sent_changes(house: House) -> None:
+    stream = await house.add("Mine")
+    category = await made(house, "categories", "News")
+    before = await edited(
+        house, stream, description="x", category=category, countries=["RO"], tags=[{"name": "a"}]
+    )
+    assert await edited(house, stream) == before
+    assert (await edited(house, stream, title="Other")) == {
+        **before,
+        "title": "Other",
+        "embed": {**before["embed"], "iframe": before["embed"]["iframe"].replace("Mine", "Other")},
+    }
+
+
+async def test_null_clears_what_may_be_empty(house: House) -> None:
+    stream = await house.add("Mine")
+    await edited(
+        house,
+        stream,
+        description="x",
+        category=await made(house, "categories", "News"),
+        player=await made(house, "players", "Big"),
+        countries=["RO"],
+        tags=[{"name": "a"}],
+    )
+    cleared = await edited(
+        house, stream, description=None, category=None, player=None, countries=None, tags=None
+    )
+    assert cleared == stream
+
+
+async def test_a_records_own_tags_can_be_sent_back_as_they_were_shown(house: House) -> None:
+    stream = await house.add("Mine")
+    one = await edited(house, stream, tags=[{"name": "a"}, {"name": "b"}])
+    assert await edited(house, stream, tags=one["tags"]) == one
+    assert (await edited(house, stream, tags=[{"name": "A"}]))["tags"] == one["tags"][:1]
+
+
+async def test_publishing_and_unpublishing_answer_with_the_stream(house: House) -> None:
+    stream = await house.add("Mine")
+    for action, published in (("publish", True), ("unpublish", False), ("publish", True)):
+        answer = await call(house, "POST", stream["id"], f"/{action}")
+        assert answer.status_code == 200
+        assert answer.json() == {
+            "message": f"Stream {action}ed.",
+            "stream": {**stream, "published": published},
+        }
+    assert [kind for kind, _ in await kinds(house)][:3] == ["published", "unpublished", "published"]
+
+
+async def test_every_change_is_an_event_with_its_token(house: House) -> None:
+    stream = await house.add("Mine")
+    writer = await house.headers_of("writer", 1, write=True)
+    for method, path, body in (
+        ("PUT", "", {"title": "Other"}),
+        ("POST", "/unpublish", None),
+        ("PUT", "/settings", {"failover": {"goodbye_seconds": 1}}),
+        ("POST", "/backups", None),
+        ("DELETE", f"/backups/{stream['backups'][0]['id']}", None),
+        ("POST", "/rotate-key", None),
+        ("DELETE", "", None),
+    ):
+        answer = await call(house, method, stream["id"], path, json=body, headers=writer)
+        assert answer.status_code < 300, (path, answer.text)
+    found = await kinds(house)
+    token = found[0][1]
+    assert token is not None
+    assert found[:8] == [
+        ("stream deleted", token),
+        ("stream key changed", token),
+        ("backup removed", token),
+        ("backup added", token),
+        ("stream settings changed", token),
+        ("unpublished", token),
+        ("stream edited", token),
+        ("stream added", 1),
+    ]
+    assert token != 1
+
+
+async def test_backups_come_and_go_under_numbers_of_their_own(house: House) -> None:
+    stream = await house.add("Mine")
+    (first,) = stream["backups"]
+    answer = await call(house, "POST", stream["id"], "/backups")
+    assert answer.status_code == 201
+    assert answer.json()["message"] == "Backup added."
+    second: Json = answer.json()["backup"]
+    assert second == {
+        "id": second["id"],
+        "name": "Backup 2",
+        "rtmps_url": "rtmps://spare.example:1936/live-backup-2",
+        "rtmp_url": "rtmp://spare.example:1935/live-backup-2",
+        "publish": False,
+        "live": False,
+    }
+    for backup in (first, second):
+        path = f"/backups/{backup['id']}"
+        assert (await call(house, "DELETE", stream["id"], path)).status_code == 204
+        assert (await call(house, "DELETE", stream["id"], path)).status_code == 404
+    assert (await shown(house, stream))["backups"] == []
+    third = await call(house, "POST", stream["id"], "/backups")
+    assert third.json()["backup"]["name"] == "Backup 3"
+
+
+async def test_a_ninth_backup_is_refused(house: House) -> None:
+    stream = await house.add("Mine")
+    for _ in range(7):
+        assert (await call(house, "POST", stream["id"], "/backups")).status_code == 201
+    before = await shown(house, stream)
+    answer = await call(house, "POST", stream["id"], "/backups")
+    assert answer.status_code == 409
+    assert answer.json() == {"message": "A stream may have at most 8 backups."}
+    assert await shown(house, stream) == before
+
+
+async def test_a_backup_of_another_stream_is_not_this_ones(house: House) -> None:
+    stream, other = await house.add("Mine"), await house.add("Other")
+    for number in (0, "x", 99, 2**31, 2**63, 2**64, other["backups"][0]["id"]):
+        answer = await call(house, "DELETE", stream["id"], f"/backups/{number}")
+        assert answer.status_code == 404, (number, answer.text)
+    assert await shown(house, other) == other

@@ -1,0 +1,163 @@
+"""What is refused of the operations on one stream, and that it changes nothing."""
+
+import pytest
+
+from tests.api.streams.test_item import call, kinds, made, shown
+from tests.support.api.application import House, Json
+
+pytestmark = pytest.mark.anyio
+
+NEVER = [0, -1, "x", "1.0", "01", 99, 2**31, 2**63, 2**64, "9" * 400]
+
+
+async def refused(house: House, stream: Json, body: object, *fields: str) -> Json:
+    """See that an edit is refused for these fields, and that it changed nothing."""
+    answer = await call(house, "PUT", stream["id"], json=body)
+    assert answer.status_code == 422, answer.text
+    errors: Json = answer.json().get("errors", {})
+    assert set(errors) == set(fields)
+    assert await shown(house, stream) == stream
+    return errors
+
+
+WRONG: list[tuple[Json, str]] = [
+    ({"title": None}, "title"),
+    ({"title": ""}, "title"),
+    ({"title": "x" * 256}, "title"),
+    ({"title": "a\x00b"}, "title"),
+    ({"title": 7}, "title"),
+    ({"description": "x" * 10_001}, "description"),
+    ({"description": "a\x00b"}, "description"),
+    ({"category": 99}, "category"),
+    ({"category": "News"}, "category"),
+    ({"category": 2**70}, "category"),
+    ({"category": -1}, "category"),
+    ({"player": 99}, "player"),
+    ({"player": 2**63}, "player"),
+    ({"countries": ["ZZ"]}, "countries"),
+    ({"countries": [0]}, "countries"),
+    ({"countries": "RO"}, "countries"),
+    ({"countries": [None]}, "countries"),
+    ({"tags": [{"id": 99}]}, "tags"),
+    ({"tags": [{}]}, "tags"),
+    ({"tags": ["a"]}, "tags"),
+    ({"tags": [{"name": ""}]}, "tags"),
+    ({"tags": [{"name": "a", "more": 1}]}, "tags"),
+    ({"tags": [{"name": "new"}, {"id": 2**70}]}, "tags"),
+    ({"resolutions": []}, "resolutions"),
+    ({"resolutions": None}, "resolutions"),
+    ({"resolutions": [7]}, "resolutions"),
+    ({"resolutions": [1, 0]}, "resolutions"),
+    ({"resolutions": [2**70]}, "resolutions"),
+    ({"resolutions": ["1"]}, "resolutions"),
+    ({"live": True}, "live"),
+    ({"settings": {}}, "settings"),
+]
+
+
+@pytest.mark.parametrize(("body", "field"), WRONG)
+async def test_what_is_wrong_is_named_and_nothing_changes(
+    house: House, body: Json, field: str
+) -> None:
+    stream = await house.add("Mine")
+    await refused(house, stream, {"title": "Other", **body}, field)
+    answer = await house.client.get("/api/projects/1/tags", headers=house.owner)
+    assert answer.json()["data"] == []
+    assert (await kinds(house))[0][0] == "stream added"
+
+
+async def test_each_unknown_country_is_named(house: House) -> None:
+    stream = await house.add("Mine")
+    errors = await refused(house, stream, {"countries": ["RO", "ZZ", 1]}, "countries")
+    assert errors == {"countries": ["There is no country 'ZZ'.", "There is no country '1'."]}
+
+
+async def test_what_another_project_has_cannot_be_used(house: House) -> None:
+    stream = await house.add("Mine")
+    other = await house.client.post("/api/projects", json={"name": "Other"}, headers=house.owner)
+    theirs = other.json()["project"]["id"]
+    tag = await made(house, "tags", "Theirs", theirs)
+    category = await made(house, "categories", "Theirs", theirs)
+    player = await made(house, "players", "Theirs", theirs)
+    await refused(house, stream, {"tags": [{"id": tag}]}, "tags")
+    await refused(house, stream, {"category": category}, "category")
+    await refused(house, stream, {"player": player}, "player")
+
+
+async def test_a_body_that_is_none_is_refused_in_its_own_way(house: House) -> None:
+    stream = await house.add("Mine")
+    for content, kind, status in (
+        (b"{", "application/json", 400),
+        (b"[]", "application/json", 422),
+        (b"{}", "text/plain", 415),
+    ):
+        answer = await call(
+            house, "PUT", stream["id"], content=content,
+            headers={**house.owner, "Content-Type": kind},
+        )  # fmt: skip
+        assert answer.status_code == status, answer.text
+    assert await shown(house, stream) == stream
+
+
+OPERATIONS = [
+    ("GET", ""),
+    ("PUT", ""),
+    ("DELETE", ""),
+    ("POST", "/publish"),
+    ("POST", "/unpublish"),
+    ("POST", "/end"),
+    ("POST", "/pause"),
+    ("POST", "/resume"),
+    ("POST", "/failover-drill"),
+    ("POST", "/rotate-key"),
+    ("GET", "/settings"),
+    ("PUT", "/settings"),
+    ("PUT", "/slate"),
+    ("DELETE", "/slate"),
+    ("POST", "/backups"),
+    ("DELETE", "/backups/1"),
+]
+every = pytest.mark.parametrize(("method", "path"), OPERATIONS)
+
+
+@every
+async def test_a_stream_that_is_not_there_is_404(house: House, method: str, path: str) -> None:
+    for stream in NEVER:
+        answer = await call(house, method, stream, path)
+        assert answer.status_code == 404, (stream, answer.text)
+        assert set(answer.json()) == {"message"}
+
+
+@every
+async def test_another_projects_token_finds_nothing(house: House, method: str, path: str) -> None:
+    stream = await house.add("Mine")
+    other = await house.catalog.add_project("Other", 1)
+    theirs = await house.headers_of("theirs", other.id, write=True)
+    answer = await call(house, method, stream["id"], path, headers=theirs)
+    assert answer.status_code == 404
+    assert await shown(house, stream) == stream
+
+
+@every
+async def test_a_token_that_may_only_read_changes_nothing(
+    house: House, method: str, path: str
+) -> None:
+    stream = await house.add("Mine")
+    reader = await house.headers_of("reader", 1, write=False)
+    answer = await call(house, method, stream["id"], path, headers=reader)
+    assert answer.status_code == (200 if method == "GET" else 403)
+    assert (await call(house, method, stream["id"], path, headers={})).status_code == 401
+    assert await shown(house, stream) == stream
+
+
+async def test_an_end_that_no_process_hears_of_is_503_and_happens_never(house: House) -> None:
+    stream = await house.add("Mine")
+    answer = await call(house, "POST", stream["id"], "/end")
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
+    assert answer.json() == {
+        "message": "No process takes encoders in now, so nothing was ended; try again in a moment."
+    }
+    assert await house.catalog.commands.waiting() == ()
+    assert await shown(house, stream) == stream
+    assert (await kinds(house))[0][0] == "stream added"

@@ -1,0 +1,168 @@
+"""What is set for a stream, and for a project as the default of its streams; on both databases."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.api import contract_shapes
+from tests.support.api.application import House, Json
+from tests.support.api.upload_clips import picture
+
+pytestmark = pytest.mark.anyio
+
+NOTHING: Json = {
+    "failover": {
+        "mode": None,
+        "detect_seconds": None,
+        "return_seconds": None,
+        "reconnect_seconds": None,
+        "goodbye_seconds": None,
+    },
+    "slate": {"picture": None},
+    "recording": {"enabled": None, "keep_days": None},
+}
+PROJECT = "/api/projects/1/settings"
+
+
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    return both_places
+
+
+async def put(house: House, path: str, body: Json) -> Json:
+    answer = await house.client.put(path, json=body, headers=house.owner)
+    assert answer.status_code == 200, answer.text
+    shape = {"message": contract_shapes.STRING, "settings": contract_shapes.SETTINGS}
+    changed: Json = answer.json()
+    assert contract_shapes.faults(changed, shape) == []
+    assert changed["message"] == "Settings updated."
+    found: Json = changed["settings"]
+    return found
+
+
+async def get(house: House, path: str) -> Json:
+    answer = await house.client.get(path, headers=house.owner)
+    assert answer.status_code == 200, answer.text
+    body: Json = answer.json()
+    assert contract_shapes.faults(body, {"data": contract_shapes.SETTINGS}) == []
+    found: Json = body["data"]
+    return found
+
+
+async def path_of(house: House, kind: str) -> str:
+    stream = await house.add()
+    return PROJECT if kind == "project" else f"/api/streams/{stream['id']}/settings"
+
+
+def but(**sections: Json) -> Json:
+    """Return settings of which nothing is set but this."""
+    return {name: {**NOTHING[name], **sections.get(name, {})} for name in NOTHING}
+
+
+both = pytest.mark.parametrize("kind", ["stream", "project"])
+
+
+@both
+async def test_what_is_set_stays_until_null_takes_it_back(house: House, kind: str) -> None:
+    path = await path_of(house, kind)
+    assert await get(house, path) == NOTHING
+    failover: Json = {"mode": "sticky", "reconnect_seconds": 12.5}
+    assert await put(house, path, {"failover": failover}) == but(failover=failover)
+    failover["goodbye_seconds"] = 0
+    two = but(failover=failover, recording={"enabled": True})
+    body: Json = {"failover": {"goodbye_seconds": 0}, "recording": {"enabled": True}}
+    assert await put(house, path, body) == two
+    unchanged: list[Json] = [{}, {"failover": {}}, {"recording": {}}]
+    for nothing in unchanged:
+        assert await put(house, path, nothing) == two
+    assert await get(house, path) == two
+    body = {"failover": {"mode": None}, "recording": {"enabled": None, "keep_days": 3}}
+    del failover["mode"]
+    assert await put(house, path, body) == but(failover=failover, recording={"keep_days": 3})
+
+
+@both
+async def test_the_bounds_can_be_set_themselves(house: House, kind: str) -> None:
+    path = await path_of(house, kind)
+    for failover, keep_days in (
+        ({"detect_seconds": 1, "return_seconds": 0, "reconnect_seconds": 0}, 1),
+        ({"detect_seconds": 30, "return_seconds": 600, "reconnect_seconds": 86_400}, 3650),
+    ):
+        body: Json = {"failover": failover, "recording": {"keep_days": keep_days}}
+        assert await put(house, path, body) == but(**body)
+
+
+async def test_a_streams_own_settings_and_its_projects_are_told_apart(house: House) -> None:
+    path = await path_of(house, "stream")
+    await put(house, PROJECT, {"failover": {"goodbye_seconds": 5}})
+    assert await get(house, path) == NOTHING
+    await put(house, path, {"failover": {"goodbye_seconds": 6}})
+    assert (await get(house, PROJECT))["failover"]["goodbye_seconds"] == 5
+
+
+@both
+async def test_the_picture_is_among_the_settings_and_stays_when_they_change(
+    house: House, kind: str
+) -> None:
+    path = await path_of(house, kind)
+    answer = await house.client.put(
+        path.replace("/settings", "/slate"),
+        files={"picture": ("p.png", picture())},
+        headers=house.owner,
+    )
+    assert answer.status_code == 200, answer.text
+    slate = answer.json()["settings"]["slate"]
+    assert slate["picture"].startswith("https://live.example/slates/")
+    changed = await put(house, path, {"failover": {"mode": "sticky"}})
+    assert changed == but(slate=slate, failover={"mode": "sticky"})
+
+
+WRONG: list[tuple[Json, str]] = [
+    ({"failover": {"mode": "primary"}}, "failover"),
+    ({"failover": {"mode": ""}}, "failover"),
+    ({"failover": {"detect_seconds": 0.9}}, "failover"),
+    ({"failover": {"detect_seconds": 30.1}}, "failover"),
+    ({"failover": {"return_seconds": -0.1}}, "failover"),
+    ({"failover": {"return_seconds": 601}}, "failover"),
+    ({"failover": {"reconnect_seconds": -1}}, "failover"),
+    ({"failover": {"reconnect_seconds": 86_401}}, "failover"),
+    ({"failover": {"goodbye_seconds": "5"}}, "failover"),
+    ({"failover": {"goodbye_seconds": True}}, "failover"),
+    ({"failover": {"stalled_seconds": 5}}, "failover"),
+    ({"failover": None}, "failover"),
+    ({"failover": []}, "failover"),
+    ({"recording": {"enabled": 1}}, "recording"),
+    ({"recording": {"keep_days": 0}}, "recording"),
+    ({"recording": {"keep_days": 3651}}, "recording"),
+    ({"recording": {"keep_days": 1.5}}, "recording"),
+    ({"recording": {"days": 1}}, "recording"),
+    # It has an address of its own.
+    ({"slate": {"picture": None}}, "slate"),
+    ({"recordings": {}}, "recordings"),
+]
+
+
+@both
+async def test_what_cannot_be_set_is_named_and_changes_nothing(house: House, kind: str) -> None:
+    path = await path_of(house, kind)
+    for body, field in WRONG:
+        # What stands beside it is not set either.
+        sent = {"failover": {"mode": "sticky"}, **body}
+        answer = await house.client.put(path, json=sent, headers=house.owner)
+        assert answer.status_code == 422, f"{body}: {answer.text}"
+        assert contract_shapes.refusal_faults(answer.json()) == []
+        assert set(answer.json()["errors"]) == {field}
+    assert await get(house, path) == NOTHING
+
+
+async def test_a_project_is_found_by_its_key_too_and_another_ones_token_finds_none(
+    house: House,
+) -> None:
+    await put(house, f"/api/projects/{house.key}/settings", {"failover": {"goodbye_seconds": 5}})
+    assert (await get(house, PROJECT))["failover"]["goodbye_seconds"] == 5
+    other = await house.catalog.add_project("Other", 1)
+    theirs = await house.headers_of("theirs", other.id, write=True)
+    assert (await house.client.get(PROJECT, headers=theirs)).status_code == 404
+    assert (await house.client.put(PROJECT, json={}, headers=theirs)).status_code == 404
+    reader = await house.headers_of("reader", 1, write=False)
+    assert (await house.client.put(PROJECT, json={}, headers=reader)).status_code == 403

@@ -1,0 +1,248 @@
+"""The picture that stands in while nobody is on air, for a stream and for a whole project."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from httpx import Response
+from litestar.testing import AsyncTestClient
+
+from api.app import create_app
+from headend.roles.upload_intake import intake_on
+from storage.objects.disk import DiskObjects
+from tests.support.api import contract_shapes
+from tests.support.api.application import ADDRESSES, House, Json
+from tests.support.api.upload_clips import clip, picture
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS = {"message": contract_shapes.STRING, "settings": contract_shapes.SETTINGS}
+
+
+async def path_of(house: House, kind: str) -> str:
+    stream = await house.add()
+    return "/api/projects/1" if kind == "project" else f"/api/streams/{stream['id']}"
+
+
+async def put(house: House, path: str, data: bytes, name: str = "p.png") -> Response:
+    files = {"picture": (name, data)}
+    return await house.client.put(f"{path}/slate", files=files, headers=house.owner)
+
+
+async def shown(house: House, path: str) -> str | None:
+    answer = await house.client.get(f"{path}/settings", headers=house.owner)
+    assert answer.status_code == 200, answer.text
+    body: Json = answer.json()
+    assert contract_shapes.faults(body, {"data": contract_shapes.SETTINGS}) == []
+    found: str | None = body["data"]["slate"]["picture"]
+    return found
+
+
+async def load(house: House, url: str, **more: Any) -> Response:  # Any: as httpx takes it
+    """Fetch an address as a browser does, that is without a token."""
+    return await house.client.get(url.removeprefix("https://live.example"), **more)
+
+
+async def kept(objects: DiskObjects) -> list[str]:
+    return await objects.addresses("slates")
+
+
+both = pytest.mark.parametrize("kind", ["stream", "project"])
+
+
+@both
+async def test_a_picture_is_shown_until_it_is_taken_back(
+    house: House, objects: DiskObjects, kind: str
+) -> None:
+    path = await path_of(house, kind)
+    assert await shown(house, path) is None
+    answer = await put(house, path, picture("webp", "640x360"))
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert contract_shapes.faults(body, SETTINGS) == []
+    assert body["message"] == "Slate updated."
+    url = body["settings"]["slate"]["picture"]
+    assert await shown(house, path) == url
+    got = await load(house, url)
+    assert got.status_code == 200
+    assert got.headers["content-type"] == "image/jpeg"
+    assert got.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert got.headers["access-control-allow-origin"] == "*"
+    assert got.content[:3] == b"\xff\xd8\xff"
+    again = await load(house, url, headers={"If-None-Match": got.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    gone = await house.client.delete(f"{path}/slate", headers=house.owner)
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert await shown(house, path) is None
+    assert await kept(objects) == []
+    missed = await load(house, url)
+    assert (missed.status_code, missed.headers["cache-control"]) == (404, "no-store")
+    # Nothing is there to be taken back: it is as it is wanted.
+    gone = await house.client.delete(f"{path}/slate", headers=house.owner)
+    assert gone.status_code == 204
+
+
+async def test_another_picture_has_another_address_and_the_old_one_goes(
+    house: House, objects: DiskObjects
+) -> None:
+    path = await path_of(house, "stream")
+    urls: list[str] = []
+    for size in ("640x360", "320x180"):
+        answer = await put(house, path, picture("png", size))
+        assert answer.status_code == 200, answer.text
+        urls.append(answer.json()["settings"]["slate"]["picture"])
+    assert len(set(urls)) == 2
+    assert [(await load(house, url)).status_code for url in urls] == [404, 200]
+    assert len(await kept(objects)) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ("3840x2160", (1920, 1080)),
+        ("640x360", (640, 360)),
+        ("1000x3000", (360, 1080)),
+        ("1921x601", (1920, 600)),
+    ],
+)
+async def test_a_picture_fits_into_1920_x_1080_in_its_own_shape(
+    house: House, size: str, expected: tuple[int, int]
+) -> None:
+    path = await path_of(house, "stream")
+    answer = await put(house, path, picture("png", size))
+    assert answer.status_code == 200, answer.text
+    got = await load(house, answer.json()["settings"]["slate"]["picture"])
+    assert size_of(got.content) == expected
+
+
+def size_of(jpeg: bytes) -> tuple[int, int]:
+    """Return a JPEG's width and height, from its frame header (ITU-T T.81, B.2.2)."""
+    at = 2
+    while jpeg[at] == 0xFF and not 0xC0 <= jpeg[at + 1] <= 0xC2:
+        at += 2 + int.from_bytes(jpeg[at + 2 : at + 4])
+    return int.from_bytes(jpeg[at + 7 : at + 9]), int.from_bytes(jpeg[at + 5 : at + 7])
+
+
+HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
+    "nothing": lambda: b"",
+    "a text": lambda: b"no picture at all",
+    "a playlist": lambda: b"#EXTM3U\nfile:///etc/passwd\n",
+    "an SVG": lambda: b'<svg xmlns="http://www.w3.org/2000/svg"/>',
+    "a GIF": lambda: b"GIF89a" + bytes(100),
+    "a film": clip,
+    "the head of a PNG": lambda: picture("png")[:60],
+    "the head of a JPEG": lambda: picture("jpg")[:60],
+    "a picture of next to nothing": lambda: picture("png", "8x8"),
+}
+
+
+@both
+async def test_hostile_pictures_are_refused_and_the_old_one_stays(
+    house: House, objects: DiskObjects, kind: str
+) -> None:
+    path = await path_of(house, kind)
+    url = (await put(house, path, picture())).json()["settings"]["slate"]["picture"]
+    before = await kept(objects)
+    for name, data in HOSTILE.items():
+        answer = await put(house, path, data())
+        assert answer.status_code == 422, f"{name}: {answer.text}"
+        assert set(answer.json()["errors"]) == {"picture"}
+        assert contract_shapes.refusal_faults(answer.json()) == []
+    assert await shown(house, path) == url
+    assert await kept(objects) == before
+
+
+async def test_forms_without_the_picture_and_with_more_are_refused(house: House) -> None:
+    path = f"{await path_of(house, 'stream')}/slate"
+    data = picture()
+    for files, field in (
+        ({"poster": ("p.png", data)}, "poster"),
+        ({"picture": ("p.png", data), "title": (None, b"x")}, "title"),
+        ({"picture": (None, b"text")}, "picture"),
+    ):
+        sent: Any = files
+        answer = await house.client.put(path, files=sent, headers=house.owner)
+        assert answer.status_code == 422, answer.text
+        assert set(answer.json()["errors"]) == {field}
+    answer = await house.client.put(path, json={"picture": "x"}, headers=house.owner)
+    assert answer.status_code == 415
+    large = {"picture": ("p.png", bytes(10 * 1024 * 1024 + 1))}
+    answer = await house.client.put(path, files=large, headers=house.owner)
+    assert answer.status_code == 413
+
+
+async def test_a_streams_settings_show_its_own_picture_alone(house: House) -> None:
+    path = await path_of(house, "stream")
+    answer = await put(house, "/api/projects/1", picture())
+    assert answer.status_code == 200
+    assert await shown(house, path) is None
+    stream = await house.catalog.stream(int(path.rpartition("/")[2]))
+    assert stream is not None
+    found = await house.catalog.find_ingest(stream.key)
+    assert found is not None
+    assert found.slate is not None
+    assert found.slate.startswith(f"slates/p-{house.key}/")
+
+
+async def test_what_is_deleted_takes_its_pictures_along(house: House, objects: DiskObjects) -> None:
+    answer = await house.client.post("/api/projects", json={"name": "Doomed"}, headers=house.owner)
+    project = answer.json()["project"]["id"]
+    path = f"/api/projects/{project}"
+    streams = [await house.add(path=f"{path}/streams") for _ in range(2)]
+    for owner in (path, *(f"/api/streams/{each['id']}" for each in streams)):
+        assert (await put(house, owner, picture())).status_code == 200
+    assert len(await kept(objects)) == 3
+    # Beside it, what a stream has that was live.
+    for stream in streams:
+        await objects.put(f"live/{stream['hash']}/poster/360p.jpg", b"poster")
+    answer = await house.client.delete(f"/api/streams/{streams[0]['id']}", headers=house.owner)
+    assert answer.status_code == 204
+    assert len(await kept(objects)) == 2
+    assert await objects.addresses("live") == [f"live/{streams[1]['hash']}/poster/360p.jpg"]
+    assert (await house.client.delete(path, headers=house.owner)).status_code == 204
+    assert await kept(objects) == await objects.addresses("live") == []
+
+
+async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
+    house: House, objects: DiskObjects
+) -> None:
+    project = await house.catalog.add_project("Going", 1)
+    real = intake_on(objects, least_free=0)
+
+    async def then_delete(file: Path, /) -> bytes:
+        # The project goes while its picture is looked at.
+        assert await house.catalog.delete_project(project.id, by=None, now_us=1) is not None
+        return await real.slate(file)
+
+    intake = msgspec.structs.replace(real, slate=then_delete)
+    app = create_app(catalog=house.catalog, addresses=ADDRESSES, broadcaster_key="k", intake=intake)
+    async with AsyncTestClient(app) as client:
+        answer = await client.put(
+            f"/api/projects/{project.id}/slate",
+            files={"picture": ("p.png", picture())},
+            headers=house.owner,
+        )
+    assert answer.status_code == 404, answer.text
+    assert await kept(objects) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/slates", "/slates/", "/slates/s-Ab3dEf6hIj9l", "/slates/s-Ab3dEf6hIj9l/",
+        "/slates/s-Ab3dEf6hIj9l/1.jpg", "/slates/s-Ab3dEf6hIj9l/Ab3dEf6hIj9l.jpg",
+        "/slates/x/1.jpg",
+        "/slates/s-Ab3dEf6hIj9l/1.png", "/slates/../live/x", "/slates/%2e%2e/headend.db",
+        "/slates/s-Ab3dEf6hIj9l/..%2f..%2fx.jpg",
+    ],
+)  # fmt: skip
+async def test_nothing_else_is_at_the_pictures_addresses(house: House, path: str) -> None:
+    answer = await house.client.get(path)
+    assert answer.status_code == 404
+
+
+async def test_only_reading_is_allowed_there(house: House) -> None:
+    answer = await house.client.post("/slates/s-Ab3dEf6hIj9l/1.jpg")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")

@@ -1,0 +1,278 @@
+"""Resumable uploads: the protocol, status by status, and the video that comes of them."""
+
+import base64
+import hashlib
+from email.utils import parsedate_to_datetime
+
+import httpx
+import pytest
+
+from storage.objects.disk import DiskObjects
+from tests.api.uploads.test_single_request import files_of, nothing_is_left
+from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, create, metadata, path_of, send
+from tests.support.api.upload_clips import VIDEOS, clip
+
+pytestmark = pytest.mark.anyio
+
+TEXT = b"Dear diary, " * 100
+
+
+async def video(house: House, number: object = None) -> Json:
+    """Return the newest video, as lists show it."""
+    listed = (await house.client.get(VIDEOS, headers=house.owner)).json()["data"]
+    found = [each for each in listed if number is None or each["id"] == int(str(number))]
+    return found[0]
+
+
+async def head(house: House, path: str) -> httpx.Response:
+    return await house.client.head(path, headers={**house.owner, **TUS})
+
+
+async def test_a_file_in_three_pieces_becomes_a_video(house: House, objects: DiskObjects) -> None:
+    data = clip()
+    said = metadata(
+        filename="My Film.mp4", filetype="video/mp4", description="It is ours.",
+        tags='[{"name":"New"}]',
+        countries='["DE", 40]',
+    )  # fmt: skip
+    path = await create(house, Upload_Metadata=said)
+    expected = await video(house)
+    assert (expected["uploading"], expected["title"], expected["size"]) == (
+        True,
+        "My Film",
+        len(data),
+    )
+    assert expected["uploaded_at"] is None
+    third = len(data) // 3
+    for start, end in ((0, third), (third, 2 * third), (2 * third, len(data))):
+        asked = await head(house, path)
+        assert asked.status_code == 200
+        assert asked.headers["upload-offset"] == str(start)
+        assert asked.headers["upload-length"] == str(len(data))
+        assert asked.headers["upload-metadata"] == said
+        assert asked.headers["cache-control"] == "no-store"
+        answer = await send(house, path, start, data[start:end])
+        assert (answer.status_code, answer.headers["upload-offset"]) == (204, str(end)), answer.text
+        assert answer.headers["tus-resumable"] == "1.0.0"
+    number = answer.headers["headend-video-id"]
+    made = await video(house, number)
+    assert (made["uploading"], made["hash"], made["size"]) == (False, expected["hash"], len(data))
+    shown = (await house.client.get(f"/api/videos/{number}", headers=house.owner)).json()["data"]
+    assert shown["description"] == "It is ours."
+    assert [tag["name"] for tag in shown["tags"]] == ["New"]
+    assert {each["code"] for each in shown["countries"]} == {"DE", "AT"}
+    assert shown["width"] == 640
+    (source,) = files_of(objects)
+    assert source == objects.path(f"sources/{made['hash']}/1")
+    assert source.read_bytes() == data
+    job = await house.catalog.jobs.lease("worker", 1 << 60)
+    assert job is not None
+    # Afterwards the upload still tells what it came to.
+    assert (await head(house, path)).headers["upload-offset"] == str(len(data))
+    told = (await house.client.get(path, headers=house.owner)).json()["data"]
+    assert told["done"]
+    assert told["video"] == {"id": made["id"], "hash": made["hash"]}
+    assert (await send(house, path, len(data), b"")).status_code == 204
+    assert (await send(house, path, 0, b"x")).status_code == 409
+    assert [path.name for path in files_of(objects)] == ["1"]
+    listed = (await house.client.get(VIDEOS, headers=house.owner)).json()["meta"]["total"]
+    assert listed == 1
+
+
+async def test_a_file_in_pieces_of_one_byte_and_with_its_creation_is_the_same(house: House) -> None:
+    data = clip()
+    answer = await house.client.post(
+        UPLOADS,
+        headers={**house.owner, **TUS, **OFFSETS, "Upload-Length": str(len(data))},
+        content=data[:-5],
+    )
+    assert (answer.status_code, answer.headers["upload-offset"]) == (201, str(len(data) - 5))
+    path = path_of(answer)
+    for at in range(len(data) - 5, len(data)):
+        assert (await send(house, path, at, data[at : at + 1])).status_code == 204
+    assert not (await video(house))["uploading"]
+    whole = await house.client.post(
+        UPLOADS,
+        headers={**house.owner, **TUS, **OFFSETS, "Upload-Length": str(len(data))},
+        content=data,
+    )
+    assert (whole.status_code, whole.headers["upload-offset"]) == (201, str(len(data)))
+    assert not (await video(house, whole.headers["headend-video-id"]))["uploading"]
+
+
+async def test_the_length_may_be_told_with_the_last_piece_or_after_it(house: House) -> None:
+    data = clip()
+    for pieces in ((data[:1000], data[1000:]), (data, b"")):
+        answer = await house.client.post(
+            UPLOADS, headers={**house.owner, **TUS, "Upload-Defer-Length": "1"}
+        )
+        assert answer.status_code == 201
+        path = path_of(answer)
+        asked = await head(house, path)
+        assert asked.headers["upload-defer-length"] == "1"
+        assert "upload-length" not in asked.headers
+        assert (await send(house, path, 0, pieces[0])).status_code == 204
+        said = {"Upload-Length": str(len(data))}
+        answer = await send(house, path, len(pieces[0]), pieces[1], said)
+        assert answer.status_code == 204, answer.text
+        made = await video(house, answer.headers["headend-video-id"])
+        assert (made["uploading"], made["size"]) == (False, len(data))
+
+
+@pytest.mark.parametrize("algorithm", ["sha1", "sha256", "md5"])
+async def test_bytes_with_a_wrong_checksum_are_not_kept(house: House, algorithm: str) -> None:
+    data = clip()
+
+    def sum_of(part: bytes) -> dict[str, str]:
+        digest = hashlib.new(algorithm, part).digest()
+        return {"Upload-Checksum": f"{algorithm} {base64.b64encode(digest).decode()}"}
+
+    path = await create(house)
+    assert (await send(house, path, 0, data[:100], sum_of(data[:100]))).status_code == 204
+    wrong = await send(house, path, 100, data[100:], sum_of(data[101:]))
+    assert wrong.status_code == 460
+    assert set(wrong.json()) == {"message"}
+    assert (await head(house, path)).headers["upload-offset"] == "100"
+    assert (await send(house, path, 100, data[100:], sum_of(data[100:]))).status_code == 204
+    assert not (await video(house))["uploading"]
+
+
+async def test_what_is_no_media_is_refused_at_the_last_byte_and_gone(
+    house: House, objects: DiskObjects
+) -> None:
+    path = await create(house, len(TEXT))
+    assert (await send(house, path, 0, TEXT[:500])).status_code == 204
+    answer = await send(house, path, 500, TEXT[500:])
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {"video"}
+    assert (await head(house, path)).status_code == 404
+    await nothing_is_left(house, objects)
+    kinds = (await house.client.get("/api/projects/1/events", headers=house.owner)).json()["data"]
+    assert kinds[0]["type"] == "upload refused"
+
+
+async def test_an_upload_that_is_ended_is_gone_with_its_video(
+    house: House, objects: DiskObjects
+) -> None:
+    path = await create(house)
+    assert (await send(house, path, 0, clip()[:500])).status_code == 204
+    headers = {**house.owner, **TUS}
+    assert (await house.client.delete(path, headers=headers)).status_code == 204
+    assert (await house.client.delete(path, headers=headers)).status_code == 404
+    assert (await send(house, path, 500, b"x")).status_code == 404
+    await nothing_is_left(house, objects)
+
+
+async def test_a_deleted_video_takes_its_upload_with_it(house: House) -> None:
+    path = await create(house)
+    assert (await send(house, path, 0, clip()[:500])).status_code == 204
+    number = (await video(house))["id"]
+    assert (
+        await house.client.delete(f"/api/videos/{number}", headers=house.owner)
+    ).status_code == 204
+    assert (await send(house, path, 500, clip()[500:])).status_code == 404
+    assert (await head(house, path)).status_code == 404
+
+
+CREATIONS: tuple[tuple[str, dict[str, str], int], ...] = (
+    ("no version", {"Tus-Resumable": "", "Upload-Length": "9"}, 412),
+    ("another version", {"Tus-Resumable": "0.2.2", "Upload-Length": "9"}, 412),
+    ("no length", {}, 400),
+    ("two lengths", {"Upload-Length": "9", "Upload-Defer-Length": "1"}, 400),
+    ("a wrong deferral", {"Upload-Defer-Length": "2"}, 400),
+    ("a length that is none", {"Upload-Length": "-9"}, 400),
+    ("a length in words", {"Upload-Length": "1e3"}, 400),
+    ("nothing", {"Upload-Length": "0"}, 400),
+    ("too much", {"Upload-Length": str((50 << 30) + 1)}, 413),
+    ("far too much", {"Upload-Length": "9" * 18}, 413),
+    ("metadata that is no base64", {"Upload-Length": "9", "Upload-Metadata": "title %%%"}, 400),
+    ("metadata that is no UTF-8", {"Upload-Length": "9", "Upload-Metadata": "title /w=="}, 400),
+    ("metadata twice", {"Upload-Length": "9", "Upload-Metadata": "title YQ==,title YQ=="}, 400),
+    ("an unknown key", {"Upload-Length": "9", "Upload-Metadata": metadata(poem="x")}, 422),
+    ("a long title", {"Upload-Length": "9", "Upload-Metadata": metadata(title="x" * 256)}, 422),
+    ("tags in no JSON", {"Upload-Length": "9", "Upload-Metadata": metadata(tags="a,b")}, 422),
+    ("no such category", {"Upload-Length": "9", "Upload-Metadata": metadata(category="99")}, 422),
+    ("no such tag", {"Upload-Length": "9", "Upload-Metadata": metadata(tags='[{"id":9}]')}, 422),
+    ("no such land", {"Upload-Length": "9", "Upload-Metadata": metadata(countries="[9999]")}, 422),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "headers", "status"), CREATIONS, ids=[c[0] for c in CREATIONS])
+async def test_what_cannot_be_created_leaves_nothing(
+    house: House, objects: DiskObjects, what: str, headers: dict[str, str], status: int
+) -> None:
+    answer = await house.client.post(UPLOADS, headers={**house.owner, **TUS, **headers})
+    assert answer.status_code == status, (what, answer.text)
+    assert set(answer.json()) <= {"message", "errors"}
+    assert ("errors" in answer.json()) == (status == 422)
+    await nothing_is_left(house, objects)
+
+
+async def test_a_body_of_another_type_is_no_creation(house: House, objects: DiskObjects) -> None:
+    headers = {**house.owner, **TUS, "Upload-Length": "9", "Content-Type": "video/mp4"}
+    assert (await house.client.post(UPLOADS, headers=headers, content=b"x")).status_code == 415
+    await nothing_is_left(house, objects)
+
+
+PATCHES: tuple[tuple[str, dict[str, str], bytes, int], ...] = (
+    ("no version", {"Tus-Resumable": ""}, b"x", 412),
+    ("another type", {"Content-Type": "video/mp4"}, b"x", 415),
+    ("no offset", {"Upload-Offset": ""}, b"x", 400),
+    ("an offset in words", {"Upload-Offset": "ten"}, b"x", 400),
+    ("an offset before", {"Upload-Offset": "9"}, b"x", 409),
+    ("an offset behind", {"Upload-Offset": "11"}, b"x", 409),
+    ("more than was announced", {}, b"x" * 91, 413),
+    ("another length", {"Upload-Length": "99"}, b"x", 400),
+    ("another algorithm", {"Upload-Checksum": "crc32 AAAA"}, b"x", 400),
+    ("a checksum in words", {"Upload-Checksum": "sha1 !"}, b"x", 400),
+    ("a short checksum", {"Upload-Checksum": "sha1 AAAA"}, b"x", 400),
+)
+
+
+async def test_a_refused_piece_leaves_the_upload_as_it_was(house: House) -> None:
+    path = await create(house, 100)
+    assert (await send(house, path, 0, b"0123456789")).status_code == 204
+    for what, headers, data, status in PATCHES:
+        answer = await send(house, path, 10, data, headers)
+        assert answer.status_code == status, (what, answer.text)
+        assert (await head(house, path)).headers["upload-offset"] == "10", what
+    answer = await send(house, path, 9, b"x")
+    assert answer.headers["upload-offset"] == "10"
+
+
+async def test_who_may_do_what_with_an_upload(house: House) -> None:
+    path = await create(house)
+    reader = await house.headers_of("reader", 1, write=False)
+    other = await house.catalog.add_project("Other", NOW_US)
+    stranger = await house.headers_of("stranger", other.id, write=True)
+    for headers, status in (({}, 401), (reader, 403), (stranger, 404)):
+        for method in ("POST", "HEAD", "PATCH", "DELETE"):
+            at = UPLOADS if method == "POST" else path
+            answer = await house.client.request(method, at, headers={**TUS, **headers})
+            assert answer.status_code == status, (method, status)
+    theirs = path.replace(f"/projects/{house.key}/", f"/projects/{other.id}/")
+    assert (await head(house, theirs)).status_code == 404
+    assert (await house.client.get(path, headers=reader)).status_code == 200
+    assert (await house.client.get(path, headers=stranger)).status_code == 404
+
+
+async def test_the_time_of_an_upload_is_told(house: House) -> None:
+    answer = await house.client.post(
+        UPLOADS, headers={**house.owner, **TUS, "Upload-Length": "100"}
+    )
+    until = parsedate_to_datetime(answer.headers["upload-expires"]).timestamp()
+    assert until == NOW_US // 1_000_000 + 24 * 3600
+
+
+async def test_a_client_that_knows_post_alone_gets_on(house: House) -> None:
+    path = await create(house)
+    said = {**house.owner, **TUS, **OFFSETS, "Upload-Offset": "0"}
+    patched = await house.client.post(
+        path, headers={**said, "X-HTTP-Method-Override": "PATCH"}, content=clip()[:10]
+    )
+    assert (patched.status_code, patched.headers["upload-offset"]) == (204, "10")
+    assert (await house.client.post(path, headers=said, content=b"x")).status_code == 405
+    ended = await house.client.post(path, headers={**said, "X-HTTP-Method-Override": "DELETE"})
+    assert ended.status_code == 204
+    assert (await head(house, path)).status_code == 404

@@ -1,0 +1,126 @@
+"""Videos asked for by an address: what is written down, what is refused, what is never shown."""
+
+import logging
+
+import pytest
+
+from tests.support.api.application import House, Json
+from tests.support.api.contract_shapes import UPLOAD_VIDEO, faults
+from tests.support.api.upload_clips import upload
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/api/projects/1/imports"
+SECRET = "hush-hush"
+URL = f"https://media.example/{SECRET}-folder/Holiday%20film.mp4?X-Signature={SECRET}"
+
+
+async def asked(house: House, **body: object) -> Json:
+    answer = await house.client.post(PATH, json={"url": URL, **body}, headers=house.owner)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def test_an_import_answers_as_an_upload_does(house: House) -> None:
+    made = await asked(house)
+    # The one thing that an upload has at once.
+    assert faults(made, UPLOAD_VIDEO) == ["$.video.uploaded_at is no timestamp: None"]
+    assert set(made) == set(await upload(house))
+    video = made["video"]
+    assert (video["uploading"], video["uploaded_at"], video["size"]) == (True, None, 0)
+    assert video["title"] == "Holiday film"
+    status = await house.client.get(f"/api/videos/{video['id']}/status", headers=house.owner)
+    assert status.json()["data"]["state"] == "uploading"
+    listed = await house.client.get("/api/projects/1/videos?type=inprogress", headers=house.owner)
+    assert video["id"] in [each["id"] for each in listed.json()["data"]]
+
+
+async def test_what_is_said_of_an_upload_is_said_of_an_import(house: House) -> None:
+    made = await asked(
+        house, title="A film", description="of mine", countries=["RO", 276], tags=[{"name": "x"}]
+    )
+    video = made["video"]
+    assert (video["title"], video["description"]) == ("A film", "of mine")
+    assert [country["code"] for country in video["countries"]] == ["RO", "DE"]
+    assert [tag["name"] for tag in video["tags"]] == ["x"]
+
+
+async def test_an_address_without_a_files_name_gives_no_title_away(house: House) -> None:
+    made = await asked(house, url=f"https://media.example/{SECRET}")
+    assert (made["video"]["title"], made["video"]["name"]) == ("video", "video")
+
+
+async def test_the_address_is_shown_nowhere(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    made = await asked(house)
+    number = made["video"]["id"]
+    shown = [str(made), caplog.text]
+    for path in (
+        f"/api/videos/{number}",
+        f"/api/videos/{number}/status",
+        "/api/projects/1/videos",
+        "/api/projects/1/events",
+    ):
+        answer = await house.client.get(path, headers=house.owner)
+        assert answer.status_code == 200
+        shown.append(answer.text)
+    assert "media.example" in shown[-1]  # the host alone, in the event
+    assert not any(SECRET in text for text in shown)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("ftp://media.example/a", "The address must begin with http:// or https://."),
+        ("file:///etc/passwd", "The address must begin with http:// or https://."),
+        ("https://me:pass@media.example/a", "a user name or a password"),
+        ("https://media.example:22/a", "Port 22"),
+        ("http://127.0.0.1/a", "The address leads to a private network."),
+        ("http://[::1]/a", "The address leads to a private network."),
+        ("http://169.254.169.254/latest/meta-data", "The address leads to a private network."),
+        ("http://[::ffff:10.0.0.1]/", "The address leads to a private network."),
+        ("", "The address must begin with http:// or https://."),
+        (7, "Expected `str`"),
+        (None, "Expected `str`"),
+    ],
+)
+async def test_what_cannot_be_fetched_is_refused(house: House, url: object, reason: str) -> None:
+    answer = await house.client.post(PATH, json={"url": url}, headers=house.owner)
+    assert answer.status_code == 422
+    (text,) = answer.json()["errors"]["url"]
+    assert reason in text
+    listed = await house.client.get("/api/projects/1/videos", headers=house.owner)
+    assert listed.json()["meta"]["total"] == 0
+
+
+async def test_a_body_is_checked_key_by_key(house: House) -> None:
+    for body, field in (
+        ({}, "url"),
+        ({"url": URL, "uri": URL}, "uri"),
+        ({"url": URL, "title": "x" * 256}, "title"),
+        ({"url": URL, "category": 99}, "category"),
+        ({"url": URL, "tags": [{"id": 99}]}, "tags"),
+        ({"url": URL, "countries": ["XX"]}, "countries"),
+    ):
+        answer = await house.client.post(PATH, json=body, headers=house.owner)
+        assert answer.status_code == 422, body
+        assert set(answer.json()["errors"]) == {field}
+    listed = await house.client.get("/api/projects/1/videos", headers=house.owner)
+    assert listed.json()["meta"]["total"] == 0
+
+
+async def test_who_may_not_write_may_not_import(house: House) -> None:
+    body = {"url": URL}
+    assert (await house.client.post(PATH, json=body)).status_code == 401
+    reader = await house.headers_of("reader", 1, write=False)
+    assert (await house.client.post(PATH, json=body, headers=reader)).status_code == 403
+    other = await house.catalog.add_project("Other", 1)
+    stranger = await house.headers_of("stranger", other.id, write=True)
+    assert (await house.client.post(PATH, json=body, headers=stranger)).status_code == 404
+
+
+async def test_an_import_that_is_deleted_is_gone(house: House) -> None:
+    number = (await asked(house))["video"]["id"]
+    gone = await house.client.delete(f"/api/videos/{number}", headers=house.owner)
+    assert gone.status_code == 204
+    assert await house.catalog.jobs.lease("worker", 2**52, "import") is None

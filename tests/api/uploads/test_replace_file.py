@@ -1,0 +1,88 @@
+"""Another file sent for a video: looked into first, and the video stays the one that it was."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from media.stream_keys import new_hash
+from storage.catalog.records.videos import Arrived
+from storage.objects.disk import DiskObjects
+from tests.api.videos.test_item import FULL
+from tests.api.videos.test_item_made import made
+from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.upload_clips import clip, upload
+
+pytestmark = pytest.mark.anyio
+
+
+async def put(house: House, number: int, *, token: Any = None, **files: Any) -> httpx.Response:
+    path = f"/api/videos/{number}/file"
+    return await house.client.put(path, files=files, headers=token or house.owner)
+
+
+async def test_a_file_is_replaced_and_the_hash_stays(house: House, objects: DiskObjects) -> None:
+    first: Json = (await upload(house))["video"]
+    await made(house, objects, first["id"])
+    answer = await put(house, first["id"], video=("Anderer Schnitt.mp4", clip("320x180", "2")))
+    assert answer.status_code == 200, answer.text
+    body: Json = answer.json()
+    assert set(body) == {"message", "video"}
+    assert body["message"] == "File replaced."
+    video = body["video"]
+    assert set(video) == FULL
+    for key in ("id", "hash", "title", "name", "video", "published_url"):
+        assert video[key] == first[key], key
+    assert (video["width"], video["height"]) == (320, 180)
+    assert video["size"] == len(clip("320x180", "2"))
+    assert (video["completed"], video["completed_at"]) == (False, None)
+    assert (video["published"], video["transcoding_progress"]) == (True, 0)
+    record = await house.catalog.videos.find(first["id"])
+    assert record is not None
+    assert record.video.media == "1-1"
+    sources = await objects.addresses(f"sources/{first['hash']}")
+    assert len(sources) == 1
+    assert await objects.get(sources[0]) == clip("320x180", "2")
+    (status,) = await made(house, objects, first["id"])
+    assert status["state"] == "completed"
+    record = await house.catalog.videos.find(first["id"])
+    assert record is not None
+    assert (record.video.media, record.video.width) == ("2-2", 320)
+
+
+async def test_a_file_that_is_none_is_refused_and_changes_nothing(
+    house: House, objects: DiskObjects
+) -> None:
+    first: Json = (await upload(house))["video"]
+    before = await objects.addresses(f"sources/{first['hash']}")
+    answer = await put(house, first["id"], video=("a.mp4", b"no film"))
+    assert answer.status_code == 422
+    assert list(answer.json()["errors"]) == ["video"]
+    answer = await put(house, first["id"], poster=("a.png", b"no film"))
+    assert answer.status_code == 422
+    assert await objects.addresses(f"sources/{first['hash']}") == before
+    found = await house.catalog.videos.find(first["id"])
+    assert found is not None
+    assert found.video.size == first["size"]
+
+
+async def test_who_may_not_write_replaces_nothing(house: House) -> None:
+    first: Json = (await upload(house))["video"]
+    film = ("a.mp4", clip())
+    reader = await house.headers_of("reader", 1, write=False)
+    assert (await put(house, first["id"], token=reader, video=film)).status_code == 403
+    other = await house.catalog.add_project("other", NOW_US)
+    stranger = await house.headers_of("stranger", other.id, write=True)
+    assert (await put(house, first["id"], token=stranger, video=film)).status_code == 404
+    assert (await put(house, 999, video=film)).status_code == 404
+
+
+async def test_a_file_that_is_still_coming_is_not_replaced(
+    house: House, objects: DiskObjects
+) -> None:
+    file = Arrived(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    video = await house.catalog.videos.expect(1, file, NOW_US)
+    answer = await put(house, video, video=("a.mp4", clip()))
+    assert answer.status_code == 409
+    assert answer.json() == {"message": "The video's first file is still coming."}
+    assert await objects.addresses("sources") == []

@@ -1,0 +1,153 @@
+"""Upload links that are for one video: its file is replaced through them once, and nothing else."""
+
+import pytest
+
+from media.stream_keys import new_hash
+from storage.catalog.records.videos import Arrived
+from storage.cleanup.expired_uploads import AGE_US, remove_unfinished
+from storage.objects.disk import DiskObjects
+from tests.api.uploads.test_link_endpoints import LINKS, create, form, link, listed, videos
+from tests.api.uploads.test_replace_file_resumable import OTHER, kinds, source_of
+from tests.api.uploads.test_single_request import nothing_is_left
+from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.tus_client import OFFSETS, TUS, metadata, path_of
+from tests.support.api.upload_clips import clip, upload
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def first(house: House) -> Json:
+    """A video whose file came."""
+    return (await upload(house))["video"]
+
+
+async def test_one_form_through_a_link_replaces_the_file_of_its_video(
+    house: House, objects: DiskObjects, first: Json
+) -> None:
+    path = await link(house, video_id=first["id"])
+    for refused in (form(title="Mine"), form(b"Dear diary")):
+        assert (await house.client.post(path, **refused)).status_code == 422
+    assert await source_of(house, objects, first) == clip()
+    answer = await house.client.post(path, **form(clip(*OTHER)))
+    assert answer.status_code == 201, answer.text
+    assert answer.json() == {
+        "message": "File replaced.",
+        "video": {
+            "id": first["id"],
+            "hash": first["hash"],
+            "title": first["title"],
+            "size": len(clip(*OTHER)),
+        },
+    }
+    assert await source_of(house, objects, first) == clip(*OTHER)
+    assert (await house.client.post(path, **form())).status_code == 409
+    assert (await create(house, path)).status_code == 409
+    assert await source_of(house, objects, first) == clip(*OTHER)
+    assert [each["id"] for each in await videos(house)] == [first["id"]]
+    event = (await house.catalog.list_events(1)).items[0]
+    assert (event.kind, event.subject, event.token) == ("video replaced", first["hash"], None)
+    (record,) = await listed(house)
+    assert (record["state"], record["video_id"]) == ("used", first["id"])
+
+
+async def test_one_resumable_upload_through_a_link_replaces_the_file_of_its_video(
+    house: House, objects: DiskObjects, first: Json
+) -> None:
+    path = await link(house, video_id=first["id"])
+    for said in (metadata(title="Mine"), metadata(replaces="1"), metadata(replaces="2")):
+        refused = await create(house, path, **{"Upload-Metadata": said})
+        assert refused.status_code == 422, said
+    made = await create(house, path, **{"Upload-Metadata": metadata(filename="a.mp4")})
+    assert made.status_code == 201, made.text
+    at, data = path_of(made), clip()
+    headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
+    answer = await house.client.patch(at, headers=headers, content=data)
+    assert answer.status_code == 204, answer.text
+    assert answer.headers["headend-video-hash"] == first["hash"]
+    assert (await kinds(house))[0] == "video replaced"
+    assert await source_of(house, objects, first) == data
+    assert (await create(house, path)).status_code == 409
+    assert [each["id"] for each in await videos(house)] == [first["id"]]
+
+
+async def test_a_link_for_a_new_video_replaces_none(
+    house: House, objects: DiskObjects, first: Json
+) -> None:
+    path = await link(house)
+    said = {"Upload-Metadata": metadata(replaces=str(first["id"]))}
+    refused = await create(house, path, **said)
+    assert (refused.status_code, set(refused.json()["errors"])) == (422, {"replaces"})
+    (record,) = await listed(house)
+    assert (record["state"], record["video_id"]) == ("open", None)
+    assert await source_of(house, objects, first) == clip()
+
+
+async def test_a_link_is_for_a_video_of_its_project_of_which_it_says_nothing(
+    house: House, first: Json
+) -> None:
+    other = await house.catalog.add_project("Other", NOW_US)
+    elsewhere = f"/api/projects/{other.id}/upload-links"
+    number = first["id"]
+    cases: tuple[tuple[str, Json, set[str]], ...] = (
+        (LINKS, {"video_id": 999}, {"video_id"}),
+        (LINKS, {"video_id": 1 << 70}, {"video_id"}),
+        (LINKS, {"video_id": 0}, {"video_id"}),
+        (LINKS, {"video_id": str(number)}, {"video_id"}),
+        (elsewhere, {"video_id": number}, {"video_id"}),
+        (LINKS, {"video_id": number, "title": "x", "tags": []}, {"title", "tags"}),
+    )
+    for path, body, fields in cases:
+        answer = await house.client.post(path, json=body, headers=house.owner)
+        assert answer.status_code == 422, (body, answer.text)
+        assert set(answer.json()["errors"]) == fields
+    assert await listed(house) == []
+    # What says nothing may stand beside it.
+    await link(house, video_id=number, category=None)
+    await link(house, video_id=None, title="x")
+
+
+async def test_a_link_waits_for_the_first_file_of_its_video(house: House) -> None:
+    file = Arrived(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    video = await house.catalog.videos.expect(1, file, NOW_US)
+    path = await link(house, video_id=video)
+    for answer in (await create(house, path), await house.client.post(path, **form())):
+        assert answer.status_code == 409
+        assert answer.json() == {"message": "The video's first file is still coming."}
+    (record,) = await listed(house)
+    assert record["state"] == "open"
+
+
+async def test_a_deleted_video_ends_its_links_and_what_comes_through_them(
+    house: House, objects: DiskObjects, first: Json
+) -> None:
+    paths = [await link(house, video_id=first["id"]) for _ in range(2)]
+    at = path_of(await create(house, paths[0]))
+    headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
+    assert (await house.client.patch(at, headers=headers, content=clip()[:99])).status_code == 204
+    gone = await house.client.delete(f"/api/videos/{first['id']}", headers=house.owner)
+    assert gone.status_code == 204
+    assert await listed(house) == []
+    assert (await house.client.head(at, headers=TUS)).status_code == 404
+    for path in paths:
+        assert (await create(house, path)).status_code == 404
+        assert (await house.client.post(path, **form())).status_code == 404
+    (bytes_,) = await objects.addresses("uploads")
+    changed_us = objects.path(bytes_).stat().st_mtime_ns // 1000
+    await remove_unfinished(objects, house.catalog.uploads, changed_us + AGE_US + 1)
+    await nothing_is_left(house, objects)
+
+
+async def test_a_deleted_link_ends_what_comes_through_it_and_the_video_stays(
+    house: House, objects: DiskObjects, first: Json
+) -> None:
+    path = await link(house, video_id=first["id"])
+    at = path_of(await create(house, path))
+    headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
+    assert (await house.client.patch(at, headers=headers, content=clip()[:99])).status_code == 204
+    (record,) = await listed(house)
+    one = f"{LINKS}/{record['id']}"
+    assert (await house.client.delete(one, headers=house.owner)).status_code == 204
+    assert (await house.client.head(at, headers=TUS)).status_code == 404
+    assert await source_of(house, objects, first) == clip()
+    assert (await kinds(house))[:2] == ["upload link deleted", "upload deleted"]

@@ -1,0 +1,262 @@
+"""Uploads: what a form may hold, what is refused, and that a refusal leaves nothing behind."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from storage.objects.disk import DiskObjects
+from tests.support.api.application import House, Json
+from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
+
+pytestmark = pytest.mark.anyio
+
+BOUNDARY = "-->boundary<--"
+FORM = {"Content-Type": f'multipart/form-data; boundary="{BOUNDARY}"'}
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>'
+
+
+def part(disposition: str, data: bytes, *headers: str) -> bytes:
+    lines = [f"--{BOUNDARY}", f"Content-Disposition: form-data; {disposition}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + data + b"\r\n"
+
+
+def form(*parts: bytes) -> bytes:
+    return b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
+
+
+def video(
+    disposition: str = 'name="video"; filename="clip.mp4"', data: bytes | None = None
+) -> bytes:
+    return part(disposition, clip() if data is None else data)
+
+
+async def send(
+    house: House, content: bytes, headers: dict[str, str] = FORM, path: str = VIDEOS
+) -> httpx.Response:
+    method = "PUT" if path.endswith("/poster") else "POST"
+    return await house.client.request(
+        method, path, content=content, headers={**house.owner, **headers}
+    )
+
+
+async def nothing_is_left(house: House, objects: DiskObjects) -> None:
+    """See that there is no record, no job and no file."""
+    answer = await house.client.get(VIDEOS, headers=house.owner)
+    assert answer.json()["meta"]["total"] == 0
+    assert answer.json()["data"] == []
+    assert await house.catalog.jobs.lease("nobody", 1 << 60) is None
+    assert files_of(objects) == []
+
+
+def files_of(objects: DiskObjects) -> list[Path]:
+    return [path for path in objects.root.rglob("*") if path.is_file() and path.name != "reserve"]
+
+
+REFUSED = (
+    ("no video", form(part('name="title"', b"x")), 422, {"video"}),
+    ("nothing at all", form(), 422, {"video"}),
+    ("a video that is a text", form(part('name="video"', b"x")), 422, {"video"}),
+    ("no file chosen", form(video('name="video"; filename=""', b"")), 422, {"video"}),
+    ("an empty file", form(video(data=b"")), 422, {"video"}),
+    ("a text named .mp4", form(video(data=b"Dear diary, " * 100)), 422, {"video"}),
+    ("a page named .mp4", form(video(data=b"<html><script>alert(1)</script>")), 422, {"video"}),
+    (
+        "a playlist named .mp4",
+        form(video(data=b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n")),
+        422,
+        {"video"},
+    ),
+    ("an SVG named .mp4", form(video(data=SVG)), 422, {"video"}),
+    ("an unknown text", form(part('name="tags"', b"x"), video()), 422, {"tags"}),
+    ("an unknown file", form(part('name="f"; filename="f"', b"x"), video()), 422, {"f"}),
+    ("a part without a name", form(part("filename=x", b"x"), video()), 422, {""}),
+    ("two videos", form(video(), video()), 422, {"video"}),
+    ("two titles", form(part('name="title"', b"a"), part('name="title"', b"b")), 422, {"title"}),
+    ("a long title", form(part('name="title"', b"x" * 256), video()), 422, {"title"}),
+    ("a title that is no UTF-8", form(part('name="title"', b"\xff"), video()), 422, {"title"}),
+    ("a title with a NUL", form(part('name="title"', b"a\0b"), video()), 422, {"title"}),
+    ("a late wrong title", form(video(), part('name="title"', b"a\0b")), 422, {"title"}),
+    (
+        "a long description",
+        form(part('name="description"', b"x" * 10_001), video()),
+        422,
+        {"description"},
+    ),
+    (
+        "texts of more than a megabyte",
+        form(part('name="description"', b"x" * ((1 << 20) + 1)), video()),
+        413,
+        set[str](),
+    ),
+    (
+        "a poster that is an SVG",
+        form(video(), part('name="poster"; filename="p.png"', SVG, "Content-Type: image/png")),
+        422,
+        {"poster"},
+    ),
+    ("a poster that is a film", form(part('name="poster"; filename="p.png"', clip()), video()), 422,
+     {"poster"}),
+    ("a poster that is a text", form(part('name="poster"', b"x"), video()), 422, {"poster"}),
+    ("a form that breaks off", form(video())[:-20], 400, set[str]()),
+    ("a form without its end", video(), 400, set[str]()),
+    ("no form", b"hello", 400, set[str]()),
+    ("no body", b"", 400, set[str]()),
+    ("a part without a disposition", f"--{BOUNDARY}\r\n\r\nx\r\n".encode() + form(), 400,
+     set[str]()),
+    ("too many parts", form(*[part(f'name="{n}"', b"") for n in range(99)]), 422, {"0"}),
+    ("too many headers", form(part('name="title"', b"x", *["X-A: b"] * 99)), 400, set[str]()),
+)  # fmt: skip
+
+
+async def test_each_form_that_is_wrong_is_refused_and_leaves_nothing(
+    house: House, objects: DiskObjects
+) -> None:
+    for name, content, status, fields in REFUSED:
+        answer = await send(house, content)
+        assert answer.status_code == status, (name, answer.text)
+        assert set(answer.json().get("errors", {})) == fields, (name, answer.text)
+        await nothing_is_left(house, objects)
+
+
+async def test_a_file_that_is_no_media_is_refused_with_the_reason(house: House) -> None:
+    answer = await send(house, form(video(data=b"Dear diary")))
+    (reason,) = answer.json()["errors"]["video"]
+    assert "cannot be read" in reason
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        pytest.param("application/json", 415, id="JSON"),
+        pytest.param("application/x-www-form-urlencoded", 415, id="a form without files"),
+        pytest.param("video/mp4", 415, id="the file itself"),
+        pytest.param("", 415, id="none"),
+        pytest.param("multipart/mixed; boundary=x", 415, id="another multipart"),
+        pytest.param("multipart/form-data", 400, id="no boundary"),
+        pytest.param("multipart/form-data; boundary=", 400, id="an empty boundary"),
+    ],
+)
+async def test_a_body_of_another_type_is_refused(
+    house: House, objects: DiskObjects, content_type: str, status: int
+) -> None:
+    answer = await send(house, form(video()), {"Content-Type": content_type})
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"message"}
+    await nothing_is_left(house, objects)
+
+
+@pytest.mark.parametrize(
+    ("disposition", "title", "slug"),
+    [
+        pytest.param('filename="Știri.de.azi.MP4"', "Știri.de.azi", "stiri-de-azi", id="unicode"),
+        pytest.param(
+            f"filename=\"x.mp4\"; filename*=UTF-8''{quote('Žluťoučký kůň.mov')}",
+            "Žluťoučký kůň",
+            "zlutoucky-kun",
+            id="extended beside plain",
+        ),
+        pytest.param("filename*=utf-8'en'%F0%9F%8E%AC.mkv", "🎬", "video", id="extended alone"),
+        pytest.param(r'filename="../../etc/pass wd.mp4"', "pass wd", "pass-wd", id="a path"),
+        pytest.param(r'filename="C:\\films\\One.avi"', "One", "one", id="a Windows path"),
+        pytest.param(
+            'filename="say %22hi%22.mp4"', 'say "hi"', "say-hi", id="quotes as browsers do"
+        ),
+        pytest.param(r'filename="say \"hi\".mp4"', 'say "hi"', "say-hi", id="quotes as others do"),
+        pytest.param("filename=plain.webm", "plain", "plain", id="no quotes"),
+        pytest.param('filename=".mp4"', "video", "video", id="an extension alone"),
+        pytest.param('filename="..."', "...", "video", id="dots alone"),
+        pytest.param('filename="a%0D%0Ab.mp4"', "a b", "a-b", id="a line break"),
+        pytest.param('filename="日本語.mp4"', "日本語", "video", id="nothing in ASCII"),
+        pytest.param(
+            "filename=\"fake; filename*=UTF-8''x.mp4\"",
+            "fake; filename*=UTF-8''x",
+            "fake-filename-utf-8-x",
+            id="a name that looks like a parameter",
+        ),
+        pytest.param(f'filename="{"x" * 400}.mp4"', "x" * 255, "x" * 255, id="a long one"),
+    ],
+)
+async def test_a_file_names_its_video(
+    house: House, disposition: str, title: str, slug: str
+) -> None:
+    answer = await send(house, form(video(f'name="video"; {disposition}')))
+    assert answer.status_code == 201, answer.text
+    record: Json = answer.json()["video"]
+    assert (record["title"], record["name"]) == (title, slug)
+
+
+async def test_texts_are_kept_as_they_came(house: House) -> None:
+    title, description = "  <b>Über</b> & 🎬 “so”  ", "One\r\n\tTwo\n\n🎬"
+    record = (await upload(house, texts={"title": title, "description": description}))["video"]
+    assert record["title"] == title.strip()
+    assert record["description"] == description
+    blank = (await upload(house, texts={"title": "  "}))["video"]
+    assert blank["title"] == "clip"
+
+
+async def test_the_file_stands_where_no_viewer_can_ask_for_it(
+    house: House, objects: DiskObjects
+) -> None:
+    record = (await upload(house))["video"]
+    assert files_of(objects) == [objects.root / "sources" / record["hash"] / "1"]
+    assert await objects.get(f"sources/{record['hash']}/1") == clip()
+    assert record["size"] == len(clip())
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg", "webp"])
+async def test_a_poster_comes_in_the_sizes_of_its_video(
+    house: House, objects: DiskObjects, kind: str
+) -> None:
+    files: Any = {"poster": (f"p.{kind}", picture(kind, "1000x1000"), "application/octet-stream")}
+    body = await upload(house, data=clip("960x540"), files=files)
+    record: Json = body["video"]
+    assert [rung["name"] for rung in record["resolutions"]] == ["360p", "480p", "720p"]
+    assert set(record["image_urls"]) == {"360p", "480p", "720p"}
+    name = record["hash"]
+    assert record["image_urls"]["720p"] == f"https://live.example/videos/{name}/poster/720p.jpg"
+    assert record["image_update_at"] is not None
+    (folder,) = {path.parent for path in (objects.root / "videos" / name).rglob("*.jpg")}
+    sizes = {path.stem: jpeg_size(path.read_bytes()) for path in folder.iterdir()}
+    assert sizes == {"360p": (360, 360), "480p": (480, 480), "720p": (540, 540)}
+
+
+def jpeg_size(data: bytes) -> tuple[int, int]:
+    """Return width and height out of a JPEG's frame header."""
+    assert data[:3] == b"\xff\xd8\xff"
+    place = 2
+    while data[place + 1] not in (0xC0, 0xC1, 0xC2):
+        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+    height, width = data[place + 5 : place + 7], data[place + 7 : place + 9]
+    return int.from_bytes(width, "big"), int.from_bytes(height, "big")
+
+
+async def test_a_poster_sent_later_takes_the_place_of_the_one_before(
+    house: House, objects: DiskObjects
+) -> None:
+    files: Any = {"poster": ("p.png", picture(), "image/png")}
+    record: Json = (await upload(house, files=files))["video"]
+    before = files_of(objects)
+    path = f"/api/videos/{record['id']}/poster"
+    answer = await send(house, form(part('name="poster"; filename="x"', picture("jpg"))), path=path)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["message"] == "Video updated."
+    assert answer.json()["video"]["image_urls"] == record["image_urls"]
+    after = files_of(objects)
+    assert len(after) == len(before)
+    assert len(set(after) & set(before)) == 1  # the video's own file
+    for content, status in (
+        (form(), 422),
+        (form(part('name="poster"; filename=""', b"")), 422),
+        (form(part('name="poster"; filename="x"', SVG)), 422),
+        (form(part('name="poster"; filename="x"', b"\x89PNG\r\n\x1a\n" + b"x" * 99)), 422),
+        (form(part('name="title"', b"x")), 422),
+        (form(part('name="poster"; filename="x"', b"x" * (10 * 1024 * 1024 + 1))), 413),
+    ):
+        refused = await send(house, content, path=path)
+        assert refused.status_code == status, refused.text
+        assert files_of(objects) == after
+    missing = await send(house, form(), path="/api/videos/99/poster")
+    assert missing.status_code == 404

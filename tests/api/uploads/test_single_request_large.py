@@ -1,0 +1,177 @@
+"""The largest upload, sent by curl to a process of its own: what it takes, and one byte more."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Proof
+from tests.support.api.upload_clips import clip
+from tests.support.e2e.service import SCALE, Running, fetch, service
+
+pytestmark = pytest.mark.e2e
+
+MiB = 1 << 20
+LARGEST = 500 * MiB
+
+
+ENVIRONMENT = {
+    "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+    "HEADEND_RTMP__PUBLIC_URL": "rtmp://in.example",
+    "HEADEND_RTMPS__PUBLIC_URL": "rtmps://in.example",
+}
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    """The API in a process of its own: nothing else happens in it."""
+    data = tmp_path / "data"
+    headend = Path(sys.executable).with_name("headend")
+    subprocess.run(
+        [headend, "migrate", "--data", data], check=True, timeout=60 * SCALE, capture_output=True
+    )
+    with service(data, role="api", environment=ENVIRONMENT) as api:
+        yield api
+
+
+def film(path: Path, size: int) -> Path:
+    """Write a film of exactly `size` bytes: what a player passes over fills it up."""
+    data = clip()
+    free = size - len(data)
+    # A box of more than 4 GB would need the long form of its size; this one does not.
+    box = free.to_bytes(4, "big") + b"free"
+    with path.open("wb") as file:
+        file.write(data + box)
+        file.truncate(size)
+    return path
+
+
+def peak(pid: int) -> int:
+    """Return the most memory that a process has had since `forget`, in bytes."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmHWM")
+
+
+def forget(pid: int) -> None:
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def curl(running: Running, path: Path, *arguments: str) -> tuple[int, dict[str, object]]:
+    """Upload a file; return the status and the answer."""
+    program = shutil.which("curl")
+    assert program is not None, "curl is missing: apt-get install curl"
+    done = subprocess.run(
+        [
+            program, "-sS", "-o", "-", "-w", "\n%{http_code}",
+            "-H", f"Authorization: Bearer {running.token}",
+            "-F", f"video=@{path}", *arguments,
+            f"{running.http}/api/projects/1/videos",
+        ],
+        capture_output=True,
+        timeout=120 * SCALE,
+        check=False,
+    )  # fmt: skip
+    body, _, status = done.stdout.decode().rpartition("\n")
+    return int(status), json.loads(body) if body else {}
+
+
+def kept(running: Running) -> list[Path]:
+    """Return every uploaded file, and every one that is arriving."""
+    objects = running.data / "objects"
+    return [
+        path
+        for place in ("sources", "videos", ".temporary")
+        for path in (objects / place).rglob("*")
+        if path.is_file() and path.name != "reserve"
+    ]
+
+
+def total(running: Running) -> object:
+    answer = fetch(f"{running.http}/api/projects/1/videos", token=running.token)
+    meta = answer.json["meta"]
+    assert isinstance(meta, dict)
+    return meta["total"]  # pyright: ignore[reportUnknownVariableType]  # JSON
+
+
+def test_the_largest_film_takes_little_memory(
+    running: Running, tmp_path: Path, proof: Proof
+) -> None:
+    path = film(tmp_path / "Cel mai lung film.mp4", LARGEST)
+    pid = running.process.pid
+    # What the first upload loads for good is not what an upload takes.
+    status, _ = curl(running, film(tmp_path / "small.mp4", MiB))
+    assert status == 201
+    forget(pid)
+    idle = peak(pid)
+    began = time.monotonic()
+    status, body = curl(running, path, "-F", "title=Știri 🎬")
+    seconds = time.monotonic() - began
+    assert status == 201, body
+    more = peak(pid) - idle
+    video = body["video"]
+    assert isinstance(video, dict)
+    assert (video["size"], video["title"], video["width"]) == (LARGEST, "Știri 🎬", 640)
+    source = running.data / "objects" / "sources" / str(video["hash"]) / "1"  # pyright: ignore[reportUnknownArgumentType]  # JSON
+    assert source.stat().st_size == LARGEST
+    proof(
+        "upload of 500 MB: memory above idle", f"{more / MiB:.1f} MiB, {seconds:.0f} s", "< 40 MiB"
+    )
+    assert more < 40 * MiB
+
+
+def test_one_byte_more_is_refused_and_leaves_nothing(running: Running, tmp_path: Path) -> None:
+    path = film(tmp_path / "film.mp4", LARGEST + 1)
+    status, body = curl(running, path)
+    assert status == 413, body
+    assert body["errors"] == {"video": [f"The video may have at most {LARGEST} bytes."]}
+    assert kept(running) == []
+    assert total(running) == 0
+
+
+def test_a_client_that_is_killed_leaves_nothing(running: Running, tmp_path: Path) -> None:
+    path = film(tmp_path / "film.mp4", LARGEST)
+    with pytest.raises(subprocess.CalledProcessError):
+        # At a pace at which it is in the middle when its time is over.
+        subprocess.run(
+            [
+                "curl", "-sS", "--limit-rate", "20M", "--max-time", "2",
+                "-H", f"Authorization: Bearer {running.token}", "-F", f"video=@{path}",
+                f"{running.http}/api/projects/1/videos",
+            ],
+            timeout=60 * SCALE, check=True, capture_output=True,
+        )  # fmt: skip
+    deadline = time.monotonic() + 20 * SCALE
+    while kept(running) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert kept(running) == []
+    assert total(running) == 0
+
+
+def test_a_service_that_is_killed_leaves_nothing_after_its_next_start(
+    running: Running, tmp_path: Path
+) -> None:
+    path = film(tmp_path / "film.mp4", LARGEST)
+    command = [
+        "curl", "-sS", "--limit-rate", "20M",
+        "-H", f"Authorization: Bearer {running.token}", "-F", f"video=@{path}",
+        f"{running.http}/api/projects/1/videos",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as client:
+        deadline = time.monotonic() + 20 * SCALE
+        while not kept(running) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert kept(running)
+        running.process.kill()
+        running.process.wait()
+        assert client.wait(timeout=30) != 0
+    assert kept(running)
+    with service(running.data, role="api", environment=ENVIRONMENT) as again:
+        assert kept(again) == []
+        assert total(again) == 0

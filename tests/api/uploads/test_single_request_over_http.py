@@ -1,0 +1,298 @@
+"""Uploads over real connections: cut, slow, too large, on a full disk, while others wait."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from api.app import create_app
+from api.http.concurrency_limit import Gate
+from api.ports import FileFacts
+from api.uploads.single_request import Intake
+from headend.http.server import serving
+from headend.roles.upload_intake import intake_on
+from storage.catalog import Catalog, open_catalog
+from storage.objects.disk import DiskObjects
+from tests.api.uploads.test_single_request import BOUNDARY, FORM, files_of, form, video
+from tests.support.api.application import ADDRESSES, NOW_US
+from tests.support.api.upload_clips import VIDEOS
+from tests.support.sql import migrated
+
+pytestmark = pytest.mark.anyio
+
+MiB = 1 << 20
+
+
+class Door(msgspec.Struct, frozen=True):
+    """A service on a loopback port."""
+
+    port: int
+    token: str
+    catalog: Catalog
+    objects: DiskObjects
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}{VIDEOS}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}", **FORM}
+
+    def head(self, *lines: str) -> bytes:
+        """Return the head of an upload, for a client that is written by hand."""
+        named = [f"{name}: {value}" for name, value in self.headers.items()]
+        first = [f"POST {VIDEOS} HTTP/1.1", "Host: x"]
+        return "\r\n".join([*first, *named, *lines, "", ""]).encode()
+
+    async def nothing_is_left(self) -> None:
+        """See that, within a moment, there is no file, no job, no record."""
+        async with asyncio.timeout(20):
+            while files_of(self.objects):  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.02)
+        project = await self.catalog.find_project("1")
+        assert project is not None
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(self.url, headers=self.headers)
+        assert answer.json()["data"] == []
+        assert await self.catalog.jobs.lease("nobody", 1 << 60) is None
+
+
+@asynccontextmanager
+async def opened(folder: Path, **changed: Any) -> AsyncGenerator[Door]:  # Any: fields of an intake
+    with DiskObjects(folder / "objects") as objects, socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        intake = msgspec.structs.replace(intake_on(objects, least_free=0), **changed)
+        async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
+            first = await catalog.first_start(NOW_US)
+            app = create_app(
+                catalog=catalog,
+                addresses=ADDRESSES,
+                broadcaster_key=first.broadcaster_key,
+                intake=intake,
+            )
+            async with serving(app, sock):
+                yield Door(sock.getsockname()[1], first.owner_token or "", catalog, objects)
+
+
+async def talk(door: Door, *parts: bytes, patience: float = 20) -> bytes:
+    """Send parts and return what is answered until the other side is done or it takes too long."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        async with asyncio.timeout(patience):
+            return await reader.readuntil(b"\r\n\r\n")
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_connection_cut_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as door:
+        whole = form(video(data=b"x" * 8 * MiB))
+        for share in (0.0, 0.3, 0.999):
+            _, writer = await asyncio.open_connection("127.0.0.1", door.port)
+            writer.write(door.head(f"Content-Length: {len(whole)}"))
+            writer.write(whole[: int(len(whole) * share)])
+            await writer.drain()
+            if share:
+                async with asyncio.timeout(20):
+                    while not files_of(door.objects):  # noqa: ASYNC110  # nobody tells
+                        await asyncio.sleep(0.02)
+            writer.transport.abort()
+        await door.nothing_is_left()
+
+
+async def test_a_client_that_stands_still_is_given_up(tmp_path: Path) -> None:
+    async with opened(tmp_path, quiet_seconds=0.3) as door:
+        head = door.head("Content-Length: 9000000")
+        answer = await talk(door, head, form(video(data=b"x" * MiB))[:-60])
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"connection: close" in answer.lower()
+        await door.nothing_is_left()
+
+
+async def test_a_client_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Path) -> None:
+    async with opened(tmp_path, quiet_seconds=0.5) as door:
+        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+        writer.write(door.head("Content-Length: 9000000") + form(video(data=b"x" * MiB))[:-60])
+        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+            answered = tasks.create_task(reader.readuntil(b"\r\n\r\n"))
+            while not answered.done():
+                writer.write(b"x")
+                await asyncio.sleep(0.05)
+        assert answered.result().startswith(b"HTTP/1.1 408 ")
+        writer.close()
+        await door.nothing_is_left()
+
+
+async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_served(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, gate=Gate(most=3, each=2), probe=anything) as door:
+        _, token = await door.catalog.add_token("two", None, write=True, now_us=NOW_US)
+        other = msgspec.structs.replace(door, token=token)
+        whole = form(video(data=b"x" * MiB))
+        length = f"Content-Length: {len(whole)}"
+        held: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        for number, each in enumerate((door, door, other), 1):
+            held.append(await asyncio.open_connection("127.0.0.1", door.port))
+            held[-1][1].write(each.head(length) + whole[:-10])
+            async with asyncio.timeout(20):
+                while len(files_of(door.objects)) < number:  # noqa: ASYNC110  # nobody tells
+                    await asyncio.sleep(0.02)
+        mine = await talk(door, door.head(length))
+        assert mine.startswith(b"HTTP/1.1 429 ")
+        theirs = await talk(door, other.head(length))
+        assert theirs.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 10" in mine.lower()
+        assert b"retry-after: 10" in theirs.lower()
+        for reader, writer in held:
+            writer.write(whole[-10:])
+            async with asyncio.timeout(20):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 201 ")
+            writer.close()
+        async with httpx.AsyncClient(timeout=60) as client:
+            answer = await client.post(door.url, content=whole, headers=door.headers)
+        assert answer.status_code == 201, answer.text
+
+
+async def test_a_slow_client_that_goes_on_is_served(tmp_path: Path) -> None:
+    async with opened(tmp_path, quiet_seconds=5.0) as door:
+        whole = form(video())
+
+        async def slowly() -> AsyncGenerator[bytes]:
+            for start in range(0, len(whole), len(whole) // 8):
+                yield whole[start : start + len(whole) // 8]
+                await asyncio.sleep(0.05)
+
+        async with httpx.AsyncClient(timeout=60) as client:
+            answer = await client.post(door.url, content=slowly(), headers=door.headers)
+        assert answer.status_code == 201, answer.text
+
+
+async def test_each_byte_may_come_by_itself(tmp_path: Path) -> None:
+    async with opened(tmp_path, probe=anything) as door:
+        whole = form(video(data=b"\r\n--" + BOUNDARY[:-1].encode() + b"\r\n-" * 3))
+
+        async def bytewise() -> AsyncGenerator[bytes]:
+            for place in range(len(whole)):
+                yield whole[place : place + 1]
+
+        async with httpx.AsyncClient(timeout=60) as client:
+            answer = await client.post(door.url, content=bytewise(), headers=door.headers)
+        assert answer.status_code == 201, answer.text
+        (file,) = files_of(door.objects)
+        assert file.read_bytes() == b"\r\n--" + BOUNDARY[:-1].encode() + b"\r\n-" * 3
+
+
+async def anything(_: Path, /) -> FileFacts | None:
+    return FileFacts(length_us=1_500_000, width=640, height=360)
+
+
+async def test_a_length_that_is_too_large_is_refused_before_a_byte_is_read(tmp_path: Path) -> None:
+    async with opened(tmp_path) as door:
+        # More than a video, a poster and texts can be together.
+        head = door.head(f"Content-Length: {600 * MiB}", "Expect: 100-continue")
+        answer = await talk(door, head)
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        await door.nothing_is_left()
+
+
+async def test_the_byte_after_the_last_is_refused_however_it_comes(tmp_path: Path) -> None:
+    most = 3 * MiB
+    async with opened(tmp_path, max_video=most, probe=anything) as door:
+        fits, over = form(video(data=b"x" * most)), form(video(data=b"x" * (most + 1)))
+
+        async def chunked() -> AsyncGenerator[bytes]:
+            for start in range(0, len(over), 70_000):
+                yield over[start : start + 70_000]
+
+        async with httpx.AsyncClient(timeout=60) as client:
+            for content in (over, chunked()):
+                answer = await client.post(door.url, content=content, headers=door.headers)
+                assert answer.status_code == 413, answer.text
+                assert set(answer.json()["errors"]) == {"video"}
+                await door.nothing_is_left()
+            answer = await client.post(door.url, content=fits, headers=door.headers)
+        assert answer.status_code == 201, answer.text
+        assert answer.json()["video"]["size"] == most
+
+
+async def test_a_disk_without_room_refuses_for_now(tmp_path: Path) -> None:
+    async with opened(tmp_path, least_free=1 << 60) as door:
+        async with httpx.AsyncClient(timeout=60) as client:
+            answer = await client.post(door.url, content=form(video()), headers=door.headers)
+        assert answer.status_code == 503
+        assert answer.json() == {"message": "There is no room for the file at the moment."}
+        assert int(answer.headers["retry-after"]) > 0
+        await door.nothing_is_left()
+
+
+async def test_a_probe_that_takes_too_long_leaves_sizes_for_later(tmp_path: Path) -> None:
+    async def slow(_: Path, /) -> FileFacts | None:
+        return None
+
+    async with opened(tmp_path, probe=slow) as door:
+        async with httpx.AsyncClient(timeout=60) as client:
+            answer = await client.post(door.url, content=form(video()), headers=door.headers)
+        record = answer.json()["video"]
+        assert (record["length"], record["iso8601_duration"]) == (0, "PT0S")
+        assert (record["width"], record["height"], record["resolutions"]) == (0, 0, [])
+
+
+async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
+    async with opened(tmp_path) as door:
+        project = await door.catalog.add_project("going", NOW_US)
+
+        async def then_delete(_: Path, /) -> FileFacts | None:
+            # The project goes while its video is looked at.
+            assert await door.catalog.delete_project(project.id, by=None, now_us=NOW_US) is not None
+            return FileFacts(length_us=1, width=640, height=360)
+
+        intake = Intake(
+            objects=door.objects,
+            probe=then_delete,
+            posters=intake_on(door.objects, 0).posters,
+            slate=intake_on(door.objects, 0).slate,
+            least_free=0,
+        )
+        app = create_app(
+            catalog=door.catalog, addresses=ADDRESSES, broadcaster_key="k", intake=intake
+        )
+        untyped: Any = app  # Any: httpx has its own ASGI types
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=untyped), base_url="http://x"
+        ) as client:
+            path = f"/api/projects/{project.id}/videos"
+            answer = await client.post(path, content=form(video()), headers=door.headers)
+        assert answer.status_code == 404, answer.text
+        await door.nothing_is_left()
+
+
+async def test_uploads_at_once_do_not_hold_each_other_up(tmp_path: Path) -> None:
+    async with opened(tmp_path, probe=anything) as door:
+        # One client has begun and thinks about it; four others come and go.
+        _, writer = await asyncio.open_connection("127.0.0.1", door.port)
+        writer.write(door.head("Content-Length: 9000000") + form(video())[:4000])
+        async with httpx.AsyncClient(timeout=60) as client, asyncio.TaskGroup() as group:
+            sent = [
+                group.create_task(
+                    client.post(
+                        door.url, content=form(video(data=b"x" * MiB)), headers=door.headers
+                    )
+                )
+                for _ in range(4)
+            ]
+        assert [task.result().status_code for task in sent] == [201] * 4
+        assert len({task.result().json()["video"]["hash"] for task in sent}) == 4
+        writer.close()
+        await writer.wait_closed()

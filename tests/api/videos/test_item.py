@@ -1,0 +1,364 @@
+"""The operations on videos, key by key, through the whole application, on both databases."""
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from media.stream_keys import new_hash
+from storage.catalog.records.videos import Arrived
+from storage.objects.disk import DiskObjects
+from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
+
+pytestmark = pytest.mark.anyio
+
+# As the interface's tables of a video have them.
+FULL = {
+    "id", "hash", "title", "description", "name", "size", "length", "iso8601_duration", "width",
+    "height", "video", "uploading", "uploaded_at", "transcoding_progress", "transcoding_at",
+    "transcoding_eta", "completed", "completed_at", "created_at", "updated_at", "published",
+    "published_at", "published_url", "category", "countries", "player", "resolutions", "tags",
+    "image_urls", "image_update_at", "embed", "project_json", "video_json", "storage_size",
+}  # fmt: skip
+ITEM = FULL - {"category", "countries", "player", "resolutions", "tags"}
+SHOWN = {
+    "id", "hash", "title", "description", "name", "size", "length", "iso8601_duration", "width",
+    "height", "video", "uploaded_at", "completed", "completed_at", "created_at", "updated_at",
+    "published", "published_at", "tags", "category", "countries", "image_urls", "embed",
+    "project_json", "video_json", "media_resource", "image", "resolutions",
+}  # fmt: skip
+STAMP = "2023-11-14T22:13:20.123456Z"
+OUT_OF_RANGE = ("0", "-1", "99", "2147483648", "9223372036854775808", "9" * 40, "x", "1.5", "01")
+
+
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    return both_places
+
+
+async def shown(house: House, video: int) -> Json:
+    answer = await house.client.get(f"/api/videos/{video}", headers=house.owner)
+    assert answer.status_code == 200, answer.text
+    assert set(answer.json()) == {"data"}
+    return answer.json()["data"]
+
+
+async def edited(house: House, video: int, body: object, status: int = 200) -> Json:
+    answer = await house.client.put(f"/api/videos/{video}", json=body, headers=house.owner)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+async def listed(house: House, query: str = "", status: int = 200) -> Json:
+    answer = await house.client.get(VIDEOS + query, headers=house.owner)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+async def test_an_upload_answers_with_the_full_form_but_the_snippets(house: House) -> None:
+    body = await upload(house, name="Ferien Über Øresund.mp4")
+    assert set(body) == {
+        "message", "video", "web_socket_broadcaster", "web_socket_key", "web_socket_cluster",
+    }  # fmt: skip
+    assert body["message"] == "Video added."
+    assert body["web_socket_broadcaster"] == "pusher"
+    assert body["web_socket_key"] == house.broadcaster_key
+    assert body["web_socket_cluster"] == "headend"
+    video = body["video"]
+    assert set(video) == FULL - {"embed"}
+    name = video["hash"]
+    assert re.fullmatch("[0-9A-Za-z]{12}", name)
+    assert type(video["id"]) is int
+    assert type(video["length"]) is float
+    assert video == {
+        "id": video["id"],
+        "hash": name,
+        "title": "Ferien Über Øresund",
+        "description": "",
+        "name": "ferien-uber-oresund",
+        "size": len(clip()),
+        "length": video["length"],
+        "iso8601_duration": "PT1S",
+        "width": 640,
+        "height": 360,
+        "video": f"https://live.example/videos/{name}/index.m3u8",
+        "uploading": False,
+        "uploaded_at": STAMP,
+        "transcoding_progress": 0,
+        "transcoding_at": None,
+        "transcoding_eta": 0,
+        "completed": False,
+        "completed_at": None,
+        "created_at": STAMP,
+        "updated_at": STAMP,
+        "published": False,
+        "published_at": None,
+        "published_url": f"https://cdn.example/videos/{name}/index.m3u8",
+        "category": None,
+        "countries": [],
+        "player": None,
+        "resolutions": [{"id": 1, "name": "360p", "width": 640, "height": 360}],
+        "tags": [],
+        "image_urls": {},
+        "image_update_at": None,
+        "project_json": f"https://live.example/json/projects/{house.key}.json",
+        "video_json": f"https://live.example/json/videos/{name}.json",
+        "storage_size": 0,
+    }
+    assert video["length"] == pytest.approx(1, abs=0.1)
+
+
+async def test_the_show_form_has_its_own_keys(house: House) -> None:
+    made = (await upload(house, texts={"description": "Two\nlines"}))["video"]
+    video = await shown(house, made["id"])
+    assert set(video) == SHOWN
+    for key in SHOWN & (FULL - {"resolutions", "embed"}):
+        assert video[key] == made[key], key
+    name = made["hash"]
+    assert video["media_resource"] == f"videos/{name}/index.m3u8"
+    assert video["image"] == f"https://live.example/videos/{name}/poster/default.jpg"
+    assert set(video["embed"]) == {"iframe", "script", "link"}
+    assert video["embed"]["link"] == f"https://live.example/watch/{name}"
+    assert video["resolutions"] == [
+        {
+            "resolution": "360p",
+            "resolution_id": 1,
+            "transcoded": 0,
+            "vertical_value": 360,
+            "horizontal_value": 640,
+            "size": 0,
+            "transcode_duration": 0,
+        }
+    ]
+
+
+async def test_a_list_item_omits_what_is_documented(house: House) -> None:
+    made = (await upload(house))["video"]
+    body = await listed(house)
+    assert set(body) == {"data", "links", "meta"}
+    (item,) = body["data"]
+    assert set(item) == ITEM
+    assert {key: item[key] for key in ITEM - {"embed"}} == {
+        key: made[key] for key in ITEM - {"embed"}
+    }
+    assert body["meta"]["per_page"] == 30
+    assert body["meta"]["total"] == 1
+    assert [link["label"] for link in body["meta"]["links"]] == ["« Previous", "1", "Next »"]
+
+
+async def test_an_edit_answers_with_the_full_form(house: House) -> None:
+    made = (await upload(house))["video"]
+    category = await house.client.post(
+        "/api/projects/1/categories", json={"name": "News"}, headers=house.owner
+    )
+    number = category.json()["category"]["id"]
+    body = await edited(
+        house,
+        made["id"],
+        {
+            "title": "Șah & <mat>",
+            "description": "Über\nalles",
+            "category": number,
+            "countries": [642, "de", "RO"],
+            "tags": [{"name": "One"}, {"name": "one"}, {"name": "Two"}],
+        },
+    )
+    assert set(body) == {"message", "video"}
+    assert body["message"] == "Video updated."
+    video = body["video"]
+    assert set(video) == FULL
+    assert video["title"] == "Șah & <mat>"
+    assert video["description"] == "Über\nalles"
+    assert video["category"] == {"id": number, "name": "News"}
+    assert video["countries"] == [
+        {"id": 642, "code": "RO", "name": "Romania"},
+        {"id": 276, "code": "DE", "name": "Germany"},
+    ]
+    assert [tag["name"] for tag in video["tags"]] == ["One", "Two"]
+    assert "&lt;mat&gt;" in video["embed"]["iframe"]
+    # As records show them, tags link by id.
+    again = await edited(house, made["id"], {"tags": video["tags"][:1], "countries": None})
+    assert again["video"]["tags"] == video["tags"][:1]
+    assert again["video"]["countries"] == []
+    assert again["video"]["title"] == video["title"]
+    cleared = await edited(
+        house, made["id"], {"title": "", "description": None, "category": None, "tags": []}
+    )
+    assert cleared["video"]["title"] == "clip"
+    assert cleared["video"]["description"] == ""
+    assert cleared["video"]["category"] is None
+    assert cleared["video"]["tags"] == []
+
+
+REFUSED: tuple[tuple[Json, str], ...] = (
+    ({"title": 1}, "title"),  # title of another type
+    ({"title": "x" * 256}, "title"),  # title too long
+    ({"title": "a\x00b"}, "title"),  # title with a control character
+    ({"description": "x" * 10_001}, "description"),  # description too long
+    ({"category": 99}, "category"),  # unknown category
+    ({"category": "1"}, "category"),  # category of another type
+    ({"category": True}, "category"),  # category true
+    ({"category": 1 << 70}, "category"),  # category beyond any number
+    ({"countries": ["XX"]}, "countries"),  # unknown country
+    ({"countries": [1.5]}, "countries"),  # country of another type
+    ({"countries": "RO"}, "countries"),  # countries no list
+    ({"tags": [{"id": 99}]}, "tags"),  # unknown tag
+    ({"tags": [{}]}, "tags"),  # tag without anything
+    ({"tags": ["a"]}, "tags"),  # tag of another type
+    ({"tags": [{"id": 1 << 70}]}, "tags"),  # tag beyond any number
+    ({"resolutions": [1]}, "resolutions"),  # a key of streams
+    ({"hash": "x"}, "hash"),  # a key that is not to be set
+)
+
+
+async def test_a_refused_edit_names_the_field_and_changes_nothing(house: House) -> None:
+    made = (await upload(house))["video"]
+    before = await shown(house, made["id"])
+    good = {"title": "New", "tags": [{"name": "fresh"}], "description": "New"}
+    for body, field in REFUSED:
+        answer = await edited(house, made["id"], {**good, **body}, 422)
+        assert set(answer["errors"]) == {field}, body
+    assert await shown(house, made["id"]) == before
+    tags = await house.client.get("/api/projects/1/tags", headers=house.owner)
+    assert tags.json()["data"] == []
+
+
+async def test_lists_are_filtered_and_repeat_their_filters(house: House) -> None:
+    for title in ("Ștefan 100%", "stefan", "other"):
+        await upload(house, texts={"title": title})
+    assert [video["title"] for video in (await listed(house))["data"]] == [
+        "other", "stefan", "Ștefan 100%",
+    ]  # fmt: skip
+    found = await listed(house, "?search=%C8%99TEFAN&type=inprogress&from=2023-11-14&to=2023-11-14")
+    assert [video["title"] for video in found["data"]] == ["Ștefan 100%"]
+    assert parse_qs(urlsplit(str(found["links"]["first"])).query) == {
+        "type": ["inprogress"],
+        "search": ["șTEFAN"],
+        "from": ["2023-11-14"],
+        "to": ["2023-11-14"],
+        "page": ["1"],
+    }
+    assert (await listed(house, "?search=%25"))["meta"]["total"] == 1
+    assert (await listed(house, "?search=_"))["meta"]["total"] == 0
+    assert (await listed(house, "?type=recent"))["meta"]["total"] == 3
+    assert (await listed(house, "?type=inprogress"))["meta"]["total"] == 3
+    assert (await listed(house, "?type=completed"))["meta"]["total"] == 0
+    assert (await listed(house, "?type=failed"))["meta"]["total"] == 0
+    assert (await listed(house, "?from=2023-11-15&to=2023-11-16"))["meta"]["total"] == 0
+    assert (await listed(house, "?from=2023-11-13&to=2023-11-14"))["meta"]["total"] == 3
+    assert (await listed(house, "?from=2023-11-13&to=2023-11-13"))["meta"]["total"] == 0
+
+
+async def test_pages_hold_thirty_and_go_on_beyond_the_end(house: House) -> None:
+    for number in range(32):
+        hash_ = new_hash()
+        file = Arrived(
+            hash=hash_,
+            title=None,
+            file_title=f"file {number}",
+            description="",
+            name="file",
+            size=1,
+            source=f"sources/{hash_}/1",
+        )
+        await house.catalog.videos.add(1, file, NOW_US, by=None)
+    first = await listed(house)
+    assert len(first["data"]) == 30
+    assert (first["meta"]["from"], first["meta"]["to"], first["meta"]["total"]) == (1, 30, 32)
+    assert first["links"]["next"] == f"https://live.example{VIDEOS}?page=2"
+    second = await listed(house, "?page=2")
+    assert len(second["data"]) == 2
+    assert not {video["id"] for video in first["data"]} & {video["id"] for video in second["data"]}
+    beyond = await listed(house, "?page=999999999999")
+    assert beyond["data"] == []
+    assert (beyond["meta"]["from"], beyond["meta"]["to"]) == (None, None)
+    assert beyond["links"]["prev"] == f"https://live.example{VIDEOS}?page=2"
+
+
+WRONG = (
+    ("?type=new", {"type"}),  # unknown type
+    ("?from=2023-01-01", {"to"}),  # from alone
+    ("?to=2023-01-01", {"from"}),  # to alone
+    ("?from=2023-02-30&to=x", {"from", "to"}),  # no days
+    ("?from=20230101&to=2023-01-02", {"from"}),  # another form of a day
+    ("?from=2023-01-01T00:00&to=2023-01-02", {"from"}),  # a moment
+    ("?page=0", {"page"}),  # page nought
+    ("?search=" + "x" * 256, {"search"}),  # a long search
+    ("?search=a%00", {"search"}),  # a control character
+)
+
+
+async def test_a_wrong_filter_is_named(house: House) -> None:
+    for query, fields in WRONG:
+        assert set((await listed(house, query, 422))["errors"]) == fields, query
+
+
+async def test_numbers_of_no_video_are_not_found_by_any_operation(house: House) -> None:
+    for number in OUT_OF_RANGE:
+        one = f"/api/videos/{number}"
+        for method, path, body in (
+            ("GET", one, None),
+            ("PUT", one, {}),
+            ("DELETE", one, None),
+            ("GET", f"{one}/status", None),
+            ("POST", f"{one}/publish", None),
+            ("POST", f"{one}/unpublish", None),
+            ("POST", f"{one}/retry", None),
+            ("PUT", f"{one}/player", {"player": None}),
+        ):
+            answer = await house.client.request(method, path, json=body, headers=house.owner)
+            assert answer.status_code == 404, (method, path, answer.text)
+            assert set(answer.json()) == {"message"}
+
+
+async def test_another_projects_videos_are_as_if_not_there(house: House) -> None:
+    made = (await upload(house))["video"]
+    other = await house.catalog.add_project("other", NOW_US)
+    stranger = await house.headers_of("stranger", other.id, write=True)
+    reader = await house.headers_of("reader", 1, write=False)
+    one = f"/api/videos/{made['id']}"
+    for method, path in (
+        ("GET", one), ("PUT", one), ("DELETE", one), ("GET", f"{one}/status"),
+        ("POST", f"{one}/publish"), ("POST", f"{one}/unpublish"), ("POST", f"{one}/retry"),
+        ("PUT", f"{one}/player"), ("PUT", f"{one}/poster"), ("GET", VIDEOS), ("POST", VIDEOS),
+    ):  # fmt: skip
+        answer = await house.client.request(method, path, headers=stranger)
+        assert answer.status_code == 404, (method, path)
+        unknown = await house.client.request(method, path)
+        assert unknown.status_code == 401, (method, path)
+        read = await house.client.request(method, path, headers=reader)
+        assert read.status_code == (200 if method == "GET" else 403), (method, path)
+    assert (await shown(house, made["id"]))["title"] == "clip"
+
+
+async def test_a_deleted_video_is_gone_with_its_files(house: House, objects: DiskObjects) -> None:
+    made = (await upload(house, files={"poster": ("p.png", picture(), "image/png")}))["video"]
+    other = (await upload(house))["video"]
+    name = made["hash"]
+    assert await objects.addresses(f"sources/{name}") == [f"sources/{name}/1"]
+    assert len(await objects.addresses(f"videos/{name}")) == 1
+    answer = await house.client.delete(f"/api/videos/{made['id']}", headers=house.owner)
+    assert answer.status_code == 204
+    assert answer.content == b""
+    assert await objects.addresses(f"sources/{name}") == []
+    assert await objects.addresses(f"videos/{name}") == []
+    assert len(await objects.addresses(f"sources/{other['hash']}")) == 1
+    again = await house.client.delete(f"/api/videos/{made['id']}", headers=house.owner)
+    assert again.status_code == 404
+    assert [video["id"] for video in (await listed(house))["data"]] == [other["id"]]
+
+
+async def test_every_change_stands_in_the_projects_events(house: House) -> None:
+    made = (await upload(house))["video"]
+    await edited(house, made["id"], {"title": "x"})
+    await house.client.delete(f"/api/videos/{made['id']}", headers=house.owner)
+    events = await house.client.get("/api/projects/1/events", headers=house.owner)
+    told = [
+        (event["type"], event["token"])
+        for event in events.json()["data"]
+        if event["subject"] == made["hash"]
+    ]
+    assert [kind for kind, _ in told] == ["video deleted", "video edited", "video added"]
+    assert {type(token) for _, token in told} == {int}

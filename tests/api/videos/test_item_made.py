@@ -1,0 +1,114 @@
+"""Videos that were really made: what every form says then, and what the owner can still do."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from headend.config.settings import Transcode
+from headend.roles.transcode_role import file_workers
+from storage.objects.disk import DiskObjects
+from tests.api.videos.test_item import FULL, shown
+from tests.support.api.application import House, Json
+from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
+
+pytestmark = pytest.mark.anyio
+
+SECONDS = 120
+
+
+async def made(house: House, objects: DiskObjects, *videos: int) -> list[Json]:
+    """Work until these videos are over and done with; return how each stands."""
+    found: list[Json] = []
+    async with asyncio.TaskGroup() as group:
+        workers = file_workers(Transcode(), house.catalog, objects)
+        working = group.create_task(workers.run())
+        async with asyncio.timeout(SECONDS):
+            for video in videos:
+                while True:
+                    path = f"/api/videos/{video}/status"
+                    answer = await house.client.get(path, headers=house.owner)
+                    status = answer.json()["data"]
+                    if status["state"] in ("completed", "failed"):
+                        found.append(status)
+                        break
+                    await asyncio.sleep(0.1)
+        working.cancel()
+    return found
+
+
+async def post(house: House, video: int, verb: str, status: int = 200) -> Json:
+    answer = await house.client.post(f"/api/videos/{video}/{verb}", headers=house.owner)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+async def test_a_completed_video_says_so_in_every_form(house: House, objects: DiskObjects) -> None:
+    files: Any = {"poster": ("p.png", picture(), "image/png")}
+    with_poster: Json = (await upload(house, files=files))["video"]
+    video: Json = (await upload(house))["video"]
+    hidden: Json = (await upload(house))["video"]
+    await post(house, hidden["id"], "unpublish")
+    statuses = await made(house, objects, with_poster["id"], video["id"], hidden["id"])
+    for status in statuses:
+        assert (status["state"], status["progress"], status["eta"]) == ("completed", 100, 0)
+        assert (status["attempt"], status["reason"]) == (1, "")
+    seen = await shown(house, video["id"])
+    assert (seen["completed"], seen["published"]) == (True, True)
+    assert seen["completed_at"] is not None
+    assert seen["published_at"] is not None
+    assert set(seen["image_urls"]) == {"360p"}
+    (rung,) = seen["resolutions"]
+    assert rung["transcoded"] == 1
+    assert rung["size"] > 0
+    answer = await house.client.get(VIDEOS + "?type=completed", headers=house.owner)
+    items = {item["id"]: item for item in answer.json()["data"]}
+    assert set(items) == {with_poster["id"], video["id"], hidden["id"]}
+    assert answer.json()["meta"]["total"] == 3
+    for item in items.values():
+        assert item["transcoding_progress"] == 100
+        assert item["transcoding_at"] is not None
+        assert item["storage_size"] > 0
+        assert item["image_update_at"] is not None
+    # What the owner hid stays hidden until it is published, then it is at once.
+    assert items[hidden["id"]]["published"] is False
+    assert items[hidden["id"]]["published_at"] is None
+    answer = await post(house, hidden["id"], "publish")
+    assert answer["message"] == "Video published."
+    assert set(answer["video"]) == FULL
+    assert answer["video"]["published"] is True
+    assert answer["video"]["published_at"] is not None
+    answer = await post(house, hidden["id"], "unpublish")
+    assert answer["video"]["published"] is False
+    # The owner's own poster is still the one that shows.
+    assert items[with_poster["id"]]["image_update_at"] == with_poster["image_update_at"]
+    folders = {path.parent.name for path in objects.root.rglob(f"{with_poster['hash']}/*/*.jpg")}
+    assert len(folders) == 1
+    assert folders.pop().startswith("own-")
+    await post(house, video["id"], "retry", 409)
+
+
+async def test_a_failed_video_says_why_and_is_tried_again(
+    house: House, objects: DiskObjects
+) -> None:
+    video: Json = (await upload(house))["video"]
+    # The disk loses the file between the upload and the work.
+    source = objects.path(f"sources/{video['hash']}/1")
+    source.write_bytes(clip()[:40])
+    (status,) = await made(house, objects, video["id"])
+    assert status["state"] == "failed"
+    assert status["reason"]
+    seen = await shown(house, video["id"])
+    assert (seen["completed"], seen["published"]) == (False, False)
+    answer = await house.client.get(VIDEOS + "?type=failed", headers=house.owner)
+    assert answer.json()["meta"]["total"] == 1
+    answer = await post(house, video["id"], "retry")
+    assert answer["message"] == "Video queued again."
+    assert answer["video"]["transcoding_progress"] == 0
+    answer = await house.client.get(VIDEOS + "?type=failed", headers=house.owner)
+    assert answer.json()["meta"]["total"] == 0
+    source.write_bytes(clip())
+    (status,) = await made(house, objects, video["id"])
+    assert (status["state"], status["reason"], status["attempt"]) == ("completed", "", 2)
+    answer = await house.client.get(VIDEOS + "?type=completed", headers=house.owner)
+    assert answer.json()["meta"]["total"] == len(answer.json()["data"]) == 1

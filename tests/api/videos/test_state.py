@@ -1,0 +1,59 @@
+"""How videos stand, what is published of them, and who shows them."""
+
+import pytest
+
+from tests.api.videos.test_item import FULL
+from tests.support.api.application import House
+from tests.support.api.upload_clips import upload
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_status_of_a_new_video_is_queued(house: House) -> None:
+    made = (await upload(house))["video"]
+    answer = await house.client.get(f"/api/videos/{made['id']}/status", headers=house.owner)
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "data": {
+            "state": "queued", "progress": 0, "eta": 0, "attempt": 0, "reason": "", "warnings": [],
+        }
+    }  # fmt: skip
+
+
+async def test_what_does_not_play_yet_is_published_later(house: House) -> None:
+    made = (await upload(house))["video"]
+    one = f"/api/videos/{made['id']}"
+    for verb, message in (
+        ("unpublish", "Video unpublished."),
+        ("publish", "Video to be published as soon as it plays."),
+    ):
+        answer = await house.client.post(f"{one}/{verb}", headers=house.owner)
+        assert answer.status_code == 200
+        assert answer.json()["message"] == message
+        assert set(answer.json()["video"]) == FULL
+        assert answer.json()["video"]["published"] is False
+
+
+async def test_only_a_failed_video_is_tried_again(house: House) -> None:
+    made = (await upload(house))["video"]
+    answer = await house.client.post(f"/api/videos/{made['id']}/retry", headers=house.owner)
+    assert answer.status_code == 409
+    assert answer.json() == {"message": "Only a video that has failed can be tried again."}
+
+
+async def test_a_player_of_the_project_is_chosen_and_taken_back(house: House) -> None:
+    made = (await upload(house))["video"]
+    player = await house.client.post(
+        "/api/projects/1/players", json={"name": "Quiet"}, headers=house.owner
+    )
+    number = player.json()["player"]["id"]
+    path = f"/api/videos/{made['id']}/player"
+    answer = await house.client.put(path, json={"player": number}, headers=house.owner)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["video"]["player"] == {"id": number, "name": "Quiet"}
+    for body in ({"player": 99}, {}, {"player": "x"}):
+        refused = await house.client.put(path, json=body, headers=house.owner)
+        assert refused.status_code == 422
+        assert set(refused.json()["errors"]) == {"player"}
+    back = await house.client.put(path, json={"player": None}, headers=house.owner)
+    assert back.json()["video"]["player"] is None

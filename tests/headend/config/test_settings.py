@@ -1,0 +1,90 @@
+from pathlib import Path
+
+import pytest
+
+from headend.config.settings import Settings, SettingsError, explain, load
+
+
+def test_nothing_given_is_all_defaults() -> None:
+    settings, sources = load(file=None, environment={}, options={})
+    assert settings == Settings()
+    assert sources == {}
+
+
+def test_the_later_source_wins(tmp_path: Path) -> None:
+    file = tmp_path / "headend.toml"
+    file.write_text('data = "/srv"\n[http]\nlisten = "1.2.3.4:1"\n[rtmp]\nlisten = "1.2.3.4:2"\n')
+    settings, sources = load(
+        file=file,
+        environment={"HEADEND_HTTP__LISTEN": "1.2.3.4:3", "PATH": "/bin", "HEADEND_CONFIG": "x"},
+        options={"http.listen": "1.2.3.4:4"},
+    )
+    assert (settings.data, settings.http.listen, settings.rtmp.listen) == (
+        "/srv",
+        "1.2.3.4:4",
+        "1.2.3.4:2",
+    )
+    assert sources == {"data": str(file), "http.listen": "command line", "rtmp.listen": str(file)}
+
+
+def test_texts_of_variables_become_what_the_setting_is() -> None:
+    settings, _ = load(
+        file=None,
+        environment={
+            "HEADEND_LIVE__LISTED_SECONDS": "45",
+            "HEADEND_LIMITS__CONNECTIONS": "12",
+            "HEADEND_HTTP__PUBLIC_URL": "https://tv.example.org",
+        },
+        options={},
+    )
+    assert settings.live.listed_seconds == 45.0
+    assert settings.limits.connections == 12
+    assert settings.http.public_url == "https://tv.example.org"
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"HEADEND_HTTP__PORT": "1"}, ("HEADEND_HTTP__PORT", "http.port")),
+        ({"HEADEND_HTTP": "1"}, ("HEADEND_HTTP", "'http'")),
+        ({"HEADEND_LIVE__LISTED_SECONDS": "long"}, ("HEADEND_LIVE__LISTED_SECONDS", "float")),
+        ({"HEADEND_LIVE__LISTED_SECONDS": "1"}, ("HEADEND_LIVE__LISTED_SECONDS", ">= 12")),
+        ({"HEADEND_LIVE__LISTED_SECONDS": "60"}, ("live.kept_seconds", "64 s")),
+        ({"HEADEND_LOG__FORMAT": "xml"}, ("HEADEND_LOG__FORMAT", "xml")),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_name(
+    environment: dict[str, str], words: tuple[str, ...]
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(file=None, environment=environment, options={})
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[htp]\nlisten = 'x'\n", "htp.listen"),
+        ("http = 3\n", "'http'"),
+        ("[http]\nlisten = 3\n", "http.listen"),
+        ("[http\n", "headend.toml"),
+    ],
+)
+def test_a_file_with_a_fault_is_refused(tmp_path: Path, text: str, word: str) -> None:
+    file = tmp_path / "headend.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=word):
+        load(file=file, environment={}, options={})
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"none\.toml"):
+        load(file=tmp_path / "none.toml", environment={}, options={})
+
+
+def test_every_setting_says_what_it_is() -> None:
+    lines = explain(Settings(), {"http.listen": "somewhere"})
+    assert len(lines) > 30
+    assert all(line.description for line in lines)
+    assert {line.source for line in lines if line.name == "http.listen"} == {"somewhere"}
+    assert all(line.unit for line in lines if line.name.endswith(("_seconds", "_bytes")))

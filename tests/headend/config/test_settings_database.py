@@ -1,0 +1,116 @@
+"""The setting `database.url`: where it leads, and that nobody is told what it holds."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from headend.config.settings import Settings, SettingsError, explain, load
+from headend.install.installation import DATABASE, OWNER_TOKEN, catalog_place, found_in, install
+from storage.catalog import open_catalog
+from storage.catalog.records.common import FirstStart
+from storage.errors import CatalogUnavailable
+from tests.support.postgres import PASSWORD, PostgresServer
+
+HEADEND = str(Path(sys.executable).with_name("headend"))
+VARIABLE = "HEADEND_DATABASE__URL"
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer) -> Generator[str]:
+    """The address of an empty database whose user needs a password."""
+    with postgres_server.empty_database() as found:
+        name = found.partition("@/")[2].partition("?")[0]
+        yield postgres_server.url(name, "guarded", PASSWORD)
+
+
+def settings_of(url: str, **more: str) -> Settings:
+    return load(file=None, environment={VARIABLE: url, **more}, options={})[0]
+
+
+def headend(url: str, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [HEADEND, *command],
+        env={**os.environ, VARIABLE: url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+async def first_start(place: str | Path) -> FirstStart:
+    async with open_catalog(place, migrate=False) as catalog:
+        return await found_in(catalog)
+
+
+def test_without_it_the_catalog_is_a_file_in_the_folder() -> None:
+    assert catalog_place(settings_of("", HEADEND_DATA="/srv/x")) == Path("/srv/x") / DATABASE
+
+
+def test_no_text_of_the_settings_holds_it() -> None:
+    settings = settings_of(f"postgresql://me:{PASSWORD}@host/db")
+    told = repr(settings) + repr(settings.database) + repr(explain(settings, {}))
+    assert PASSWORD not in told
+    assert "me" not in {line.value for line in explain(settings, {})}
+    assert "database.url='(set)'" in repr(settings)
+    assert "database.url=''" in repr(Settings())
+
+
+def test_no_refusal_of_a_value_holds_it(tmp_path: Path) -> None:
+    file = tmp_path / "headend.toml"
+    file.write_text(f"[database]\nurl = ['{PASSWORD}']\n")
+    with pytest.raises(SettingsError, match=r"database\.url") as caught:
+        load(file=file, environment={}, options={})
+    assert PASSWORD not in str(caught.value)
+
+
+def test_an_empty_database_gets_what_every_role_needs(url: str, tmp_path: Path) -> None:
+    assert asyncio.run(install(tmp_path, url))
+    first = asyncio.run(first_start(url))
+    assert first.stream is not None
+    token = (tmp_path / OWNER_TOKEN).read_text()
+    assert not (tmp_path / DATABASE).exists()
+    assert not asyncio.run(install(tmp_path, url))
+    assert (tmp_path / OWNER_TOKEN).read_text() == token
+
+
+def test_another_folder_finds_the_same_catalog_and_gets_no_token(url: str, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    assert asyncio.run(install(tmp_path / "one", url))
+    assert not asyncio.run(install(tmp_path / "two", url))
+    assert not (tmp_path / "two" / OWNER_TOKEN).exists()
+
+
+def test_a_server_that_is_not_there_is_one_sentence(url: str, tmp_path: Path) -> None:
+    with pytest.raises(CatalogUnavailable, match="no server at that socket"):
+        asyncio.run(install(tmp_path, url.replace("?host=/", "?host=/none/")))
+    assert list(tmp_path.glob("*.token")) == []
+
+
+def test_the_commands_work_on_it_and_never_print_it(url: str, tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "data"))
+    early = headend(url, "api", *data)
+    assert early.returncode == 1
+    made = headend(url, "migrate", *data)
+    assert made.returncode == 0, made.stderr
+    assert "owner.token" in made.stdout
+    again = headend(url, "migrate", *data)
+    assert "up to date" in again.stdout
+    streams = headend(url, "streams", *data)
+    assert "My first stream" in streams.stdout
+    token = headend(url, "token", "create", "player", *data)
+    assert "headend_" in token.stdout
+    assert "player" in headend(url, "token", "list", *data).stdout
+    shown = headend(url, "settings", *data)
+    assert "database.url" in shown.stdout
+    wrong = headend(url.replace(PASSWORD, PASSWORD[1:]), "streams", *data)
+    assert "wrong user or password" in wrong.stderr
+    for answer in (early, made, again, streams, token, shown, wrong):
+        assert PASSWORD[1:] not in answer.stdout + answer.stderr
+        assert "Traceback" not in answer.stderr

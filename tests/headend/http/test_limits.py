@@ -1,0 +1,225 @@
+"""Connections that send without end, or never get on with it, at the real server."""
+
+import asyncio
+import contextlib
+import tracemalloc
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvloop
+
+from api.http.media_response import Answer, plain
+from headend.config.sockets import bind
+from headend.http.limits import HEAD_BYTES, BoundedProtocol
+from headend.http.server import serving
+from tests.support.e2e.service import SCALE
+
+DEADLINE = 10.0 * SCALE
+SHORT = 0.3
+PIECE = b"x" * 65_536
+
+
+class App:
+    """Refuses what is below /no without reading it, says back the length of all else."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
+        if scope["type"] == "lifespan":
+            for each in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{each}.complete"})
+            return
+        refused = scope["path"].startswith("/no")
+        length, more = 0, not refused
+        while more:
+            message = await receive()
+            length += len(message.get("body", b""))
+            more = message.get("more_body", False)
+        said = b"no" if refused else str(length).encode()
+        headers = [(b"content-length", str(len(said)).encode())]
+        await send({"type": "http.response.start", "status": 413 if refused else 200,
+                    "headers": headers})  # fmt: skip
+        await send({"type": "http.response.body", "body": said})
+
+
+class Quick(App):
+    """The same with a shortcut for /quick."""
+
+    def shortcut(
+        self, _method: str, path: str, _headers: object, _peer: str | None = None
+    ) -> Answer | None:
+        return plain(200, {}, b"quick") if path == "/quick" else None
+
+
+@asynccontextmanager
+async def client(port: int) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def heard(reader: asyncio.StreamReader) -> bytes:
+    """Read until the server closes; a reset ends it as well."""
+    found = b""
+    async with asyncio.timeout(DEADLINE):
+        with contextlib.suppress(ConnectionError):
+            while piece := await reader.read(65_536):
+                found += piece
+    return found
+
+
+async def one(reader: asyncio.StreamReader) -> bytes:
+    """Read one answer, whose body is short; returns its first line and its body."""
+    async with asyncio.timeout(DEADLINE):
+        head = await reader.readuntil(b"\r\n\r\n")
+        lines = head.lower().split(b"\r\n")
+        length = next(int(line[15:]) for line in lines if line.startswith(b"content-length:"))
+        return head.split(b"\r\n")[0] + b" " + await reader.readexactly(length)
+
+
+@pytest.fixture(params=[App, Quick])
+def at(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[int], Awaitable[None]]], None]:
+    """Run a scene before a server, on a port, with little patience."""
+    monkeypatch.setattr(BoundedProtocol, "head_seconds", SHORT)
+    monkeypatch.setattr(BoundedProtocol, "linger_seconds", SHORT)
+
+    def play(scene: Callable[[int], Awaitable[None]]) -> None:
+        async def go() -> None:
+            with bind("127.0.0.1:0") as door:
+                async with serving(request.param(), door):
+                    await scene(door.getsockname()[1])
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(go())
+
+    return play
+
+
+At = Callable[[Callable[[int], Awaitable[None]]], None]
+ENDLESS = {
+    "headers": (b"GET / HTTP/1.1\r\nHost: a\r\n", b"X: " + b"y" * 1000 + b"\r\n"),
+    "one header": (b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"y" * 1000),
+    "the address": (b"GET /", b"y" * 1000),
+    "trailers": (
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nz\r\n0\r\n",
+        b"X: " + b"y" * 1000 + b"\r\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_who_sends_no_end_of_a_head_is_cut_off_before_it_fills_the_memory(
+    at: At, what: str
+) -> None:
+    begins, goes_on = ENDLESS[what]
+
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(begins)
+            tracemalloc.start()
+            try:
+                with contextlib.suppress(ConnectionError):
+                    for _ in range(200):
+                        writer.write(goes_on * 50)
+                        await writer.drain()
+                _, most = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert most < 4 << 20
+            assert b" 200 " not in await heard(reader)
+
+    at(scene)
+
+
+def test_a_head_of_a_usual_size_is_served_and_one_that_is_too_large_is_told_so(at: At) -> None:
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 30_000 + b"\r\n\r\n")
+            assert await one(reader) == b"HTTP/1.1 200 OK 0"
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * HEAD_BYTES)
+            assert (await heard(reader)).startswith(b"HTTP/1.1 431 ")
+
+    at(scene)
+
+
+@pytest.mark.parametrize("begins", [b"", b"G", b"GET / HTTP/1.1\r\nHost: a\r\n"])
+def test_a_head_that_does_not_come_ends_the_connection(at: At, begins: bytes) -> None:
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(begins)
+            assert await heard(reader) == b""
+
+    at(scene)
+
+
+def test_a_head_that_drips_ends_the_connection_on_later_requests_too(at: At) -> None:
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(b"GET /quick HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert b" 200 " in await one(reader)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            writer.write(b"GET /")
+            with contextlib.suppress(ConnectionError):
+                while loop.time() - began < DEADLINE and not reader.at_eof():
+                    writer.write(b"E")
+                    await writer.drain()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(SHORT / 10):
+                            await reader.read(1)
+            assert loop.time() - began < DEADLINE
+
+    at(scene)
+
+
+def test_a_body_that_is_waited_for_may_take_its_time(at: At) -> None:
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n")
+            for _ in range(3):
+                await asyncio.sleep(SHORT)
+                writer.write(b"z")
+            assert await one(reader) == b"HTTP/1.1 200 OK 3"
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert await one(reader) == b"HTTP/1.1 200 OK 0"
+
+    at(scene)
+
+
+def test_what_comes_after_a_refusal_is_read_for_a_while_and_no_longer(at: At) -> None:
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(b"POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n")
+            assert b" 413 " in await one(reader)
+            with contextlib.suppress(ConnectionError):
+                async with asyncio.timeout(DEADLINE):
+                    while not reader.at_eof():
+                        writer.write(PIECE)
+                        await writer.drain()
+                        with contextlib.suppress(TimeoutError):
+                            async with asyncio.timeout(SHORT / 20):
+                                await reader.read(1)
+
+    at(scene)
+
+
+def test_a_body_that_ends_soon_after_its_refusal_leaves_the_connection_to_the_next_request(
+    at: At,
+) -> None:
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(b"POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + PIECE)
+            assert b" 413 " in await one(reader)
+            writer.write(b"z" * (100_000 - len(PIECE)))
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert await one(reader) == b"HTTP/1.1 200 OK 0"
+            await asyncio.sleep(2 * SHORT)  # the patience with the refused one is over
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert await one(reader) == b"HTTP/1.1 200 OK 0"
+
+    at(scene)

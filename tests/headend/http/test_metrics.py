@@ -1,0 +1,64 @@
+"""Answers are counted, on the long way and on the short one."""
+
+import asyncio
+from typing import Any
+
+from api.http.media_response import Answer
+from headend.http.metrics import CountedApplication, WebFigures
+
+
+class Application:
+    """Answers 200 to all, and has a shortcut for what is below `/live`."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def shortcut(self, method: str, path: str, headers: Any, peer: str | None) -> Any:
+        if path == "/live/later":
+            return self.wait()
+        return Answer(404, ()) if path.startswith("/live/") else None
+
+    async def wait(self) -> Answer:
+        return Answer(200, ())
+
+
+async def ask(app: Any, path: str) -> None:
+    async def send(message: Any) -> None: ...
+
+    await app({"type": "http", "path": path}, None, send)
+
+
+def test_answers_are_counted_by_room_and_status() -> None:
+    figures = WebFigures()
+    app = CountedApplication(Application(), figures)
+    for path in ("/api/projects", "/api/x", "/watch/abc", "/a-strangers-choice", ""):
+        asyncio.run(ask(app, path))
+    assert app.shortcut("GET", "/live/x", (), None) == Answer(404, ())
+    later: Any = app.shortcut("GET", "/live/later", (), None)
+    assert asyncio.run(later) == Answer(200, ())
+    assert app.shortcut("GET", "/api/x", (), None) is None
+    lines = [line for line in figures.text().decode().splitlines() if "answers_total{" in line]
+    assert lines == [
+        'headend_http_answers_total{room="api",status="2xx"} 2.0',
+        'headend_http_answers_total{room="live",status="2xx"} 1.0',
+        'headend_http_answers_total{room="live",status="4xx"} 1.0',
+        'headend_http_answers_total{room="other",status="2xx"} 2.0',
+        'headend_http_answers_total{room="watch",status="2xx"} 1.0',
+    ]
+
+
+def test_an_application_without_a_shortcut_gets_none() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None: ...
+
+    assert not hasattr(CountedApplication(app, WebFigures()), "shortcut")
+
+
+def test_the_cost_of_the_process_is_told() -> None:
+    text = WebFigures().text().decode()
+    for figure in (
+        "process_cpu_seconds_total",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+    ):
+        assert f"\n{figure} " in text

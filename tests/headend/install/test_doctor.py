@@ -1,0 +1,199 @@
+"""`headend doctor` on real data folders: what it sees, and that it only looks."""
+
+import asyncio
+import datetime
+import json
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from headend.cli import main
+from headend.install.certificates import ensure_local
+from storage.catalog import open_catalog
+from storage.catalog.records.videos import Arrived
+from storage.cleanup.orphans import AGE_US
+from storage.objects.disk import DiskObjects
+
+HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
+TOPICS = ["versions", "box", "disk", "database", "jobs", "clock", "files", "leftovers", "uploads"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A data folder as `headend migrate` makes it."""
+    data = tmp_path / "data"
+    assert CliRunner().invoke(main, ["migrate", "--data", str(data)]).exit_code == 0
+    return data
+
+
+def doctor(
+    folder: Path, *options: str, **settings: str
+) -> tuple[int, dict[str, dict[str, object]]]:
+    """Return the exit code, and the findings by topic."""
+    environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0", "HEADEND_RTMPS__LISTEN": "", **settings}
+    told = CliRunner().invoke(
+        main, ["doctor", "--json", "--data", str(folder), *options], env=environment
+    )
+    assert told.exit_code in (0, 1), told.output
+    read = json.loads(told.stdout)
+    assert read["healthy"] is (told.exit_code == 0)
+    return told.exit_code, {each["topic"]: each for each in read["findings"]}
+
+
+def stray(folder: Path) -> Path:
+    """Leave an old file of no video."""
+    path = folder / "objects" / "sources" / STRAY / "1"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"x" * 2048)
+    old = time.time() - 2 * AGE_US / 1_000_000
+    for each in (path, path.parent):
+        os.utime(each, (old, old))
+    return path
+
+
+def tree(folder: Path) -> set[str]:
+    return {each.relative_to(folder).as_posix() for each in folder.rglob("*")}
+
+
+def test_a_new_installation_is_well(folder: Path) -> None:
+    code, found = doctor(folder)
+    assert code == 0
+    assert list(found) == TOPICS
+    assert {each["verdict"] for each in found.values()} == {"well"}
+    assert "FFmpeg" in str(found["versions"]["text"])
+    assert "Landlock" in str(found["box"]["text"])
+
+
+def test_looking_removes_nothing_and_cleaning_does(folder: Path) -> None:
+    path = stray(folder)
+    before = tree(folder)
+    code, found = doctor(folder)
+    assert code == 0, "what goes by itself needs nobody"
+    assert found["leftovers"]["verdict"] == "tidy"
+    assert found["leftovers"]["things"] == [
+        {"path": f"objects/sources/{STRAY}", "what": "file of no video", "bytes": 2048}
+    ]
+    # SQLite makes and removes its own two beside the database.
+    assert {each for each in tree(folder) ^ before if "sqlite" not in each} == set()
+    code, found = doctor(folder, "--clean")
+    assert (code, found["leftovers"]["verdict"]) == (0, "well")
+    assert not path.exists()
+
+
+async def _film(folder: Path) -> None:
+    now_us = time.time_ns() // 1000
+    arrived = Arrived(
+        hash=HASH, title=None, file_title="x", description="", name="x", size=1,
+        source=f"sources/{HASH}/1",
+    )  # fmt: skip
+    async with open_catalog(folder / "catalog.sqlite", migrate=False) as catalog:
+        await catalog.videos.add(1, arrived, now_us, by=None)
+    with DiskObjects(folder / "objects") as objects:
+        await objects.put(f"sources/{HASH}/1", b"x")
+        await objects.put(f"videos/{HASH}/1-1/index.m3u8", b"#EXTM3U")
+
+
+@pytest.fixture
+def film(folder: Path) -> Path:
+    """A data folder with one video that waits for its job."""
+    asyncio.run(_film(folder))
+    return folder
+
+
+def change(folder: Path, statement: str) -> None:
+    connection = sqlite3.connect(folder / "catalog.sqlite")
+    with connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_rows_whose_files_are_missing_need_someone(film: Path) -> None:
+    change(film, "UPDATE videos SET media = '1-1'")
+    assert doctor(film)[0] == 0
+    (film / "objects/videos" / HASH / "1-1/index.m3u8").unlink()
+    (film / "objects/sources" / HASH / "1").unlink()
+    change(film, "UPDATE videos SET posters = 'poster-1-1'")
+    code, found = doctor(film)
+    assert (code, found["files"]["verdict"]) == (1, "act")
+    assert found["files"]["things"] == [
+        {"path": f"objects/sources/{HASH}/1", "what": "uploaded file", "bytes": None},
+        {"path": f"objects/videos/{HASH}/1-1/index.m3u8", "what": "playlist", "bytes": None},
+        {"path": f"objects/videos/{HASH}/poster-1-1", "what": "posters", "bytes": None},
+    ]
+
+
+def test_a_job_that_nobody_takes_needs_someone(film: Path) -> None:
+    change(film, "UPDATE jobs SET run_after_us = 0")
+    code, found = doctor(film)
+    assert (code, found["jobs"]["verdict"]) == (1, "act")
+    assert HASH in str(found["jobs"]["things"])
+
+
+def test_a_clock_that_runs_late_needs_someone(film: Path) -> None:
+    change(film, "UPDATE videos SET created_us = created_us + 7200000000")
+    code, found = doctor(film)
+    assert (code, found["clock"]["verdict"]) == (1, "act")
+
+
+def test_a_full_disk_needs_someone(folder: Path) -> None:
+    code, found = doctor(folder, HEADEND_STORAGE__MIN_FREE_BYTES=str(1 << 60))
+    assert (code, found["disk"]["verdict"]) == (1, "act")
+
+
+def test_a_broken_database_needs_someone(folder: Path) -> None:
+    change(folder, "PRAGMA wal_checkpoint(TRUNCATE)")
+    path = folder / "catalog.sqlite"
+    whole = path.read_bytes()
+    page = 4096
+    # The first pages stay: it opens, and what is asked first is there.
+    path.write_bytes(whole[: 8 * page] + b"\xa5" * (len(whole) - 8 * page))
+    code, found = doctor(folder)
+    assert code == 1
+    assert "act" in {each["verdict"] for each in found.values()}
+    path.write_bytes(b"no database at all" * 100)
+    code, found = doctor(folder)
+    assert (code, found["database"]["verdict"]) == (1, "act")
+
+
+def test_a_database_of_another_form_needs_someone(folder: Path) -> None:
+    change(folder, "UPDATE alembic_version SET version_num = '9999'")
+    code, found = doctor(folder)
+    assert (code, found["database"]["verdict"]) == (1, "act")
+    assert "leftovers" not in found, "a catalog that is not understood names nothing for sure"
+    told = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(folder)])
+    assert told.exit_code == 1
+    assert "9999" in told.output
+
+
+def test_without_a_data_folder_nothing_is_made(tmp_path: Path) -> None:
+    code, found = doctor(tmp_path / "data")
+    assert (code, found["data folder"]["verdict"]) == (1, "act")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("left", "verdict"), [(100, "well"), (13, "act"), (-1, "act")])
+def test_certificates_are_told_of_before_they_end(folder: Path, left: int, verdict: str) -> None:
+    made = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=800 - left)
+    ensure_local(folder / "tls", ["localhost"], made)
+    code, found = doctor(folder, HEADEND_RTMPS__LISTEN="127.0.0.1:0")
+    assert found["certificate rtmps.pem"]["verdict"] == verdict
+    assert found["certificate ca.pem"]["verdict"] == "well"
+    assert code == (verdict == "act")
+
+
+def test_a_certificate_that_cannot_be_read_needs_someone(folder: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.pem"
+    own.write_text("no certificate")
+    settings = {"HEADEND_RTMPS__LISTEN": "127.0.0.1:0", "HEADEND_RTMPS__CERTIFICATE": str(own)}
+    code, found = doctor(folder, **settings)
+    assert (code, found["certificate own.pem"]["verdict"]) == (1, "act")
+
+
+def test_the_terminal_is_told_in_lines(folder: Path) -> None:
+    told = CliRunner().invoke(main, ["doctor", "--data", str(folder)])
+    lines = told.output.splitlines()
+    assert any(line.startswith("ok   database: SQLite ") for line in lines)

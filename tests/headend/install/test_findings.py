@@ -1,0 +1,51 @@
+"""How findings are told."""
+
+import json
+
+import pytest
+
+from headend.install.findings import Finding, Thing, as_json, as_text, needs_someone, size_text
+
+WELL = Finding(topic="jobs", verdict="well", text="none is stuck")
+TIDY = Finding(
+    topic="leftovers", verdict="tidy", text="1 to be removed",
+    things=(Thing(path="objects/sources/x", what="file of no video", bytes=2048),),
+)  # fmt: skip
+ACT = Finding(topic="disk", verdict="act", text="full")
+
+
+def test_only_what_needs_a_person_is_unhealthy() -> None:
+    assert not needs_someone((WELL, TIDY))
+    assert needs_someone((WELL, ACT, TIDY))
+
+
+def test_text_has_what_needs_a_person_last() -> None:
+    assert as_text((ACT, WELL, TIDY)).splitlines() == [
+        "ok   jobs: none is stuck",
+        "tidy leftovers: 1 to be removed",
+        "       objects/sources/x 2.0 KiB (file of no video)",
+        "ACT  disk: full",
+    ]
+
+
+def test_json_holds_all() -> None:
+    told = json.loads(as_json((TIDY, ACT)))
+    assert told["healthy"] is False
+    assert told["findings"][0]["things"] == [
+        {"path": "objects/sources/x", "what": "file of no video", "bytes": 2048}
+    ]
+    assert json.loads(as_json((WELL,)))["healthy"] is True
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (3 << 30, "3.0 GiB"),
+        (1 << 52, "4096.0 TiB"),
+    ],
+)
+def test_sizes_are_read_by_people(size: int, text: str) -> None:
+    assert size_text(size) == text

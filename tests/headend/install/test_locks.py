@@ -1,0 +1,95 @@
+"""Locks on the data folder, held by real processes."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from headend.install.locks import FolderError, changing_form, relying_on_form, vacancy, writing
+
+HOLDER = """
+import sys
+from pathlib import Path
+from headend.install import locks
+
+with getattr(locks, sys.argv[1])(Path(sys.argv[2]), *sys.argv[3:]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def holder(lock: str, folder: Path, *more: str) -> Generator[subprocess.Popen[str]]:
+    """Another process that holds a lock for the length of the block."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, lock, str(folder), *more],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
+    with holder("writing", tmp_path, "ingest") as other:
+        words = rf"another Headend is running on .* \(headend ingest, process {other.pid}\)"
+        with pytest.raises(FolderError, match=words), writing(tmp_path, "serve"):
+            pass
+        with vacancy(tmp_path) as vacant:
+            assert not vacant
+
+
+def test_a_killed_writer_leaves_its_place(tmp_path: Path) -> None:
+    with holder("writing", tmp_path, "ingest") as other:
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+        with vacancy(tmp_path) as vacant:
+            assert vacant
+        with writing(tmp_path, "serve"):
+            pass
+
+
+def test_a_writer_waits_for_who_only_looks(tmp_path: Path) -> None:
+    def take() -> None:
+        with writing(tmp_path, "ingest"):
+            pass
+
+    with holder("vacancy", tmp_path) as other, ThreadPoolExecutor(1) as thread:
+        taking = thread.submit(take)
+        assert wait([taking], timeout=0.2).not_done
+        other.kill()
+        taking.result(timeout=10)
+
+
+def test_the_form_is_shared_by_all_who_rely_on_it_and_changed_by_one_alone(tmp_path: Path) -> None:
+    with (
+        holder("relying_on_form", tmp_path),
+        relying_on_form(tmp_path),
+        pytest.raises(FolderError, match="cannot be migrated while another"),
+        changing_form(tmp_path),
+    ):
+        pass
+    with changing_form(tmp_path):
+        pass
+    with (
+        holder("changing_form", tmp_path),
+        pytest.raises(FolderError, match="is being migrated"),
+        relying_on_form(tmp_path),
+    ):
+        pass
+
+
+def test_a_folder_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    missing = tmp_path / "none"
+    with pytest.raises(FolderError, match=r"cannot use .*none for data"), writing(missing, "api"):
+        pass

@@ -1,0 +1,374 @@
+"""Commands in rows, carried out on streams that are on their way."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from api.streams.command_client import Ingest
+from headend.roles.adapters import CatalogDirectory, CatalogJournal
+from headend.roles.command_executor import Orders
+from headend.roles.media_remover import StoredMedia
+from ingest.stream.failover import Mode, Policy
+from ingest.stream.registry import LiveStreams
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.settings import FailoverChange, RecordingChange, SettingsChange
+from storage.catalog.streams.commands import Command, CommandKind, CommandRecord, Standing
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import Window
+from storage.objects.disk import DiskObjects
+from tests.ingest.stream.test_live_stream import Encoder, Place
+from tests.support.sql import migrated
+from transcode.live.service import LiveTranscoding
+
+NOW = 1_000
+BY = 1
+NEWS = ("paused", "slate", "resumed", "back on air")
+
+
+class Room(msgspec.Struct, kw_only=True):
+    """An ingest without sockets and engines, over a real catalog and a real disk."""
+
+    catalog: Catalog
+    stream: StreamRecord
+    objects: DiskObjects
+    place: Place
+    streams: LiveStreams
+    orders: Orders
+    ingest: Ingest
+
+    async def publish(self, key: StreamRecord | None = None) -> Encoder:
+        """Let an encoder in, with the key that a stream's record has."""
+        directory = CatalogDirectory(self.catalog, window=60.0, goodbye=10.0)
+        grant = await directory.grant("live", (key or self.stream).key)
+        assert grant is not None
+        encoder = Encoder()
+        encoder.seat = await self.streams.seat(grant, encoder)
+        encoder.send(packets=1)
+        while not (await self.now()).live:  # noqa: ASYNC110 # a row in a database
+            await asyncio.sleep(0.01)
+        return encoder
+
+    async def now(self) -> StreamRecord:
+        record = await self.catalog.stream(self.stream.id)
+        assert record is not None
+        return record
+
+    async def end(self, *, deadline_us: int = NOW) -> CommandRecord | None:
+        number = await self.catalog.streams.ask_end(
+            self.stream.id, now_us=NOW, deadline_us=deadline_us, by=BY
+        )
+        assert number is not None
+        return await self.ingest.carried_out(number, NOW)
+
+
+@asynccontextmanager
+async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, None]:
+    edge = MemoryEdge()
+    with DiskObjects(folder / "objects") as objects:
+        async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
+            stream = (await catalog.first_start(1)).stream
+            assert stream is not None
+            place = Place()
+            async with asyncio.TaskGroup() as tasks:
+                streams = LiveStreams(place, CatalogJournal(catalog, lambda: NOW), tasks)
+                orders = Orders(
+                    catalog=catalog,
+                    streams=streams,
+                    left=LiveTranscoding(
+                        objects=objects, edge=edge, window=Window(listed=30.0, kept=60.0)
+                    ),
+                    media=StoredMedia(objects, edge),
+                    now_us=lambda: NOW,
+                )
+                nudge = (orders.nudge,) if nudged else ()
+                carrying = tasks.create_task(orders.carry_out())
+                yield Room(
+                    catalog=catalog,
+                    stream=stream,
+                    objects=objects,
+                    place=place,
+                    streams=streams,
+                    orders=orders,
+                    ingest=Ingest(catalog, StoredMedia(objects, edge), *nudge),
+                )
+                streams.drain()
+                await streams.gone()
+                carrying.cancel()
+
+
+def play(folder: Path, story: Callable[[Room], Awaitable[None]], *, nudged: bool = True) -> None:
+    async def go() -> None:
+        async with asyncio.timeout(60), room(folder, nudged=nudged) as inside:
+            await story(inside)
+
+    asyncio.run(go())
+
+
+def test_an_end_is_carried_out_and_answered(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        encoder = await inside.publish()
+        came = await inside.end()
+        assert came is not None
+        assert (came.standing, came.answer) == (Standing.DONE, {"ended": True})
+        assert encoder.taken_off == "the stream was ended by its owner"
+        assert not (await inside.now()).live
+        again = await inside.end()
+        assert again is not None
+        assert again.answer == {"ended": False}
+
+    play(tmp_path, story)
+
+
+def test_an_ingest_in_another_process_looks_by_itself(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        await inside.publish()
+        began = asyncio.get_running_loop().time()
+        came = await inside.end()
+        assert came is not None
+        assert came.answer == {"ended": True}
+        assert asyncio.get_running_loop().time() - began < 10
+
+    play(tmp_path, story, nudged=False)
+
+
+def test_an_end_that_comes_too_late_ends_nothing(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        encoder = await inside.publish()
+        came = await inside.end(deadline_us=NOW - 1)
+        assert came is not None
+        assert came.standing is Standing.LATE
+        assert encoder.taken_off is None
+        assert (await inside.now()).live
+
+    play(tmp_path, story)
+
+
+def test_a_changed_key_takes_the_old_ones_encoder_off_and_no_other(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        old = await inside.publish()
+        number = await inside.catalog.streams.rotate(inside.stream.id, now_us=NOW, by=BY)
+        assert number is not None
+        came = await inside.ingest.answer(number)
+        assert came is not None
+        assert came.answer == {"disconnected": 1}
+        assert old.taken_off == "the stream key was changed"
+        new = await inside.publish(await inside.now())
+        # As by a command that was answered late, or twice.
+        again = await inside.catalog.commands.ask(
+            Command(stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.DISCONNECT),
+            NOW,
+        )
+        came = await inside.ingest.answer(again)
+        assert came is not None
+        assert came.answer == {"disconnected": 0}
+        assert new.taken_off is None
+        assert len(inside.place.sinks) == 1
+
+    play(tmp_path, story)
+
+
+def test_a_deleted_streams_encoder_is_taken_off_and_its_media_removed(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        encoder = await inside.publish()
+        hash_ = inside.stream.hash
+        await inside.objects.put(f"live/{hash_}/index.m3u8", b"x")
+        await inside.objects.put("live/Other6hIj9lA/index.m3u8", b"x")
+        number = await inside.catalog.streams.remove(inside.stream.id, now_us=NOW, by=BY)
+        assert number is not None
+        await inside.ingest.forgotten(number, hash_)
+        assert encoder.taken_off == "the stream was deleted"
+        assert inside.place.sinks[0].told[-1] == "end"
+        assert await inside.objects.addresses("live") == ["live/Other6hIj9lA/index.m3u8"]
+        assert len(inside.streams) == 0
+
+    play(tmp_path, story)
+
+
+def test_a_deletion_that_no_ingest_heard_of_is_made_up_for_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    async def story(inside: Room) -> None:
+        await inside.objects.put("live/Gone6hIj9lAb/index.m3u8", b"x")
+        forget = Command(stream=77, hash="Gone6hIj9lAb", kind=CommandKind.FORGET)
+        number = await inside.catalog.commands.ask(forget, 1)
+        came = await inside.ingest.answer(number)
+        assert came is not None
+        assert came.standing is Standing.DONE
+        assert await inside.objects.addresses("live") == []
+
+    play(tmp_path, story)
+
+
+def test_without_an_ingest_a_command_is_taken_back_in_time(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        lonely = Ingest(inside.catalog, taken_seconds=0.0)
+        async with asyncio.timeout(5):
+            command = Command(
+                stream=1, hash=inside.stream.hash, kind=CommandKind.END, deadline_us=NOW - 1
+            )
+            number = await inside.catalog.commands.ask(command, NOW)
+            came = await lonely.carried_out(number, NOW)
+        assert came is not None
+        assert came.standing is Standing.LATE
+        assert not await inside.catalog.commands.take(number, NOW - 1)
+
+    play(tmp_path, story, nudged=False)
+
+
+async def until(true: Callable[[], Awaitable[bool]]) -> None:
+    while not await true():  # noqa: ASYNC110 # a row in a database
+        await asyncio.sleep(0.01)
+
+
+def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        encoder = await inside.publish()
+        streams = inside.catalog.streams
+        number = await streams.pause(inside.stream.id, now_us=NOW, by=BY)
+        assert number is not None
+        came = await inside.ingest.answer(number)
+        assert came is not None
+        assert came.answer == {"done": True}
+        record = await inside.now()
+        assert (record.live, record.paused, record.on_air) == (True, True, None)
+        assert inside.place.sinks[0].told[-1] == "slate"
+        assert encoder.taken_off is None
+        number = await streams.resume(inside.stream.id, now_us=NOW, by=BY)
+        assert number is not None
+        came = await inside.ingest.answer(number)
+        assert came is not None
+        assert came.answer == {"done": True}
+        encoder.send(packets=1)
+
+        async def on_air() -> bool:
+            return (await inside.now()).on_air == 0
+
+        await until(on_air)
+        kinds = [each.kind for each in (await inside.catalog.list_events(1)).items]
+        told = [kind for kind in reversed(kinds) if kind in NEWS]
+        assert told == ["paused", "slate", "resumed", "back on air"]
+
+    play(tmp_path, story)
+
+
+def test_commands_that_overtake_each_other_leave_the_run_as_its_owner_said_last(
+    tmp_path: Path,
+) -> None:
+    async def story(inside: Room) -> None:
+        await inside.publish()
+        streams = inside.catalog.streams
+        for _ in range(5):
+            first = await streams.pause(inside.stream.id, now_us=NOW, by=BY)
+            last = await streams.resume(inside.stream.id, now_us=NOW, by=BY)
+            assert first is not None
+            assert last is not None
+            for number in (last, first):
+                came = await inside.ingest.answer(number)
+                assert came is not None
+                assert came.answer == {"done": True}
+            assert not (await inside.now()).paused
+
+    play(tmp_path, story)
+
+
+def test_a_pause_of_a_stream_without_a_run_is_not_done(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        pause = Command(stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.PAUSE)
+        came = await inside.ingest.answer(await inside.catalog.commands.ask(pause, NOW))
+        assert came is not None
+        assert came.answer == {"done": False}
+
+    play(tmp_path, story)
+
+
+def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        primary = await inside.publish()
+
+        async def drill() -> dict[str, object]:
+            number = await inside.catalog.streams.ask_drill(
+                inside.stream.id, now_us=NOW, deadline_us=NOW, by=BY
+            )
+            assert number is not None
+            came = await inside.ingest.answer(number, done_seconds=20.0)
+            assert came is not None
+            assert came.standing is Standing.DONE
+            return came.answer
+
+        async def send(encoder: Encoder) -> None:
+            while True:
+                encoder.send(packets=1)
+                await asyncio.sleep(0.1)
+
+        async with asyncio.TaskGroup() as tasks:
+            sending = [tasks.create_task(send(primary))]
+            assert "no other encoder is well" in str(await drill())
+            directory = CatalogDirectory(
+                inside.catalog, window=60.0, goodbye=10.0, policy=Policy(detect_seconds=1.0)
+            )
+            grant = await directory.grant("live-backup-1", inside.stream.key)
+            assert grant is not None
+            backup = Encoder()
+            backup.seat = await inside.streams.seat(grant, backup)
+            sending.append(tasks.create_task(send(backup)))
+
+            async def well() -> bool:
+                return (await inside.now()).receiving_count == 2
+
+            await until(well)
+            await asyncio.sleep(0.3)
+            answer = await drill()
+            for task in sending:
+                task.cancel()
+        assert (answer["from"], answer["to"]) == ("primary", "backup-1")
+        assert 900 <= int(str(answer["switched_after_ms"])) <= 5_000
+        assert set(answer) == {"from", "to", "gap_ms", "switched_after_ms"}
+        assert (await inside.now()).on_air == 1
+
+    play(tmp_path, story)
+
+
+def test_a_report_is_what_the_encoders_send(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        async def report() -> dict[str, object]:
+            asked = Command(
+                stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.REPORT
+            )
+            came = await inside.ingest.answer(await inside.catalog.commands.ask(asked, NOW))
+            assert came is not None
+            return came.answer
+
+        assert (await report())["slots"] == []
+        await inside.publish()
+        found = await report()
+        assert (found["live"], found["on_air"]) == (True, "primary")
+
+    play(tmp_path, story)
+
+
+def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
+    async def story(inside: Room) -> None:
+        directory = CatalogDirectory(
+            inside.catalog, window=60.0, goodbye=10.0, policy=Policy(detect_seconds=3.0),
+            record=True, keep_days=7,
+        )  # fmt: skip
+        grant = await directory.grant("live", inside.stream.key)
+        assert grant is not None
+        assert grant.policy == Policy(detect_seconds=3.0)
+        assert (grant.window, grant.goodbye, grant.record, grant.keep_days) == (60.0, 10.0, True, 7)
+        assert (grant.paused, grant.slate) == (False, None)
+        change = SettingsChange(
+            failover=FailoverChange(mode="sticky", return_seconds=0.0, goodbye_seconds=0.0),
+            recording=RecordingChange(enabled=False),
+        )
+        assert await inside.catalog.streams.set(inside.stream.id, change, now_us=NOW, by=BY)
+        grant = await directory.grant("live", inside.stream.key)
+        assert grant is not None
+        assert grant.policy == Policy(mode=Mode.STICKY, detect_seconds=3.0, return_seconds=0.0)
+        assert (grant.window, grant.goodbye, grant.record, grant.keep_days) == (60.0, 0.0, False, 7)
+
+    play(tmp_path, story)

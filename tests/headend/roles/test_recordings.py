@@ -1,0 +1,93 @@
+"""Recordings go when their days are over, with all their media."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from api.http.filenames import slug
+from headend.roles.media_remover import StoredMedia
+from headend.roles.recordings import expire_recordings, keep_expired_away
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import StreamRecord
+from storage.catalog.videos.recordings import MadeRecording
+from storage.cleanup.orphans import AGE_US, remove_leftovers
+from storage.edge.memory import MemoryEdge
+from storage.objects.disk import DiskObjects
+from tests.support.sql import migrated
+from tests.support.storage.recorded_run import until
+
+pytestmark = pytest.mark.anyio
+
+NOW_US = 1_769_860_859_123_456
+DAY_US = 86_400_000_000
+MADE = MadeRecording(
+    media="1-1", size=3, length_us=2_000_000, width=0, height=0, rungs=()
+)  # sound alone
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def recorded(
+    catalog: Catalog, objects: DiskObjects, stream: StreamRecord, run: str, days: int
+) -> str:
+    row = await catalog.recordings.begin(stream.key.hash, run, days, NOW_US)
+    assert row is not None
+    await objects.put(f"videos/{row.hash}/1-1/audio/0.m4s", b"one")
+    await catalog.recordings.finish(row, MADE, NOW_US, slug)
+    return row.hash
+
+
+async def test_what_is_over_goes_and_the_rest_stays(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            project = await catalog.add_project("programmes", NOW_US)
+            stream = await catalog.add_stream(project.id, "Morning", NOW_US)
+            media = StoredMedia(objects, MemoryEdge())
+            gone = [await recorded(catalog, objects, stream, f"a{n}", 1) for n in range(3)]
+            kept = await recorded(catalog, objects, stream, "b", 2)
+            assert await expire_recordings(catalog.recordings, media, NOW_US + DAY_US - 1) == 0
+            assert await expire_recordings(catalog.recordings, media, NOW_US + DAY_US) == 3
+            assert await objects.addresses("videos") == [f"videos/{kept}/1-1/audio/0.m4s"]
+            assert await catalog.videos.known([*gone, kept]) == {kept}
+            found = await catalog.list_events(project.id)
+            assert [event.subject for event in found.items][:3] == list(reversed(gone))
+
+
+async def test_they_go_at_the_start(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            project = await catalog.add_project("programmes", NOW_US)
+            stream = await catalog.add_stream(project.id, "Morning", NOW_US)
+            await recorded(catalog, objects, stream, "a", 1)
+            media = StoredMedia(objects, MemoryEdge())
+            now_us = NOW_US + 2 * DAY_US
+
+            async def gone() -> bool:
+                return await objects.addresses("videos") == []
+
+            async with asyncio.TaskGroup() as tasks:
+                chore = tasks.create_task(
+                    keep_expired_away(catalog.recordings, media, lambda: now_us)
+                )
+                await until(gone)
+                chore.cancel()
+
+
+async def test_what_is_being_recorded_is_not_cleared_away(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            project = await catalog.add_project("programmes", NOW_US)
+            stream = await catalog.add_stream(project.id, "Morning", NOW_US)
+            row = await catalog.recordings.begin(stream.key.hash, "a", 1, NOW_US)
+            assert row is not None
+            await objects.put(f"videos/{row.hash}/1-1/audio/0.m4s", b"one")
+            stat = await objects.stat(f"videos/{row.hash}/1-1/audio/0.m4s")
+            assert stat is not None
+            later_us = stat.modified_us + 2 * AGE_US
+            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 0
+            await catalog.recordings.drop(row.id)
+            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 1

@@ -1,0 +1,363 @@
+"""Peers on real sockets that are no encoders, or that mean no good."""
+
+import asyncio
+import contextlib
+import logging
+import struct
+
+import msgspec
+import pytest
+
+from headend.install.certificates import Certificates
+from ingest.rtmp.amf0 import Amf
+from ingest.rtmp.messages import MessageType
+from ingest.server.log_throttle import EACH_SITE, PERIOD_SECONDS
+from tests.support.ingest import rtmp_peer
+from tests.support.ingest.loopback import (
+    LIMITS,
+    Place,
+    everything,
+    house,
+    lines,
+    play,
+    play_fast,
+    serving,
+    until,
+)
+
+# -- what is not RTMP -----------------------------------------------------------------------------
+
+TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
+
+
+@pytest.mark.parametrize(
+    ("door", "said"),
+    [
+        pytest.param("v4", b"GET / HTTP/1.1\r\nHost: tv.example\r\n\r\n", id="HTTP"),
+        pytest.param("v4", TLS_HELLO, id="TLS on the plain port"),
+        pytest.param("v6", bytes(range(256)) * 40, id="anything"),
+        pytest.param(
+            "v4", rtmp_peer.HANDSHAKE + b"\xff" * 5000, id="anything behind the handshake"
+        ),
+        pytest.param("tls", rtmp_peer.HANDSHAKE, id="RTMP on the TLS port"),
+        pytest.param("tls", b"GET / HTTP/1.1\r\n\r\n", id="HTTP on the TLS port"),
+    ],
+)
+def test_who_speaks_something_else_is_closed_with_one_line(
+    door: str,
+    said: bytes,
+    loop: str,
+    certificates: Certificates,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        place = Place()
+        async with house(place, tls=serving(certificates)) as inside:
+            steady = await inside.publishing(place)
+            wire = await inside.dial(door)
+            await wire.send(said)
+            await wire.closed()
+            await until(lambda: inside.tally.connections == 1)
+            assert lines(caplog.records, wire.name) in (["closed"], ["refused"])
+            assert sum(inside.tally.refused.values()) == 1
+            await steady.send(rtmp_peer.MEDIA)
+            await until(lambda: len(place.packets) == 6)
+            await steady.hang_up()
+            await wire.hang_up()
+
+    play(story(), loop)
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
+    assert not any(record.exc_info for record in caplog.records)
+
+
+# -- what we write --------------------------------------------------------------------------------
+
+PING = rtmp_peer.whole(2, MessageType.USER_CONTROL, b"\0\x06\0\0\0\x01")
+SMALL_WINDOW = rtmp_peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        pytest.param(PING, id="pings"),
+        pytest.param(rtmp_peer.command("releaseStream", 2.0, None, "x"), id="commands"),
+    ],
+)
+def test_a_flood_of_what_wants_answers_is_closed(flood: bytes, loop: str) -> None:
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside, inside.deaf() as sock:
+            send = asyncio.get_running_loop().sock_sendall
+            await send(sock, place.opening())
+            await until(lambda: inside.tally.publishers == 1)
+            sent = 0
+            with contextlib.suppress(ConnectionError):
+                while inside.tally.connections:
+                    await send(sock, flood)
+                    sent += 1
+            # Ten a second, and what may be said before publishing as a reserve.
+            assert LIMITS.commands_before_publish <= sent
+            assert inside.tally.refused == {"LimitExceeded": 1}
+
+    play(story(), loop)
+
+
+def test_a_peer_that_reads_nothing_is_closed_when_too_much_is_unread(loop: str) -> None:
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside, inside.deaf() as sock:
+            send = asyncio.get_running_loop().sock_sendall
+            await send(sock, place.opening() + SMALL_WINDOW)
+            await until(lambda: inside.tally.publishers == 1)
+            # An acknowledgement of 16 bytes for each: the most that a peer may make us say.
+            acknowledged = 0
+            with contextlib.suppress(ConnectionError):
+                while not inside.tally.refused:
+                    await send(sock, rtmp_peer.audio(rtmp_peer.audio_body(b"x")))
+                    acknowledged += 16
+                    await asyncio.sleep(0)
+            assert acknowledged < 256 << 10
+            assert inside.tally.refused == {"LimitExceeded": 1}
+            assert inside.tally.publishers == 0
+            await until(lambda: inside.tally.connections == 0)
+
+    play(story(), loop)
+
+
+# -- every bound, through a socket ----------------------------------------------------------------
+
+STRANGER = rtmp_peer.HANDSHAKE + rtmp_peer.connect()
+CREATED = STRANGER + rtmp_peer.command("createStream", 2.0, None)
+AGGREGATE = (bytes((MessageType.AUDIO, 0, 0, 0)) + bytes(7) + (11).to_bytes(4, "big")) * 4
+TWENTY: list[Amf] = [1.0] * 20
+CHUNKS_OF_1000 = rtmp_peer.whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 1000))
+
+
+def giants(count: int) -> bytes:
+    """Return that many messages which have begun, 1000 bytes each, and not ended."""
+    return CHUNKS_OF_1000 + b"".join(
+        rtmp_peer.message(number, MessageType.VIDEO, bytes(2000), size=1000)[:1012]
+        for number in range(10, 10 + count)
+    )
+
+
+@pytest.mark.parametrize(
+    ("bound", "said", "words"),
+    [
+        pytest.param(
+            {"chunks_per_second": 10, "chunks_average_seconds": 1.0},
+            STRANGER + PING * 20,
+            "more than 10 chunks a second",
+            id="chunks_per_second",
+        ),
+        pytest.param(
+            {"chunk_streams": 3},
+            STRANGER + b"".join(rtmp_peer.whole(n, MessageType.AUDIO, b"x") for n in range(4, 7)),
+            "more than 3 chunk streams",
+            id="chunk_streams",
+        ),
+        pytest.param(
+            {"message_streams": 2},
+            STRANGER + rtmp_peer.command("createStream", 2.0, None) * 3,
+            "more than 2 message streams",
+            id="message_streams",
+        ),
+        pytest.param(
+            {"media_message_bytes": 900},
+            STRANGER + rtmp_peer.video(bytes(901)),
+            "more than 900 bytes in a message of type 9",
+            id="media_message_bytes",
+        ),
+        pytest.param(
+            {"other_message_bytes": 900},
+            STRANGER + rtmp_peer.message(4, MessageType.DATA, bytes(901)),
+            "more than 900 bytes in a message of type 18",
+            id="other_message_bytes",
+        ),
+        pytest.param(
+            {"unfinished_bytes": 4500},
+            STRANGER + giants(5),
+            "more than 4,500 bytes in unfinished messages",
+            id="unfinished_bytes",
+        ),
+        pytest.param(
+            {"commands_before_publish": 5},
+            STRANGER + PING * 5,
+            "more than 5 commands before publish",
+            id="commands_before_publish",
+        ),
+        pytest.param(
+            {"early_media_bytes": 3000},
+            CREATED + rtmp_peer.video(bytes(3000)),
+            "more than 3,000 bytes before leave to publish",
+            id="early_media_bytes",
+        ),
+        pytest.param(
+            {"media_bits_per_second": 40_000, "media_average_seconds": 1.0, "media_burst": 1},
+            STRANGER + rtmp_peer.message(4, MessageType.VIDEO, bytes(5000)),
+            "more than 40,000 bits a second",
+            id="media_bits_per_second",
+        ),
+        pytest.param(
+            {"amf_depth": 3},
+            STRANGER + rtmp_peer.command("releaseStream", 2.0, {"a": {"b": {"c": {"d": 1.0}}}}),
+            "nested more than 3 deep",
+            id="amf_depth",
+        ),
+        pytest.param(
+            {"amf_nodes": 9},
+            STRANGER + rtmp_peer.command("releaseStream", 2.0, TWENTY),
+            "more than 9 values",
+            id="amf_nodes",
+        ),
+        pytest.param(
+            {"amf_string_bytes": 50},
+            STRANGER + rtmp_peer.command("releaseStream", 2.0, "x" * 51),
+            "a string of 51 bytes",
+            id="amf_string_bytes",
+        ),
+        pytest.param(
+            {"application_bytes": 10},
+            rtmp_peer.opening(app="x" * 11),
+            "the application has more than 10 bytes",
+            id="application_bytes",
+        ),
+        pytest.param(
+            {"name_bytes": 10},
+            CREATED + rtmp_peer.publish("x" * 11),
+            "the stream key has more than 10 bytes",
+            id="name_bytes",
+        ),
+        pytest.param(
+            {"query_bytes": 10},
+            CREATED + rtmp_peer.publish("name?" + "x" * 11),
+            "the query has more than 10 bytes",
+            id="query_bytes",
+        ),
+        pytest.param(
+            {"address_bytes": 30},
+            rtmp_peer.HANDSHAKE + rtmp_peer.connect(url="rtmp://tv.example/" + "x" * 20),
+            "more than 30 bytes in an address",
+            id="address_bytes",
+        ),
+    ],
+)
+def test_every_bound_closes_one_connection(
+    bound: dict[str, float], said: bytes, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        limits = msgspec.structs.replace(LIMITS, **bound)
+        async with house(Place(), limits=limits) as inside:
+            wire = await inside.dial()
+            await wire.send(said)
+            await wire.closed()
+            await until(lambda: inside.tally.connections == 0)
+            assert sum(inside.tally.refused.values()) == 1
+            await wire.hang_up()
+        (closed,) = [vars(record) for record in caplog.records if record.msg == "closed"]
+        assert closed["peer"] == wire.name
+        assert words in closed["cause"]
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("bound", "said", "words"),
+    [
+        pytest.param(
+            {"commands_per_second": 0.1, "commands_before_publish": 5},
+            PING * 6,
+            "0.1 commands a second",
+            id="commands_per_second",
+        ),
+        pytest.param(
+            {"aggregate_messages": 3},
+            rtmp_peer.message(7, MessageType.AGGREGATE, AGGREGATE, stream=1),
+            "more than 3 messages in an aggregate",
+            id="aggregate_messages",
+        ),
+        pytest.param(
+            {"beginnings_per_minute": 4},
+            b"".join(rtmp_peer.video(rtmp_peer.video_body(b"x"), at * 60_000) for at in range(4)),
+            "more than 4 beginnings",
+            id="clock jumps a minute",
+        ),
+        pytest.param(
+            {"beginnings_per_minute": 4},
+            b"".join(
+                rtmp_peer.audio(rtmp_peer.audio_config(bytes((0x12, 0x10 - at))))
+                for at in (0, 8) * 3
+            ),
+            "more than 4 beginnings",
+            id="configurations a minute",
+        ),
+    ],
+)
+def test_every_bound_of_a_publisher_closes_one_connection(
+    bound: dict[str, float], said: bytes, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        place = Place()
+        limits = msgspec.structs.replace(LIMITS, **bound)
+        async with house(place, limits=limits) as inside:
+            wire = await inside.publishing(place)
+            await wire.send(said)
+            await wire.closed()
+            await until(lambda: inside.tally.connections == 0)
+            assert inside.tally.refused == {"LimitExceeded": 1}
+            assert inside.tally.publishers == 0
+            await wire.hang_up()
+        (closed,) = [vars(record) for record in caplog.records if record.msg == "closed"]
+        assert words in closed["cause"]
+
+    play(story())
+
+
+# -- the log --------------------------------------------------------------------------------------
+
+
+def test_a_flood_of_wrong_keys_is_counted_each_and_told_in_a_few_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    secret = "01234567-89ab-cdef-0123-456789abcdef"
+
+    async def story() -> None:
+        async with house(Place()) as inside:
+            for _ in range(60):
+                wire = await inside.dial()
+                await wire.send(rtmp_peer.opening(name=f"Ab3dEf6hIj9l_{secret}"))
+                await wire.closed()
+                await wire.hang_up()
+            assert inside.tally.refused == {"wrong key": 60}
+            await asyncio.sleep(PERIOD_SECONDS + 1)
+
+    play_fast(story())
+    told = [record for record in caplog.records if record.msg == "refused"]
+    assert len(told) == EACH_SITE
+    (summed,) = [record for record in caplog.records if record.msg == "%s %d more"]
+    assert summed.getMessage() == f"refused {60 - EACH_SITE} more"
+    assert vars(summed)["cause"] == "wrong key"
+    assert secret not in everything(caplog.records)
+
+
+def test_what_is_summed_is_told_at_the_end_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        async with house(Place()) as inside:
+            for _ in range(9):
+                wire = await inside.dial()
+                await wire.send(b"GET / HTTP/1.1\r\n\r\n")
+                await wire.closed()
+                await wire.hang_up()
+            assert inside.tally.refused == {"HandshakeError": 9}
+
+    play(story())
+    assert "closed 4 more" in caplog.text

@@ -1,0 +1,158 @@
+"""How connections are looked after, and how they end, on real sockets."""
+
+import asyncio
+import logging
+import struct
+
+import msgspec
+import pytest
+
+from ingest.rtmp.messages import MessageType
+from tests.support.ingest import rtmp_peer
+from tests.support.ingest.loopback import (
+    BAD_NAME,
+    LIMITS,
+    Place,
+    house,
+    last_words,
+    play,
+    play_fast,
+    until,
+)
+
+SMALL_WINDOW = rtmp_peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
+    busy: bool, loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It closes without having read our last answers, at rest or while we are about to answer."""
+
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside, inside.deaf() as sock:
+
+            def leave() -> None:
+                place.meanwhile = None
+                sock.send(rtmp_peer.GOODBYE)
+                sock.close()
+
+            send = asyncio.get_running_loop().sock_sendall
+            await send(sock, place.opening() + SMALL_WINDOW)
+            await until(lambda: inside.tally.publishers == 1)
+            await send(sock, rtmp_peer.MEDIA)
+            await until(lambda: len(place.packets) == 3)
+            if busy:
+                place.meanwhile = leave
+                await send(sock, rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46))
+            else:
+                leave()
+            await until(lambda: inside.tally.publishers == 0)
+        assert len(place.packets) == 3 + busy
+
+    caplog.set_level(logging.DEBUG)
+    play(story(), loop)
+    (off,) = [vars(record) for record in caplog.records if record.msg == "publisher off"]
+    assert off["goodbye"] is True
+    (lost,) = [vars(record) for record in caplog.records if record.msg == "connection lost"]
+    assert "reset" in lost["cause"]
+
+
+def test_an_encoder_that_sends_is_not_pinged_and_a_quiet_one_is() -> None:
+    async def story() -> None:
+        clock = asyncio.get_running_loop().time
+        place = Place()
+        limits = msgspec.structs.replace(LIMITS, idle_media_seconds=100.0)
+        async with house(place, limits=limits) as inside:
+            began = clock()
+            wire = await inside.publishing(place)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(wire.closed())
+                for second in range(30):
+                    await wire.send(
+                        rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46 + 1000 * second)
+                    )
+                    await asyncio.sleep(1)
+                assert pings(wire.read) == 0
+                await asyncio.sleep(LIMITS.ping_seconds)
+                assert pings(wire.read) == 1
+                # It answers nothing: half-open.
+            assert clock() - began == pytest.approx(29 + LIMITS.silence_seconds, abs=1)
+            assert inside.tally.refused == {"TimedOut": 1}
+            await wire.hang_up()
+
+    play_fast(story())
+
+
+def pings(data: bytes) -> int:
+    answers = rtmp_peer.answers(data[3073:])
+    return sum(
+        answer.kind == MessageType.USER_CONTROL and bytes(answer.body[:2]) == b"\0\x06"
+        for answer in answers
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        pytest.param("goodbye", "goodbye", id="it takes its leave"),
+        pytest.param("vanishes", "lost", id="its network is gone"),
+        pytest.param("hangs up", "lost", id="it closes without a word"),
+        pytest.param("says nothing", "silent", id="it sends no media any more"),
+        pytest.param("nonsense", "closed by us", id="it breaks the protocol"),
+        pytest.param("ended", "closed by us", id="its owner has enough"),
+    ],
+)
+def test_the_owner_is_told_why_an_encoder_is_gone(how: str, reason: str) -> None:
+    async def story() -> None:
+        place = Place()
+        limits = msgspec.structs.replace(LIMITS, idle_media_seconds=0.5)
+        async with house(place, limits=limits) as inside:
+            wire = await inside.publishing(place)
+            match how:
+                case "goodbye":
+                    await wire.send(rtmp_peer.GOODBYE)
+                case "vanishes":
+                    wire.vanish()
+                case "hangs up":
+                    await wire.hang_up()
+                case "nonsense":
+                    await wire.send(bytes([0x00]) * 4096 + b"\xff" * 65536)
+                case "ended":
+                    await inside.listener.streams.end(1, "over")
+                case _:
+                    pass
+            await until(lambda: any(each.kind == "encoder off" for each in place.told))
+            assert [each.facts for each in place.told if each.kind.startswith("encoder")] == [
+                {"slot": "primary", "receiving_count": 1},
+                {"slot": "primary", "receiving_count": 0, "reason": reason},
+            ]
+            await wire.hang_up()
+
+    play(story())
+
+
+def test_a_second_encoder_is_told_that_the_name_is_taken_and_the_owner_hears_of_it() -> None:
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside:
+            first = await inside.publishing(place)
+            second = await inside.dial()
+            await second.send(place.opening())
+
+            async def chatting() -> None:
+                while True:
+                    await first.send(rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46))
+                    await asyncio.sleep(0.2)
+
+            async with asyncio.TaskGroup() as tasks:
+                talk = tasks.create_task(chatting())
+                assert await second.status() == BAD_NAME
+                talk.cancel()
+            assert last_words(await second.rest()) == "another encoder is sending with this key"
+            await until(lambda: any(each.kind == "refused" for each in place.told))
+            await second.hang_up()
+            await first.hang_up()
+
+    play_fast(story())

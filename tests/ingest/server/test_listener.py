@@ -1,0 +1,292 @@
+"""The doors on real sockets: who is let in, how long for, and how everybody is seen out."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from headend.install.certificates import Certificates
+from ingest.rtmp.limits import Limits
+from ingest.rtmp.messages import MessageType
+from tests.support.ingest import rtmp_peer
+from tests.support.ingest.loopback import (
+    LIMITS,
+    House,
+    Place,
+    Wire,
+    house,
+    lines,
+    play,
+    play_fast,
+    serving,
+    trusting,
+    until,
+)
+
+WRONG = "Ab3dEf6hIj9l_01234567-89ab-cdef-0123-456789abcdef"
+
+
+# -- limits ---------------------------------------------------------------------------------------
+
+
+async def turned_away(inside: House, door: str, cause: str) -> None:
+    """See that a connection is closed at once, and why."""
+    before = inside.tally.refused.get(cause, 0)
+    wire = await inside.dial(door)
+    await wire.closed()
+    assert wire.read == b""
+    assert inside.tally.refused[cause] == before + 1
+    await wire.hang_up()
+
+
+def test_an_address_has_so_many_connections(loop: str) -> None:
+    async def story() -> None:
+        limits = msgspec.structs.replace(LIMITS, connections_per_address=2)
+        cause = "too many connections from one address"
+        async with house(Place(), limits=limits) as inside:
+            first = await inside.dial("v4")
+            second = await inside.dial("mapped")  # the same address by a socket of both families
+            await until(lambda: inside.tally.connections == 2)
+            await turned_away(inside, "v4", cause)
+            await turned_away(inside, "mapped", cause)
+            other = await inside.dial("v6")
+            await until(lambda: inside.tally.connections == 3)
+            await first.hang_up()
+            await until(lambda: inside.tally.connections == 2)
+            third = await inside.dial("v4")
+            await until(lambda: inside.tally.connections == 3)
+            for wire in (second, other, third):
+                await wire.hang_up()
+            await until(lambda: inside.tally.connections == 0)
+
+    play(story(), loop)
+
+
+def test_a_connection_counts_before_its_tls_handshake(
+    loop: str, certificates: Certificates
+) -> None:
+    async def story() -> None:
+        limits = msgspec.structs.replace(LIMITS, connections_per_address=2)
+        async with house(Place(), limits=limits, tls=serving(certificates)) as inside:
+            # Two that open the port and say nothing.
+            silent = [await inside.dial("tls"), await inside.dial("tls")]
+            await until(lambda: inside.tally.connections == 2)
+            await turned_away(inside, "tls", "too many connections from one address")
+            for wire in silent:
+                await wire.hang_up()
+            await until(lambda: inside.tally.connections == 0)
+
+    play(story(), loop)
+
+
+def test_all_together_have_so_many_connections() -> None:
+    async def story() -> None:
+        limits = msgspec.structs.replace(LIMITS, connections=1)
+        async with house(Place(), limits=limits) as inside:
+            wire = await inside.dial("v6")
+            await until(lambda: inside.tally.connections == 1)
+            await turned_away(inside, "v4", "too many connections")
+            await wire.hang_up()
+
+    play(story())
+
+
+def test_an_address_has_so_many_new_connections_a_second() -> None:
+    async def story() -> None:
+        place = Place()
+        limits = msgspec.structs.replace(LIMITS, new_per_address_per_second=3)
+        async with house(place, limits=limits) as inside:
+            for _ in range(3):
+                await (await inside.dial()).hang_up()
+            await turned_away(inside, "v4", "too many new connections from one address")
+            await asyncio.sleep(1.1)
+            await (await inside.publishing(place)).hang_up()
+
+    play_fast(story())
+
+
+def test_wrong_keys_shut_an_address_out_for_a_minute() -> None:
+    async def story() -> None:
+        place = Place()
+        limits = msgspec.structs.replace(LIMITS, wrong_keys_per_minute=2)
+        async with house(place, limits=limits) as inside:
+            for _ in range(2):
+                wire = await inside.dial()
+                await wire.send(rtmp_peer.opening(name=WRONG))
+                await wire.rest()
+                await wire.hang_up()
+            await turned_away(inside, "v4", "too many wrong keys from one address")
+            await (await inside.publishing(place, "v6")).hang_up()
+            await asyncio.sleep(60)
+            await (await inside.publishing(place)).hang_up()
+
+    play_fast(story())
+
+
+# -- deadlines ------------------------------------------------------------------------------------
+
+DEFAULT = Limits()
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds", "cause"),
+    [
+        pytest.param(b"", DEFAULT.handshake_seconds, "handshake", id="silent"),
+        pytest.param(rtmp_peer.HANDSHAKE[:2000], DEFAULT.handshake_seconds, "handshake", id="half"),
+        pytest.param(rtmp_peer.HANDSHAKE, DEFAULT.publish_seconds, "publish", id="no command"),
+        pytest.param(None, DEFAULT.first_media_seconds, "first packet", id="no media"),
+    ],
+)
+def test_who_does_not_get_on_is_closed_in_time(
+    said: bytes | None, seconds: float, cause: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        clock = asyncio.get_running_loop().time
+        place = Place()
+        async with house(place) as inside:
+            wire = await inside.dial()
+            began = clock()
+            await wire.send(place.opening() if said is None else said)
+            async with asyncio.TaskGroup() as tasks:
+                # No byte at all is another deadline.
+                chatting = tasks.create_task(chat(wire)) if said is None else None
+                await wire.rest()
+                if chatting is not None:
+                    chatting.cancel()
+            # The clock is looked at twice a second, and 0.2 s are for the last words.
+            assert seconds <= clock() - began <= seconds + 0.8
+            await wire.hang_up()
+        assert [vars(record)["cause"] for record in caplog.records if record.msg == "closed"] == [
+            f"no {cause} for {seconds:g} s"
+        ]
+
+    caplog.set_level(logging.INFO)
+    play_fast(story())
+
+
+async def chat(wire: Wire) -> None:
+    """Say now and then what is no media: an answer to a ping."""
+    with contextlib.suppress(ConnectionError):
+        while True:
+            await asyncio.sleep(1)
+            await wire.send(rtmp_peer.whole(2, MessageType.USER_CONTROL, b"\0\x07\0\0\0\0"))
+
+
+@pytest.mark.parametrize(
+    ("chats", "seconds"), [(True, DEFAULT.idle_media_seconds), (False, DEFAULT.silence_seconds)]
+)
+def test_a_publisher_that_falls_silent_is_closed_in_time(chats: bool, seconds: float) -> None:
+    # Where it is silent altogether, the deadline that is shorter counts.
+    seconds = min(seconds, DEFAULT.idle_media_seconds)
+
+    async def story() -> None:
+        clock = asyncio.get_running_loop().time
+        place = Place()
+        async with house(place) as inside:
+            wire = await inside.publishing(place)
+            began = clock()
+            async with asyncio.TaskGroup() as tasks:
+                chatting = tasks.create_task(chat(wire)) if chats else None
+                await wire.rest()
+                if chatting is not None:
+                    chatting.cancel()
+            assert seconds <= clock() - began <= seconds + 0.8
+            assert place.states[-1].sending == frozenset()
+            await wire.hang_up()
+
+    play_fast(story())
+
+
+def test_a_tls_handshake_has_its_deadline(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        clock = asyncio.get_running_loop().time
+        async with house(Place(), tls=serving(certificates)) as inside:
+            wire = await inside.dial("tls")
+            began = clock()
+            await wire.closed()
+            assert clock() - began == pytest.approx(LIMITS.tls_handshake_seconds, abs=0.1)
+            await until(lambda: inside.tally.connections == 0)
+            assert inside.tally.refused == {"TLS handshake": 1}
+            assert lines(caplog.records, wire.name) == ["refused"]
+            await wire.hang_up()
+
+    caplog.set_level(logging.INFO)
+    play_fast(story())
+
+
+# -- the kernel ------------------------------------------------------------------------------------
+
+
+def ours(port: int) -> socket.socket:
+    """Return the server's socket of the connection from a port: it is in this process too."""
+    for entry in Path("/proc/self/fd").iterdir():
+        if not entry.is_socket():
+            continue
+        found = socket.socket(fileno=os.dup(int(entry.name)))
+        with contextlib.suppress(OSError):  # it listens: it has no peer
+            if found.family != socket.AF_UNIX and found.getpeername()[1] == port:
+                return found
+        found.close()
+    raise AssertionError("no such socket")
+
+
+@pytest.mark.parametrize("door", ["v4", "tls"])
+def test_the_kernel_looks_after_dead_peers(
+    door: str, loop: str, certificates: Certificates
+) -> None:
+    async def story() -> None:
+        limits = msgspec.structs.replace(LIMITS, silence_seconds=7.5)
+        async with house(Place(), limits=limits, tls=serving(certificates)) as inside:
+            wire = await inside.dial(door, trusting(certificates) if door == "tls" else None)
+            await until(lambda: inside.tally.connections == 1)
+            with ours(int(wire.name.rpartition(":")[2])) as sock:
+                assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+                options = {
+                    socket.TCP_KEEPIDLE: 15,
+                    socket.TCP_KEEPINTVL: 5,
+                    socket.TCP_KEEPCNT: 3,
+                    socket.TCP_USER_TIMEOUT: 7500,
+                }
+                for option, value in options.items():
+                    assert sock.getsockopt(socket.IPPROTO_TCP, option) == value
+            await wire.hang_up()
+
+    play(story(), loop)
+
+
+def test_running_out_of_descriptors_is_a_pause_and_no_end(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        place = Place()
+        async with house(place) as inside:
+            with contextlib.ExitStack() as stack:
+                waiting = stack.enter_context(socket.socket())
+                waiting.setblocking(False)
+                with contextlib.suppress(OSError):
+                    while True:
+                        stack.enter_context(socket.socket())
+                await asyncio.get_running_loop().sock_connect(
+                    waiting, ("127.0.0.1", inside.port("v4"))
+                )
+                await until(lambda: "cannot accept" in caplog.text)
+                assert inside.tally.connections == 0
+            await (await inside.publishing(place)).hang_up()
+        assert caplog.text.count("cannot accept") == 1
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # What other tests hold open, a database of PostgreSQL for one, is not to be counted.
+    held = max(int(entry) for entry in os.listdir("/proc/self/fd"))  # noqa: PTH208 # numbers
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, held + 100), hard))
+    try:
+        play(story(), loop)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,166 @@
+"""The beat of the reads: who rests, until when, and what is not held up by it."""
+
+import asyncio
+import socket
+
+import msgspec
+import pytest
+
+from headend.install.certificates import Certificates
+from ingest.rtmp.limits import Limits
+from ingest.server.read_batcher import Beat
+from tests.support.ingest import rtmp_peer
+from tests.support.ingest.loopback import LIMITS, Place, house, play, serving, trusting, until
+
+SLOW = 0.1  # seconds; the longest that can be set
+
+
+class Reader(asyncio.Protocol):
+    """Counts what it is handed."""
+
+    def __init__(self) -> None:
+        self.read = b""
+        self.ended = False
+
+    def data_received(self, data: bytes) -> None:
+        self.read += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended = True
+
+
+async def pair() -> tuple[asyncio.Transport, Reader, socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    transport, reader = await asyncio.get_running_loop().create_connection(Reader, sock=ours)
+    return transport, reader, theirs
+
+
+def test_all_who_rest_read_again_on_the_same_beat(loop: str) -> None:
+    async def story() -> None:
+        beat = Beat(SLOW)
+        first, heard, sends = await pair()
+        second, heard_too, sends_too = await pair()
+        with sends, sends_too:
+            beat.rest(first)
+            beat.rest(second)
+            sends.send(b"a")
+            sends_too.send(b"b")
+            assert not first.is_reading()
+            assert not second.is_reading()
+            await until(lambda: first.is_reading() or second.is_reading())
+            assert first.is_reading()
+            assert second.is_reading()
+            await until(lambda: (heard.read, heard_too.read) == (b"a", b"b"))
+            first.close()
+            second.close()
+
+    play(story(), loop)
+
+
+def test_a_beat_of_zero_lets_nobody_rest(loop: str) -> None:
+    async def story() -> None:
+        transport, _, sends = await pair()
+        with sends:
+            Beat(0.0).rest(transport)
+            assert transport.is_reading()
+            transport.close()
+
+    play(story(), loop)
+
+
+def test_who_closes_while_it_rests_is_left_alone(loop: str) -> None:
+    async def story() -> None:
+        beat = Beat(SLOW)
+        transport, heard, sends = await pair()
+        staying, _, sends_too = await pair()
+        with sends, sends_too:
+            beat.rest(transport)
+            beat.rest(transport)  # twice is once
+            beat.rest(staying)
+            transport.close()
+            await until(lambda: heard.ended)
+            await until(staying.is_reading)
+            staying.close()
+
+    play(story(), loop)
+
+
+def test_the_last_words_of_one_who_rests_arrive(loop: str) -> None:
+    """Media and the end of the connection in one go, right behind a read."""
+
+    async def story() -> None:
+        place = Place()
+        limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
+        async with house(place, limits=limits) as inside:
+            wire = await inside.dial()
+            await wire.send(place.opening())
+            await wire.status()
+            await wire.send(rtmp_peer.MEDIA)
+            stamp = 40
+            while not inside.listener.beat.resting:  # our own words keep us reading for a while
+                await wire.send(
+                    rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp := stamp + 10)
+                )
+                await asyncio.sleep(0.01)
+            sent = (stamp - 40) // 10 + 3
+            last = [
+                rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp + 10 * n)
+                for n in range(1, 9)
+            ]
+            await wire.send(b"".join(last))
+            await wire.hang_up()
+            await until(lambda: place.runs[0].finished == 1)
+            assert len(place.packets) == sent + len(last)
+
+    play(story(), loop)
+
+
+def test_the_longest_beat_is_shorter_than_what_a_refused_encoder_gets_to_read() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"read_seconds": 0.2}, Limits)
+
+
+def test_nobody_rests_before_it_has_leave(loop: str) -> None:
+    async def story() -> None:
+        place = Place()
+        place.answering.clear()
+        limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
+        async with house(place, limits=limits) as inside:
+            wire = await inside.dial()
+            for byte in place.opening():
+                await wire.send(bytes((byte,)))
+                assert inside.listener.beat.resting == 0
+            await until(lambda: len(place.asked) == 1)
+            before = inside.tally.bytes_in
+            await wire.send(rtmp_peer.MEDIA)
+            await until(lambda: inside.tally.bytes_in == before + len(rtmp_peer.MEDIA))
+            assert inside.listener.beat.resting == 0
+            place.answering.set()
+            await wire.status()
+            await wire.hang_up()
+
+    play(story(), loop)
+
+
+def test_over_tls_nobody_rests(certificates: Certificates, loop: str) -> None:
+    """What the loop reads there while one rests would be lost with a reset."""
+
+    async def story() -> None:
+        place = Place()
+        limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
+        async with house(place, limits=limits, tls=serving(certificates)) as inside:
+            wire = await inside.dial("tls", trusting(certificates))
+            await wire.send(place.opening())
+            await wire.status()
+            clock = asyncio.get_running_loop().time
+            began, stamp = clock(), 40
+            await wire.send(rtmp_peer.MEDIA)
+            while clock() - began < 5 * SLOW:  # over RTMP it would rest by then
+                await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp))
+                stamp += 10
+                await asyncio.sleep(0.01)
+                assert inside.listener.beat.resting == 0
+            await wire.hang_up()
+
+    play(story(), loop)

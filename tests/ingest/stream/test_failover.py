@@ -1,0 +1,150 @@
+import pytest
+
+from ingest.stream.failover import Health, Mode, Policy, decide, healthy
+from media.stream_keys import Slot
+
+PRIMARY, BACKUP, SECOND = Slot(0), Slot(1), Slot(2)
+NOW = 1000.0
+
+
+def source(
+    *, well: float = 60.0, silent: float = 0.0, playable: bool = True, **other: bool
+) -> Health:
+    """A source that was well for so long, and has been silent for so long."""
+    return Health(since=NOW - silent - well, last=NOW - silent, playable=playable, **other)
+
+
+WELL = source()
+STALLED = source(silent=2.0)
+FRESH = source(well=9.9)
+RETURNED = source(well=10.0)
+OLD = Health(since=NOW - 60, last=NOW, late=NOW - 9.9, playable=True)
+IN_TIME = Health(since=NOW - 60, last=NOW, late=NOW - 10.0, playable=True)
+NO_KEYFRAME = source(playable=False)
+MUTE = Health(since=None, last=None, playable=False)
+RADIO = source(fits=False, picture=False)
+FILM = source(fits=False, picture=True)
+EARLY = source(well=1.4)
+CUT = Health(since=NOW - 60, last=NOW, cut=NOW - 2.0, playable=True)
+JUST_CUT = Health(since=NOW - 60, last=NOW, cut=NOW - 1.9, playable=True)
+
+
+@pytest.mark.parametrize(
+    ("on_air", "slots", "wanted"),
+    [
+        pytest.param(None, {}, None, id="nobody is here"),
+        pytest.param(None, {PRIMARY: MUTE}, None, id="nobody has sent anything"),
+        pytest.param(None, {PRIMARY: NO_KEYFRAME}, None, id="nothing that can be decoded yet"),
+        pytest.param(None, {PRIMARY: WELL}, PRIMARY, id="the primary begins"),
+        pytest.param(None, {BACKUP: WELL}, BACKUP, id="a backup alone begins"),
+        pytest.param(None, {BACKUP: WELL, PRIMARY: WELL}, PRIMARY, id="both begin"),
+        pytest.param(None, {BACKUP: WELL, PRIMARY: STALLED}, BACKUP, id="the better one begins"),
+        pytest.param(None, {PRIMARY: STALLED}, None, id="a stalled one does not begin"),
+        pytest.param(PRIMARY, {PRIMARY: WELL, BACKUP: WELL}, PRIMARY, id="all is well"),
+        pytest.param(PRIMARY, {BACKUP: WELL}, BACKUP, id="the primary is lost"),
+        pytest.param(PRIMARY, {}, None, id="the primary is lost and nobody is there"),
+        pytest.param(PRIMARY, {BACKUP: MUTE}, None, id="a backup that sends nothing is none"),
+        pytest.param(PRIMARY, {BACKUP: NO_KEYFRAME}, None, id="a backup before its keyframe"),
+        pytest.param(PRIMARY, {PRIMARY: STALLED, BACKUP: WELL}, BACKUP, id="the primary stalls"),
+        pytest.param(PRIMARY, {PRIMARY: STALLED}, None, id="it stalls and is the only one"),
+        pytest.param(PRIMARY, {PRIMARY: STALLED, BACKUP: STALLED}, None, id="both stall"),
+        pytest.param(PRIMARY, {SECOND: WELL, BACKUP: WELL}, BACKUP, id="the lowest number first"),
+        pytest.param(PRIMARY, {SECOND: WELL, BACKUP: STALLED}, SECOND, id="the next that is well"),
+        pytest.param(PRIMARY, {SECOND: WELL, BACKUP: RADIO}, SECOND, id="no picture comes last"),
+        pytest.param(PRIMARY, {BACKUP: RADIO}, BACKUP, id="no picture is better than nothing"),
+        pytest.param(PRIMARY, {PRIMARY: NO_KEYFRAME, BACKUP: WELL}, PRIMARY, id="it begins anew"),
+        pytest.param(BACKUP, {PRIMARY: FRESH, BACKUP: WELL}, BACKUP, id="no flapping"),
+        pytest.param(BACKUP, {PRIMARY: RETURNED, BACKUP: WELL}, PRIMARY, id="the primary is back"),
+        pytest.param(BACKUP, {PRIMARY: OLD, BACKUP: WELL}, BACKUP, id="it still makes up"),
+        pytest.param(BACKUP, {PRIMARY: IN_TIME, BACKUP: WELL}, PRIMARY, id="it has made up"),
+        pytest.param(BACKUP, {PRIMARY: OLD}, PRIMARY, id="old media beats none"),
+        pytest.param(BACKUP, {PRIMARY: FRESH, BACKUP: STALLED}, PRIMARY, id="any beats a stall"),
+        pytest.param(BACKUP, {PRIMARY: FRESH}, PRIMARY, id="any beats none"),
+        pytest.param(BACKUP, {PRIMARY: STALLED, BACKUP: WELL}, BACKUP, id="it is still stalled"),
+        pytest.param(BACKUP, {PRIMARY: RADIO, BACKUP: WELL}, BACKUP, id="back, without a picture"),
+        pytest.param(BACKUP, {PRIMARY: FILM, BACKUP: WELL}, PRIMARY, id="back, with the picture"),
+        pytest.param(SECOND, {BACKUP: WELL, SECOND: WELL}, SECOND, id="backups are all the same"),
+        pytest.param(None, {PRIMARY: FRESH, BACKUP: WELL}, PRIMARY, id="any beats the slate"),
+        pytest.param(None, {PRIMARY: EARLY}, PRIMARY, id="the slate waits for nobody to settle"),
+        pytest.param(None, {BACKUP: EARLY}, BACKUP, id="nor for the primary, once there was one"),
+        pytest.param(None, {PRIMARY: RADIO}, PRIMARY, id="another run is better than the slate"),
+        pytest.param(PRIMARY, {PRIMARY: JUST_CUT, BACKUP: WELL}, PRIMARY, id="a drill begins"),
+        pytest.param(PRIMARY, {PRIMARY: CUT, BACKUP: WELL}, BACKUP, id="a drill's cut is a stall"),
+        pytest.param(BACKUP, {PRIMARY: WELL, BACKUP: CUT}, PRIMARY, id="a backup's drill"),
+        pytest.param(PRIMARY, {PRIMARY: CUT}, None, id="a drill whose standby went away"),
+        pytest.param(
+            BACKUP,
+            {PRIMARY: source(playable=False), BACKUP: WELL},
+            BACKUP,
+            id="back, before its keyframe",
+        ),
+    ],
+)
+def test_who_is_on_air(on_air: Slot | None, slots: dict[Slot, Health], wanted: Slot | None) -> None:
+    assert decide(NOW, on_air, slots, Policy()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("slots", "wanted"),
+    [
+        ({PRIMARY: RETURNED, BACKUP: WELL}, BACKUP),
+        ({PRIMARY: RETURNED, BACKUP: STALLED}, PRIMARY),
+        ({PRIMARY: RETURNED}, PRIMARY),
+    ],
+)
+def test_a_sticky_stream_stays_with_a_backup_that_is_well(
+    slots: dict[Slot, Health], wanted: Slot
+) -> None:
+    assert decide(NOW, BACKUP, slots, Policy(mode=Mode.STICKY)) == wanted
+
+
+@pytest.mark.parametrize("on_air", [None, PRIMARY, BACKUP])
+@pytest.mark.parametrize("begins", [True, False])
+def test_nobody_is_on_air_while_the_owner_holds_the_output(
+    on_air: Slot | None, begins: bool
+) -> None:
+    slots = {PRIMARY: WELL, BACKUP: WELL}
+    assert decide(NOW, on_air, slots, Policy(), paused=True, begins=begins) is None
+
+
+@pytest.mark.parametrize(
+    ("slots", "wanted"),
+    [
+        pytest.param({BACKUP: EARLY}, None, id="a backup waits"),
+        pytest.param({BACKUP: source(well=1.5)}, BACKUP, id="but not for long"),
+        pytest.param({BACKUP: EARLY, PRIMARY: MUTE}, None, id="the primary says what it has"),
+        pytest.param({BACKUP: EARLY, PRIMARY: NO_KEYFRAME}, None, id="and gets its keyframe"),
+        pytest.param({BACKUP: EARLY, PRIMARY: EARLY}, PRIMARY, id="the primary at once"),
+        pytest.param({BACKUP: WELL, PRIMARY: EARLY}, PRIMARY, id="however late"),
+        pytest.param({BACKUP: WELL, PRIMARY: MUTE}, BACKUP, id="a primary that takes too long"),
+        pytest.param({BACKUP: MUTE, SECOND: WELL}, SECOND, id="backups do not wait for each other"),
+    ],
+)
+def test_a_backup_lets_the_primary_begin_a_run(
+    slots: dict[Slot, Health], wanted: Slot | None
+) -> None:
+    assert decide(NOW, None, slots, Policy(), begins=True) == wanted
+
+
+def test_what_is_decided_is_decided_again_the_same_way() -> None:
+    """Level-triggered: who was chosen stays, as long as nothing changes."""
+    healths = (None, MUTE, WELL, STALLED, FRESH, RETURNED, NO_KEYFRAME, RADIO, FILM, CUT, EARLY)
+    for first in healths:
+        for second in healths:
+            found = {PRIMARY: first, BACKUP: second}
+            slots = {slot: health for slot, health in found.items() if health is not None}
+            for on_air in (None, PRIMARY, BACKUP):
+                for paused, begins in ((False, False), (True, False), (False, True)):
+                    how = {"paused": paused, "begins": begins}
+                    chosen = decide(NOW, on_air, slots, Policy(), **how)
+                    again = decide(NOW, chosen, slots, Policy(), **how)
+                    # Who has just come back to the primary may prefer to be back with a picture.
+                    assert again == chosen or (chosen, again) == (BACKUP, PRIMARY)
+                    assert decide(NOW, again, slots, Policy(), **how) == again
+
+
+def test_media_that_stays_away_for_the_time_of_detection_has_failed() -> None:
+    policy = Policy(detect_seconds=3.0)
+    assert healthy(NOW, source(silent=2.9), policy)
+    assert not healthy(NOW, source(silent=3.0), policy)
+    assert not healthy(NOW, None, policy)

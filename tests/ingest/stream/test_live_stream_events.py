@@ -1,0 +1,261 @@
+"""What the owner is told, and that no state is written without what led to it."""
+
+import asyncio
+import random
+
+import pytest
+
+from ingest.stream.failover import Mode, Policy
+from ingest.stream.live_stream import Occupied
+from ingest.stream.ports import Happened
+from tests.ingest.stream.test_live_stream import Place
+from tests.support.ingest.simulated_encoders import (
+    BACKUP,
+    PRIMARY,
+    SECOND,
+    Camera,
+    Studio,
+    soon,
+    studio,
+)
+from tests.support.ingest.virtual_clock import run
+
+
+def of(place: Place, *kinds: str) -> list[dict[str, object]]:
+    return [each.facts for each in place.told if each.kind in kinds]
+
+
+def test_each_encoder_is_told_of_with_its_slot_and_how_many_there_are_then() -> None:
+    async def story() -> None:
+        place = Place()
+        async with studio(place) as stage:
+            primary = await stage.camera(PRIMARY)
+            backup = await stage.camera(BACKUP)
+            await asyncio.sleep(3)
+            primary.leave(goodbye=True)
+            await soon()
+            assert place.state.sending == {BACKUP}
+            backup.leave()
+            await soon()
+            await stage.camera(PRIMARY)
+            await asyncio.sleep(1)
+            assert await stage.live.disconnect(1, "another", "the key was changed") == 1
+            assert [each for each in place.told if each.kind.startswith("encoder")] == [
+                Happened(kind=kind, facts={"slot": slot, "receiving_count": count, **why})
+                for kind, slot, count, why in (
+                    ("encoder on", "primary", 1, {}),
+                    ("encoder on", "backup-1", 2, {}),
+                    ("encoder off", "primary", 1, {"reason": "goodbye"}),
+                    ("encoder off", "backup-1", 0, {"reason": "lost"}),
+                    ("encoder on", "primary", 1, {}),
+                    ("encoder off", "primary", 0, {"reason": "closed by us"}),
+                )
+            ]
+
+    run(story())
+
+
+def test_a_second_encoder_that_is_refused_is_told_of_and_not_again_and_again() -> None:
+    async def story() -> None:
+        place = Place()
+        async with studio(place) as stage:
+            await stage.camera(PRIMARY)
+            for _ in range(10):
+                with pytest.raises(Occupied):
+                    await stage.camera(PRIMARY)
+            assert of(place, "refused") == [
+                {"slot": "primary", "reason": "another encoder is sending"}
+            ]
+            await asyncio.sleep(60)
+            with pytest.raises(Occupied):
+                await stage.camera(PRIMARY)
+            await soon()
+            assert len(of(place, "refused")) == 2
+
+    run(story())
+
+
+def test_a_journal_that_does_not_answer_delays_no_switch_and_is_told_all_of_it_later() -> None:
+    async def story() -> None:
+        place = Place()
+        async with studio(place) as stage:
+            primary = await stage.camera(PRIMARY)
+            backup = await stage.camera(BACKUP)
+            backup.gop = 1_000  # so no keyframe of its wakes anybody
+            await asyncio.sleep(6)
+            place.hangs = True
+            primary.stalled = True
+            await asyncio.sleep(2.4)
+            assert stage.told == [
+                "begin VideoTrack AudioTrack",
+                "splice VideoTrack AudioTrack",
+            ]
+            primary.leave()
+            await asyncio.sleep(30)
+            place.hangs = False
+            await asyncio.sleep(6)
+            assert place.state.on_air == BACKUP
+            assert [facts["to"] for facts in of(place, "switched")] == ["backup-1"]
+            assert len(of(place, "encoder off")) == 1
+
+    run(story())
+
+
+def test_the_last_state_is_written_when_the_journal_is_back_though_all_have_gone() -> None:
+    async def story() -> None:
+        place = Place()
+        async with studio(place, window=0.0) as stage:
+            primary = await stage.camera(PRIMARY)
+            await asyncio.sleep(3)
+            place.refusals = 100
+            primary.leave()
+            await asyncio.sleep(20)
+            assert place.state.live
+            await asyncio.sleep(10)
+            assert not place.state.live
+            assert len(stage.live) == 0
+
+    run(story())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> None:
+    """Who reads the events up to any moment knows who is on air, and how many send."""
+
+    async def story() -> None:
+        place = Place()
+        async with studio(place, Policy(return_seconds=4.0)) as stage:
+            dice = random.Random(seed)
+            await _trouble(stage, dice)
+            place.refusals = 0
+            await asyncio.sleep(6)
+        on_air: object = "nobody yet"
+        count: object = 0
+        compared = 0
+        for state, told in place.entries:
+            for each in told:
+                match each.kind:
+                    case "switched":
+                        assert on_air in ("nobody yet", each.facts["from"])
+                        on_air = each.facts["to"]
+                    case "back on air":
+                        assert on_air in ("nobody yet", None)
+                        on_air = each.facts["slot"]
+                    case "slate":
+                        on_air = None
+                    case "encoder on" | "encoder off":
+                        count = each.facts["receiving_count"]
+                    case _:
+                        pass
+            assert count == len(state.sending)
+            if not state.live:
+                on_air = "nobody yet"  # the next run's beginning is told by its being live
+            elif on_air != "nobody yet":
+                assert on_air == (None if state.on_air is None else str(state.on_air))
+                compared += 1
+        assert compared > 20
+        assert place.told
+
+    run(story())
+
+
+async def _trouble(stage: Studio, dice: random.Random) -> None:
+    """Let encoders come, stall and go for some minutes, and an owner meddle; the journal too."""
+    cameras: dict[int, Camera] = {}
+    for _ in range(150):
+        slot = dice.choice((PRIMARY, PRIMARY, BACKUP, SECOND))
+        camera = cameras.get(slot.number)
+        match dice.randrange(9):
+            case 0 if camera is not None:
+                camera.leave(goodbye=dice.random() < 0.5)
+                del cameras[slot.number]
+            case 1 | 2 if camera is not None:
+                camera.stalled = not camera.stalled
+            case 3 if dice.random() < 0.3:
+                await stage.live.pause(1)
+            case 4 | 5:
+                await stage.live.resume(1)
+            case 6:
+                stage.place.refusals = dice.randrange(8)
+            case 7:
+                await stage.live.drill(1)
+            case _ if camera is None:
+                cameras[slot.number] = await stage.camera(slot, phase=dice.random())
+            case _:
+                pass
+        await asyncio.sleep(dice.choice((0.05, 0.7, 3.0)))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(seed: int) -> None:
+    """A way back to the primary takes `return_seconds` of its being well, a way off a failure.
+
+    So in any time there are no more ways back than that time holds `return_seconds`, and at most
+    one way off more: 61 in five minutes by the defaults, however often the primary flaps.
+    """
+
+    async def story() -> None:
+        place = Place()
+        dice = random.Random(seed)
+        async with studio(place) as stage:
+            primary = await stage.camera(PRIMARY)
+            await stage.camera(BACKUP)
+            await asyncio.sleep(5)
+            began = asyncio.get_running_loop().time()
+            for _ in range(50):
+                # 300 s in 50 flaps, some of which last long enough for a way back.
+                well, away = dice.choice(((2.0, 2.5), (1.0, 3.0), (13.0, 3.0)))
+                if dice.random() < 0.5:
+                    primary.stalled = True
+                    await asyncio.sleep(away)
+                    primary.stalled = False
+                else:
+                    primary.leave()
+                    await asyncio.sleep(away)
+                    primary = await stage.camera(PRIMARY)
+                await asyncio.sleep(well)
+            lasted = asyncio.get_running_loop().time() - began
+            back = [facts for facts in of(place, "switched") if facts["reason"] == "returned"]
+            off = [facts for facts in of(place, "switched") if facts["reason"] != "returned"]
+            assert 0 < len(back) <= lasted / 10
+            assert len(off) <= len(back) + 1
+            # Nobody saw a slate, a second run or an end: the backup was well all the time.
+            assert of(place, "slate") == []
+            assert len(place.sinks) == 1
+            assert all(not line.startswith(("slate", "finish", "end")) for line in stage.told)
+
+    run(story())
+
+
+def test_fifty_short_flaps_are_one_switch() -> None:
+    async def story() -> None:
+        place = Place()
+        async with studio(place) as stage:
+            primary = await stage.camera(PRIMARY)
+            await stage.camera(BACKUP)
+            await asyncio.sleep(5)
+            for _ in range(50):
+                primary.stalled = True
+                await asyncio.sleep(2.5)
+                primary.stalled = False
+                await asyncio.sleep(3.5)
+            assert len(of(place, "switched")) == 1
+
+    run(story())
+
+
+def test_a_sticky_stream_flaps_only_with_who_is_on_air() -> None:
+    async def story() -> None:
+        place = Place()
+        async with studio(place, Policy(mode=Mode.STICKY)) as stage:
+            primary = await stage.camera(PRIMARY)
+            await stage.camera(BACKUP)
+            await asyncio.sleep(5)
+            for _ in range(20):
+                primary.leave()
+                await asyncio.sleep(1)
+                primary = await stage.camera(PRIMARY)
+                await asyncio.sleep(14)
+            assert len(of(place, "switched")) == 1
+
+    run(story())

@@ -1,0 +1,119 @@
+"""What is told of encoders that sit in a stream: through the seats, as they come and go."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from ingest.stream.registry import LiveStreams
+from media.encoder_report import StreamReport
+from media.packet import MediaPacket
+from media.stream_keys import Slot
+from media.track import VideoTrack
+from tests.ingest.stream.test_live_stream import AUDIO, GRANT, SMALL, VIDEO, Encoder, Place, streams
+from tests.support.ingest.virtual_clock import run
+
+
+async def sit(live: LiveStreams, slot: int) -> Encoder:
+    encoder = Encoder()
+    grant = msgspec.structs.replace(GRANT, slot=Slot(slot), active=frozenset({"360p", "720p"}))
+    encoder.seat = await live.seat(grant, encoder)
+    return encoder
+
+
+async def send(encoder: Encoder, video: VideoTrack, seconds: int, first: int = 0) -> None:
+    """Send 25 pictures a second, a keyframe every five seconds, on the loop's clock."""
+    clock = asyncio.get_running_loop().time
+    assert encoder.seat is not None
+    encoder.seat.track(video, clock())
+    encoder.seat.track(AUDIO, clock())
+    for number in range(25 * seconds):
+        at = first + 40 * number
+        for track, key in ((video, number % 125 == 0), (AUDIO, True)):
+            packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=bytes(1000))
+            encoder.seat.packet(packet, clock())
+        await asyncio.sleep(0.04)
+
+
+def told(live: LiveStreams) -> StreamReport:
+    return msgspec.convert(live.report(GRANT.stream), StreamReport)
+
+
+def play(story: Callable[[LiveStreams], Awaitable[None]]) -> None:
+    async def go() -> None:
+        async with streams(Place()) as live:
+            await story(live)
+
+    run(go())
+
+
+def test_a_stream_that_nobody_sends_to_has_no_slots() -> None:
+    async def story(live: LiveStreams) -> None:
+        nobody = StreamReport(live=False, on_air=None, slots=[], advice=[])
+        assert told(live) == nobody
+
+    play(story)
+
+
+def test_an_encoder_is_there_from_its_seat_on_and_gone_when_it_leaves() -> None:
+    async def story(live: LiveStreams) -> None:
+        encoder = await sit(live, 0)
+        (slot,) = told(live).slots
+        assert (slot.slot, slot.number, slot.peer) == ("primary", 0, encoder.peer)
+        assert (slot.encoder.video, slot.encoder.audio, slot.advice) == (None, None, [])
+        await send(encoder, VIDEO, 21)
+        report = told(live)
+        (slot,) = report.slots
+        assert (report.live, report.on_air) == (True, "primary")
+        assert slot.connected_seconds == 21
+        assert slot.encoder.video is not None
+        assert slot.encoder.video.frame_rate == 25
+        assert slot.encoder.video.keyframes.median_seconds == 5
+        assert slot.encoder.network.longest_silence_seconds <= 0.05
+        assert any("keyframe interval is 5 s" in each for each in slot.advice)
+        assert encoder.seat is not None
+        encoder.seat.leave(goodbye=False)
+        assert told(live).slots == []
+
+    play(story)
+
+
+def test_the_resolutions_that_are_on_are_held_against_the_picture() -> None:
+    async def story(live: LiveStreams) -> None:
+        encoder = await sit(live, 0)
+        await send(encoder, msgspec.structs.replace(VIDEO, width=1920, height=1080), 3)
+        (slot,) = told(live).slots
+        assert any("send 720p" in each for each in slot.advice)
+
+    play(story)
+
+
+def test_a_backup_is_measured_beside_the_primary_and_held_against_it() -> None:
+    async def story(live: LiveStreams) -> None:
+        backup, primary = await sit(live, 1), await sit(live, 0)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(send(primary, VIDEO, 12))
+            tasks.create_task(send(backup, SMALL, 12, first=500_000))
+        report = told(live)
+        assert [each.slot for each in report.slots] == ["primary", "backup-1"]
+        assert [each.encoder.clock.jumps for each in report.slots] == [0, 0]
+        (said,) = report.advice
+        assert "1280x720 and 640x360" in said
+
+    play(story)
+
+
+def test_a_clock_that_jumps_is_told_of() -> None:
+    async def story(live: LiveStreams) -> None:
+        encoder = await sit(live, 0)
+        await send(encoder, VIDEO, 3)
+        assert encoder.seat is not None
+        encoder.seat.clock_jumped()
+        await send(encoder, VIDEO, 3, first=900_000)
+        (slot,) = told(live).slots
+        assert slot.encoder.clock.jumps == 1
+        assert slot.encoder.video is not None
+        assert slot.encoder.video.frames_missing == 0
+        assert slot.encoder.network.measured_seconds == 3
+
+    play(story)

@@ -1,0 +1,196 @@
+"""The database: its transactions on both engines; the modes, locks and errors of SQLite."""
+
+import asyncio
+import sqlite3
+import stat
+import traceback
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, insert, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.migrations import migrate
+from storage.catalog.schema.tables import installation, projects
+from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
+
+pytestmark = pytest.mark.anyio
+
+
+async def _pragma(connection: AsyncConnection, name: str) -> object:
+    return (await connection.execute(text(f"PRAGMA {name}"))).scalar_one()
+
+
+async def _names(database: Database) -> list[str]:
+    async with database.reading() as connection:
+        return list((await connection.execute(select(projects.c.name))).scalars())
+
+
+async def test_both_kinds_of_transactions_run_under_wal_with_foreign_keys(file: Path) -> None:
+    async with open_database(database_url(file), create=True) as database:
+        async with database.reading() as connection:
+            assert await _pragma(connection, "journal_mode") == "wal"
+            assert await _pragma(connection, "foreign_keys") == 1
+            assert await _pragma(connection, "query_only") == 1
+        async with database.writing() as connection:
+            # It waits by itself, so that whoever is cancelled can stop waiting.
+            assert await _pragma(connection, "busy_timeout") == 0
+            assert await _pragma(connection, "foreign_keys") == 1
+            assert await _pragma(connection, "synchronous") == 1
+
+
+async def test_the_file_is_its_owners_alone(file: Path) -> None:
+    async with open_database(database_url(file / "deep" / "x.db"), create=True) as database:
+        await migrate(database)
+        for made in (file / "deep").iterdir():
+            assert stat.S_IMODE(made.stat().st_mode) == 0o600, made.name
+
+
+async def test_a_transaction_that_fails_leaves_nothing(place: str | Path) -> None:
+    async with open_database(database_url(place), create=True) as database:
+        await migrate(database)
+        with pytest.raises(ZeroDivisionError):
+            async with database.writing() as connection:
+                await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
+                raise ZeroDivisionError
+        assert await _names(database) == []
+
+
+async def test_a_cancelled_writer_lets_go_of_the_lock(place: str | Path) -> None:
+    async with open_database(database_url(place), create=True) as database:
+        await migrate(database)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), database.writing() as connection:
+                await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
+                await asyncio.Event().wait()
+        async with database.writing() as connection:
+            await connection.execute(insert(projects).values(key="b", name="b", created_us=1))
+        assert await _names(database) == ["b"]
+
+
+async def test_a_reader_sees_one_moment_while_another_writes(place: str | Path) -> None:
+    async with open_database(database_url(place), create=True) as database:
+        await migrate(database)
+        count = select(func.count()).select_from(projects)
+        async with database.reading() as reader:
+            assert (await reader.execute(count)).scalar_one() == 0
+            async with database.writing() as writer:
+                await writer.execute(insert(projects).values(key="a", name="a", created_us=1))
+            assert (await reader.execute(count)).scalar_one() == 0
+        assert await _names(database) == ["a"]
+
+
+async def test_a_write_in_a_reading_transaction_is_refused(place: str | Path) -> None:
+    async with open_database(database_url(place), create=True) as database:
+        await migrate(database)
+        with pytest.raises(CatalogError):
+            async with database.reading() as connection:
+                await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
+
+
+async def test_writers_of_one_process_read_what_the_one_before_wrote(place: str | Path) -> None:
+    async with open_database(database_url(place), create=True) as database:
+        await migrate(database)
+        async with database.writing() as connection:
+            await connection.execute(
+                insert(installation).values(id=1, broadcaster_key="", created_us=0)
+            )
+
+        async def count_up() -> None:
+            async with database.writing() as connection:
+                asked = select(installation.c.created_us).with_for_update()
+                now = (await connection.execute(asked)).scalar_one()
+                await asyncio.sleep(0)
+                await connection.execute(update(installation).values(created_us=now + 1))
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(40):
+                tasks.create_task(count_up())
+        async with database.reading() as connection:
+            assert (await connection.execute(select(installation.c.created_us))).scalar_one() == 40
+
+
+async def test_a_lock_that_another_process_keeps_is_reported_as_busy(file: Path) -> None:
+    url = database_url(file)
+    async with open_database(url, create=True, busy_ms=50) as database:
+        await migrate(database)
+        other = sqlite3.connect(file, isolation_level=None)
+        try:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(CatalogBusy):
+                async with database.writing():
+                    pass
+            assert await _names(database) == []
+        finally:
+            other.close()
+        async with database.writing():
+            pass
+
+
+async def test_a_file_that_is_no_database_is_reported_as_unavailable(file: Path) -> None:
+    junk = b"not a database, but long enough to be taken for one\n" * 100
+    await asyncio.to_thread(file.write_bytes, junk)
+    async with open_database(database_url(file), create=True) as database:
+        with pytest.raises(CatalogUnavailable, match="SQLITE_NOTADB"):
+            async with database.reading() as connection:
+                await connection.execute(text("SELECT 1"))
+
+
+async def test_a_full_disk_is_reported_as_unavailable(file: Path) -> None:
+    async with open_database(database_url(file), create=True) as database:
+        await migrate(database)
+        with pytest.raises(CatalogUnavailable, match="SQLITE_FULL"):
+            async with database.writing() as connection:
+                # SQLite's own stand-in for a disk with no room for another page.
+                pages = await _pragma(connection, "page_count")
+                await connection.execute(text(f"PRAGMA max_page_count={pages}"))
+                row = {"key": "a", "name": "n" * 200_000, "created_us": 1}
+                await connection.execute(insert(projects).values(row))
+
+
+async def test_a_missing_file_is_not_made_by_looking(file: Path) -> None:
+    with pytest.raises(CatalogUnavailable, match="no catalog at"):
+        async with open_database(database_url(file), create=False):
+            pass
+    assert not await asyncio.to_thread(file.exists)
+
+
+async def test_a_folder_that_cannot_be_made_is_one_sentence(file: Path) -> None:
+    await asyncio.to_thread(file.write_text, "a file")
+    with pytest.raises(CatalogUnavailable, match="cannot make a catalog at"):
+        async with open_database(database_url(file / "below"), create=True):
+            pass
+
+
+async def test_no_error_shows_a_parameter(place: str | Path) -> None:
+    async with open_database(database_url(place), create=True) as database:
+        await migrate(database)
+        same = {"key": "S3CRET", "name": "a", "created_us": 1}
+        for rows in ([same, same], [{**same, "name": None}]):
+            with pytest.raises(CatalogError) as caught:
+                async with database.writing() as connection:
+                    for row in rows:
+                        await connection.execute(insert(projects).values(row))
+            assert "S3CRET" not in "".join(traceback.format_exception(caught.value))
+            assert "INSERT" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        pytest.param("mysql://u:S3CRET@host/db", "cannot live in mysql", id="another database"),
+        pytest.param("postgresql://u:S3CRET@host", "names no database", id="no name"),
+        pytest.param("postgresql://host:S3CRET/db", "not a database URL", id="a bare slash"),
+        pytest.param("sqlite://", "cannot live", id="memory"),
+        pytest.param("sqlite:///:memory:", "cannot live", id="memory by name"),
+        pytest.param(":memory:", "cannot live", id="memory as a path"),
+        pytest.param("://S3CRET", "not a database URL", id="no URL"),
+    ],
+)
+async def test_an_address_that_cannot_serve_is_refused_without_its_password(
+    place: str, why: str
+) -> None:
+    with pytest.raises(CatalogError, match=why) as caught:
+        database_url(place)
+    assert "S3CRET" not in "".join(traceback.format_exception(caught.value))

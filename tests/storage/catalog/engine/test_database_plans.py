@@ -1,0 +1,240 @@
+"""What lists cost: each question that is asked often goes by an index, on either database.
+
+The statements are those that the catalog makes, caught on their way, and explained on tables that
+are filled and measured. On PostgreSQL a question for the rows of one small table may scan that.
+"""
+
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, event
+
+from storage.catalog import Catalog
+from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.events import broadcast
+from storage.catalog.events import log as event_log
+from storage.catalog.migrations import migrate
+from storage.catalog.queries.named_rows import find_page as find_named
+from storage.catalog.records.common import Sort
+from storage.catalog.records.videos import VideoQuery
+from storage.catalog.schema.tables import tags
+from storage.catalog.streams import commands
+from storage.catalog.streams import queries as stream_queries
+from storage.catalog.videos import jobs
+from storage.catalog.videos import queries as video_queries
+from tests.support.sql import run_sql
+
+pytestmark = pytest.mark.anyio
+
+ROWS = 6_000  # of each table
+SMALL, BIG = 1, 2  # projects, with a tenth of all rows and with the rest
+MOST_US = 600_000
+# Questions whose rows are found by an index and then sorted, as they are few: jobs that can be
+# begun, what happened since a moment of late, commands that wait.
+SORTED = {"a job's lease", "events of late", "commands that wait"}
+
+NUMBERS = f"WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i <= {ROWS})"
+OF = f"CASE WHEN i % 10 = 0 THEN {SMALL} ELSE {BIG} END"
+NAME = "'title ' || CAST(i * 7919 % 10007 AS TEXT)"
+TEXT = "CAST(i AS TEXT)"
+# By table: its columns and, in the same order, what stands in them; `n.i` counts the rows.
+FILLED = {
+    "streams": (
+        "project_id, hash, secret, secret_digest, title, title_fold, description, created_us,"
+        " updated_us, published, hidden, live, processing, receiving_count, no_audio,"
+        " next_backup, version",
+        f"{OF}, {TEXT}, {TEXT}, {TEXT}, {NAME}, {NAME}, 'words', i, i, true, false, false, false,"
+        " 0, false, 2, 1",
+    ),
+    "videos": (
+        "project_id, hash, file_title, title_fold, description, name, size, length_us, width,"
+        " height, state, phase, progress, eta, reason, warnings, created_us, updated_us,"
+        " published, hidden, countries, generation, poster_labels, storage_size, version",
+        f"{OF}, 'v' || {TEXT}, {NAME}, {NAME}, 'words', 'name', 1, 1, 1, 1, 'completed',"
+        " CASE WHEN i % 50 = 0 THEN 'failed' WHEN i % 7 = 0 THEN 'inprogress' ELSE 'completed' END,"
+        f" 100, 0, '', '[]', i * {MOST_US // ROWS}, i, true, false, '', 1, '', 1, 1",
+    ),
+    "tags": (
+        "project_id, name, name_fold, active, created_us, updated_us, version",
+        f"{OF}, {NAME} || {TEXT}, {NAME} || {TEXT}, true, i, i, 1",
+    ),
+    "events": (
+        "project_id, subject, kind, facts, created_us",
+        f"{OF}, {TEXT}, 'rung shed', '{{}}', i * {MOST_US // ROWS}",
+    ),
+    "notices": ("channel, event, body, created_us", f"{TEXT}, 'live', '{{}}', i"),
+    "jobs": (
+        "kind, video_id, state, attempt, leased_until_us, run_after_us, facts, created_us,"
+        " updated_us",
+        "'transcode', i - 1, CASE WHEN i % 500 = 0 THEN 'queued' WHEN i % 700 = 0 THEN 'running'"
+        " ELSE 'done' END, 1, i, i, '{}', i, i",
+    ),
+    "commands": (
+        "stream_id, kind, facts, created_us, answered_us, answer",
+        "i, 'end', '{\"hash\": \"h\"}', i, CASE WHEN i % 500 = 0 THEN NULL ELSE i END, '{}'",
+    ),
+    "stream_backups": ("stream_id, number, live", "i, 1, false"),
+    "stream_resolutions": ("stream_id, number, active", "i, 1, true"),
+    "stream_tags": ("stream_id, tag_id", "i, i - 1"),
+    "video_tags": ("video_id, tag_id", "i - 1, i - 1"),
+    "video_resolutions": (
+        "video_id, number, width, height, transcoded, size, transcode_seconds",
+        "i - 1, 1, 1, 1, true, 1, 1",
+    ),
+}
+
+Question = Callable[[Any], Awaitable[Any]]  # a transaction in, whatever it finds out
+
+
+def _lists(of: int) -> dict[str, Question]:
+    """Return what is asked of a project, each by a name."""
+    ascending = Sort(column="title", descending=False)
+    failed = VideoQuery(phase="failed")
+    span = VideoQuery(from_us=int(MOST_US * 0.95), until_us=MOST_US)
+    late = int(MOST_US * 0.99)
+
+    def tag(row: object) -> object:
+        return row
+
+    return {
+        "streams": lambda on: stream_queries.find_page(on, of, search="", sort=Sort(), page=1),
+        "streams by title": lambda on: stream_queries.find_page(
+            on, of, search="", sort=ascending, page=3
+        ),
+        "streams by title, backwards": lambda on: stream_queries.find_page(
+            on, of, search="", sort=Sort(column="title"), page=3
+        ),
+        "videos": lambda on: video_queries.find_page(on, of, "key", VideoQuery(), 2),
+        "videos of a phase": lambda on: video_queries.find_page(on, of, "key", failed, 1),
+        "videos of a span": lambda on: video_queries.find_page(on, of, "key", span, 1),
+        "tags": lambda on: find_named(on, tags, of, tag, search="", sort=Sort(), page=2),
+        "events": lambda on: event_log.find_page(on, of, since_us=0, page=1),
+        "events of late": lambda on: event_log.find_page(on, of, since_us=late, page=1),
+    }
+
+
+QUESTIONS: dict[str, Question] = {
+    "notices after one": lambda on: broadcast.since(on, ROWS - 20, 100),
+    "a job's lease": lambda on: jobs.lease(on, "owner", ROWS),
+    "one video": lambda on: video_queries.find(on, 500),
+    "one stream": lambda on: stream_queries.find(on, 500),
+}
+
+
+@pytest.fixture
+async def filled(both_places: str | Path) -> AsyncGenerator[Database]:
+    async with open_database(database_url(both_places), create=True) as database:
+        await migrate(database)
+        catalog = Catalog(database)
+        await catalog.first_start(1)
+        await catalog.add_project("Other", 1)
+        run_sql(
+            both_places,
+            *(
+                # The order of the words that both databases take.
+                f"INSERT INTO {table} ({columns}) {NUMBERS} SELECT {values} FROM n"
+                for table, (columns, values) in FILLED.items()
+            ),
+            f"UPDATE totals SET number = {ROWS // 2}",
+            "ANALYZE",
+        )
+        yield database
+
+
+@contextmanager
+def _caught() -> Generator[list[tuple[str, Any]]]:  # Any: parameters in the driver's form
+    caught: list[tuple[str, Any]] = []
+
+    def catch(_c: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+        caught.append((statement, parameters))
+
+    event.listen(Engine, "before_cursor_execute", catch)
+    try:
+        yield caught
+    finally:
+        event.remove(Engine, "before_cursor_execute", catch)
+
+
+def _plan(connection: Connection, statement: str, parameters: Any) -> list[str]:
+    """Return the steps of a statement's plan, in the words of its database."""
+    if connection.dialect.name == "sqlite":
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        return [row.detail for row in rows]
+    rows = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
+    return [row[0].strip() for row in rows]
+
+
+def _scans(steps: list[str]) -> list[str]:
+    """Return the steps that read a whole filled table."""
+    tables = "|".join(FILLED)
+    scan = re.compile(rf"SCAN ({tables})\b|Seq Scan on ({tables})\b")
+    return [step for step in steps if scan.search(step)]
+
+
+def _sorts(steps: list[str]) -> list[str]:
+    """Return the steps that sort."""
+    return [step for step in steps if "TEMP B-TREE" in step or re.search(r"\bSort\b", step)]
+
+
+Plans = dict[str, list[str]]  # steps, by statement
+
+
+async def _plans(database: Database, question: Question) -> Plans:
+    """Ask a question, and return the plan of each of its statements."""
+    async with database.writing() as connection:
+        with _caught() as caught:
+            await question(connection)
+        asked = [each for each in caught if re.search("SELECT|UPDATE|DELETE", each[0])]
+        return {
+            statement: await connection.run_sync(_plan, statement, parameters)
+            for statement, parameters in asked
+        }
+
+
+def _costly(name: str, plans: Plans, *, counts: bool = True) -> Plans:
+    """Return the statements that read a whole table, or sort a list to show the front of it.
+
+    The parts of what a page shows, as tags, are found by an index and may be sorted then. With
+    `counts` off, a statement that counts may read all that it counts.
+    """
+    assert plans, name
+    found: Plans = {}
+    for statement, steps in plans.items():
+        is_list = "LIMIT" in statement and name not in SORTED
+        counted = "count(" in statement and not counts
+        if (_scans(steps) and not counted) or (_sorts(steps) and is_list):
+            found[f"{name}: {statement}"] = steps
+    return found
+
+
+async def test_lists_go_by_an_index(filled: Database) -> None:
+    found: Plans = {}
+    for name, question in (_lists(SMALL) | QUESTIONS).items():
+        found |= _costly(name, await _plans(filled, question))
+    for name, question in _lists(BIG).items():
+        # Events are counted, up to the 10 000 that are kept; where one project has nearly all of
+        # them, reading the table is the shortest way to that.
+        found |= _costly(name, await _plans(filled, question), counts=name != "events")
+
+    with _caught() as caught:
+        assert len(await commands.Commands(filled).waiting()) == ROWS // 500
+    (asked,) = [each for each in caught if "FROM commands" in each[0]]
+    async with filled.reading() as connection:
+        plan = await connection.run_sync(_plan, *asked)
+    found |= _costly("commands that wait", {asked[0]: plan})
+    assert not found, json.dumps(found, indent=1)
+
+
+async def test_a_question_without_an_index_is_noticed(filled: Database) -> None:
+    async with filled.reading() as connection:
+        for asked in (
+            "SELECT * FROM videos WHERE description = 'other' ORDER BY id LIMIT 10",
+            "SELECT * FROM videos WHERE project_id = 1 ORDER BY description LIMIT 10",
+        ):
+            plan = await connection.run_sync(_plan, asked, ())
+            assert _costly("a question", {asked: plan}), plan

@@ -1,0 +1,293 @@
+"""The database on the real PostgreSQL: its limits, its locks, its errors, its restarts."""
+
+import asyncio
+import os
+import signal
+import traceback
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import insert, select, text
+
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.engine import database
+from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.schema.tables import projects, streams
+from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
+from tests.support.postgres import PASSWORD, PostgresServer
+
+pytestmark = pytest.mark.anyio
+
+SHORT_MS = 200
+
+
+@asynccontextmanager
+async def _opened(url: str, busy_ms: int = SHORT_MS) -> AsyncGenerator[Database]:
+    async with open_database(database_url(url), create=False, busy_ms=busy_ms) as opened:
+        yield opened
+
+
+async def _said(opened: Database, name: str) -> list[object]:
+    found: list[object] = []
+    for transaction in (opened.reading(), opened.writing()):
+        async with transaction as connection:
+            found.append((await connection.execute(text(f"SHOW {name}"))).scalar_one())
+    return found
+
+
+@contextmanager
+def _held(url: str, statement: str) -> Generator[None]:
+    """Keep what a statement locks, as another process would."""
+    with psycopg.connect(url) as other:
+        other.execute(statement.encode())
+        yield
+        other.rollback()
+
+
+async def test_readers_see_a_snapshot_and_nothing_waits_for_ever(server_place: str) -> None:
+    async with _opened(server_place, busy_ms=10_000) as opened:
+        assert await _said(opened, "transaction_isolation") == ["repeatable read", "read committed"]
+        assert await _said(opened, "transaction_read_only") == ["on", "off"]
+        assert await _said(opened, "lock_timeout") == ["10s", "10s"]
+        assert await _said(opened, "statement_timeout") == ["30s", "30s"]
+        assert await _said(opened, "idle_in_transaction_session_timeout") == ["30s", "30s"]
+
+
+async def test_options_in_the_address_count(server_place: str) -> None:
+    url = f"{server_place}&application_name=mine&options=-c%20statement_timeout%3D7s"
+    async with _opened(url) as opened:
+        assert await _said(opened, "application_name") == ["mine", "mine"]
+        assert await _said(opened, "statement_timeout") == ["7s", "7s"]
+        assert await _said(opened, "lock_timeout") == ["200ms", "200ms"]
+
+
+async def test_an_address_may_name_the_sockets_folder_as_its_host(
+    postgres_server: PostgresServer, server_place: str
+) -> None:
+    name = server_place.partition("/test")[2].partition("?")[0]
+    folder = str(postgres_server.folder).replace("/", "%2F")
+    async with open_catalog(f"postgres://postgres@{folder}/test{name}", migrate=False) as catalog:
+        await catalog.ping()
+
+
+async def test_a_row_that_another_process_keeps_is_reported_as_busy(server_place: str) -> None:
+    async with _opened(server_place) as opened:
+        async with opened.writing() as connection:
+            await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
+        with _held(server_place, "SELECT * FROM projects FOR UPDATE"):
+            with pytest.raises(CatalogBusy):
+                async with opened.writing() as connection:
+                    await connection.execute(select(projects.c.id).with_for_update())
+            async with opened.reading() as connection:  # readers do not wait for writers
+                assert (await connection.execute(select(projects.c.name))).scalar_one() == "a"
+        async with opened.writing() as connection:
+            await connection.execute(select(projects.c.id).with_for_update())
+
+
+async def test_writers_that_wait_for_each_other_are_told_that_it_is_busy(
+    server_place: str,
+) -> None:
+    async with _opened(server_place, busy_ms=10_000) as opened:
+        async with opened.writing() as connection:
+            for key in ("a", "b"):
+                await connection.execute(insert(projects).values(key=key, name=key, created_us=1))
+        first = asyncio.Barrier(2)
+        ends: list[str] = []
+
+        async def lock(*keys: str) -> None:
+            try:
+                async with opened.writing() as connection:
+                    for key in keys:
+                        asked = select(projects).where(projects.c.key == key)
+                        await connection.execute(asked.with_for_update())
+                        if key == keys[0]:
+                            await first.wait()
+                ends.append("done")
+            except CatalogBusy:
+                ends.append("busy")
+
+        async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+            tasks.create_task(lock("a", "b"))
+            tasks.create_task(lock("b", "a"))
+        assert sorted(ends) == ["busy", "done"]
+
+
+async def test_a_statement_that_takes_too_long_is_reported_as_busy(server_place: str) -> None:
+    async with _opened(f"{server_place}&options=-c%20statement_timeout%3D100") as opened:
+        with pytest.raises(CatalogBusy):
+            async with opened.reading() as connection:
+                await connection.execute(text("SELECT pg_sleep(20)"))
+
+
+async def test_more_tasks_than_connections_take_turns(server_place: str) -> None:
+    async with open_catalog(server_place, migrate=False) as catalog:
+        await catalog.first_start(1)
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            for number in range(40):
+                tasks.create_task(catalog.add_stream(1, f"{number}", number))
+                tasks.create_task(catalog.list_streams(1))
+        assert (await catalog.list_streams(1)).total == 41
+
+
+async def test_a_server_that_takes_no_more_connections_is_reported_as_busy(
+    postgres_server: PostgresServer, server_place: str
+) -> None:
+    name = server_place.partition("@/")[2].partition("?")[0]
+    postgres_server.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
+    postgres_server.execute("ALTER ROLE guarded NOSUPERUSER")  # a limit is not for superusers
+    try:
+        with pytest.raises(CatalogBusy, match="no more connections"):
+            async with open_catalog(postgres_server.url(name, "guarded", PASSWORD), migrate=False):
+                pass
+    finally:
+        postgres_server.execute("ALTER ROLE guarded SUPERUSER")
+
+
+async def test_a_restart_of_the_server_is_survived(
+    postgres_server: PostgresServer, server_place: str
+) -> None:
+    async with open_catalog(server_place, migrate=False) as catalog:
+        await catalog.first_start(1)
+        await _use(catalog)
+        await asyncio.to_thread(postgres_server.stop)
+        try:
+            with pytest.raises(CatalogUnavailable, match="no server at that socket"):
+                await catalog.ping()
+        finally:
+            await asyncio.to_thread(postgres_server.start)
+        await _use(catalog)
+
+
+async def test_sessions_that_an_operator_ended_are_replaced_unnoticed(
+    postgres_server: PostgresServer, server_place: str
+) -> None:
+    async with open_catalog(server_place, migrate=False) as catalog:
+        await catalog.first_start(1)
+        await _use(catalog)
+        ended = postgres_server.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE application_name = 'headend'"
+        )
+        assert len(ended) >= 2
+        await _use(catalog)
+
+
+async def test_a_transaction_whose_session_was_ended_is_unavailable(
+    postgres_server: PostgresServer, server_place: str
+) -> None:
+    async with _opened(server_place) as opened:
+        with pytest.raises(CatalogUnavailable):
+            async with opened.writing() as connection:
+                await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
+                postgres_server.execute(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                    " WHERE application_name = 'headend'"
+                )
+                await connection.execute(insert(projects).values(key="b", name="b", created_us=1))
+        async with opened.reading() as connection:
+            assert (await connection.execute(select(projects.c.id))).all() == []
+
+
+async def test_a_server_that_stands_still_holds_nobody_up_for_ever(
+    postgres_server: PostgresServer, server_place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_TRANSACTION_SECONDS", 0.5)
+    async with _opened(server_place) as opened:
+        async with opened.reading() as connection:
+            await connection.execute(select(projects.c.id))
+        stopped = postgres_server.processes()
+        for process in stopped:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            with pytest.raises(CatalogUnavailable, match="does not answer"):
+                async with asyncio.timeout(40), opened.reading() as connection:
+                    await connection.execute(select(projects.c.id))
+        finally:
+            for process in stopped:
+                os.kill(process, signal.SIGCONT)
+        monkeypatch.undo()
+        async with opened.reading() as connection:
+            await connection.execute(select(projects.c.id))
+
+
+async def test_a_database_that_can_only_be_read_says_so(server_place: str) -> None:
+    read_only = f"{server_place}&options=-c%20default_transaction_read_only%3Don"
+    async with _opened(read_only) as opened:
+        with pytest.raises(CatalogUnavailable, match="can only be read"):
+            async with opened.writing() as connection:
+                await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        pytest.param(("postgres@/", "nobody:S3CRET@/"), "no such database or user", id="user"),
+        pytest.param(("postgres@/", "guarded:S3CRET@/"), "wrong user or password", id="password"),
+        pytest.param(("postgres@/", "guarded@/"), "a password is needed", id="no password"),
+        pytest.param(("/test", "/S3CRET"), "no such database or user", id="database"),
+        pytest.param(("?host=/", "?host=/S3CRET/"), "no server at that socket", id="socket"),
+        pytest.param(("@/", "@127.0.0.1:9/"), "connection refused", id="port"),
+    ],
+)
+async def test_what_keeps_it_from_being_reached_is_named_and_no_more(
+    server_place: str, change: tuple[str, str], why: str
+) -> None:
+    url = server_place.replace(*change)
+    if "127.0.0.1" in url:
+        url = url.partition("?")[0]
+    with pytest.raises(CatalogUnavailable, match=why) as caught:
+        async with open_catalog(url, migrate=False):
+            pass
+    assert "S3CRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["before the host", "among the options"])
+async def test_no_text_holds_the_password(
+    postgres_server: PostgresServer, server_place: str, form: str
+) -> None:
+    name = server_place.partition("@/")[2].partition("?")[0]
+    right = postgres_server.url(name, "guarded", PASSWORD)
+    if form == "among the options":
+        right = f"{postgres_server.url(name, 'guarded')}&password={PASSWORD}"
+    async with _opened(right) as opened:
+        async with opened.reading() as connection:
+            shown = [repr(connection), repr(connection.engine), str(connection.engine.url)]
+        shown += [repr(opened), opened.place, repr(database_url(right)), str(database_url(right))]
+    with pytest.raises(CatalogError) as caught:
+        async with _opened(right.replace(PASSWORD, PASSWORD + "0")) as opened, opened.reading():
+            pass
+    shown += traceback.format_exception(caught.value)
+    assert PASSWORD not in "".join(shown)
+
+
+async def test_texts_with_a_nul_are_looked_up_and_not_found(server_place: str) -> None:
+    async with open_catalog(server_place, migrate=False) as catalog:
+        assert await catalog.find_project("a\0b") is None
+        assert await catalog.authorise("headend_\0") is None
+
+
+async def test_titles_are_in_the_order_of_code_points_as_on_sqlite(
+    server_place: str, file: Path
+) -> None:
+    titles = ["b", "ä", "a-b", "aC", "a b", "ab", "Z", "_", "1", "\U0001f600", "\uffee"]
+    orders: list[list[str]] = []
+    for place in (server_place, file):
+        async with open_catalog(place, migrate=True) as catalog:
+            await catalog.add_project("Sport", 1)
+            for title in titles:
+                await catalog.add_stream(1, title, 1)
+        async with (
+            open_database(database_url(place), create=False) as opened,
+            opened.reading() as connection,
+        ):
+            asked = select(streams.c.title_fold).order_by(streams.c.title_fold)
+            orders.append(list((await connection.execute(asked)).scalars()))
+    assert orders[0] == orders[1] == sorted(orders[0])
+
+
+async def _use(catalog: Catalog) -> None:
+    await catalog.ping()
+    await catalog.add_stream(1, "One", 1)

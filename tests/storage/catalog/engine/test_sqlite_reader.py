@@ -1,0 +1,186 @@
+"""A connection that reads: at once, on a thread, broken off, in everybody's way."""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from storage.catalog.engine.sqlite_cursor import Cursor
+from storage.catalog.engine.sqlite_reader import Reader, open_reader
+
+pytestmark = pytest.mark.anyio
+
+# Counts for a second or so: no table is needed for a question that takes long.
+LONG = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
+    " SELECT count(*) FROM n"
+)
+AGES = 1_000_000_000
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    place = tmp_path / "a.db"
+    connection = sqlite3.connect(place)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE t (x INTEGER)")
+    connection.execute("INSERT INTO t VALUES (1), (2)")
+    connection.commit()
+    connection.close()
+    return place
+
+
+@asynccontextmanager
+async def opened(
+    place: Path, *, busy_ms: int = 2000, budget: float = 0.002
+) -> AsyncGenerator[Reader]:
+    reader = await open_reader(str(place), busy_ms, budget=budget)
+    try:
+        yield reader
+    finally:
+        await reader.close()
+
+
+async def ask(reader: Reader, statement: str, *parameters: object) -> list[tuple[object, ...]]:
+    cursor = await reader.cursor().execute(statement, parameters)
+    rows = await cursor.fetchall()
+    await cursor.close()
+    return rows
+
+
+class Whereabouts:
+    """Notes on which threads a connection's questions are answered."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.threads: list[int] = []
+        reader.raw.create_function("here", 0, self._here)
+
+    def _here(self) -> int:
+        self.threads.append(threading.get_ident())
+        return 1
+
+
+async def test_a_short_question_is_answered_where_it_is_asked(place: Path) -> None:
+    async with opened(place, budget=10) as reader:
+        seen = Whereabouts(reader)
+        assert await ask(reader, "SELECT x, here() FROM t WHERE x > ?", 1) == [(2, 1)]
+        assert seen.threads == [threading.get_ident()]
+
+
+async def test_a_long_question_is_broken_off_and_answered_on_a_thread(place: Path) -> None:
+    async with opened(place, budget=0.0005) as reader:
+        seen = Whereabouts(reader)
+        question = LONG.format(300_000) + " WHERE here()"
+        assert await ask(reader, question) == [(300_000,)]
+        assert seen.threads[0] == threading.get_ident()
+        assert seen.threads[-1] != threading.get_ident()
+        # And the next short one is again answered at once.
+        seen.threads.clear()
+        assert await ask(reader, "SELECT here()") == [(1,)]
+        assert seen.threads == [threading.get_ident()]
+
+
+async def test_the_others_go_on_while_a_long_question_is_answered(place: Path) -> None:
+    async with opened(place) as reader:
+        longest = 0.0
+
+        async def beat(done: asyncio.Event) -> None:
+            nonlocal longest
+            while not done.is_set():
+                before = time.thread_time()
+                await asyncio.sleep(0)
+                longest = max(longest, time.thread_time() - before)
+
+        done = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(beat(done))
+            assert await ask(reader, LONG.format(500_000)) == [(500_000,)]
+            done.set()
+        assert longest < 0.1
+
+
+async def test_one_transaction_sees_one_state(place: Path) -> None:
+    async with opened(place) as reader:
+        reader.begin()
+        assert await ask(reader, "SELECT count(*) FROM t") == [(2,)]
+        other = sqlite3.connect(place)
+        other.execute("INSERT INTO t VALUES (3)")
+        other.commit()
+        other.close()
+        assert await ask(reader, "SELECT count(*) FROM t") == [(2,)]
+        # A question that is asked twice, too.
+        assert await ask(reader, LONG.format(300_000) + ", t") == [(600_000,)]
+        assert await ask(reader, "SELECT count(*) FROM t") == [(2,)]
+        await reader.commit()
+        assert await ask(reader, "SELECT count(*) FROM t") == [(3,)]
+
+
+async def test_nothing_can_be_written(place: Path) -> None:
+    async with opened(place) as reader:
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            await ask(reader, "INSERT INTO t VALUES (3)")
+
+
+async def test_what_the_database_refuses_is_refused_once(place: Path) -> None:
+    async with opened(place) as reader:
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            await ask(reader, "SELECT * FROM u")
+        assert await ask(reader, "SELECT 1") == [(1,)]
+
+
+async def test_a_question_that_nobody_waits_for_any_more_is_broken_off(place: Path) -> None:
+    async with opened(place) as reader:
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await ask(reader, LONG.format(AGES))
+        assert time.monotonic() - began < 10
+        # The connection is as it was before.
+        seen = Whereabouts(reader)
+        assert await ask(reader, "SELECT here()") == [(1,)]
+        assert seen.threads == [threading.get_ident()]
+
+
+async def test_a_lock_is_waited_for_on_a_thread_and_not_for_ever(tmp_path: Path) -> None:
+    # Without WAL, where a writer locks readers out.
+    other = sqlite3.connect(tmp_path / "b.db", isolation_level=None, check_same_thread=False)
+    other.execute("CREATE TABLE t (x INTEGER)")
+    raw = sqlite3.connect(tmp_path / "b.db", isolation_level=None, check_same_thread=False)
+    raw.execute("PRAGMA busy_timeout=0")
+    reader = Reader(raw, 300, 0.002)
+    try:
+        other.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        with pytest.raises(sqlite3.OperationalError) as refused:
+            await ask(reader, "SELECT count(*) FROM t")
+        assert refused.value.sqlite_errorcode == sqlite3.SQLITE_BUSY
+        assert time.monotonic() - began >= 0.3
+        async with asyncio.TaskGroup() as group:
+            asked = group.create_task(ask(reader, "SELECT count(*) FROM t"))
+            await asyncio.sleep(0.05)
+            assert not asked.done()
+            other.execute("COMMIT")
+        assert asked.result() == [(0,)]
+    finally:
+        await reader.close()
+        other.close()
+
+
+async def test_a_cursor_says_what_it_found(place: Path) -> None:
+    async with opened(place) as reader, reader.cursor() as cursor:
+        assert isinstance(cursor, Cursor)
+        await cursor.execute("SELECT x AS y FROM t")
+        assert cursor.description[0][0] == "y"
+        assert len(await cursor.fetchall()) == 2
+        assert await cursor.fetchall() == []
+        assert cursor.rowcount == -1

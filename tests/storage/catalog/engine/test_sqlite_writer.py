@@ -1,0 +1,144 @@
+"""A connection that writes: waiting for others, cancelled at any moment, closed in the middle."""
+
+import asyncio
+import random
+import sqlite3
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import open_catalog
+from storage.catalog.engine.sqlite_writer import Writer, open_writer
+
+pytestmark = pytest.mark.anyio
+
+LONG = (
+    "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+    " WHERE i < 1000000000) SELECT count(*) FROM n"
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    place = tmp_path / "a.db"
+    with sqlite3.connect(place) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (x INTEGER)")
+    connection.close()
+    return place
+
+
+@asynccontextmanager
+async def opened(place: Path, *, busy_ms: int = 2000) -> AsyncGenerator[Writer]:
+    writer = await open_writer(str(place), busy_ms)
+    try:
+        yield writer
+    finally:
+        await writer.close()
+
+
+async def run(writer: Writer, statement: str) -> list[tuple[object, ...]]:
+    cursor = await writer.cursor().execute(statement)
+    rows = await cursor.fetchall()
+    await cursor.close()
+    return rows
+
+
+async def test_what_is_written_counts_when_it_is_committed(place: Path) -> None:
+    async with opened(place) as writer, opened(place) as other:
+        await run(writer, "BEGIN IMMEDIATE")
+        assert await run(writer, "INSERT INTO t VALUES (1) RETURNING x") == [(1,)]
+        assert await run(other, "SELECT * FROM t") == []
+        await writer.commit()
+        assert await run(other, "SELECT * FROM t") == [(1,)]
+        await run(writer, "BEGIN IMMEDIATE")
+        await writer.cursor().executemany("INSERT INTO t VALUES (?)", [(2,), (3,)])
+        await writer.rollback()
+        assert await run(other, "SELECT * FROM t") == [(1,)]
+
+
+async def test_a_lock_of_another_is_waited_for(place: Path) -> None:
+    async with opened(place) as writer, opened(place) as other:
+        await run(other, "BEGIN IMMEDIATE")
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(run(writer, "BEGIN IMMEDIATE"))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+            await other.rollback()
+
+
+async def test_a_lock_that_is_never_let_go_is_an_error_in_time(place: Path) -> None:
+    async with opened(place, busy_ms=100) as writer, opened(place) as other:
+        await run(other, "BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            await run(writer, "BEGIN IMMEDIATE")
+
+
+async def test_a_statement_whose_caller_is_cancelled_is_broken_off(place: Path) -> None:
+    async with opened(place) as writer, opened(place) as other:
+        await run(writer, "BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await run(writer, LONG)
+        assert time.monotonic() - began < 5
+        await writer.close()
+        async with asyncio.timeout(5):
+            await run(other, "BEGIN IMMEDIATE")
+
+
+async def test_closing_in_the_middle_lets_the_lock_go(place: Path) -> None:
+    async with opened(place) as writer, opened(place) as other:
+        await run(writer, "BEGIN IMMEDIATE")
+        kept = writer.raw.cursor().execute("INSERT INTO t VALUES (1), (2) RETURNING x")
+        writer.stop()
+        await run(other, "BEGIN IMMEDIATE")
+        assert await run(other, "SELECT * FROM t") == []
+        del kept
+
+
+async def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.Error):
+        await open_writer(str(tmp_path / "nowhere" / "a.db"), 100)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_writers_that_are_cancelled_at_any_moment_stop_nobody(
+    tmp_path: Path, seed: int
+) -> None:
+    """The event loop stands still at times, so that an answer and a deadline come at once."""
+    moments = random.Random(seed)
+
+    async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
+        await catalog.first_start(1)
+
+        async def write(now_us: int, *, live: bool) -> None:
+            await catalog.set_live_state(
+                1,
+                live=live,
+                processing=not live,
+                on_air=None,
+                sending=[0] if moments.getrandbits(1) else [],
+                no_audio=False,
+                now_us=now_us,
+            )
+
+        async def hurried(now_us: int, seconds: float) -> None:
+            try:
+                async with asyncio.timeout(seconds):
+                    await write(now_us, live=bool(moments.getrandbits(1)))
+            except TimeoutError:
+                pass
+
+        for turn in range(60):
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(3):
+                    tasks.create_task(hurried(turn, moments.uniform(0, 0.02)))
+                if turn % 5 == 0:
+                    await asyncio.sleep(0.001)
+                    time.sleep(0.03)  # noqa: ASYNC251 # what a busy event loop is like
+            async with asyncio.timeout(5):
+                await write(turn, live=True)

@@ -1,0 +1,318 @@
+"""Tags and categories: names that are there once, and what is linked with them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import Catalog
+from storage.catalog.engine.database import database_url, open_database
+from storage.catalog.library import labels
+from storage.catalog.library.labels import Kind, TagById, TagByName, TagWanted
+from storage.catalog.queries import counters
+from storage.catalog.records.common import LabelRecord, Sort
+from storage.errors import CatalogError, NameTaken, NoSuchLabel, NoSuchProject
+from tests.support.concurrent_programs import run_together
+
+pytestmark = pytest.mark.anyio
+
+KINDS: tuple[Kind, ...] = ("tag", "category")
+FAR = (0, -1, 999, 1 << 31, 1 << 63, 10**40)
+
+
+async def made(catalog: Catalog, kind: Kind, project: int, *names: str) -> list[LabelRecord]:
+    return [
+        await catalog.labels.add(kind, project, name, active=True, by=None, now_us=1)
+        for name in names
+    ]
+
+
+async def names(catalog: Catalog, kind: Kind, project: int, **query: object) -> list[str]:
+    search, page = str(query.get("search", "")), int(str(query.get("page", 1)))
+    column = query.get("sort")
+    sort = Sort(str(column), descending=bool(query.get("down"))) if column else None
+    found = await catalog.labels.find_page(kind, project, search=search, sort=sort, page=page)
+    return [record.name for record in found.items]
+
+
+async def counts(place: str | Path, project: int, kind: str) -> int:
+    """Return the total that is kept."""
+    async with (
+        open_database(database_url(place), create=False) as database,
+        database.reading() as connection,
+    ):
+        return await counters.find(connection, project, [kind])
+
+
+async def link(
+    place: str | Path, project: int, stream: int, *wanted: TagWanted
+) -> tuple[LabelRecord, ...]:
+    """Give a stream these tags, and return those it has then."""
+    async with open_database(database_url(place), create=False) as database:
+        async with database.writing() as connection:
+            await labels.link_tags(connection, project, "stream", stream, wanted, 5)
+        async with database.reading() as connection:
+            return (await labels.tags_of(connection, "stream", [stream]))[stream]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_label_is_found_by_its_number(catalog: Catalog, kind: Kind) -> None:
+    project = (await catalog.add_project("One", 1)).id
+    (label,) = await made(catalog, kind, project, "Știri de azi 🎬")
+    assert label == LabelRecord(id=label.id, project=project, name="Știri de azi 🎬", active=True)
+    assert await catalog.labels.find(kind, label.id) == label
+    for number in FAR:
+        assert await catalog.labels.find(kind, number) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("twin", ["Știri", "știri", "ȘTIRI", "S\u0326tiri"])
+async def test_a_name_is_there_once_whatever_its_case(
+    catalog: Catalog, kind: Kind, twin: str
+) -> None:
+    one = (await catalog.add_project("One", 1)).id
+    two = (await catalog.add_project("Two", 1)).id
+    news, sport = await made(catalog, kind, one, "Știri", "Sport")
+    with pytest.raises(NameTaken):
+        await made(catalog, kind, one, twin)
+    with pytest.raises(NameTaken):
+        await catalog.labels.edit(kind, sport.id, name=twin, by=None, now_us=2)
+    # What was refused changed nothing, and the name is another project's to take.
+    assert await names(catalog, kind, one) == ["Sport", "Știri"]
+    await made(catalog, kind, two, twin)
+    # Its own name in another case is not another's.
+    renamed = await catalog.labels.edit(kind, news.id, name=twin, by=None, now_us=2)
+    assert renamed is not None
+    assert (renamed.id, renamed.name) == (news.id, twin)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_edit_changes_what_it_names_alone(catalog: Catalog, kind: Kind) -> None:
+    project = (await catalog.add_project("One", 1)).id
+    (label,) = await made(catalog, kind, project, "News")
+    off = await catalog.labels.edit(kind, label.id, active=False, by=7, now_us=2)
+    assert off == LabelRecord(id=label.id, project=project, name="News", active=False)
+    named = await catalog.labels.edit(kind, label.id, name="Sport", by=7, now_us=3)
+    assert named == LabelRecord(id=label.id, project=project, name="Sport", active=False)
+    assert await catalog.labels.edit(kind, label.id, by=7, now_us=4) == named
+    assert await catalog.labels.edit(kind, 999, name="X", by=7, now_us=4) is None
+    told = (await catalog.list_events(project)).items
+    assert [(each.kind, each.facts, each.token) for each in told[:2]] == [
+        (f"{kind} edited", {kind: label.id, "keys": ["name"]}, 7),
+        (f"{kind} edited", {kind: label.id, "keys": ["active"]}, 7),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_list_is_searched_sorted_and_paged(catalog: Catalog, kind: Kind) -> None:
+    project = (await catalog.add_project("One", 1)).id
+    other = (await catalog.add_project("Two", 1)).id
+    await made(catalog, kind, other, "elsewhere")
+    await made(catalog, kind, project, "b 100%", "Ärzte", "a_b", "Zoo", "apfel")
+    zoo = (await catalog.labels.find_page(kind, project)).items[1]
+    await catalog.labels.edit(kind, zoo.id, active=False, by=None, now_us=2)
+    assert await names(catalog, kind, project) == ["apfel", "Zoo", "a_b", "Ärzte", "b 100%"]
+    by_name = ["a_b", "apfel", "b 100%", "Zoo", "Ärzte"]
+    assert await names(catalog, kind, project, sort="name") == by_name
+    assert await names(catalog, kind, project, sort="name", down=True) == by_name[::-1]
+    assert (await names(catalog, kind, project, sort="active"))[0] == "Zoo"
+    assert (await names(catalog, kind, project, sort="id", down=False))[0] == "b 100%"
+    assert await names(catalog, kind, project, search="ÄRZ") == ["Ärzte"]
+    assert await names(catalog, kind, project, search="%") == ["b 100%"]
+    assert await names(catalog, kind, project, search="_") == ["a_b"]
+    await made(catalog, kind, project, *(f"more {number}" for number in range(7)))
+    last = await catalog.labels.find_page(kind, project, page=2)
+    assert (last.total, last.last, len(last.items)) == (12, 2, 2)
+    beyond = await catalog.labels.find_page(kind, project, page=10**17)
+    assert (beyond.total, beyond.items) == (12, ())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_totals_follow_what_is_added_and_deleted(
+    place: str | Path, catalog: Catalog, kind: Kind
+) -> None:
+    project = (await catalog.add_project("One", 1)).id
+    table = "tags" if kind == "tag" else "categories"
+    one, _, _ = await made(catalog, kind, project, "a", "b", "c")
+    with pytest.raises(NameTaken):
+        await made(catalog, kind, project, "A")
+    assert await counts(place, project, table) == 3
+    assert await catalog.labels.remove(kind, one.id, by=None, now_us=2)
+    assert not await catalog.labels.remove(kind, one.id, by=None, now_us=2)
+    assert await counts(place, project, table) == 2
+    assert await names(catalog, kind, project) == ["c", "b"]
+    # A number is never given twice.
+    (again,) = await made(catalog, kind, project, "a")
+    assert again.id > one.id
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_label_of_no_project_is_refused(catalog: Catalog, kind: Kind) -> None:
+    with pytest.raises(NoSuchProject):
+        await made(catalog, kind, 99, "lost")
+
+
+async def test_tags_are_linked_by_number_and_by_name(place: str | Path, catalog: Catalog) -> None:
+    project = (await catalog.add_project("One", 1)).id
+    stream = (await catalog.add_stream(project, "A stream", 1)).id
+    news, sport = await made(catalog, "tag", project, "News", "Sport")
+    linked = await link(
+        place, project, stream,
+        TagByName("new one"), TagById(sport.id), TagByName("NEWS"), TagByName("NEW ONE"),
+        TagById(sport.id),
+    )  # fmt: skip
+    assert [tag.name for tag in linked] == ["new one", "News", "Sport"]
+    assert linked[1:] == (news, sport)
+    assert await counts(place, project, "tags") == 3
+    # The list is replaced whole.
+    assert await link(place, project, stream, TagById(news.id)) == (news,)
+    assert await link(place, project, stream) == ()
+    assert await names(catalog, "tag", project) == ["new one", "Sport", "News"]
+
+
+async def test_many_tags_are_linked_at_once(place: str | Path, catalog: Catalog) -> None:
+    project = (await catalog.add_project("One", 1)).id
+    stream = (await catalog.add_stream(project, "A stream", 1)).id
+    linked = await link(place, project, stream, *(TagByName(f"tag {n}") for n in range(600)))
+    assert len(linked) == 600
+    again = await link(place, project, stream, *(TagById(tag.id) for tag in linked))
+    assert again == linked
+    assert await counts(place, project, "tags") == 600
+
+
+async def test_a_number_of_no_tag_of_the_project_is_refused_whole(
+    place: str | Path, catalog: Catalog
+) -> None:
+    one = (await catalog.add_project("One", 1)).id
+    two = (await catalog.add_project("Two", 1)).id
+    stream = (await catalog.add_stream(one, "A stream", 1)).id
+    (mine,) = await made(catalog, "tag", one, "mine")
+    (theirs,) = await made(catalog, "tag", two, "theirs")
+    assert await link(place, one, stream, TagById(mine.id)) == (mine,)
+    for number in (theirs.id, *FAR):
+        with pytest.raises(NoSuchLabel) as refused:
+            await link(place, one, stream, TagByName("fresh"), TagById(number))
+        assert (refused.value.kind, refused.value.number) == ("tag", number)
+    async with (
+        open_database(database_url(place), create=False) as database,
+        database.reading() as connection,
+    ):
+        assert await labels.tags_of(connection, "stream", [stream, 999]) == {
+            stream: (mine,),
+            999: (),
+        }
+    assert await names(catalog, "tag", one) == ["mine"]
+
+
+async def test_a_deleted_tag_is_taken_from_what_had_it(place: str | Path, catalog: Catalog) -> None:
+    project = (await catalog.add_project("One", 1)).id
+    stream = (await catalog.add_stream(project, "A stream", 1)).id
+    news, sport = await link(place, project, stream, TagByName("News"), TagByName("Sport"))
+    assert await catalog.labels.remove("tag", news.id, by=None, now_us=2)
+    async with (
+        open_database(database_url(place), create=False) as database,
+        database.reading() as connection,
+    ):
+        assert await labels.tags_of(connection, "stream", [stream]) == {stream: (sport,)}
+
+
+async def test_a_category_is_of_its_project(place: str | Path, catalog: Catalog) -> None:
+    one = (await catalog.add_project("One", 1)).id
+    two = (await catalog.add_project("Two", 1)).id
+    (film,) = await made(catalog, "category", one, "Film")
+    async with (
+        open_database(database_url(place), create=False) as database,
+        database.writing() as connection,
+    ):
+        await labels.require_category(connection, one, film.id)
+        assert await labels.categories_of(connection, {film.id, 999}) == {film.id: film}
+        for project, number in [(two, film.id), *((one, far) for far in FAR)]:
+            with pytest.raises(NoSuchLabel) as refused:
+                await labels.require_category(connection, project, number)
+            assert (refused.value.kind, refused.value.number) == ("category", number)
+
+
+# Makes tags of the same names as others do at the same time, by both ways, and deletes some.
+MAKER = """
+import asyncio, sys
+from storage.catalog import labels, open_catalog
+from storage.catalog.engine.database import database_url, open_database
+from storage.catalog.library.labels import TagByName
+from storage.errors import NameTaken
+
+async def main(place, project, stream, rounds):
+    async with (open_catalog(place, migrate=False) as catalog,
+                open_database(database_url(place), create=False) as database):
+        together()
+        made = 0
+        for number in range(rounds):
+            async with database.writing() as connection:
+                wanted = [TagByName(f"linked {number}"), TagByName(f"LINKED {number + 1}")]
+                await labels.link_tags(connection, project, "stream", stream, wanted, number)
+            try:
+                await catalog.labels.add("tag", project, f"Added {number}", active=True, by=1,
+                                         now_us=number)
+                made += 1
+            except NameTaken:
+                pass
+        print(made, flush=True)
+
+asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))
+"""
+ROUNDS = 20
+PROCESSES = 3
+
+
+async def test_processes_that_make_the_same_tags_make_one_of_each(
+    place: str | Path, catalog: Catalog
+) -> None:
+    project = (await catalog.add_project("One", 1)).id
+    streams = [
+        (await catalog.add_stream(project, f"Stream {number}", 1)).id for number in range(PROCESSES)
+    ]
+    made = await run_together(
+        *((MAKER, str(place), str(project), str(stream), str(ROUNDS)) for stream in streams)
+    )
+    assert sum(map(int, made)) == ROUNDS
+    assert await counts(place, project, "tags") == 2 * ROUNDS + 1
+    found = {
+        name for page in range(1, 6) for name in await names(catalog, "tag", project, page=page)
+    }
+    assert {name.casefold() for name in found} == {
+        *(f"added {number}" for number in range(ROUNDS)),
+        *(f"linked {number}" for number in range(ROUNDS + 1)),
+    }
+    async with (
+        open_database(database_url(place), create=False) as database,
+        database.reading() as connection,
+    ):
+        linked = await labels.tags_of(connection, "stream", streams)
+    assert [len(tags) for tags in linked.values()] == [2] * PROCESSES
+
+
+async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
+    place: str | Path, catalog: Catalog
+) -> None:
+    project = (await catalog.add_project("One", 1)).id
+    stream = (await catalog.add_stream(project, "A stream", 1)).id
+    outcomes: set[str] = set()
+    for number in range(20):
+        (tag,) = await made(catalog, "tag", project, f"tag {number}")
+
+        async def linking(tag: int = tag.id) -> None:
+            try:
+                await link(place, project, stream, TagById(tag))
+                outcomes.add("linked")
+            except CatalogError as error:
+                # Never what a client would be told is our fault.
+                assert isinstance(error, NoSuchLabel)
+                outcomes.add("refused")
+
+        async def deleting(tag: int = tag.id) -> None:
+            assert await catalog.labels.remove("tag", tag, by=None, now_us=2)
+
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            tasks.create_task(linking())
+            tasks.create_task(deleting())
+        assert (await catalog.labels.find_page("tag", project)).total == 0
+    assert outcomes <= {"linked", "refused"}

@@ -1,0 +1,120 @@
+"""What viewers may come to know, on both databases, through the calls that make it so."""
+
+import pytest
+
+from media.countries import Country, country
+from media.stream_keys import new_hash
+from storage.catalog import Catalog
+from storage.catalog.records.common import PlayerOptions, Shown
+from storage.catalog.records.videos import Arrived
+from storage.catalog.streams.edits import StreamChange
+from storage.catalog.videos.edits import VideoChange
+from storage.catalog.videos.transcoding import MadeVideo
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_800_000_000_000_000
+ORANGE = PlayerOptions(autoplay=True, loop=True, color="#ff8800")
+
+
+def lands(*codes: str) -> tuple[Country, ...]:
+    found = [country(code) for code in codes]
+    return tuple(each for each in found if each is not None)
+
+
+async def shown(catalog: Catalog, hash_: str) -> Shown:
+    found = await catalog.shown(hash_)
+    assert found is not None
+    return found
+
+
+async def add_video(catalog: Catalog) -> tuple[int, str]:
+    hash_ = new_hash()
+    file = Arrived(
+        hash=hash_,
+        title=None,
+        file_title="A film.cut",
+        description="Words",
+        name="a-film-cut",
+        size=1,
+        source=f"sources/{hash_}/1",
+        length_us=61_000_000,
+        width=1920,
+        height=800,
+    )
+    return (await catalog.videos.add(1, file, NOW, by=None)).video.id, hash_
+
+
+async def test_a_stream_is_known_with_its_countries_and_its_player(catalog: Catalog) -> None:
+    await catalog.first_start(NOW)
+    stream = await catalog.add_stream(1, "A stream", NOW)
+    before = await shown(catalog, stream.hash)
+    assert (before.kind, before.title, before.published) == ("stream", "A stream", False)
+    assert (before.countries, before.player) == (frozenset(), None)
+    player = await catalog.players.add(1, "Orange", ORANGE, by=None, now_us=NOW)
+    change = StreamChange(title="Another", countries=lands("RO", "DE", "AD"), player=player.id)
+    await catalog.streams.edit(stream.id, change, now_us=NOW, by=None)
+    after = await shown(catalog, stream.hash)
+    assert (after.title, after.countries) == ("Another", {"RO", "DE", "AD"})
+    assert after.player == ORANGE
+    await catalog.players.remove(player.id, by=None, now_us=NOW)
+    change = StreamChange(countries=())
+    await catalog.streams.edit(stream.id, change, now_us=NOW, by=None)
+    last = await shown(catalog, stream.hash)
+    assert (last.countries, last.player) == (frozenset(), None)
+
+
+async def test_a_stream_that_its_owner_takes_back_is_hidden(catalog: Catalog) -> None:
+    await catalog.first_start(NOW)
+    stream = await catalog.add_stream(1, "A stream", NOW)
+    await catalog.streams.unpublish(stream.id, now_us=NOW, by=None)
+    assert (await shown(catalog, stream.hash)).hidden
+    await catalog.streams.publish(stream.id, now_us=NOW, by=None)
+    assert not (await shown(catalog, stream.hash)).hidden
+
+
+async def test_a_video_is_known_from_its_upload_to_its_media(catalog: Catalog) -> None:
+    await catalog.first_start(NOW)
+    number, hash_ = await add_video(catalog)
+    early = await shown(catalog, hash_)
+    assert (early.kind, early.title, early.description) == ("video", "A film.cut", "Words")
+    assert (early.length_us, early.width, early.height) == (61_000_000, 1920, 800)
+    assert (early.published, early.media, early.posters, early.failed) == (False, None, None, False)
+    player = await catalog.players.add(1, "Orange", ORANGE, by=None, now_us=NOW)
+    change = VideoChange(title="A title", countries=lands("RO"))
+    await catalog.videos.edit(number, change, NOW, by=None)
+    await catalog.videos.set_player(number, player.id, NOW, by=None)
+    held = await catalog.jobs.lease("one", NOW)
+    assert held is not None
+    await catalog.transcoding.begin(held, NOW)
+    made = MadeVideo(
+        media="1-1",
+        size=5,
+        length_us=61_500_000,
+        rungs=(),
+        posters="poster-1-1",
+        poster_labels=("1080p", "720p", "360p"),
+    )
+    await catalog.transcoding.complete(held, made, NOW)
+    late = await shown(catalog, hash_)
+    assert (late.title, late.countries, late.player) == ("A title", {"RO"}, ORANGE)
+    assert (late.published, late.media, late.posters) == (True, "1-1", "poster-1-1")
+    assert late.poster_labels == ("360p", "720p", "1080p")
+    assert late.length_us == 61_500_000
+
+
+async def test_a_video_that_cannot_be_made_says_so(catalog: Catalog) -> None:
+    await catalog.first_start(NOW)
+    _, hash_ = await add_video(catalog)
+    held = await catalog.jobs.lease("one", NOW)
+    assert held is not None
+    await catalog.transcoding.begin(held, NOW)
+    await catalog.transcoding.fail(held, "It is empty.", NOW)
+    found = await shown(catalog, hash_)
+    assert (found.failed, found.published, found.media) == (True, False, None)
+
+
+async def test_what_is_not_there_is_not_known(catalog: Catalog) -> None:
+    await catalog.first_start(NOW)
+    assert await catalog.shown("zzzzzzzzzzzz") is None
+    assert await catalog.shown("") is None

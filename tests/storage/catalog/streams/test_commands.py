@@ -1,0 +1,181 @@
+"""What is asked of the process that takes streams in: taken once, in time, answered."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import StreamRecord
+from storage.catalog.streams.commands import Command, CommandKind, Standing
+from storage.errors import NotNow
+
+pytestmark = pytest.mark.anyio
+
+DAY_US = 86_400 * 1_000_000
+END = Command(stream=1, hash="Ab3dEf6hIj9l", kind=CommandKind.END, deadline_us=100, by=1)
+FORGET = Command(stream=9, hash="Zz3dEf6hIj9l", kind=CommandKind.FORGET)
+
+
+@pytest.fixture
+async def second(place: str | Path, catalog: Catalog) -> AsyncGenerator[Catalog]:
+    """The same catalog, as another process has it open."""
+    del catalog  # made first
+    async with open_catalog(place, migrate=False) as opened:
+        yield opened
+
+
+async def standing(catalog: Catalog, number: int) -> Standing | None:
+    found = await catalog.commands.find(number)
+    return None if found is None else found.standing
+
+
+async def on_air(catalog: Catalog) -> StreamRecord:
+    """Return the first stream, live from its primary."""
+    stream = (await catalog.first_start(1)).stream
+    assert stream is not None
+    await catalog.set_live_state(
+        stream.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False, now_us=1
+    )
+    return stream
+
+
+async def paused(catalog: Catalog, stream: StreamRecord) -> bool:
+    record = await catalog.stream(stream.id)
+    assert record is not None
+    return record.paused
+
+
+async def test_a_command_waits_is_taken_and_answered(catalog: Catalog, second: Catalog) -> None:
+    number = await catalog.commands.ask(END, 10)
+    (waiting,) = await second.commands.waiting()
+    assert (waiting.id, waiting.command, waiting.standing) == (number, END, Standing.WAITING)
+    assert await second.commands.take(number, 50)
+    assert await standing(catalog, number) is Standing.TAKEN
+    await second.commands.answer(number, {"ended": False, "left": 3}, 60)
+    found = await catalog.commands.find(number)
+    assert found is not None
+    assert (found.standing, found.answer) == (Standing.DONE, {"ended": False, "left": 3})
+    assert await second.commands.waiting() == ()
+
+
+async def test_a_command_is_not_taken_after_its_deadline(catalog: Catalog) -> None:
+    number = await catalog.commands.ask(END, 10)
+    assert not await catalog.commands.take(number, 101)
+    assert await standing(catalog, number) is Standing.LATE
+    assert await catalog.commands.waiting() == ()
+    assert not await catalog.commands.take(number, 50)
+
+
+async def test_a_command_without_a_deadline_is_taken_at_any_time(catalog: Catalog) -> None:
+    number = await catalog.commands.ask(FORGET, 10)
+    assert await catalog.commands.take(number, 20 * DAY_US)
+    # As after the death of who took it.
+    assert [record.id for record in await catalog.commands.waiting()] == [number]
+    assert await catalog.commands.take(number, 21 * DAY_US)
+
+
+async def test_a_command_that_was_withdrawn_is_not_taken_nor_the_other_way_round(
+    catalog: Catalog, second: Catalog
+) -> None:
+    one, two = await catalog.commands.ask(END, 10), await catalog.commands.ask(END, 10)
+    assert await catalog.commands.withdraw(one, 20)
+    assert not await second.commands.take(one, 21)
+    assert await second.commands.take(two, 21)
+    assert not await catalog.commands.withdraw(two, 22)
+    assert await standing(catalog, two) is Standing.TAKEN
+
+
+async def test_old_commands_are_swept_out_answered_or_not(catalog: Catalog) -> None:
+    answered = await catalog.commands.ask(END, 10)
+    await catalog.commands.answer(answered, {}, 20)
+    waiting = await catalog.commands.ask(FORGET, 10)
+    await catalog.commands.ask(FORGET, DAY_US)
+    assert await standing(catalog, answered) is None
+    assert await standing(catalog, waiting) is Standing.WAITING
+    await catalog.commands.ask(FORGET, 31 * DAY_US)
+    assert await standing(catalog, waiting) is None
+
+
+async def test_an_end_is_an_event_once_it_was_done_and_names_who_asked(catalog: Catalog) -> None:
+    first = await catalog.first_start(1)
+    assert first.stream is not None
+    stream = first.stream
+    for ended in (False, True):
+        command = Command(
+            stream=stream.id, hash=stream.hash, kind=CommandKind.END, deadline_us=99, by=7
+        )
+        number = await catalog.commands.ask(command, 10)
+        await catalog.commands.answer(number, {"ended": ended}, 20)
+    events = await catalog.list_events(first.project.id)
+    mine = [(each.kind, each.token) for each in events.items if each.kind == "stream ended"]
+    assert mine == [("stream ended", 7)]
+
+
+async def test_a_drill_is_an_event_once_another_took_over(catalog: Catalog) -> None:
+    stream = await on_air(catalog)
+    went = {"from": "primary", "to": "backup-1", "gap_ms": 40, "switched_after_ms": 900}
+    for answer in ({"refused": "No other encoder is well."}, went):
+        number = await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
+        assert number is not None
+        assert await catalog.commands.take(number, 20)
+        await catalog.commands.answer(number, answer, 30)
+    events = await catalog.list_events(1)
+    drills = [each for each in events.items if each.kind == "failover drill"]
+    assert [(each.facts, each.token) for each in drills] == [({"stream": stream.id, **went}, 7)]
+
+
+async def test_a_pause_is_written_with_its_command_and_taken_back_where_no_run_was(
+    catalog: Catalog,
+) -> None:
+    stream = await on_air(catalog)
+    for done in (True, False):
+        number = await catalog.streams.pause(stream.id, now_us=10, by=7)
+        assert number is not None
+        (asked,) = await catalog.commands.waiting()
+        assert (asked.id, asked.command.kind) == (number, CommandKind.PAUSE)
+        with pytest.raises(NotNow, match="paused already"):
+            await catalog.streams.pause(stream.id, now_us=10, by=7)
+        with pytest.raises(NotNow, match="paused"):
+            await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
+        assert await paused(catalog, stream)
+        await catalog.commands.answer(number, {"done": done}, 20)
+        assert await paused(catalog, stream) is done
+        if done:
+            number = await catalog.streams.resume(stream.id, now_us=30, by=7)
+            assert number is not None
+            await catalog.commands.answer(number, {"done": True}, 40)
+            assert not await paused(catalog, stream)
+        with pytest.raises(NotNow, match="not paused"):
+            await catalog.streams.resume(stream.id, now_us=30, by=7)
+    found = [(each.kind, each.token) for each in (await catalog.list_events(1)).items[::-1]]
+    assert found[-4:] == [("paused", 7), ("resumed", 7), ("paused", 7), ("resumed", None)]
+
+
+async def test_a_stream_that_is_not_live_is_not_paused_and_not_drilled(catalog: Catalog) -> None:
+    stream = (await catalog.first_start(1)).stream
+    assert stream is not None
+    with pytest.raises(NotNow, match="not live"):
+        await catalog.streams.pause(stream.id, now_us=10, by=7)
+    with pytest.raises(NotNow, match="not live"):
+        await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
+    assert await catalog.commands.waiting() == ()
+    assert await catalog.stream(stream.id) == stream
+
+
+async def test_a_command_that_was_dropped_is_gone_for_all(
+    catalog: Catalog, second: Catalog
+) -> None:
+    number = await catalog.commands.ask(END, 10)
+    assert await second.commands.take(number, 20)
+    await catalog.commands.drop(number)
+    await second.commands.answer(number, {"ended": True}, 30)
+    assert await catalog.commands.find(number) is None
+    await catalog.commands.drop(number)
+
+
+async def test_what_nobody_has_is_not_found(catalog: Catalog) -> None:
+    assert await catalog.commands.find(12) is None
+    assert not await catalog.commands.take(12, 1)
+    assert not await catalog.commands.withdraw(12, 1)
+    await catalog.commands.answer(12, {}, 1)

@@ -1,0 +1,328 @@
+"""Keys, live states and what viewers may know."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+
+from media.stream_keys import StreamKey, new_hash
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import StreamRecord
+from tests.support.sql import run_sql
+
+pytestmark = pytest.mark.anyio
+
+
+@contextmanager
+def _statements() -> Generator[list[str]]:
+    """Collect the statements that any database is sent within the block."""
+    seen: list[str] = []
+
+    def note(*facts: Any) -> None:  # Any: six facts, of which the third is the statement
+        seen.append(facts[2])
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+async def _first(catalog: Catalog) -> StreamRecord:
+    stream = (await catalog.first_start(1)).stream
+    assert stream is not None
+    return stream
+
+
+async def _now(catalog: Catalog, stream: StreamRecord) -> StreamRecord:
+    record = await catalog.stream(stream.id)
+    assert record is not None
+    return record
+
+
+async def _set(
+    catalog: Catalog,
+    stream: int,
+    *,
+    live: bool = True,
+    on_air: int | None = 0,
+    sending: tuple[int, ...] = (0,),
+    now_us: int = 50,
+    paused: bool = False,
+    happened: tuple[tuple[str, dict[str, object]], ...] = (),
+) -> None:
+    await catalog.set_live_state(
+        stream,
+        live=live,
+        processing=live,
+        paused=paused,
+        happened=happened,
+        on_air=on_air,
+        sending=sending,
+        no_audio=False,
+        now_us=now_us,
+    )
+
+
+async def test_a_right_key_opens_its_stream_in_every_form_it_is_shown_in(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    for text in (stream.key.text, stream.key.secret, stream.key.secret.upper()):
+        key = StreamKey.parse(text)
+        assert key is not None
+        found = await catalog.find_ingest(key)
+        assert found is not None
+        assert (found.id, found.project, found.hash) == (stream.id, 1, stream.hash)
+        assert found.slots == {0, 1}
+        assert found.active == {"360p", "480p", "720p", "1080p"}
+
+
+async def test_only_what_is_active_and_there_is_granted(place: str | Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        stream = await _first(catalog)
+        run_sql(place, "UPDATE stream_resolutions SET active = number = 5")
+        run_sql(place, "UPDATE stream_backups SET number = 3")
+        found = await catalog.find_ingest(stream.key)
+        assert found is not None
+        assert found.active == {"1440p"}
+        assert found.slots == {0, 3}
+
+
+async def test_a_wrong_key_opens_nothing_and_asks_what_a_right_one_asks(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    other = await catalog.add_stream(1, "Other", 1)
+    with _statements() as right:
+        assert await catalog.find_ingest(stream.key) is not None
+    wrong = {
+        "a wrong secret": StreamKey.new(stream.hash),
+        "an unknown stream": StreamKey.new(new_hash()),
+        "another stream's secret": StreamKey(hash=stream.hash, secret=other.key.secret),
+    }
+    for what, key in wrong.items():
+        with _statements() as seen:
+            assert await catalog.find_ingest(key) is None, what
+        assert seen == right, what
+
+
+async def test_an_unknown_bare_secret_asks_what_a_right_one_asks(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    with _statements() as right:
+        assert await catalog.find_ingest(StreamKey(hash="", secret=stream.key.secret)) is not None
+    with _statements() as seen:
+        assert await catalog.find_ingest(StreamKey.new("")) is None
+    assert seen == right
+
+
+async def test_no_statement_looks_a_secret_up_as_it_is(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    with _statements() as seen:
+        await catalog.find_ingest(stream.key)
+        await catalog.find_ingest(StreamKey(hash="", secret=stream.key.secret))
+    assert not [statement for statement in seen if "secret = " in statement]
+
+
+async def test_a_stream_is_published_the_first_time_it_is_live(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    await _set(catalog, stream.id, live=False, on_air=None, now_us=40)
+    assert not (await _now(catalog, stream)).published
+    await _set(catalog, stream.id, now_us=50)
+    await _set(catalog, stream.id, live=False, on_air=None, sending=(), now_us=60)
+    await _set(catalog, stream.id, now_us=70)
+    record = await _now(catalog, stream)
+    assert (record.published, record.published_us) == (True, 50)
+
+
+async def test_a_stream_that_its_owner_unpublished_stays_so(place: str | Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        stream = await _first(catalog)
+        run_sql(place, "UPDATE streams SET hidden = true")
+        await _set(catalog, stream.id)
+        record = await _now(catalog, stream)
+        assert (record.live, record.published, record.published_us) == (True, False, None)
+
+
+async def test_the_state_names_who_sends_and_who_is_on_air(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    await catalog.set_live_state(
+        stream.id,
+        live=True,
+        processing=True,
+        on_air=1,
+        sending={0, 1},
+        no_audio=True,
+        now_us=50,
+    )
+    record = await _now(catalog, stream)
+    assert (record.live, record.processing, record.no_audio) == (True, True, True)
+    assert (record.on_air, record.receiving_count) == (1, 2)
+    assert [(backup.live, backup.on_air) for backup in record.backups] == [(True, True)]
+    await _set(catalog, stream.id, sending=(0,))
+    record = await _now(catalog, stream)
+    assert (record.on_air, record.receiving_count, record.no_audio) == (0, 1, False)
+    assert [(backup.live, backup.on_air) for backup in record.backups] == [(False, False)]
+
+
+async def test_the_version_rises_with_each_change_and_with_nothing_else(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    other = await catalog.add_stream(1, "Other", 1)
+    await _set(catalog, stream.id)
+    assert (await _now(catalog, stream)).version == stream.version + 1
+    await _set(catalog, stream.id, now_us=99)
+    assert (await _now(catalog, stream)).version == stream.version + 1
+    # The same count, but another slot: the backup's own flag is the change.
+    await _set(catalog, stream.id, sending=(1,))
+    assert (await _now(catalog, stream)).version == stream.version + 2
+    assert await _now(catalog, other) == other
+
+
+async def test_a_state_does_not_count_as_an_edit(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    await _set(catalog, stream.id, now_us=99)
+    assert (await _now(catalog, stream)).updated_us == stream.updated_us
+
+
+async def test_the_state_of_a_deleted_stream_is_no_error(catalog: Catalog) -> None:
+    await catalog.first_start(1)
+    await _set(catalog, 99)
+    assert await catalog.stream(99) is None
+
+
+async def test_a_reset_takes_off_the_air_what_a_killed_process_left_there(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    other = await catalog.add_stream(1, "Other", 1)
+    await _set(catalog, stream.id, sending=(0, 1))
+    await catalog.reset_live_states(5)
+    record = await _now(catalog, stream)
+    assert (record.live, record.processing, record.receiving_count) == (False, False, 0)
+    assert (record.on_air, record.backups[0].live) == (None, False)
+    assert (record.published, record.version) == (True, stream.version + 2)
+    assert await _now(catalog, other) == other
+    await catalog.reset_live_states(5)
+    assert await _now(catalog, stream) == record
+
+
+async def _events(catalog: Catalog) -> list[tuple[str, dict[str, object], int | None]]:
+    """Return the project's events, oldest first."""
+    page = await catalog.list_events(1)
+    return [(each.kind, each.facts, each.number) for each in reversed(page.items)]
+
+
+async def test_a_state_comes_with_what_led_to_it_in_its_order(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    before = len(await _events(catalog))
+    facts: dict[str, object] = {"slot": "primary"}
+    await _set(catalog, stream.id, happened=(("encoder on", facts), ("taken over", facts)))
+    version = (await _now(catalog, stream)).version
+    await _set(catalog, stream.id, happened=(("refused", {"slot": "primary"}),))
+    assert [(kind, number) for kind, _, number in (await _events(catalog))[before:]] == [
+        (kind, before + place)
+        for place, kind in enumerate(
+            ("encoder on", "taken over", "live", "published", "refused"), start=1
+        )
+    ]
+    # What changes nothing of the record is an event all the same, and no new version.
+    assert (await _now(catalog, stream)).version == version
+
+
+async def test_what_cannot_be_written_of_it_leaves_no_state_either(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    before = await _events(catalog)
+    with pytest.raises(TypeError):
+        await _set(catalog, stream.id, happened=(("slate", {"reason": object()}),))
+    assert await _now(catalog, stream) == stream
+    assert await _events(catalog) == before
+
+
+async def test_what_happened_to_a_deleted_stream_is_nobodys_affair(catalog: Catalog) -> None:
+    await catalog.first_start(1)
+    before = await _events(catalog)
+    await _set(catalog, 99, happened=(("slate", {"reason": "lost"}),))
+    assert await _events(catalog) == before
+
+
+async def test_a_pause_is_its_owners_and_ends_with_the_run(place: str | Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        stream = await _first(catalog)
+
+        async def paused() -> bool:
+            return (await _now(catalog, stream)).paused
+
+        await _set(catalog, stream.id)
+        await _set(catalog, stream.id, on_air=None, paused=True)
+        assert not await paused()  # it was taken back before the run had heard of it
+        run_sql(place, "UPDATE streams SET paused = true")
+        await _set(catalog, stream.id)
+        assert await paused()  # the run has not heard of it yet
+        # A stop, and an encoder that comes back to the run.
+        await _set(catalog, stream.id, live=False, on_air=None, sending=(), paused=True)
+        await catalog.reset_live_states(60)
+        assert await paused()
+        await _set(catalog, stream.id, live=False, on_air=None, paused=True)
+        await catalog.end_pauses([stream.hash], 60)
+        assert await paused()
+        await _set(catalog, stream.id, on_air=None, paused=True)
+        assert await paused()
+        before = (await _now(catalog, stream)).version
+        await _set(catalog, stream.id, live=False, on_air=None, sending=())
+        assert not await paused()
+        assert (await _now(catalog, stream)).version == before + 1
+        over = ("resumed", {"stream": stream.id, "cause": "its run was over"})
+        assert [over] == [each[:2] for each in await _events(catalog) if each[0] == "resumed"]
+
+
+async def test_a_pause_whose_run_nobody_came_back_to_is_taken_back(place: str | Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        stream = await _first(catalog)
+        run_sql(place, "UPDATE streams SET paused = true")
+        await catalog.end_pauses(["Another0hash"], 60)
+        assert (await _now(catalog, stream)).paused
+        await catalog.end_pauses([stream.hash, "Another0hash"], 60)
+        record = await _now(catalog, stream)
+        assert (record.paused, record.version) == (False, stream.version + 1)
+        assert (await _events(catalog))[-1][0] == "resumed"
+
+
+@pytest.mark.parametrize("sending", [(), (0,), (1,), (0, 1)])
+async def test_a_reset_tells_of_each_encoder_and_of_the_streams_end(
+    catalog: Catalog, sending: tuple[int, ...]
+) -> None:
+    stream = await _first(catalog)
+    await _set(catalog, stream.id, sending=sending)
+    before = len(await _events(catalog))
+    await catalog.reset_live_states(60)
+    told = [(kind, facts) for kind, facts, _ in (await _events(catalog))[before:]]
+    cause = {"cause": "nobody takes encoders in"}
+    off = [
+        ("encoder off", {"slot": name, "receiving_count": left, "reason": "closed by us", **cause})
+        for name, left in zip(
+            [("primary", "backup-1")[slot] for slot in sending],
+            range(len(sending) - 1, -1, -1),
+            strict=True,
+        )
+    ]
+    assert told == [*off, ("off air", cause)]
+    await catalog.reset_live_states(60)
+    assert len(await _events(catalog)) == before + len(told)
+
+
+async def test_viewers_learn_what_is_theirs_to_know(catalog: Catalog) -> None:
+    stream = await _first(catalog)
+    shown = await catalog.shown(stream.hash)
+    assert shown is not None
+    assert (shown.hash, shown.project, shown.title) == (stream.hash, 1, "My first stream")
+    assert (shown.published, shown.hidden, shown.live) == (False, False, False)
+    await _set(catalog, stream.id)
+    shown = await catalog.shown(stream.hash)
+    assert shown is not None
+    assert (shown.published, shown.live) == (True, True)
+    assert stream.key.secret not in repr(shown)
+
+
+@pytest.mark.parametrize("name", ["", "unknown", "%", "a" * 5000, "x\x00y"])
+async def test_what_is_not_there_is_not_shown(catalog: Catalog, name: str) -> None:
+    await catalog.first_start(1)
+    assert await catalog.shown(name) is None
+    stream = await _first(catalog)
+    assert await catalog.shown(stream.hash.swapcase()) is None

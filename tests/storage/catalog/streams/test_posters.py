@@ -1,0 +1,67 @@
+"""Posters of streams in the catalog, on both databases."""
+
+import pytest
+
+from media.stream_keys import PublicHash, new_hash
+from storage.catalog import Catalog
+from storage.catalog.records.common import Shown, StreamRecord
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_800_000_000_000_000
+LABELS = ("360p", "480p", "720p")
+
+
+async def stream_of(catalog: Catalog) -> StreamRecord:
+    stream = (await catalog.first_start(NOW)).stream
+    assert stream is not None
+    return stream
+
+
+async def now(catalog: Catalog, stream: StreamRecord) -> tuple[StreamRecord, Shown]:
+    record, shown = await catalog.stream(stream.id), await catalog.shown(stream.hash)
+    assert record is not None
+    assert shown is not None
+    return record, shown
+
+
+async def told(catalog: Catalog, hash_: PublicHash) -> int:
+    """Return how many notices there are of a stream."""
+    found, _ = await catalog.notices.since(0, 1000)
+    return len([each for each in found if hash_ in each.channel])
+
+
+async def test_a_stream_has_no_posters_at_first(catalog: Catalog) -> None:
+    record, shown = await now(catalog, await stream_of(catalog))
+    assert (record.poster_labels, shown.poster_labels, shown.width) == ((), (), 0)
+
+
+async def test_posters_are_known_to_owners_and_viewers_and_told(catalog: Catalog) -> None:
+    stream = await stream_of(catalog)
+    before = await told(catalog, stream.hash)
+    assert await catalog.streams.set_posters(stream.hash, LABELS, (1280, 720), now_us=NOW)
+    record, shown = await now(catalog, stream)
+    assert record.poster_labels == shown.poster_labels == LABELS
+    assert (shown.width, shown.height) == (1280, 720)
+    assert record.version == stream.version + 1
+    assert await told(catalog, stream.hash) == before + 1
+
+
+async def test_the_next_picture_is_no_news_and_other_labels_are(catalog: Catalog) -> None:
+    stream = await stream_of(catalog)
+    await catalog.streams.set_posters(stream.hash, LABELS, (1280, 720), now_us=NOW)
+    before, notices = (await now(catalog, stream))[0], await told(catalog, stream.hash)
+    await catalog.streams.set_posters(stream.hash, LABELS, (1280, 720), now_us=NOW + 1)
+    assert (await now(catalog, stream))[0] == before
+    assert await told(catalog, stream.hash) == notices
+    await catalog.streams.set_posters(stream.hash, ("240p",), (240, 426), now_us=NOW + 2)
+    record, shown = await now(catalog, stream)
+    assert (record.poster_labels, shown.width, shown.height) == (("240p",), 240, 426)
+    assert await told(catalog, stream.hash) == notices + 1
+
+
+async def test_posters_of_a_deleted_stream_change_nothing(catalog: Catalog) -> None:
+    stream = await stream_of(catalog)
+    assert not await catalog.streams.set_posters(new_hash(), LABELS, (640, 360), now_us=NOW)
+    await catalog.streams.remove(stream.id, now_us=NOW, by=None)
+    assert not await catalog.streams.set_posters(stream.hash, LABELS, (640, 360), now_us=NOW)

@@ -1,0 +1,178 @@
+"""Streams as their owners see them: adding, listing, searching, sorting."""
+
+from pathlib import Path
+
+import pytest
+
+from media.stream_keys import StreamKey
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Sort, StreamRecord
+from storage.errors import NoSuchProject
+from tests.support.concurrent_programs import run_together
+from tests.support.sql import run_sql
+
+pytestmark = pytest.mark.anyio
+
+ADDER = """
+import asyncio, sys
+from storage.catalog import open_catalog
+
+async def main():
+    async with open_catalog(sys.argv[1], migrate=False) as catalog:
+        together()
+        for number in range(50):
+            await catalog.add_stream(1, f"{sys.argv[2]} {number}", number)
+
+asyncio.run(main())
+"""
+
+
+async def _titles(catalog: Catalog, search: str = "", sort: Sort | None = None) -> list[str]:
+    page = await catalog.list_streams(1, search=search, sort=sort)
+    assert page.total == len(page.items)
+    return [stream.title for stream in page.items]
+
+
+async def _add_all(catalog: Catalog, *titles: str) -> list[StreamRecord]:
+    project = await catalog.add_project("One", 1)
+    return [await catalog.add_stream(project.id, title, 1) for title in titles]
+
+
+async def test_a_new_stream_has_a_key_one_backup_and_the_standard_resolutions(
+    catalog: Catalog,
+) -> None:
+    project = await catalog.add_project("One", 1)
+    stream = await catalog.add_stream(project.id, "Título", 1_000_001)
+    assert StreamKey.parse(stream.key.text) == stream.key
+    assert stream.hash == stream.key.hash
+    assert (stream.project, stream.title, stream.description) == (project.id, "Título", "")
+    assert (stream.created_us, stream.updated_us) == (1_000_001, 1_000_001)
+    assert (stream.published, stream.published_us, stream.hidden) == (False, None, False)
+    assert (stream.live, stream.processing, stream.receiving_count) == (False, False, 0)
+    assert (stream.on_air, stream.no_audio, stream.version) == (None, False, 1)
+    assert [(backup.number, backup.live, backup.on_air) for backup in stream.backups] == [
+        (1, False, False)
+    ]
+    assert [(each.number, each.active) for each in stream.resolutions] == [
+        (1, True),
+        (2, True),
+        (3, True),
+        (4, True),
+        (5, False),
+        (6, False),
+    ]
+    assert await catalog.stream(stream.id) == stream
+    assert await catalog.stream(stream.id + 1) is None
+
+
+async def test_a_stream_of_no_project_is_refused(catalog: Catalog) -> None:
+    with pytest.raises(NoSuchProject, match="no project 99"):
+        await catalog.add_stream(99, "Lost", 1)
+
+
+async def test_all_streams_are_listed_oldest_first_over_all_projects(catalog: Catalog) -> None:
+    assert await catalog.all_streams() == ()
+    added = await _add_all(catalog, "b", "a")
+    other = await catalog.add_project("Two", 1)
+    added.append(await catalog.add_stream(other.id, "c", 1))
+    assert await catalog.all_streams() == tuple(added)
+
+
+async def test_a_deleted_streams_number_is_never_used_again(place: str | Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        first, second = await _add_all(catalog, "a", "b")
+        run_sql(place, f"DELETE FROM streams WHERE id = {second.id}")
+        assert run_sql(place, "SELECT count(*) FROM stream_backups") == [(1,)]
+        third = await catalog.add_stream(first.project, "c", 1)
+        assert third.id == second.id + 1
+        assert third.backups[0].id == second.backups[0].id + 1
+
+
+async def test_all_streams_are_listed_however_many_they_are(place: str | Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        (first,) = await _add_all(catalog, "One")
+        columns = "project_id, secret, title, title_fold, description, created_us, updated_us, \
+            published, hidden, live, processing, receiving_count, no_audio, next_backup, version"
+        run_sql(
+            place,
+            "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1201)"
+            f" INSERT INTO streams (hash, secret_digest, {columns})"
+            f" SELECT CAST(i AS TEXT), CAST(i AS TEXT), {columns} FROM streams, n",
+        )
+        everything = await catalog.all_streams()
+        assert everything[0] == first
+        assert [stream.id for stream in everything] == list(range(1, 1202))
+
+
+async def test_lists_are_newest_first_in_pages_of_ten(catalog: Catalog) -> None:
+    added = await _add_all(catalog, *(f"Stream {number}" for number in range(23)))
+    other = await catalog.add_project("Two", 1)
+    await catalog.add_stream(other.id, "Not yours", 1)
+    pages = [await catalog.list_streams(1, page=number) for number in (1, 2, 3, 4)]
+    assert [len(page.items) for page in pages] == [10, 10, 3, 0]
+    assert [page.total for page in pages] == [23] * 4
+    assert [page.last for page in pages] == [3] * 4
+    assert [stream for page in pages for stream in page.items] == list(reversed(added))
+
+
+async def test_a_page_far_beyond_any_number_of_a_database_is_empty(catalog: Catalog) -> None:
+    await _add_all(catalog, "One")
+    page = await catalog.list_streams(1, page=10**18 - 1)
+    assert (page.items, page.total, page.last) == ((), 1, 1)
+
+
+async def test_an_empty_list_has_one_page(catalog: Catalog) -> None:
+    await _add_all(catalog)
+    page = await catalog.list_streams(1)
+    assert (page.items, page.total, page.last) == ((), 0, 1)
+
+
+async def test_titles_sort_without_case_and_equal_ones_by_number(catalog: Catalog) -> None:
+    await _add_all(catalog, "beta", "Alpha", "ÉCLAIR", "alpha", "Beta")
+    upwards = ["Alpha", "alpha", "beta", "Beta", "ÉCLAIR"]
+    assert await _titles(catalog, sort=Sort("title", descending=False)) == upwards
+    downwards = list(reversed(upwards))
+    assert await _titles(catalog, sort=Sort("title", descending=True)) == downwards
+    by_number = ["beta", "Alpha", "ÉCLAIR", "alpha", "Beta"]
+    assert await _titles(catalog, sort=Sort("id", descending=False)) == by_number
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        pytest.param("știri", ["ȘTIRI locale"], id="case, beyond ASCII"),
+        pytest.param("S\u0326tiri", ["ȘTIRI locale"], id="an accent typed apart"),
+        pytest.param("100%", ["100% live"], id="a per cent sign is itself"),
+        pytest.param("%", ["100% live"], id="a per cent sign alone"),
+        pytest.param("a_b", ["a_b"], id="an underscore is itself"),
+        pytest.param("\\", ["back\\slash"], id="a backslash is itself"),
+        pytest.param("/", ["and/or"], id="the escape character is itself"),
+        pytest.param("'; DROP TABLE streams; --", [], id="a statement is a text"),
+        pytest.param("l", ["back\\slash", "ȘTIRI locale", "100% live"], id="newest first"),
+        pytest.param("nowhere", [], id="nothing"),
+        pytest.param("日本", ["日本語"], id="no Latin at all"),
+    ],
+)
+async def test_a_search_finds_a_part_of_the_title_taken_literally(
+    catalog: Catalog, search: str, found: list[str]
+) -> None:
+    await _add_all(
+        catalog, "100% live", "1000 a", "a_b", "axb", "ȘTIRI locale", "back\\slash", "and/or",
+        "日本語",
+    )  # fmt: skip
+    assert await _titles(catalog, search) == found
+
+
+async def test_two_processes_that_add_at_once_lose_nothing(place: str | Path) -> None:
+    async with open_catalog(place, migrate=True) as catalog:
+        await catalog.add_project("One", 1)
+        await run_together(*((ADDER, str(place), name) for name in ("left", "right")))
+        seen: list[StreamRecord] = []
+        for number in range(1, 11):
+            seen += (await catalog.list_streams(1, page=number)).items
+        assert {stream.title for stream in seen} == {
+            f"{name} {number}" for name in ("left", "right") for number in range(50)
+        }
+        assert len({stream.hash for stream in seen}) == 100
+        assert all(len(stream.backups) == 1 for stream in seen)
+        assert all(len(stream.resolutions) == 6 for stream in seen)

@@ -1,0 +1,178 @@
+"""What is set for streams and projects, and what of it is in force; the slate's picture with it."""
+
+import msgspec
+import pytest
+
+from storage.catalog import Catalog
+from storage.catalog.records.common import StreamRecord
+from storage.catalog.streams.settings import (
+    Chosen,
+    Failover,
+    FailoverChange,
+    Recording,
+    RecordingChange,
+    SettingsChange,
+    in_force,
+)
+
+NOW = 5_000
+BY = 3
+ALL_FAILOVER = FailoverChange(
+    mode="sticky",
+    detect_seconds=1.5,
+    return_seconds=0.0,
+    reconnect_seconds=30.0,
+    goodbye_seconds=4.5,
+)
+
+
+def changed(**failover: object) -> SettingsChange:
+    return SettingsChange(failover=msgspec.convert(failover, FailoverChange))
+
+
+async def begun(catalog: Catalog) -> StreamRecord:
+    stream = (await catalog.first_start(1)).stream
+    assert stream is not None
+    return stream
+
+
+async def kinds(catalog: Catalog) -> list[tuple[str, object]]:
+    events = (await catalog.list_events(1)).items
+    return [(each.kind, each.facts.get("keys")) for each in reversed(events)][1:]
+
+
+@pytest.mark.parametrize(
+    ("own", "behind", "expected"),
+    [
+        pytest.param("{}", "{}", (None, None, None), id="nothing was set"),
+        pytest.param(
+            '{"failover": {"mode": "sticky"}}',
+            '{"failover": {"mode": "prefer_primary", "detect_seconds": 3}}',
+            ("sticky", 3.0, None),
+            id="each key by itself",
+        ),
+        pytest.param(
+            '{"failover": {"return_seconds": 0}}',
+            '{"failover": {"return_seconds": 9}}',
+            (None, None, 0.0),
+            id="zero is set",
+        ),
+    ],
+)
+def test_a_streams_own_settings_come_first_key_by_key(
+    own: str, behind: str, expected: tuple[object, ...]
+) -> None:
+    found = in_force(own, behind).failover
+    assert (found.mode, found.detect_seconds, found.return_seconds) == expected
+
+
+def test_off_is_set_too() -> None:
+    own, behind = (
+        '{"recording": {"enabled": false}}',
+        '{"recording": {"enabled": true, "keep_days": 3}}',
+    )
+    assert in_force(own, behind).recording == Recording(enabled=False, keep_days=3)
+
+
+@pytest.mark.anyio
+async def test_what_ingest_is_told_is_the_streams_own_before_its_projects(
+    catalog: Catalog,
+) -> None:
+    stream = await begun(catalog)
+    streams = catalog.streams
+    assert await streams.settings(stream.id) == Chosen()
+
+    async def told() -> tuple[Failover, Recording]:
+        found = await catalog.find_ingest(stream.key)
+        assert found is not None
+        windows = await catalog.reconnect_windows()
+        assert windows == {stream.hash: found.failover.reconnect_seconds}
+        return found.failover, found.recording
+
+    assert await told() == (Failover(), Recording())
+    everything = SettingsChange(
+        failover=ALL_FAILOVER, recording=RecordingChange(enabled=True, keep_days=7)
+    )
+    for_all = await streams.set_project(1, everything, now_us=NOW, by=BY)
+    failover = Failover(**msgspec.structs.asdict(ALL_FAILOVER))
+    recording = Recording(enabled=True, keep_days=7)
+    assert for_all == Chosen(failover=failover, recording=recording)
+    assert await streams.project_settings(1) == for_all
+    assert await streams.settings(stream.id) == Chosen()
+    assert await told() == (failover, recording)
+    own = await streams.set(stream.id, changed(goodbye_seconds=0.0), now_us=NOW, by=BY)
+    assert own == Chosen(failover=Failover(goodbye_seconds=0.0))
+    assert await told() == (msgspec.structs.replace(failover, goodbye_seconds=0.0), recording)
+    back = await streams.set(stream.id, changed(goodbye_seconds=None), now_us=NOW, by=BY)
+    assert back == Chosen()
+    assert await told() == (failover, recording)
+
+
+@pytest.mark.anyio
+async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> None:
+    stream = await begun(catalog)
+    streams = catalog.streams
+    both = SettingsChange(
+        failover=FailoverChange(mode="sticky", detect_seconds=2.0),
+        recording=RecordingChange(enabled=False),
+    )
+    await streams.set(stream.id, both, now_us=NOW, by=BY)
+    again = SettingsChange(failover=FailoverChange(mode="sticky", detect_seconds=3.0))
+    await streams.set(stream.id, again, now_us=NOW, by=BY)
+    before = await catalog.stream(stream.id)
+    assert before is not None
+    await streams.set(stream.id, again, now_us=NOW + 1, by=BY)
+    await streams.set(stream.id, changed(goodbye_seconds=None), now_us=NOW + 1, by=BY)
+    after = await catalog.stream(stream.id)
+    assert after is not None
+    assert after == before  # which says nothing new
+    assert (after.version, after.updated_us) == (stream.version + 2, NOW)
+    assert await kinds(catalog) == [
+        (
+            "stream settings changed",
+            ["failover.detect_seconds", "failover.mode", "recording.enabled"],
+        ),
+        ("stream settings changed", ["failover.detect_seconds"]),
+    ]
+
+
+@pytest.mark.anyio
+async def test_a_stream_has_its_own_picture_its_projects_or_none(catalog: Catalog) -> None:
+    stream = await begun(catalog)
+    project = await catalog.find_project("1")
+    assert project is not None
+    streams = catalog.streams
+
+    async def shown() -> str | None:
+        found = await catalog.find_ingest(stream.key)
+        assert found is not None
+        return found.slate
+
+    assert await shown() is None
+    made = await streams.set_project_slate(1, "41", now_us=NOW, by=BY)
+    assert made is not None
+    of_project = f"slates/p-{project.key}/41.jpg"
+    assert (made.chosen.slate, made.before) == (of_project, None)
+    assert await shown() == of_project
+    made = await streams.set_slate(stream.id, "42", now_us=NOW, by=BY)
+    assert made is not None
+    assert (made.chosen.slate, made.before) == (f"slates/s-{stream.hash}/42.jpg", None)
+    assert await shown() == made.chosen.slate
+    settings = await streams.settings(stream.id)
+    assert settings is not None
+    assert settings.slate == made.chosen.slate
+    replaced = await streams.set_slate(stream.id, "43", now_us=NOW, by=BY)
+    assert replaced is not None
+    assert replaced.before == made.chosen.slate
+    # The same once more: what is shown is not to be removed.
+    same = await streams.set_slate(stream.id, "43", now_us=NOW, by=BY)
+    assert same is not None
+    assert same.before is None
+    gone = await streams.set_slate(stream.id, None, now_us=NOW, by=BY)
+    assert gone is not None
+    assert (gone.chosen.slate, gone.before) == (None, f"slates/s-{stream.hash}/43.jpg")
+    assert await shown() == of_project
+    assert [kind for kind, _ in await kinds(catalog)] == [
+        "project slate changed", *["stream slate changed"] * 3,
+    ]  # fmt: skip
+    assert await streams.set_project_slate(99, "1", now_us=NOW, by=BY) is None

@@ -1,0 +1,294 @@
+"""Uploads and links that replace a video's file, in the catalog: the video is there all along."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import Catalog, migrations, open_catalog
+from storage.catalog.engine.database import database_url, open_database
+from storage.catalog.queries.digest import digest
+from storage.catalog.records.uploads import NewUpload, UploadRecord, Wanted
+from storage.catalog.records.videos import Arrived, Landed, VideoQuery, WholeVideo
+from storage.errors import FileComing, LinkSpent, NoSuchVideo, UploadLost
+from tests.support.sql import run_sql
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_700_000_000_000_000
+HOUR = 3600 * 1_000_000
+FILE = Landed(source="sources/v/r-one", size=100, length_us=5, width=640, height=360)
+
+
+def new(replaces: int, name: str = "one", link: int | None = None) -> NewUpload:
+    return NewUpload(
+        name=name,
+        length=100,
+        most_bytes=1000,
+        metadata="",
+        hash="",
+        file_title="",
+        slug="",
+        wanted=Wanted(),
+        expires_us=NOW + HOUR,
+        link=link,
+        replaces=replaces,
+    )
+
+
+async def link_for(catalog: Catalog, video: int | None) -> int:
+    number, _ = await catalog.links.add(
+        1, Wanted(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1, video=video
+    )
+    return number
+
+
+@pytest.fixture
+async def video(catalog: Catalog) -> WholeVideo:
+    """A video whose file came and waits for its job."""
+    await catalog.first_start(NOW)
+    file = Arrived(hash="hash00000001", title="T", file_title="t", description="", name="t",
+                   size=7, source="sources/v/1", length_us=1, width=64, height=64)  # fmt: skip
+    return await catalog.videos.add(1, file, NOW, by=1)
+
+
+async def found(catalog: Catalog, video: WholeVideo) -> WholeVideo:
+    there = await catalog.videos.find(video.video.id)
+    assert there is not None
+    return there
+
+
+async def begun(catalog: Catalog, video: WholeVideo, name: str = "one") -> UploadRecord:
+    record = await catalog.uploads.begin(1, new(video.video.id, name), NOW)
+    assert await catalog.uploads.claim(name, "a") == record
+    return record
+
+
+async def named(catalog: Catalog, video: WholeVideo) -> str | None:
+    """Return the address of the file that the video's row names."""
+    (row,) = await catalog.upkeep.standing([video.video.hash])
+    return row.source
+
+
+async def kinds(catalog: Catalog) -> list[str]:
+    return [event.kind for event in (await catalog.list_events(1)).items]
+
+
+async def test_a_video_is_as_it_was_until_the_last_byte(
+    catalog: Catalog, video: WholeVideo, place: str | Path
+) -> None:
+    before = run_sql(place, "SELECT count(*) FROM notices")
+    record = await begun(catalog, video)
+    assert (record.video, record.hash, record.replaces) == (video.video.id, video.video.hash, True)
+    assert await catalog.uploads.find("one") == record
+    assert await catalog.uploads.declare("one", "a", 100, NOW)
+    assert await catalog.uploads.advance(record, "a", 60, NOW + HOUR, NOW)
+    assert await found(catalog, video) == video
+    assert run_sql(place, "SELECT count(*) FROM notices") == before
+    old = await catalog.jobs.lease("w", NOW + HOUR)
+    replaced = await catalog.uploads.replace(record, "a", FILE, NOW + 1, by=1)
+    assert replaced is not None
+    whole, source = replaced
+    assert source == "sources/v/1"
+    assert (whole.video.hash, whole.video.title) == (video.video.hash, "T")
+    assert (whole.video.size, whole.video.state) == (100, "queued")
+    assert await named(catalog, video) == "sources/v/r-one"
+    job = await catalog.jobs.lease("w", NOW + HOUR)
+    assert old is not None
+    assert job is not None
+    assert job.id != old.id
+    done = await catalog.uploads.find("one")
+    assert done is not None
+    assert done.done
+    assert (await kinds(catalog))[:2] == ["video replaced", "video added"]
+    # To forget it later leaves the video.
+    assert await catalog.uploads.remove("one", "upload expired", NOW, by=None)
+    assert (await found(catalog, video)).video.id == video.video.id
+
+
+async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: WholeVideo) -> None:
+    other = await catalog.add_project("Other", NOW)
+    for project, number in ((1, 99), (1, 1 << 40), (other.id, video.video.id)):
+        with pytest.raises(NoSuchVideo):
+            await catalog.uploads.begin(project, new(number), NOW)
+    coming = Arrived(hash="hash00000002", title=None, file_title="", description="", name="",
+                     size=0)  # fmt: skip
+    number = await catalog.videos.expect(1, coming, NOW)
+    link = await link_for(catalog, number)
+    with pytest.raises(FileComing):
+        await catalog.uploads.begin(1, new(number, link=link), NOW)
+    with pytest.raises(FileComing):
+        await catalog.uploads.replace_through(link, number, FILE, NOW)
+    assert await catalog.uploads.find("one") is None
+    listed = await catalog.links.page(1, 1)
+    assert [each.used_us for each in listed.items] == [None]
+    for project, number in ((1, 99), (1, 1 << 40), (other.id, video.video.id)):
+        with pytest.raises(NoSuchVideo):
+            await catalog.links.add(
+                project, Wanted(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1,
+                video=number,
+            )  # fmt: skip
+
+
+async def test_who_does_not_append_any_more_replaces_nothing(
+    catalog: Catalog, video: WholeVideo
+) -> None:
+    record = await begun(catalog, video)
+    await catalog.uploads.claim("one", "b")
+    with pytest.raises(UploadLost):
+        await catalog.uploads.replace(record, "a", FILE, NOW, by=1)
+    await catalog.uploads.remove("one", "upload deleted", NOW, by=1)
+    with pytest.raises(UploadLost):
+        await catalog.uploads.replace(record, "b", FILE, NOW, by=1)
+    assert await found(catalog, video) == video
+
+
+@pytest.mark.parametrize("expired", [True, False])
+async def test_an_upload_that_ends_leaves_the_video(
+    catalog: Catalog, video: WholeVideo, expired: bool
+) -> None:
+    await begun(catalog, video)
+    kind = "upload expired" if expired else "upload deleted"
+    assert await catalog.uploads.remove("one", kind, NOW + HOUR, by=None, expired=expired)
+    assert await found(catalog, video) == video
+    page = await catalog.list_events(1)
+    event = page.items[0]
+    assert (event.kind, event.subject, event.facts) == (
+        kind, video.video.hash, {"replacing": True},
+    )  # fmt: skip
+
+
+async def test_a_deleted_video_ends_its_uploads_and_its_links(
+    catalog: Catalog, video: WholeVideo
+) -> None:
+    number, secret = await catalog.links.add(
+        1, Wanted(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1, video=video.video.id
+    )
+    other = await link_for(catalog, None)
+    opened = await catalog.links.find(secret)
+    assert opened is not None
+    assert opened.video == video.video.id
+    record = await begun(catalog, video)
+    await catalog.uploads.begin(1, new(video.video.id, "two", number), NOW)
+    await catalog.videos.remove(video.video.id, NOW, by=1)
+    assert await catalog.uploads.replace(record, "a", FILE, NOW, by=1) is None
+    assert await catalog.uploads.replace_through(number, video.video.id, FILE, NOW) is None
+    assert await catalog.links.find(secret) is None
+    assert [each.id for each in (await catalog.links.page(1, 1)).items] == [other]
+    assert await catalog.uploads.find("one") is None
+    assert await catalog.uploads.spent(NOW + 1, 10) == ("one",)
+    assert await catalog.uploads.known(["two"]) == frozenset()
+    assert await catalog.jobs.lease("w", NOW + HOUR) is None
+
+
+async def test_a_link_for_a_video_is_used_once(catalog: Catalog, video: WholeVideo) -> None:
+    number = await link_for(catalog, video.video.id)
+    assert await catalog.uploads.replace_through(number, video.video.id, FILE, NOW) is not None
+    with pytest.raises(LinkSpent):
+        await catalog.uploads.replace_through(number, video.video.id, FILE, NOW)
+    with pytest.raises(LinkSpent):
+        await catalog.uploads.begin(1, new(video.video.id, link=number), NOW)
+    assert await named(catalog, video) == FILE.source
+    (listed,) = (await catalog.links.page(1, 1)).items
+    assert (listed.video, listed.used_us) == (video.video.id, NOW)
+
+
+async def test_a_deleted_link_ends_what_came_through_it_and_the_video_stays(
+    catalog: Catalog, video: WholeVideo
+) -> None:
+    number = await link_for(catalog, video.video.id)
+    await catalog.uploads.begin(1, new(video.video.id, link=number), NOW)
+    assert await catalog.uploads.end_link(1, number, NOW, by=1) == ("one",)
+    assert await found(catalog, video) == video
+    assert (await kinds(catalog))[:2] == ["upload link deleted", "upload deleted"]
+
+
+async def test_files_that_come_at_once_leave_one_and_one_job(
+    catalog: Catalog, video: WholeVideo
+) -> None:
+    """Each of them hears which file it took the place of: all but one go, each once."""
+    number = video.video.id
+    records = [await begun(catalog, video, name) for name in ("one", "two", "three")]
+    link = await link_for(catalog, number)
+    before: list[str | None] = []
+
+    def file(name: str) -> Landed:
+        return Landed(source=f"sources/v/r-{name}", size=1)
+
+    async def by_upload(record: UploadRecord) -> None:
+        done = await catalog.uploads.replace(record, "a", file(record.name), NOW, by=1)
+        assert done is not None
+        before.append(done[1])
+
+    async def by_form(name: str) -> None:
+        done = await catalog.videos.replace(number, file(name), NOW, by=1)
+        assert done is not None
+        before.append(done[1])
+
+    async def by_link() -> None:
+        done = await catalog.uploads.replace_through(link, number, file("link"), NOW)
+        assert done is not None
+        before.append(done[1])
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(by_form("form"))
+        for record in records:
+            tasks.create_task(by_upload(record))
+        tasks.create_task(by_link())
+        tasks.create_task(by_form("last"))
+    names = {"one", "two", "three", "form", "link", "last"}
+    files = {"sources/v/1", *(f"sources/v/r-{name}" for name in names)}
+    stands = await named(catalog, video)
+    assert stands is not None
+    assert sorted(map(str, before)) == sorted(files - {stands})
+    assert (await kinds(catalog)).count("video replaced") == 6
+    assert await catalog.jobs.lease("w", NOW + HOUR) is not None
+    assert await catalog.jobs.lease("v", NOW + HOUR) is None
+    project = await catalog.find_project("1")
+    assert project is not None
+    making = await catalog.videos.page(project, VideoQuery(phase="inprogress"), 1)
+    assert making.total == 1
+
+
+async def test_a_deletion_meanwhile_locks_nobody_out(catalog: Catalog, video: WholeVideo) -> None:
+    """Who deletes a video, ends its link or uploads through it takes the rows in one order."""
+    number = video.video.id
+    link = await link_for(catalog, number)
+    record = await begun(catalog, video)
+    await catalog.uploads.begin(1, new(number, "two", link), NOW)
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        tasks.create_task(catalog.uploads.advance(record, "a", 5, NOW + HOUR, NOW))
+        tasks.create_task(catalog.uploads.end_link(1, link, NOW, by=1))
+        tasks.create_task(catalog.videos.remove(number, NOW, by=1))
+        tasks.create_task(catalog.uploads.remove("two", "upload deleted", NOW, by=1))
+    assert await catalog.videos.find(number) is None
+    assert (await catalog.links.page(1, 1)).items == ()
+
+
+async def test_links_and_uploads_of_before_make_new_videos(empty_place: str | Path) -> None:
+    async with (
+        open_database(database_url(empty_place), create=True) as database,
+        database.shaping() as connection,
+    ):
+        await connection.run_sync(migrations.upgrade, "0005")
+    run_sql(
+        empty_place,
+        "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
+        "INSERT INTO videos (id, project_id, hash, file_title, title_fold, description, name, size,"
+        " length_us, width, height, state, phase, progress, eta, reason, warnings, created_us,"
+        " updated_us, published, hidden, countries, generation, poster_labels, storage_size,"
+        " version) VALUES (4, 1, 'hash00000004', 'a', 'a', '', 'a', 0, 0, 0, 0, 'uploading',"
+        " 'inprogress', 0, 0, '', '[]', 1, 1, false, false, '', 1, '', 0, 0)",
+        "INSERT INTO upload_links (id, project_id, digest, facts, most_bytes, expires_us,"
+        f" created_us) VALUES (2, 1, '{digest('secret')}', '{{}}', 9, {NOW}, 1)",
+        "INSERT INTO uploads (id, project_id, link_id, name, length, received, most_bytes, facts,"
+        f" state, video_id, created_us, expires_us) VALUES (3, 1, 2, 'old', 9, 5, 9, '', 'open', 4,"
+        f" 1, {NOW})",
+    )
+    async with open_catalog(empty_place, migrate=True) as catalog:
+        link = await catalog.links.find("secret")
+        record = await catalog.uploads.find("old")
+    assert link is not None
+    assert record is not None
+    assert (link.id, link.video) == (2, None)
+    assert (record.received, record.video, record.replaces) == (5, 4, False)

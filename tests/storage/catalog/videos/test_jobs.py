@@ -1,0 +1,224 @@
+"""Jobs on the real databases: each is done by one worker at a time, and by somebody in the end."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from media.stream_keys import new_hash
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.videos import Arrived
+from storage.catalog.videos import jobs
+from storage.job_leases import LEASE_US, LONGEST_LEASE_US, HeldJob, JobLost, pause_us
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_800_000_000_000_000
+SECOND = 1_000_000
+
+
+@pytest.fixture
+async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
+    """The same database, for statements in a transaction of the test's own."""
+    await catalog.first_start(NOW)
+    async with open_database(database_url(place), create=False) as opened:
+        yield opened
+
+
+async def queued(catalog: Catalog, project: int = 1) -> int:
+    """Add a video, which queues a job; return the video's number."""
+    hash_ = new_hash()
+    file = Arrived(
+        hash=hash_,
+        title=None,
+        file_title="film",
+        description="",
+        name="film",
+        size=1,
+        source=f"sources/{hash_}/1",
+    )
+    return (await catalog.videos.add(project, file, NOW, by=None)).video.id
+
+
+async def leased(catalog: Catalog, owner: str, now_us: int = NOW) -> HeldJob:
+    held = await catalog.jobs.lease(owner, now_us)
+    assert held is not None
+    return held
+
+
+async def test_a_job_goes_to_one_worker_only(catalog: Catalog, database: Database) -> None:
+    video = await queued(catalog)
+    held = await leased(catalog, "one")
+    assert (held.video, held.attempt, held.failures) == (video, 1, 0)
+    assert await catalog.jobs.lease("two", NOW + LEASE_US) is None
+
+
+async def test_jobs_are_taken_in_the_order_in_which_they_came(
+    catalog: Catalog, database: Database
+) -> None:
+    videos = [await queued(catalog) for _ in range(3)]
+    assert [(await leased(catalog, f"worker {n}")).video for n in range(3)] == videos
+
+
+async def test_many_workers_at_once_take_each_job_once(
+    place: str | Path, catalog: Catalog, database: Database
+) -> None:
+    videos = [await queued(catalog) for _ in range(12)]
+
+    async def work(name: int) -> list[int]:
+        taken: list[int] = []
+        async with open_catalog(place, migrate=False) as own:
+            while (held := await own.jobs.lease(f"{name} {len(taken)}", NOW)) is not None:
+                taken.append(held.video)
+        return taken
+
+    async with asyncio.TaskGroup() as tasks:
+        workers = [tasks.create_task(work(name)) for name in range(4)]
+    assert sorted(video for worker in workers for video in worker.result()) == videos
+
+
+async def test_a_beat_keeps_a_job_beyond_its_lease(catalog: Catalog, database: Database) -> None:
+    await queued(catalog)
+    held = await leased(catalog, "one")
+    await catalog.jobs.beat(held, NOW + LEASE_US)
+    assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US) is None
+    assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US + 1) is not None
+
+
+async def test_who_lost_a_job_changes_nothing_any_more(
+    catalog: Catalog, database: Database
+) -> None:
+    await queued(catalog)
+    asleep = await leased(catalog, "one")
+    awake = await leased(catalog, "two", NOW + LEASE_US + 1)
+    assert (awake.attempt, awake.failures) == (2, 1)
+    for change in (jobs.beat, jobs.finish, jobs.fail, jobs.retry, jobs.give_back):
+        with pytest.raises(JobLost):
+            async with database.writing() as connection:
+                await change(connection, asleep, NOW + LEASE_US + 2)
+    async with database.writing() as connection:
+        await jobs.finish(connection, awake, NOW + LEASE_US + 3)
+
+
+async def test_a_lease_that_ran_out_is_no_loss_while_nobody_took_the_job(
+    catalog: Catalog, database: Database
+) -> None:
+    await queued(catalog)
+    held = await leased(catalog, "one")
+    await catalog.jobs.beat(held, NOW + 3 * LEASE_US)
+    assert await catalog.jobs.lease("two", NOW + 3 * LEASE_US) is None
+
+
+async def test_workers_that_die_leave_a_job_that_is_spent_at_last(
+    catalog: Catalog, database: Database
+) -> None:
+    await queued(catalog)
+    now = NOW
+    for failures in range(3):
+        held = await leased(catalog, f"worker {failures}", now)
+        assert (held.failures, held.spent) == (failures, False)
+        now += LEASE_US + 1
+    assert (await leased(catalog, "the last", now)).spent
+
+
+async def test_a_retry_waits_and_counts(catalog: Catalog, database: Database) -> None:
+    await queued(catalog)
+    held = await leased(catalog, "one")
+    async with database.writing() as connection:
+        await jobs.retry(connection, held, NOW)
+    assert await catalog.jobs.lease("two", NOW + pause_us(1) - 1) is None
+    again = await leased(catalog, "two", NOW + pause_us(1))
+    assert (again.attempt, again.failures) == (2, 1)
+
+
+async def test_a_job_waits_for_no_clock_that_was_set_back(
+    catalog: Catalog, database: Database
+) -> None:
+    await queued(catalog)
+    hour = 3600 * SECOND
+    held = await leased(catalog, "one", NOW - hour)
+    async with database.writing() as connection:
+        await jobs.give_back(connection, held, NOW - hour)
+    again = await leased(catalog, "two", NOW - hour)
+    async with database.writing() as connection:
+        await jobs.retry(connection, again, NOW - hour)
+    assert await catalog.jobs.lease("three", NOW - hour) is None
+
+
+async def test_a_lease_of_a_clock_that_was_set_back_holds_a_job_for_minutes_at_most(
+    catalog: Catalog, database: Database
+) -> None:
+    """Its worker died; by the clock of that moment the lease would go on for a day."""
+    await queued(catalog)
+    await leased(catalog, "one", NOW + 86_400 * SECOND)
+    again = await leased(catalog, "two")
+    assert (again.attempt, again.failures) == (2, 1)
+    # The longest lease that can be set is one that holds.
+    long = await catalog.jobs.lease("three", NOW + LEASE_US + 1, lease_us=LONGEST_LEASE_US)
+    assert long is not None
+    assert await catalog.jobs.lease("four", NOW + LEASE_US + 1) is None
+
+
+async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
+    """A thousand files of one project keep nobody else's waiting."""
+    other = (await catalog.add_project("other", NOW)).id
+    theirs = [await queued(catalog) for _ in range(5)]
+    ours = [await queued(catalog, other) for _ in range(2)]
+    taken: list[int] = []
+    after = 0
+    for number in range(7):
+        held = await catalog.jobs.lease(f"worker {number}", NOW, after=after)
+        assert held is not None
+        after = held.project
+        taken.append(held.video)
+    assert taken == [theirs[0], ours[0], theirs[1], ours[1], *theirs[2:]]
+
+
+async def test_a_job_that_is_given_back_is_due_at_once_and_no_failure(
+    catalog: Catalog, database: Database
+) -> None:
+    await queued(catalog)
+    held = await leased(catalog, "one")
+    async with database.writing() as connection:
+        await jobs.give_back(connection, held, NOW)
+    again = await leased(catalog, "two")
+    assert (again.attempt, again.failures) == (2, 0)
+
+
+async def test_a_new_job_of_a_video_ends_the_old_one_and_numbers_on(
+    catalog: Catalog, database: Database
+) -> None:
+    video = await queued(catalog)
+    old = await leased(catalog, "one")
+    async with database.writing() as connection:
+        await jobs.enqueue(connection, video, NOW)
+    with pytest.raises(JobLost):
+        await catalog.jobs.beat(old, NOW)
+    new = await leased(catalog, "two")
+    assert (new.id != old.id, new.attempt) == (True, 2)
+    assert await catalog.jobs.lease("three", NOW + 1) is None
+
+
+async def test_a_transaction_that_is_undone_queues_nothing(
+    catalog: Catalog, database: Database
+) -> None:
+    video = await queued(catalog)
+    held = await leased(catalog, "one")
+    with pytest.raises(ZeroDivisionError):
+        async with database.writing() as connection:
+            await jobs.enqueue(connection, video, NOW)
+            raise ZeroDivisionError
+    await catalog.jobs.beat(held, NOW)
+    assert await catalog.jobs.lease("two", NOW) is None
+
+
+async def test_the_job_of_a_video_that_is_deleted_is_lost(
+    catalog: Catalog, database: Database
+) -> None:
+    video = await queued(catalog)
+    held = await leased(catalog, "one")
+    await catalog.videos.remove(video, NOW, by=None)
+    with pytest.raises(JobLost):
+        await catalog.jobs.beat(held, NOW)

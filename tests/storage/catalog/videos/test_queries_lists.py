@@ -1,0 +1,120 @@
+"""Lists of many videos: the engines' own plans show that an index has each list's order."""
+
+import json
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from sqlalchemy import Engine, event
+
+from storage.catalog import Catalog
+from storage.catalog.records.videos import VideoQuery
+from storage.catalog.schema.tables import videos
+from tests.storage.catalog.videos.test_queries import NOW_US, add
+from tests.support.sql import run_sql
+
+pytestmark = pytest.mark.anyio
+
+MANY, SHARE = 20_000, 50
+DAY_US = 86_400_000_000
+# Any: a statement's parameters, in the form of its driver
+Statement = tuple[str, Any]
+
+LISTS = {
+    "all": (VideoQuery(), "ix_videos_project_id_id"),
+    "of a phase": (VideoQuery(phase="completed"), "ix_videos_project_id_phase_id"),
+    "of a span": (
+        VideoQuery(from_us=NOW_US, until_us=NOW_US + DAY_US),
+        "ix_videos_project_id_created_us_id",
+    ),
+    "recent": (VideoQuery(from_us=NOW_US), "ix_videos_project_id_created_us_id"),
+    "searched": (VideoQuery(search="film"), "ix_videos_project_id_id"),
+}
+
+
+@contextmanager
+def heard() -> Generator[list[Statement]]:
+    """Hear which statements are executed."""
+    found: list[Statement] = []
+
+    def hear(*about: Any) -> None:  # Any: the event's own six arguments
+        found.append((about[2], about[3]))
+
+    event.listen(Engine, "before_cursor_execute", hear)
+    try:
+        yield found
+    finally:
+        event.remove(Engine, "before_cursor_execute", hear)
+
+
+def fill(place: str | Path, other: int) -> None:
+    """Make many videos of the one that there is, a third of them completed.
+
+    One of fifty is of its project, the rest are of the other: a list must not read past them.
+    """
+    names = [column.name for column in videos.columns if column.name != "id"]
+    changed = {
+        "hash": "'V' || substr('00000000000' || n.n, -11)"
+        if isinstance(place, Path)
+        else "'V' || lpad(CAST(n.n AS TEXT), 11, '0')",
+        "project_id": f"CASE WHEN n.n % {SHARE} = 0 THEN videos.project_id ELSE {other} END",
+        "created_us": f"{NOW_US} + CAST(n.n AS BIGINT) * 60000000",
+        "phase": "CASE WHEN n.n % 3 = 0 THEN 'completed' ELSE 'inprogress' END",
+    }
+    chosen = ", ".join(changed.get(name, f"videos.{name}") for name in names)
+    numbers = f"WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {MANY})"
+    into = f"INSERT INTO videos ({', '.join(names)})"
+    select = f"SELECT {chosen} FROM videos, n WHERE videos.id = 1"
+    mine, completed = MANY // SHARE + 1, MANY // SHARE // 3
+    run_sql(
+        place,
+        f"{numbers} {into} {select}" if isinstance(place, Path) else f"{into} {numbers} {select}",
+        f"UPDATE totals SET number = {mine} WHERE kind = 'videos'",
+        f"UPDATE totals SET number = {completed} WHERE kind = 'videos.completed'",
+        "ANALYZE",
+    )
+
+
+def plan_of(place: str | Path, statement: Statement) -> str:
+    """Return how the engine goes about a statement."""
+    text, parameters = statement
+    if isinstance(place, Path):
+        with closing(sqlite3.connect(place)) as connection:
+            rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", parameters).fetchall()
+            return "\n".join(str(row[3]) for row in rows)
+    with psycopg.connect(place) as served:
+        asked = sql.SQL(f"EXPLAIN {text}")  # pyright: ignore[reportArgumentType]  # the catalog's
+        return "\n".join(str(row[0]) for row in served.execute(asked, parameters))
+
+
+async def test_an_index_has_the_order_of_every_list(place: str | Path, catalog: Catalog) -> None:
+    project = await catalog.add_project("films", NOW_US)
+    other = await catalog.add_project("others", NOW_US)
+    await add(catalog, project)
+    fill(place, other.id)
+    for name, (query, index) in LISTS.items():
+        with heard() as statements:
+            page = await catalog.videos.page(project, query, 1)
+        assert len(page.items) == min(30, page.total) > 10, name
+        (listed,) = [each for each in statements if "LIMIT" in each[0]]
+        plan = plan_of(place, listed)
+        assert index in plan, (name, plan)
+        assert "B-TREE" not in plan, (name, plan)
+        assert "Sort" not in plan, (name, plan)
+        assert "SCAN videos\n" not in plan + "\n", (name, plan)
+        assert "Seq Scan on videos" not in plan, (name, plan)
+
+
+async def test_totals_without_a_search_are_not_counted(place: str | Path, catalog: Catalog) -> None:
+    project = await catalog.add_project("films", NOW_US)
+    await add(catalog, project)
+    with heard() as statements:
+        await catalog.videos.page(project, VideoQuery(), 1)
+        await catalog.videos.page(project, VideoQuery(phase="inprogress"), 1)
+    assert len(statements) == 4, json.dumps([each[0] for each in statements])
+    assert not [each for each in statements if "count(" in each[0]]

@@ -1,0 +1,218 @@
+"""Recordings in the catalog, on both databases: begun, finished as videos, expired."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from media.countries import country
+from storage.catalog import Catalog
+from storage.catalog.library.labels import TagByName
+from storage.catalog.records.common import PlayerOptions, ProjectRecord, StreamRecord
+from storage.catalog.records.videos import VideoQuery
+from storage.catalog.streams.edits import StreamChange
+from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
+from storage.errors import NotFailed
+
+pytestmark = pytest.mark.anyio
+
+NOW_US = 1_769_860_859_123_456  # 2026-01-31T12:00:59
+LATER_US = NOW_US + 3_600_000_000
+DAY_US = 86_400_000_000
+RUN = "20260131T120000123"
+MADE = MadeRecording(
+    media="1-1",
+    size=5000,
+    length_us=6_500_000,
+    width=1280,
+    height=720,
+    rungs=(
+        RecordedRung(number=3, width=1280, height=720, size=3000),
+        RecordedRung(number=1, width=640, height=360, size=1000),
+    ),
+)
+
+
+@pytest.fixture
+async def project(catalog: Catalog) -> ProjectRecord:
+    await catalog.add_project("the first", NOW_US)  # which cannot be deleted
+    return await catalog.add_project("films", NOW_US)
+
+
+@pytest.fixture
+async def stream(catalog: Catalog, project: ProjectRecord) -> StreamRecord:
+    return await catalog.add_stream(project.id, "The news", NOW_US)
+
+
+async def begun(catalog: Catalog, stream: StreamRecord, run: str = RUN) -> RecordingRow:
+    row = await catalog.recordings.begin(stream.key.hash, run, 30, NOW_US)
+    assert row is not None
+    return row
+
+
+async def kinds(catalog: Catalog, project: ProjectRecord) -> list[tuple[str, object]]:
+    found = await catalog.list_events(project.id)
+    return [(event.kind, event.facts) for event in found.items]
+
+
+async def test_a_recording_begins_once(catalog: Catalog, stream: StreamRecord) -> None:
+    row = await begun(catalog, stream)
+    assert row.title == "The news, 2026-01-31 12:00"
+    assert await begun(catalog, stream) == row
+    other = await begun(catalog, stream, "20260131T130000123")
+    assert other.hash != row.hash
+    assert await catalog.recordings.all() == (row, other)
+    assert await catalog.recordings.find(stream.key.hash, RUN) == row
+    assert await catalog.recordings.find(stream.key.hash, "x") is None
+    assert await catalog.recordings.begin("AAAAAAAAAAAA", RUN, 30, NOW_US) is None
+
+
+async def test_two_who_begin_it_at_once_have_the_same(
+    catalog: Catalog, stream: StreamRecord
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        made = [tasks.create_task(begun(catalog, stream)) for _ in range(4)]
+    assert len({task.result().hash for task in made}) == 1
+
+
+async def test_what_is_being_recorded_is_no_leftover(
+    catalog: Catalog, stream: StreamRecord
+) -> None:
+    row = await begun(catalog, stream)
+    assert await catalog.videos.known([row.hash, "AAAAAAAAAAAA"]) == {row.hash}
+    await catalog.recordings.drop(row.id)
+    assert await catalog.videos.known([row.hash]) == frozenset()
+    assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
+
+
+async def test_a_recording_becomes_a_video_like_its_stream(
+    catalog: Catalog, project: ProjectRecord, stream: StreamRecord
+) -> None:
+    row = await begun(catalog, stream)
+    romania = country("RO")
+    assert romania is not None
+    category = await catalog.labels.add(
+        "category", project.id, "World", active=True, by=None, now_us=NOW_US
+    )
+    player = await catalog.players.add(project.id, "Dark", PlayerOptions(), by=None, now_us=NOW_US)
+    # What is set while it is recorded counts.
+    change = StreamChange(
+        title="The late news",
+        description="All of it",
+        category=category.id,
+        countries=(romania,),
+        tags=(TagByName("night"),),
+        player=player.id,
+    )
+    await catalog.streams.edit(stream.id, change, now_us=NOW_US, by=None)
+    number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
+    assert number is not None
+    found = await catalog.videos.find(number)
+    assert found is not None
+    video = found.video
+    assert (video.hash, video.own_title, video.title) == (
+        row.hash, None, "The late news, 2026-01-31 12:00",
+    )  # fmt: skip
+    assert (video.description, video.name) == ("All of it", "THE LATE NEWS, 2026-01-31 12:00")
+    assert (video.state, video.progress, video.media) == ("completed", 100, "1-1")
+    assert (video.published, video.hidden, video.published_us) == (True, False, LATER_US)
+    assert (video.length_us, video.width, video.height) == (6_500_000, 1280, 720)
+    assert (video.size, video.storage_size, video.posters) == (5000, 5000, None)
+    assert [(rung.number, rung.size, rung.transcoded) for rung in found.rungs] == [
+        (1, 1000, True), (3, 3000, True),
+    ]  # fmt: skip
+    assert found.category is not None
+    assert found.category.name == "World"
+    assert found.player is not None
+    assert [tag.name for tag in found.tags] == ["night"]
+    assert found.countries == (romania,)
+    assert await catalog.recordings.all() == ()
+    told = await kinds(catalog, project)
+    assert told[0] == ("recorded", {"video": row.hash, "seconds": 6.5})
+    listed = await catalog.videos.page(project, VideoQuery(phase="completed"), 1)
+    assert [item.id for item in listed.items] == [number]
+    assert listed.total == 1
+    shown = await catalog.shown(row.hash)
+    assert shown is not None
+    assert (shown.kind, shown.media, shown.countries) == ("video", "1-1", {"RO"})
+    # Once is enough.
+    assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
+
+
+async def test_a_hidden_streams_recording_is_hidden(catalog: Catalog, stream: StreamRecord) -> None:
+    row = await begun(catalog, stream)
+    await catalog.streams.unpublish(stream.id, now_us=NOW_US, by=None)
+    number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
+    found = await catalog.videos.find(number or 0)
+    assert found is not None
+    assert (found.video.published, found.video.hidden) == (False, True)
+    assert found.video.published_us is None
+
+
+async def test_labels_that_are_gone_are_left_out(
+    catalog: Catalog, project: ProjectRecord, stream: StreamRecord
+) -> None:
+    category = await catalog.labels.add(
+        "category", project.id, "World", active=True, by=None, now_us=NOW_US
+    )
+    player = await catalog.players.add(project.id, "Dark", PlayerOptions(), by=None, now_us=NOW_US)
+    change = StreamChange(category=category.id, player=player.id, tags=(TagByName("night"),))
+    await catalog.streams.edit(stream.id, change, now_us=NOW_US, by=None)
+    row = await begun(catalog, stream)
+    assert row.facts.tags
+    await catalog.streams.remove(stream.id, now_us=NOW_US, by=None)
+    await catalog.labels.remove("category", category.id, by=None, now_us=NOW_US)
+    await catalog.labels.remove("tag", row.facts.tags[0], by=None, now_us=NOW_US)
+    await catalog.players.remove(player.id, by=None, now_us=NOW_US)
+    number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
+    found = await catalog.videos.find(number or 0)
+    assert found is not None
+    assert (found.category, found.player, found.tags) == (None, None, ())
+    # Nobody knows what its owner would have set since: it is for the owner to publish.
+    assert (found.video.published, found.video.hidden) == (False, True)
+
+
+async def test_a_deleted_projects_recordings_are_nobodys(
+    catalog: Catalog, project: ProjectRecord, stream: StreamRecord
+) -> None:
+    row = await begun(catalog, stream)
+    await catalog.delete_project(project.id, by=None, now_us=NOW_US)
+    assert await catalog.recordings.all() == ()
+    assert await catalog.videos.known([row.hash]) == frozenset()
+    assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
+
+
+async def test_a_recording_goes_when_its_days_are_over(
+    catalog: Catalog, project: ProjectRecord, stream: StreamRecord
+) -> None:
+    for number, run in enumerate((RUN, "20260131T130000123")):
+        row = await begun(catalog, stream, run)
+        await catalog.recordings.finish(row, MADE, LATER_US + number, str.upper)
+    assert await catalog.recordings.expire(LATER_US + 30 * DAY_US - 1) is None
+    first = await catalog.recordings.expire(LATER_US + 30 * DAY_US)
+    assert first is not None
+    assert await catalog.recordings.expire(LATER_US + 30 * DAY_US) is None
+    assert await catalog.recordings.expire(LATER_US + 30 * DAY_US + 1) is not None
+    told = await kinds(catalog, project)
+    assert [kind for kind, _ in told][:2] == ["recording expired", "recording expired"]
+    assert (await catalog.videos.page(project, VideoQuery(), 1)).total == 0
+
+
+async def test_there_is_no_file_to_make_a_recording_from_again(
+    catalog: Catalog, stream: StreamRecord
+) -> None:
+    number = await catalog.recordings.finish(
+        await begun(catalog, stream), MADE, LATER_US, str.upper
+    )
+    assert number is not None
+    with pytest.raises(NotFailed):
+        await catalog.videos.retry(number, LATER_US, by=None)
+
+
+async def test_a_long_title_keeps_its_date(catalog: Catalog, project: ProjectRecord) -> None:
+    stream = await catalog.add_stream(project.id, "x" * 255, NOW_US)
+    row = await begun(catalog, stream)
+    assert len(row.title) == 255
+    assert row.title.endswith("xx, 2026-01-31 12:00")
+    made = msgspec.structs.replace(MADE, rungs=(), width=0, height=0)
+    assert await catalog.recordings.finish(row, made, LATER_US, str.upper) is not None

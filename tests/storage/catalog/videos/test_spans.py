@@ -1,0 +1,292 @@
+"""Spans on the real databases: each is made by one worker at a time, and the last ends the wait."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from media.stream_keys import new_hash
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.videos import Arrived, VideoRecord
+from storage.job_leases import (
+    LEASE_US,
+    HeldJob,
+    HeldSpan,
+    JobLost,
+    PlannedSpan,
+    SpanLost,
+    pause_us,
+)
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_800_000_000_000_000
+SECOND = 1_000_000
+PLAN = tuple(PlannedSpan(number=n, cost=100 * n, facts=f'"span {n}"') for n in (1, 2, 3))
+
+
+@pytest.fixture
+async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
+    await catalog.first_start(NOW)
+    async with open_database(database_url(place), create=False) as opened:
+        yield opened
+
+
+async def planned(catalog: Catalog, project: int = 1) -> HeldJob:
+    """A job that is held, whose spans were just offered."""
+    hash_ = new_hash()
+    file = Arrived(
+        hash=hash_,
+        title=None,
+        file_title="film",
+        description="",
+        name="film",
+        size=1,
+        source=f"sources/{hash_}/1",
+    )
+    await catalog.videos.add(project, file, NOW, by=None)
+    held = await catalog.jobs.lease("job", NOW)
+    assert held is not None
+    await catalog.transcoding.begin(held, NOW)
+    assert await catalog.spans.plan(held, PLAN, NOW)
+    return held
+
+
+async def leased(catalog: Catalog, owner: str, now_us: int = NOW) -> HeldSpan:
+    held = await catalog.spans.lease(owner, now_us)
+    assert held is not None
+    return held
+
+
+async def video_of(catalog: Catalog, held: HeldJob) -> VideoRecord:
+    whole = await catalog.videos.find(held.video)
+    assert whole is not None
+    return whole.video
+
+
+async def test_spans_go_out_in_order_one_to_each_worker(
+    catalog: Catalog, database: Database
+) -> None:
+    job = await planned(catalog)
+    spans = [await leased(catalog, f"worker {n}") for n in range(3)]
+    assert [(each.number, each.attempt, each.cost) for each in spans] == [
+        (1, 1, 100),
+        (2, 1, 200),
+        (3, 1, 300),
+    ]
+    video = await video_of(catalog, job)
+    first = spans[0]
+    assert (first.job, first.video, first.hash) == (job.id, job.video, video.hash)
+    assert (first.source, first.generation, first.facts) == (
+        f"sources/{video.hash}/1",
+        1,
+        '"span 1"',
+    )
+    assert await catalog.spans.lease("a fourth", NOW + LEASE_US) is None
+
+
+async def test_a_plan_is_made_once(catalog: Catalog, database: Database) -> None:
+    job = await planned(catalog)
+    assert await catalog.spans.plan(job, PLAN[:1], NOW) is False
+    assert await catalog.spans.outcomes(job) == (None,) * 4
+
+
+async def test_many_workers_at_once_take_each_span_once(
+    place: str | Path, catalog: Catalog, database: Database
+) -> None:
+    for _ in range(4):
+        await planned(catalog)
+
+    async def work(name: int) -> list[tuple[int, int]]:
+        taken: list[tuple[int, int]] = []
+        async with open_catalog(place, migrate=False) as own:
+            while (held := await own.spans.lease(f"{name} {len(taken)}", NOW)) is not None:
+                taken.append((held.job, held.number))
+        return taken
+
+    async with asyncio.TaskGroup() as tasks:
+        workers = [tasks.create_task(work(name)) for name in range(4)]
+    found = [span for worker in workers for span in worker.result()]
+    assert len(found) == len(set(found)) == 12
+
+
+async def test_the_last_span_queues_the_job_that_waits(
+    catalog: Catalog, database: Database
+) -> None:
+    job = await planned(catalog)
+    assert await catalog.spans.original_made(job, '"own"', NOW) is False
+    assert await catalog.jobs.lease("nobody", NOW + LEASE_US + 1) is None
+    with pytest.raises(JobLost):
+        await catalog.jobs.beat(job, NOW)
+    for number in (1, 2, 3):
+        assert await catalog.jobs.lease("nobody", NOW) is None
+        held = await leased(catalog, f"worker {number}")
+        await catalog.spans.finish(held, f'"made {number}"', NOW)
+    again = await catalog.jobs.lease("join", NOW)
+    assert again is not None
+    assert (again.id, again.attempt, again.failures) == (job.id, 2, 0)
+    made = ('"own"', '"made 1"', '"made 2"', '"made 3"')
+    assert await catalog.spans.outcomes(again) == made
+
+
+async def test_who_makes_the_original_last_goes_on_at_once(
+    catalog: Catalog, database: Database
+) -> None:
+    job = await planned(catalog)
+    for number in (1, 2, 3):
+        await catalog.spans.finish(await leased(catalog, f"worker {number}"), "{}", NOW)
+    assert await catalog.spans.original_made(job, "{}", NOW) is True
+    await catalog.jobs.beat(job, NOW)
+
+
+async def test_ends_that_come_at_once_queue_the_job_once(
+    place: str | Path, catalog: Catalog, database: Database
+) -> None:
+    job = await planned(catalog)
+    held = [await leased(catalog, f"worker {n}") for n in range(3)]
+
+    async def end(span: HeldSpan | None) -> None:
+        async with open_catalog(place, migrate=False) as own:
+            if span is None:
+                await own.spans.original_made(job, "{}", NOW)
+            else:
+                await own.spans.finish(span, "{}", NOW)
+
+    async with asyncio.TaskGroup() as tasks:
+        for span in (*held, None):
+            tasks.create_task(end(span))
+    again = await catalog.jobs.lease("join", NOW)
+    if again is None:  # the holder of the job was the last, and goes on
+        await catalog.jobs.beat(job, NOW)
+    else:
+        assert again.id == job.id
+        assert await catalog.jobs.lease("another", NOW) is None
+    assert None not in await catalog.spans.outcomes(job)
+
+
+async def test_a_span_that_is_not_beaten_goes_to_another_and_is_lost_to_the_first(
+    catalog: Catalog, database: Database
+) -> None:
+    await planned(catalog)
+    first = await leased(catalog, "one")
+    await catalog.spans.beat(first, NOW + 10 * SECOND)
+    later = NOW + 10 * SECOND + LEASE_US
+    assert (await leased(catalog, "two", later)).number == 2
+    again = await leased(catalog, "three", later + 1)
+    assert (again.number, again.attempt, again.failures) == (1, 2, 1)
+    for lost in (
+        catalog.spans.beat(first, later),
+        catalog.spans.progress(first, 50, later),
+        catalog.spans.finish(first, '"old"', later),
+        catalog.spans.put_back(first, later, failed=True),
+        catalog.spans.fail(first, "late", later),
+    ):
+        with pytest.raises(SpanLost):
+            await lost
+    await catalog.spans.finish(again, '"new"', later)
+
+
+async def test_a_lease_of_a_clock_that_was_set_back_holds_a_span_for_minutes_at_most(
+    catalog: Catalog, database: Database
+) -> None:
+    await planned(catalog)
+    first = await leased(catalog, "one", NOW + 86_400 * SECOND)
+    again = await leased(catalog, "two")
+    assert (again.id, again.attempt, again.failures) == (first.id, 2, 1)
+
+
+async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
+    """A film of ten hours keeps nobody else's waiting."""
+    other = (await catalog.add_project("other", NOW)).id
+    theirs, ours = await planned(catalog), await planned(catalog, other)
+    taken: list[tuple[int, int]] = []
+    after = 0
+    for number in range(6):
+        held = await catalog.spans.lease(f"worker {number}", NOW, after=after)
+        assert held is not None
+        after = held.project
+        taken.append((held.job, held.number))
+    assert taken == [(job, number) for number in (1, 2, 3) for job in (theirs.id, ours.id)]
+
+
+async def test_a_span_that_failed_waits_and_one_that_is_given_back_does_not(
+    catalog: Catalog, database: Database
+) -> None:
+    await planned(catalog)
+    first = await leased(catalog, "one")
+    await catalog.spans.put_back(first, NOW, failed=True)
+    assert (await leased(catalog, "two")).number == 2
+    await catalog.spans.put_back(await leased(catalog, "three"), NOW, failed=False)
+    assert (await leased(catalog, "four")).number == 3
+    assert await catalog.spans.lease("five", NOW + pause_us(1) - 1) is None
+    again = await leased(catalog, "six", NOW + pause_us(1))
+    assert (again.number, again.attempt, again.failures) == (1, 2, 1)
+
+
+async def test_progress_weighs_by_cost_and_never_falls(
+    catalog: Catalog, database: Database
+) -> None:
+    job = await planned(catalog)
+    first = await leased(catalog, "one")
+    await catalog.spans.progress(first, 60, NOW + 30 * SECOND)
+    video = await video_of(catalog, job)
+    assert (video.progress, video.eta) == (10, 266), "the start of an engine, 0.6 s, apart"
+    await catalog.spans.finish(first, "{}", NOW + 50 * SECOND)
+    second = await leased(catalog, "two", NOW + 50 * SECOND)
+    await catalog.spans.finish(second, "{}", NOW + 150 * SECOND)
+    video = await video_of(catalog, job)
+    assert (video.progress, video.eta) == (50, 149)
+    third = await leased(catalog, "three", NOW + 150 * SECOND)
+    await catalog.spans.progress(third, 150, NOW + 160 * SECOND)
+    assert (await video_of(catalog, job)).progress == 75
+    # Its worker dies: what was done of it is not done any more, and nobody is told so.
+    again = await leased(catalog, "four", NOW + 180 * SECOND)
+    assert again.number == 3
+    await catalog.spans.progress(again, 3, NOW + 181 * SECOND)
+    assert (await video_of(catalog, job)).progress == 75
+    await catalog.spans.finish(again, "{}", NOW + 200 * SECOND)
+    video = await video_of(catalog, job)
+    assert (video.progress, video.eta, video.state) == (99, 0, "transcoding")
+
+
+async def test_a_span_that_cannot_be_made_ends_its_job(
+    catalog: Catalog, database: Database
+) -> None:
+    job = await planned(catalog)
+    first, second = await leased(catalog, "one"), await leased(catalog, "two")
+    left = await catalog.spans.fail(first, "It is damaged.", NOW)
+    assert (left.media, left.posters, left.attempt) == (None, None, 1)
+    status = await catalog.videos.status(job.video)
+    assert status is not None
+    assert (status.state, status.reason) == ("failed", "It is damaged.")
+    for lost in (catalog.spans.beat(second, NOW), catalog.spans.finish(second, "{}", NOW)):
+        with pytest.raises(SpanLost):
+            await lost
+    with pytest.raises(JobLost):
+        await catalog.spans.original_made(job, "{}", NOW)
+    assert await catalog.spans.lease("nobody", NOW + 9 * LEASE_US) is None
+
+
+async def test_a_video_that_is_queued_again_begins_with_new_spans(
+    catalog: Catalog, database: Database
+) -> None:
+    job = await planned(catalog)
+    await catalog.spans.fail(await leased(catalog, "one"), "It is damaged.", NOW)
+    await catalog.videos.retry(job.video, NOW, by=None)
+    assert await catalog.spans.lease("nobody", NOW) is None
+    again = await catalog.jobs.lease("job", NOW)
+    assert again is not None
+    assert (again.id != job.id, again.attempt) == (True, 2)
+    assert await catalog.spans.outcomes(again) == ()
+
+
+async def test_spans_go_with_their_video(catalog: Catalog, database: Database) -> None:
+    job = await planned(catalog)
+    held = await leased(catalog, "one")
+    await catalog.videos.remove(job.video, NOW, by=None)
+    for lost in (catalog.spans.beat(held, NOW), catalog.spans.finish(held, "{}", NOW)):
+        with pytest.raises(SpanLost):
+            await lost
+    assert await catalog.spans.lease("two", NOW + 2 * LEASE_US) is None

@@ -1,0 +1,97 @@
+"""Uploads that nobody goes on with are taken away, and nothing else is."""
+
+import os
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.uploads import NewUpload, Wanted
+from storage.catalog.records.videos import Landed
+from storage.cleanup.expired_uploads import AGE_US, remove_unfinished
+from storage.objects import addresses
+from storage.objects.disk import DiskObjects
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_700_000_000_000_000
+HOUR = 3600 * 1_000_000
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> Generator[DiskObjects]:
+    with DiskObjects(tmp_path / "objects") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def catalog(migrated_place: Path) -> AsyncGenerator[Catalog]:
+    async with open_catalog(migrated_place, migrate=True) as opened:
+        await opened.first_start(NOW)
+        yield opened
+
+
+async def begin(catalog: Catalog, objects: DiskObjects, name: str, expires_us: int) -> int:
+    new = NewUpload(
+        name=name,
+        length=5,
+        most_bytes=10,
+        metadata="",
+        hash=f"hash{name:0>8}",
+        file_title="a",
+        slug="a",
+        wanted=Wanted(),
+        expires_us=expires_us,
+    )
+    made = await catalog.uploads.begin(1, new, NOW)
+    await put(objects, name, NOW)
+    return made.video
+
+
+async def put(objects: DiskObjects, name: str, changed_us: int) -> None:
+    await objects.put(addresses.upload(name), b"x")
+    os.utime(objects.path(addresses.upload(name)), ns=(changed_us * 1000, changed_us * 1000))
+
+
+async def left(objects: DiskObjects) -> set[str]:
+    return {place.rpartition("/")[2] for place in await objects.addresses(addresses.UPLOADS)}
+
+
+async def test_what_is_over_goes_and_what_is_under_way_stays(
+    catalog: Catalog, objects: DiskObjects
+) -> None:
+    over = await begin(catalog, objects, "over", NOW + HOUR)
+    going = await begin(catalog, objects, "going", NOW + 3 * HOUR)
+    deleted = await begin(catalog, objects, "deleted", NOW + 3 * HOUR)
+    await catalog.videos.remove(deleted, NOW, by=None)
+    await put(objects, "nobodys", NOW)
+    await put(objects, "young", NOW + 2 * HOUR)
+    now_us = NOW + 2 * HOUR
+    assert AGE_US <= HOUR
+    assert await remove_unfinished(objects, catalog.uploads, now_us) == 2
+    assert await left(objects) == {"going", "young"}
+    assert await catalog.videos.find(over) is None
+    assert await catalog.videos.find(going) is not None
+    kinds = [event.kind for event in (await catalog.list_events(1)).items]
+    assert kinds.count("upload expired") == 1
+    assert await remove_unfinished(objects, catalog.uploads, now_us) == 0
+
+
+async def test_a_finished_upload_is_forgotten_and_its_video_stays(
+    catalog: Catalog, objects: DiskObjects
+) -> None:
+    video = await begin(catalog, objects, "done", NOW + HOUR)
+    await catalog.uploads.claim("done", "w")
+    await catalog.uploads.finish("done", "w", Landed(source="s/x/1", size=5), NOW, by=None)
+    assert await remove_unfinished(objects, catalog.uploads, NOW + 2 * HOUR) == 1
+    assert await left(objects) == set()
+    assert await catalog.uploads.find("done") is None
+    found = await catalog.videos.find(video)
+    assert found is not None
+    assert found.video.state == "queued"

@@ -1,0 +1,269 @@
+"""What nothing names goes, once it is old; what anything names stays."""
+
+import random
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from media.stream_keys import new_hash
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.videos import Arrived
+from storage.cleanup.orphans import AGE_US, remove_leftovers
+from storage.objects.base import StoreFailed
+from storage.objects.disk import DiskObjects
+from tests.support.sql import migrated
+
+pytestmark = pytest.mark.anyio
+
+KEPT, GONE = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
+_MADE = ("360p", "audio")
+_ROOMS = ("sources", "videos", "live")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _arrived(hash_: str) -> Arrived:
+    return Arrived(
+        hash=hash_, title=None, file_title="x", description="", name="x", size=1,
+        source=f"sources/{hash_}/1",
+    )  # fmt: skip
+
+
+async def test_files_of_no_video_go_once_they_are_old(tmp_path: Path) -> None:
+    now_us = _now_us()
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            project = await catalog.add_project("films", now_us)
+            await catalog.videos.add(project.id, _arrived(KEPT), now_us, by=None)
+            assert await remove_leftovers(objects, catalog.upkeep, now_us) == 0
+            for hash_ in (KEPT, GONE):
+                await objects.put(f"sources/{hash_}/1", b"x")
+                await objects.put(f"videos/{hash_}/own-x/360p.jpg", b"x")
+            # Just written: it may be an upload that is about to be written down.
+            assert await remove_leftovers(objects, catalog.upkeep, now_us) == 0
+            later_us = now_us + AGE_US + 60_000_000
+            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 2
+            assert await objects.addresses("sources") == [f"sources/{KEPT}/1"]
+            assert await objects.addresses("videos") == [f"videos/{KEPT}/own-x/360p.jpg"]
+            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 0
+
+
+async def test_folders_of_other_names_are_not_ours(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            for address in ("videos/lost_found/1", "live/README/x", "slates/mine/a.jpg", "other/x"):
+                await objects.put(address, b"x")
+            assert await remove_leftovers(objects, catalog.upkeep, _now_us() + 9 * AGE_US) == 0
+
+
+async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
+    """Without a playlist of what plays, any folder may be a part of it."""
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            world = await World.begun(catalog, objects, tmp_path / "catalog.db", random.Random(1))
+            hash_ = await world.video(state="completed", media="1-2")
+            await objects.put(f"videos/{hash_}/1-s1-1-1/360p/0.m4s", b"x")
+            await objects.delete(f"videos/{hash_}/1-2/audio/index.m3u8")
+            later_us = _now_us() + 2 * AGE_US
+            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 0
+            await objects.put(f"videos/{hash_}/1-2/audio/index.m3u8", b"#EXTM3U\n")
+            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 1
+
+
+class Stubborn(DiskObjects):
+    """A disk that does not let go of what has a name."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        super().__init__(root)
+        self._name = name
+
+    async def delete_tree(self, prefix: str) -> None:
+        if self._name in prefix:
+            raise StoreFailed(prefix, "Operation not permitted")
+        await super().delete_tree(prefix)
+
+
+async def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path) -> None:
+    with Stubborn(tmp_path / "objects", KEPT) as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            for room in ("sources", "videos", "live"):
+                for hash_ in (KEPT, GONE):
+                    await objects.put(f"{room}/{hash_}/x", b"x")
+            with pytest.raises(StoreFailed):
+                await remove_leftovers(objects, catalog.upkeep, _now_us() + 2 * AGE_US)
+            assert await _all(objects) == {f"{room}/{KEPT}/x" for room in _ROOMS}
+
+
+async def test_what_failed_imports_brought_goes(tmp_path: Path) -> None:
+    """While one is under way its file may be about to be written down."""
+    file = tmp_path / "catalog.db"
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(file), migrate=True) as catalog:
+            world = await World.begun(catalog, objects, file, random.Random(1))
+            for state, open_ in (("uploading", True), ("uploading", False), ("failed", True)):
+                hash_ = await world.video(state=state, media=None, open_=open_)
+                world.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
+            hash_ = await world.video(state="failed", media=None)
+            world.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
+            assert await remove_leftovers(objects, catalog.upkeep, _now_us()) == 0
+            assert await remove_leftovers(objects, catalog.upkeep, _now_us() + 2 * AGE_US) == 1
+            assert await objects.addresses(f"sources/{hash_}") == []
+
+
+class World:
+    """A catalog and objects of which it is known what is to stay (`kept`) and what is not."""
+
+    def __init__(
+        self, catalog: Catalog, objects: DiskObjects, file: Path, chance: random.Random
+    ) -> None:
+        self.kept: set[str] = set()
+        self.gone: set[str] = set()
+        self.project = 0
+        self._catalog = catalog
+        self._objects = objects
+        self._file = file
+        self._chance = chance
+
+    @classmethod
+    async def begun(
+        cls, catalog: Catalog, objects: DiskObjects, file: Path, chance: random.Random
+    ) -> "World":
+        world = cls(catalog, objects, file, chance)
+        world.project = (await catalog.add_project("films", _now_us())).id
+        return world
+
+    async def put(self, address: str, *, stays: bool, data: bytes = b"x") -> None:
+        await self._objects.put(address, data)
+        (self.kept if stays else self.gone).add(address)
+
+    def change(self, statement: str, *values: object) -> None:
+        with sqlite3.connect(self._file) as connection:
+            connection.execute(statement, values)
+        connection.close()
+
+    async def video(
+        self, *, state: str, media: str | None, spans: tuple[str, ...] = (), open_: bool = False
+    ) -> str:
+        """Add a video with its file, and with what plays of it, in spans where it has some."""
+        hash_ = new_hash()
+        video = await self._catalog.videos.add(self.project, _arrived(hash_), _now_us(), by=None)
+        job = self._chance.choice(("queued", "running", "waiting") if open_ else ("done", "failed"))
+        self.change(
+            "UPDATE videos SET state = ?, media = ? WHERE id = ?", state, media, video.video.id
+        )
+        self.change("UPDATE jobs SET state = ? WHERE video_id = ?", job, video.video.id)
+        await self.put(f"sources/{hash_}/1", stays=True)
+        if media is not None:
+            await self._playing(hash_, media, spans)
+        return hash_
+
+    async def _playing(self, hash_: str, media: str, spans: tuple[str, ...]) -> None:
+        folder = f"videos/{hash_}"
+        await self.put(f"{folder}/{media}/index.m3u8", stays=True)
+        for name in _MADE:
+            lines = [f"../../{span}/{name}/{at}.m4s" for at, span in enumerate(spans, 1)]
+            text = "\n".join(["#EXTM3U", "#EXTINF:2,", "0.m4s", *lines]).encode()
+            await self.put(f"{folder}/{media}/{name}/index.m3u8", stays=True, data=text)
+            await self.put(f"{folder}/{media}/{name}/0.m4s", stays=True)
+            for at, span in enumerate(spans, 1):
+                await self.put(f"{folder}/{span}/{name}/{at}.m4s", stays=True)
+
+    async def any_video(self) -> None:
+        """Add a video in some state, with leftovers of attempts where nobody works at it."""
+        chance = self._chance
+        open_ = chance.random() < 0.4
+        media = chance.choice((None, "1-3", "1-1"))
+        spans = tuple(f"1-s7-{n}-2" for n in range(1, chance.randint(1, 4))) if media else ()
+        state = "transcoding" if open_ else "completed" if media else "failed"
+        hash_ = await self.video(state=state, media=media, spans=spans, open_=open_)
+        for name in (
+            "1-2",
+            "poster-1-2",
+            "previews-1-2",
+            "1-s7-1-1",
+            "1-s3-9-1",
+            f"own-{new_hash()}",
+        ):
+            if chance.random() < 0.5:
+                await self.put(f"videos/{hash_}/{name}/360p/5.m4s", stays=open_)
+        for name, column in (("poster-1-9", "posters"), ("previews-1-1", "previews")):
+            if chance.random() < 0.5:
+                await self.put(f"videos/{hash_}/{name}/360p.jpg", stays=True)
+                self.change(f"UPDATE videos SET {column} = ? WHERE hash = ?", name, hash_)
+        if media and chance.random() < 0.5:
+            await self.put(f"videos/{hash_}/{media}/record/0.json", stays=open_)
+
+    async def any_stream(self) -> None:
+        """Add a stream with a run, perhaps a picture, perhaps a recording; perhaps delete it."""
+        chance = self._chance
+        stream = await self._catalog.add_stream(self.project, "Morning", _now_us())
+        hash_, deleted = stream.key.hash, chance.random() < 0.4
+        recorded = chance.random() < 0.5
+        await self.put(f"live/{hash_}/run/360p/0.m4s", stays=recorded or not deleted)
+        await self.put(f"slates/s-{hash_}/{new_hash()}.jpg", stays=False)
+        if chance.random() < 0.5:
+            name = new_hash()
+            await self._catalog.streams.set_slate(stream.id, name, now_us=_now_us(), by=None)
+            await self.put(f"slates/s-{hash_}/{name}.jpg", stays=not deleted)
+        if recorded:
+            row = await self._catalog.recordings.begin(hash_, "run", 1, _now_us())
+            assert row is not None
+            await self.put(f"videos/{row.hash}/1-1/record/0.json", stays=True)
+            await self.put(f"videos/{row.hash}/1-1/360p/0.m4s", stays=True)
+        if deleted:
+            self.change("DELETE FROM streams WHERE id = ?", stream.id)
+
+    async def strangers(self) -> None:
+        """Put what is named by no row at all, and what is not the janitor's."""
+        for room in (
+            "sources/{}/1",
+            "sources/{}/1-2",
+            "videos/{}/1-1/index.m3u8",
+            "live/{}/p/1.jpg",
+        ):
+            await self.put(room.format(new_hash()), stays=False)
+        await self.put(f"slates/p-{new_hash()}/{new_hash()}.jpg", stays=False)
+        await self.put(
+            "uploads/someones", stays=True
+        )  # `storage.cleanup.expired_uploads` knows of these
+        projects = await self._catalog.list_projects()
+        for project in projects.items:
+            name = new_hash()
+            await self._catalog.streams.set_project_slate(
+                project.id, name, now_us=_now_us(), by=None
+            )
+            await self.put(f"slates/p-{project.key}/{name}.jpg", stays=True)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_what_is_named_stays_and_the_rest_goes(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    file = tmp_path / "catalog.db"
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(file), migrate=True) as catalog:
+            world = await World.begun(catalog, objects, file, chance)
+            for _ in range(chance.randint(1, 8)):
+                await chance.choice((world.any_video, world.any_stream))()
+            await world.strangers()
+            before = await _all(objects)
+            assert before == world.kept | world.gone
+            assert await remove_leftovers(objects, catalog.upkeep, _now_us()) == 0
+            assert await _all(objects) == before
+            later_us = _now_us() + AGE_US + 60_000_000
+            assert await remove_leftovers(objects, catalog.upkeep, later_us) > 0
+            assert await _all(objects) == world.kept
+            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 0
+
+
+async def _all(objects: DiskObjects) -> set[str]:
+    rooms = (*_ROOMS, "slates", "uploads")
+    return {address for room in rooms for address in await objects.addresses(room)}

@@ -1,0 +1,160 @@
+"""Any faults at any writes: what viewers are told is true all the time.
+
+A model of a run's life: steps with gaps, writes that fail, engines that die, restarts, new sources,
+in any order. After every move all that viewers were ever told is looked at.
+"""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from media.ladder import AUDIO_RENDITION
+from storage.live.publication import Publication
+from tests.support.storage.engine_reports import (
+    HASH,
+    LOW,
+    NOON_US,
+    TOP,
+    Clock,
+    FrailObjects,
+    Stage,
+    Studio,
+    WatchedEdge,
+    open_run,
+    resume_run,
+    take_what_fits,
+)
+from tests.support.storage.playlist_viewers import Viewers
+
+RUNGS = (TOP.name, LOW.name)
+NAMES = (*RUNGS, AUDIO_RENDITION)
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A step of the engine, and what goes wrong meanwhile.
+
+    `full` are ends of addresses that cannot be written; `cut` is how many reports the engine gives
+    before it dies (None: it lives); `restart` says that the process dies after it.
+    """
+
+    gaps: frozenset[str] = frozenset()
+    full: frozenset[str] = frozenset()
+    cut: int | None = None
+    restart: bool = False
+    source: bool = False
+    seconds: float = 2.0
+
+
+ENDS = (
+    *(f"{name}/index.m3u8" for name in NAMES), f"{HASH}/index.m3u8", "/state.json",
+    *(f"{name}/#" for name in NAMES), *(f"{name}/init" for name in NAMES), "",
+)  # fmt: skip
+moves = st.builds(
+    Move,
+    gaps=st.just(frozenset[str]()) | st.frozensets(st.sampled_from(RUNGS), max_size=1),
+    full=st.just(frozenset[str]()) | st.frozensets(st.sampled_from(ENDS), max_size=4),
+    cut=st.none() | st.none() | st.integers(0, 8),
+    restart=st.sampled_from([False, False, False, True]),
+    source=st.sampled_from([False, False, False, True]),
+    seconds=st.sampled_from([0.0, 2.0, 2.0, 9.0]),
+)
+
+
+class FaultyObjects(FrailObjects):
+    """A disk on which kinds of addresses have no room: `name/#` are a rendition's segments."""
+
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
+        folder, _, last = address.rpartition("/")
+        kinds = {address, f"{folder.rpartition('/')[2]}/{'init' if 'init' in last else last}"}
+        if last.endswith(".m4s"):
+            kinds.add(f"{folder.rpartition('/')[2]}/#")
+        before, self.full = (
+            self.full,
+            {address for end in self.full for kind in kinds if kind.endswith(end)},
+        )
+        try:
+            await super().put(address, data, vital=vital)
+        finally:
+            self.full = before
+
+
+class Life:
+    """A stream's life on one disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.stage = Stage(folder)
+        self.stage.objects = FaultyObjects(self.stage.disk)
+        self.clock = Clock()
+        self.births = 0
+        self.viewers = Viewers(self.stage, self.clock)
+
+    async def play(self, script: list[Move]) -> None:
+        await self.begin_anew()
+        for move in script:
+            await self.move(move)
+            await self.viewers.look(self.publication)
+        self.stage.objects.full = set()
+        for _ in range(2):  # there is room again
+            await self.move(Move())
+            await self.viewers.look(self.publication)
+        await self.viewers.all_is_well(self.publication)
+        await self.publication.finish()
+        await self.viewers.all_is_over(self.publication)
+
+    # -- moves ------------------------------------------------------------------------------------
+
+    async def begin_anew(self) -> None:
+        """A process begins: with the run that there is, or another."""
+        self.births += 1
+        self.stage.edge = WatchedEdge(self.stage.disk)
+        stage, now_us = self.stage, NOON_US + self.births
+        found = await resume_run(stage.objects, stage.edge, self.clock, now_us=now_us)
+        if found is None:
+            assert self.viewers.told == {}, "viewers were shown a run that nobody goes on with"
+            now_us += 1000 * self.births
+            found = await open_run(stage.objects, stage.edge, self.clock, now_us=now_us)
+        self.publication: Publication = found
+        await self.begin_engine()
+
+    async def begin_engine(self) -> None:
+        self.births += 1
+        going = self.publication
+        self.studio = Studio.going_on(going, salt=str(self.births))
+        self.studio.renditions = (TOP, LOW)
+        self.studio.names = NAMES
+        self.studio.inits = {name: going.next_inits.get(name, 0) for name in NAMES}
+        await self.begin_source()
+
+    async def begin_source(self) -> None:
+        await self.publication.prepare(self.studio.epoch, (TOP, LOW), NOON_US)
+        await take_what_fits(self.publication, self.studio.begin())
+        self.fresh = True
+
+    async def move(self, move: Move) -> None:
+        self.stage.objects.full = set(move.full)
+        if move.source:
+            self.studio.epoch += 1
+            await self.begin_source()
+        reports = self.studio.step(gaps=move.gaps, discontinuity=self.fresh)
+        self.fresh = False
+        await take_what_fits(self.publication, reports[: move.cut])
+        self.clock.now += move.seconds
+        if move.restart:
+            await self.viewers.look(self.publication)
+            await self.begin_anew()
+        elif move.cut is not None:
+            await self.publication.drop_partial()
+            await self.begin_engine()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(moves, max_size=30))
+def test_whatever_fails_viewers_are_told_what_is_there(script: list[Move]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        life = Life(Path(folder))
+        with life.stage.disk:
+            asyncio.run(life.play(script))

@@ -1,0 +1,193 @@
+"""A run on a disk that is really full, for a while or at one moment or another."""
+
+import asyncio
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from media.ladder import AUDIO_RENDITION
+from storage.objects.disk import DiskObjects
+from tests.support.storage.engine_reports import (
+    HASH,
+    LOW,
+    NOON_US,
+    RUN,
+    TOP,
+    Stage,
+    Studio,
+    begin,
+    resume_run,
+    take,
+    take_what_fits,
+    variants,
+)
+from tests.support.storage.full_disk import KIB, MIB, SmallDisk, small_disk
+from tests.support.storage.playlist_viewers import Viewers
+
+SIZES = {TOP.name: 200_000, LOW.name: 40_000, AUDIO_RENDITION: 8_000}
+# 14 steps of 250 kB are listed or kept: 3.5 MB.
+ROOM = 8 * MIB
+RESERVE = 64 * KIB
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Generator[SmallDisk]:
+    with small_disk(tmp_path / "disk", ROOM) as made:
+        yield made
+
+
+@pytest.fixture
+def stage(disk: SmallDisk) -> Generator[Stage]:
+    made = Stage(disk.folder, reserve_bytes=RESERVE)
+    yield made
+    made.disk.close()
+
+
+def test_a_disk_that_fills_up_costs_the_largest_rungs_and_heals_by_itself(
+    disk: SmallDisk, stage: Stage
+) -> None:
+    async def go() -> None:
+        publication = await stage.open()
+        studio, viewers = Studio(TOP, LOW), Viewers(stage, stage.clock)
+        await begin(publication, studio)
+        for leave, steps in ((None, 16), (150_000, 12), (0, 12), (None, 16)):
+            for _ in range(steps):
+                if leave is not None:
+                    disk.fill(leave)
+                await take_what_fits(publication, studio.step(size=SIZES))
+                stage.clock.now += 2.0
+                await viewers.look(publication)
+            if leave == 150_000:
+                assert [variant.height for variant in variants(stage.disk).variants] == [360]
+                assert len(stage.gaps(TOP.name)) == 6
+                assert stage.gaps(LOW.name) == stage.gaps(AUDIO_RENDITION) == []
+            disk.empty()
+        await viewers.all_is_well(publication)
+        assert stage.gaps(TOP.name) == []
+        assert [variant.height for variant in variants(stage.disk).variants] == [720, 360]
+        await publication.finish()
+        await viewers.all_is_over(publication)
+
+    asyncio.run(go())
+
+
+def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_lie(
+    disk: SmallDisk, stage: Stage
+) -> None:
+    stop = threading.Event()
+
+    def fill_and_free() -> None:
+        dice = random.Random(5)
+        while not stop.wait(dice.choice([0, 0.001, 0.01])):
+            if dice.random() < 0.6:
+                disk.fill(leave=dice.choice([0, 0, 20_000, 100_000, 300_000]))
+            else:
+                disk.empty()
+        disk.empty()
+
+    async def go() -> None:
+        publication = await stage.open()
+        studio, viewers = Studio(TOP, LOW), Viewers(stage, stage.clock)
+        await begin(publication, studio)
+        other = threading.Thread(target=fill_and_free)
+        other.start()
+        try:
+            failures = 0
+            for _ in range(150):
+                failures += await take_what_fits(publication, studio.step(size=SIZES))
+                stage.clock.now += 2.0
+                await viewers.look(publication)
+            assert failures > 0
+        finally:
+            stop.set()
+            other.join()
+        for _ in range(2):
+            await take(publication, studio.step(size=SIZES))
+            await viewers.look(publication)
+        await viewers.all_is_well(publication)
+
+    asyncio.run(go())
+
+
+CHILD = f"""
+import asyncio, sys
+from pathlib import Path
+from tests.support.storage.engine_reports import LOW, TOP, Stage, Studio, begin, take_what_fits
+
+async def go():
+    stage = Stage(Path(sys.argv[1]), reserve_bytes={RESERVE})
+    publication = await stage.open()
+    studio = Studio(TOP, LOW)
+    await begin(publication, studio)
+    while sys.stdin.readline():
+        await take_what_fits(publication, studio.step(size={SIZES}))
+        stage.clock.now += 2.0
+        print(len(await stage.objects.addresses("live")), flush=True)
+
+asyncio.run(go())
+"""
+
+
+@pytest.mark.parametrize("leave", [0, 4 * KIB, 100_000])
+def test_a_process_that_is_killed_on_a_full_disk_leaves_what_the_next_goes_on_with(
+    disk: SmallDisk, leave: int
+) -> None:
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(
+        [*disk.prefix, sys.executable, "-c", CHILD, str(disk.inside)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=root,
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+
+        def one_step() -> None:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write("\n")
+            child.stdin.flush()
+            assert int(child.stdout.readline()) > 0
+
+        for _ in range(16):
+            one_step()
+        disk.fill(leave)
+        for _ in range(4):
+            one_step()
+            disk.fill(leave)
+        child.stdin.write("\n")  # it is in the middle of this one, or not yet
+        child.stdin.flush()
+        child.kill()
+
+    async def go() -> None:
+        stage = Stage(disk.folder, reserve_bytes=RESERVE)
+        viewers = Viewers(stage, stage.clock)
+        again = await resume_run(stage.objects, stage.edge, stage.clock, now_us=NOON_US)
+        assert again is not None
+        assert (again.run, stage.disk.path(f"live/{HASH}").name) == (RUN, HASH)
+        await viewers.look(again)
+        studio = Studio.going_on(again, salt="again")
+        await again.prepare(studio.epoch, studio.renditions, NOON_US)
+        await take_what_fits(again, studio.begin())
+        for number in range(12):
+            if number == 8:
+                disk.empty()
+            made = studio.step(size=SIZES, discontinuity=number == 0)
+            await take_what_fits(again, made)
+            stage.clock.now += 2.0
+            await viewers.look(again)
+        await viewers.all_is_well(again)
+        stage.disk.close()
+
+    asyncio.run(go())
+
+
+def test_the_disk_knows_no_leftovers(disk: SmallDisk) -> None:
+    DiskObjects(disk.folder, reserve_bytes=RESERVE).close()
+    assert disk.free == ROOM

@@ -1,0 +1,213 @@
+"""A process that is killed at any write, and the one that goes on with its run.
+
+The disk stops taking writes at the n-th one, for every n: what is on it then is what a killed
+process leaves. (A write that was under way leaves a temporary: see the object store's tests.)
+"""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from media.hls.m3u8 import parse
+from media.hls.playlist import MediaPlaylist
+from storage.live.publication import Publication
+from storage.objects.disk import DiskObjects
+from tests.support.storage.engine_reports import (
+    HASH,
+    NOON_US,
+    RUN,
+    TOP,
+    TWO,
+    Clock,
+    FrailObjects,
+    Killed,
+    Studio,
+    WatchedEdge,
+    begin,
+    check_named,
+    on_disk,
+    open_run,
+    resume_run,
+    take,
+    variants,
+)
+
+NAMES = ("720p", "audio")
+
+Shown = dict[tuple[str, int], tuple[str, bytes]]  # rendition, number: name, first bytes
+
+
+async def broadcast(publication: Publication, clock: Clock) -> None:
+    """Two sources of 9 and 17 steps, long enough for segments and an init section to be deleted."""
+    studio = Studio(TOP, salt="first")
+    for epoch, steps in enumerate((9, 17)):
+        studio.epoch = epoch
+        await begin(publication, studio)
+        for number in range(steps):
+            await take(publication, studio.step(discontinuity=epoch > 0 and number == 0))
+            clock.now += 2.0
+
+
+async def one_life(folder: Path, writes: int | None) -> tuple[FrailObjects, WatchedEdge, Clock]:
+    """Broadcast until the disk stops."""
+    objects = FrailObjects(DiskObjects(folder), writes=writes)
+    edge, clock = WatchedEdge(objects.disk), Clock()
+    try:
+        publication = await open_run(objects, edge, clock)
+        await broadcast(publication, clock)
+    except Killed:
+        pass
+    return objects, edge, clock
+
+
+def shown(edge: WatchedEdge, disk: DiskObjects) -> Shown:
+    """All that viewers were ever told, by rendition and Media Sequence Number."""
+    found: Shown = {}
+    for texts in edge.told:
+        for address, text in texts.items():
+            playlist = parse(text)
+            if not isinstance(playlist, MediaPlaylist):
+                continue
+            name = address.split("/")[-2]
+            for place, segment in enumerate(playlist.segments):
+                path = disk.path(f"live/{HASH}/{RUN}/{name}/{segment.uri}")
+                data = path.read_bytes() if path.is_file() else b""
+                known = found.setdefault((name, playlist.sequence + place), (segment.uri, data))
+                assert known[0] == segment.uri
+    return found
+
+
+def check_viewers(disk: DiskObjects) -> None:
+    """Everything that any playlist on disk names is there; all renditions show the same."""
+    for path in disk.root.rglob("index.m3u8"):
+        address = path.relative_to(disk.root).as_posix()
+        check_named(disk, address, path.read_text())
+
+
+async def next_life(folder: Path, before: WatchedEdge, clock: Clock) -> None:
+    """Go on with what a killed process left, and compare with what viewers had been told."""
+    objects = FrailObjects(DiskObjects(folder))
+    told = shown(before, objects.disk)
+    check_viewers(objects.disk)
+    edge = WatchedEdge(objects.disk)
+    publication = await resume_run(objects, edge, clock, now_us=NOON_US + 60_000_000)
+    if publication is None:
+        assert told == {}
+        return
+    assert publication.run == RUN
+    # Viewers get at once what the notes say, from the disk and from the new process's edge.
+    newest = f"{publication.next_sequence - 1}.m4s"
+    for name in NAMES:
+        text = await edge.text(f"live/{HASH}/{RUN}/{name}/index.m3u8")
+        assert text is not None
+        assert text.body.decode().splitlines()[-1] == newest
+        assert on_disk(objects.disk, name).segments[-1].uri == newest
+    assert variants(objects.disk).variants[0].uri.startswith(RUN)
+    studio = Studio.going_on(publication, salt="second")
+    last = max((number for _, number in told), default=-1)
+    assert last < publication.next_sequence <= last + 2
+    assert publication.end == 900_000 + TWO * publication.next_sequence
+    await begin(publication, studio)
+    await take(publication, studio.step(discontinuity=True))
+    await take(publication, studio.step())
+    check_viewers(objects.disk)
+    # No number that was told means another segment now, or has other bytes.
+    now = shown(edge, objects.disk)
+    for key in told.keys() & now.keys():
+        assert told[key] == now[key]
+    lists = [on_disk(objects.disk, name) for name in NAMES]
+    assert len({(one.sequence, one.discontinuities, len(one.segments)) for one in lists}) == 1
+    assert lists[0].segments[-2].discontinuity
+    assert variants(objects.disk).variants[0].uri.startswith(RUN)
+    objects.disk.close()
+
+
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.prove)])
+def test_a_run_goes_on_from_wherever_its_process_was_killed(tmp_path: Path, stride: int) -> None:
+    async def go() -> None:
+        whole, _, _ = await one_life(tmp_path / "whole", None)
+        folder = whole.disk.path(f"live/{HASH}/{RUN}/720p")
+        assert not (folder / "0.m4s").exists()
+        assert not (folder / "init-0.mp4").exists()
+        resumed = 0
+        for writes in range(0, whole.writes, stride):
+            folder = tmp_path / str(writes)
+            objects, edge, clock = await one_life(folder, writes)
+            objects.disk.close()
+            await next_life(folder, edge, clock)
+            resumed += 1
+        assert resumed == -(-whole.writes // stride) > 12
+
+    asyncio.run(go())
+
+
+def test_resuming_itself_may_be_killed(tmp_path: Path) -> None:
+    async def go() -> None:
+        for writes in range(4):
+            folder = tmp_path / str(writes)
+            objects, edge, clock = await one_life(folder, 60)
+            objects.disk.close()
+            with pytest.raises(Killed):
+                second = FrailObjects(DiskObjects(folder), writes=writes)
+                if await resume_run(second, WatchedEdge(second.disk), clock) is not None:
+                    raise Killed
+            await next_life(folder, edge, clock)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "resumed"),
+    [pytest.param(59, True, id="within"), pytest.param(61, False, id="too late"),
+     pytest.param(-5, True, id="the clock was set back")],
+)  # fmt: skip
+def test_a_run_is_gone_on_with_for_so_long_only(
+    tmp_path: Path, seconds: int, resumed: bool
+) -> None:
+    async def go() -> None:
+        objects, _, clock = await one_life(tmp_path, None)
+        # The last step was written 50 s after the run began.
+        now_us = NOON_US + (50 + seconds) * 1_000_000
+        found = await resume_run(objects, WatchedEdge(objects.disk), clock, now_us=now_us)
+        assert (found is not None) is resumed
+
+    asyncio.run(go())
+
+
+def test_an_ended_run_is_not_gone_on_with(tmp_path: Path) -> None:
+    async def go() -> None:
+        objects, edge, clock = await one_life(tmp_path, None)
+        publication = await resume_run(objects, edge, clock)
+        assert publication is not None
+        await publication.finish()
+        assert await resume_run(objects, edge, clock) is None
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("harm", ["short segment", "lost segment", "empty init", "broken notes"])
+def test_a_run_that_a_power_cut_harmed_is_not_gone_on_with(tmp_path: Path, harm: str) -> None:
+    async def go() -> None:
+        objects, edge, clock = await one_life(tmp_path, None)
+        folder = objects.disk.path(f"live/{HASH}/{RUN}")
+        match harm:
+            case "short segment":
+                (folder / "audio/25.m4s").write_bytes(b"x")
+            case "lost segment":
+                (folder / "720p/22.m4s").unlink()
+            case "empty init":
+                (folder / "720p/init-1.mp4").write_bytes(b"")
+            case _:
+                (folder / "state.json").write_bytes(b'{"listed": [')
+        assert await resume_run(objects, edge, clock) is None
+        # The next run begins all the same, and until it can be played nobody is led astray.
+        publication = await open_run(objects, edge, clock, now_us=NOON_US + 60_000_000)
+        if harm != "broken notes":
+            assert not objects.disk.path(f"live/{HASH}/index.m3u8").exists()
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await take(publication, studio.step())
+        assert variants(objects.disk).variants[0].uri.startswith(publication.run)
+
+    asyncio.run(go())

@@ -1,0 +1,63 @@
+"""What a run's notes say, and that those of older versions are still read."""
+
+import msgspec
+
+from storage.live.run_state import Cut, RunNotes, Step, next_inits_of, playlists_of
+
+# As they were written before segments could be missing.
+OLDER = b"""{
+  "form": 1,
+  "renditions": [{"name": "360p", "width": 640, "height": 360, "rate": 800000}],
+  "epochs": 2, "next_sequence": 6, "first": 2, "discontinuities": 0,
+  "listed": [
+    [4, 1, false, 1769860799000000, {"360p": [900000, 180000, 200000, 60, 2, 1],
+                                     "audio": [900000, 180000, 32000, 94, 2, 0]}],
+    [5, 1, true, 1769860799000000, {"360p": [1080000, 180000, 200000, 60, 2, 1],
+                                    "audio": [1080000, 180000, 32000, 94, 2, 1]}]],
+  "left": [
+    [3, 0, false, 1769860799000000, {"360p": [720000, 180000, 200000, 60, 2, 0],
+                                     "audio": [720000, 180000, 32000, 94, 2, 0]}]],
+  "measures": {"360p": {"size": 800000, "ticks": 720000, "peak": 800000, "epoch": 1,
+                        "frames": 120, "span": 360000, "recent": [[200000, 180000]]}},
+  "announced": {"variants": [{"uri": "a/360p/index.m3u8", "bandwidth": 930000,
+                              "frame_rate": 30000}], "sounds": []},
+  "written_us": 1769860812000000, "ended": false
+}"""
+
+
+def test_notes_that_know_no_gaps_are_read() -> None:
+    notes = msgspec.json.decode(OLDER, type=RunNotes)
+    assert [step.gaps for step in (*notes.left, *notes.listed)] == [frozenset()] * 3
+    assert next_inits_of(notes) == {"360p": 2, "audio": 2}
+    playlist = playlists_of(notes)["360p"]
+    assert [(one.uri, one.map_uri, one.gap) for one in playlist.segments] == [
+        ("4.m4s", "init-1.mp4", False),
+        ("5.m4s", "init-1.mp4", False),
+    ]
+    # Nothing says what the playlists on disk name: all of it may be.
+    assert notes.shown == 0
+
+
+def test_notes_are_read_as_they_were_written() -> None:
+    there = Cut(start=0, duration=180_000, size=9, frames=60, parts=2, init=1)
+    gap = Cut(start=0, duration=180_000, size=0, frames=0, parts=0, init=0, gap=True)
+    step = Step(
+        sequence=0, epoch=0, discontinuity=False, origin_us=7, cuts={"360p": gap, "audio": there}
+    )
+    notes = RunNotes(listed=(step,), shown=3)
+    assert msgspec.json.decode(msgspec.json.encode(notes), type=RunNotes) == notes
+
+
+def step_of(**there: bool) -> Step:
+    cuts = {
+        name: Cut(start=0, duration=1, size=1, frames=1, parts=1, init=0, gap=not is_there)
+        for name, is_there in there.items()
+    }
+    return Step(sequence=0, epoch=0, discontinuity=False, origin_us=0, cuts=cuts)
+
+
+def test_a_step_can_be_played_with_one_rung_or_with_the_sound_that_is_all_there_is() -> None:
+    assert step_of(top=True, low=False, audio=False).playable
+    assert not step_of(top=False, low=False, audio=True).playable
+    assert step_of(audio=True).playable
+    assert not step_of(audio=False).playable

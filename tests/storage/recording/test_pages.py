@@ -1,0 +1,211 @@
+"""What a record comes to, and its playlists: values alone."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from media.hls.m3u8 import parse
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, Variant
+from media.ladder import AUDIO_RENDITION, Rendition
+from storage.live.run_state import Cut, RunNotes, Step
+from storage.recording.pages import Page, RecordedPlaylists, Tally, codecs_by, fitted
+from tests.support.storage.engine_reports import CODECS, LOW, NOON_US, ORIGIN, TOP, TWO
+
+NAMES = (TOP.name, LOW.name, AUDIO_RENDITION)
+RUNGS = (TOP, LOW)
+
+
+def step(
+    sequence: int,
+    *,
+    epoch: int = 0,
+    discontinuity: bool = False,
+    gaps: tuple[str, ...] = (),
+    duration: int = TWO,
+    init: int = 0,
+) -> Step:
+    return Step(
+        sequence=sequence,
+        epoch=epoch,
+        discontinuity=discontinuity,
+        origin_us=NOON_US,
+        cuts={
+            name: Cut(
+                start=ORIGIN + sequence * TWO,
+                duration=duration,
+                size=0 if name in gaps else 1000,
+                frames=0 if name in gaps else 60,
+                parts=0,
+                init=init,
+                gap=name in gaps,
+            )
+            for name in NAMES
+        },
+    )
+
+
+def tallied(*steps: Step, renditions: tuple[Rendition, ...] = RUNGS) -> Tally:
+    tally = Tally()
+    for each in steps:
+        fresh = {} if tally.steps else dict.fromkeys(NAMES, 50)
+        tally = tally.next(each, renditions, CODECS, fresh)
+    return tally
+
+
+def media(name: str, *pages: tuple[Step, ...]) -> MediaPlaylist:
+    playlists = RecordedPlaylists(tallied(*(each for page in pages for each in page)))
+    for page in pages:
+        playlists.add(page)
+    found = parse(playlists.media()[name])
+    assert isinstance(found, MediaPlaylist)
+    return found
+
+
+def test_a_record_knows_its_length_and_bytes() -> None:
+    tally = tallied(step(0), step(1, gaps=(TOP.name,)), step(2, duration=3 * TWO // 2))
+    assert tally.ticks == 2 * TWO + 3 * TWO // 2
+    assert tally.sizes == {TOP.name: 2050, LOW.name: 3050, AUDIO_RENDITION: 3050}
+    assert (tally.steps, tally.last, tally.longest) == (3, 2, 3 * TWO // 2)
+    assert tally.plays
+    assert tally.present == RUNGS
+
+
+def test_a_rung_that_never_was_there_is_none_of_the_video() -> None:
+    steps = (step(0, gaps=(TOP.name,)), step(1, gaps=(TOP.name,)))
+    tally = tallied(*steps)
+    assert tally.present == (LOW,)
+    playlists = RecordedPlaylists(tally)
+    playlists.add(steps)
+    assert set(playlists.media()) == {LOW.name, AUDIO_RENDITION}
+    assert [variant.height for variant in playlists.variants("1-1").variants] == [LOW.height]
+
+
+def test_sound_alone_is_no_video_of_a_run_with_a_picture() -> None:
+    tally = tallied(step(0, gaps=(TOP.name, LOW.name)))
+    assert not tally.plays
+    assert tallied(step(0), renditions=()).plays
+
+
+def test_the_first_step_continues_nothing() -> None:
+    first = fitted(step(7, discontinuity=True), Tally(), ())
+    assert first is not None
+    assert not first.discontinuity
+
+
+@pytest.mark.parametrize(
+    ("sequence", "own", "parted"),
+    [
+        pytest.param(1, False, False, id="the next"),
+        pytest.param(1, True, True, id="another source"),
+        pytest.param(2, False, True, id="one was lost"),
+    ],
+)
+def test_what_does_not_follow_is_parted(sequence: int, own: bool, parted: bool) -> None:
+    found = fitted(step(sequence, discontinuity=own), tallied(step(0)), ())
+    assert found is not None
+    assert found.discontinuity is parted
+
+
+def test_what_could_not_be_kept_is_a_gap() -> None:
+    found = fitted(step(0), Tally(), (TOP.name,))
+    assert found is not None
+    assert found.gaps == {TOP.name}
+    assert found.cuts[TOP.name].size == 0
+    assert fitted(step(0), Tally(), NAMES) is None
+    assert fitted(step(0), Tally(), (TOP.name, LOW.name)) is None
+
+
+def test_the_playlist_of_a_record_is_whole() -> None:
+    steps = (step(0), step(1, gaps=(TOP.name,)), step(2, duration=3 * TWO // 2, init=1))
+    text = RecordedPlaylists(tallied(*steps))
+    text.add(steps)
+    lines = text.media()[TOP.name].splitlines()
+    assert lines == [
+        "#EXTM3U",
+        "#EXT-X-VERSION:7",
+        "#EXT-X-TARGETDURATION:3",
+        "#EXT-X-MEDIA-SEQUENCE:0",
+        "#EXT-X-PLAYLIST-TYPE:VOD",
+        "#EXT-X-INDEPENDENT-SEGMENTS",
+        '#EXT-X-MAP:URI="init-0.mp4"',
+        "#EXT-X-PROGRAM-DATE-TIME:2026-01-31T12:00:10.123Z",
+        "#EXTINF:2.000000,",
+        "0.m4s",
+        "#EXT-X-GAP",
+        "#EXTINF:2.000000,",
+        "1.m4s",
+        '#EXT-X-MAP:URI="init-1.mp4"',
+        "#EXTINF:3.000000,",
+        "2.m4s",
+        "#EXT-X-ENDLIST",
+    ]
+
+
+def test_the_wall_clock_is_told_where_it_may_jump() -> None:
+    found = media(TOP.name, (step(0), step(1)), (step(2, discontinuity=True), step(3)))
+    assert [one.wall_us is not None for one in found.segments] == [True, False, True, False]
+    assert [one.discontinuity for one in found.segments] == [False, False, True, False]
+
+
+def test_a_page_that_is_lost_parts_what_it_stood_between() -> None:
+    found = media(TOP.name, (step(0), step(1)), (), (step(4), step(5)))
+    assert [one.uri for one in found.segments] == ["0.m4s", "1.m4s", "4.m4s", "5.m4s"]
+    assert [one.discontinuity for one in found.segments] == [False, False, True, False]
+
+
+steps_of_runs = st.lists(
+    st.tuples(
+        st.integers(1, 3),
+        st.booleans(),
+        st.sets(st.sampled_from((TOP.name, AUDIO_RENDITION))),
+        st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(steps_of_runs, st.integers(1, 7))
+def test_pages_of_any_size_make_the_same_playlists(
+    shapes: list[tuple[int, bool, set[str], int]], size: int
+) -> None:
+    steps: list[Step] = []
+    sequence, tally = 0, Tally()
+    for ahead, apart, gaps, init in shapes:
+        sequence += ahead
+        made = fitted(step(sequence, discontinuity=apart, init=init), tally, gaps)
+        assert made is not None  # the lower rung is always there
+        steps.append(made)
+        tally = tally.next(made, RUNGS, CODECS, {})
+    whole, paged = RecordedPlaylists(tally), RecordedPlaylists(tally)
+    whole.add(steps)
+    for start in range(0, len(steps), size):
+        page = Page(steps=tuple(steps[start : start + size]), tally=tally)
+        paged.add(msgspec.json.decode(msgspec.json.encode(page), type=Page).steps)
+    assert paged.media() == whole.media()
+    for text in whole.media().values():
+        found = parse(text)
+        assert isinstance(found, MediaPlaylist)
+        assert found.ended
+        assert found.whole
+        assert len(found.segments) == len(steps)
+        assert [one.discontinuity for one in found.segments] == [
+            each.discontinuity for each in steps
+        ]
+
+
+def test_codecs_are_those_that_viewers_were_told() -> None:
+    announced = MultivariantPlaylist(
+        variants=(
+            Variant(uri="r/720p/index.m3u8", bandwidth=1, codecs=("avc1.1", "mp4a"), audio="a"),
+            Variant(uri="r/360p/index.m3u8", bandwidth=1, codecs=("avc1.2", "mp4a"), audio="a"),
+        )
+    )
+    found = codecs_by(RunNotes(announced=announced))
+    assert found == {"720p": "avc1.1", "360p": "avc1.2", "audio": "mp4a"}
+    alone = MultivariantPlaylist(
+        variants=(Variant(uri="r/audio/index.m3u8", bandwidth=1, codecs=("mp4a",)),)
+    )
+    assert codecs_by(RunNotes(announced=alone)) == {"audio": "mp4a"}
+    assert codecs_by(RunNotes()) == {}

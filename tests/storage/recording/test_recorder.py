@@ -1,0 +1,350 @@
+"""Runs become videos: recorded as they are listed, finished when they are over."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from media.ladder import AUDIO_RENDITION
+from storage.catalog.records.videos import VideoRecord
+from storage.live.publication import Publication
+from tests.support.storage.engine_reports import (
+    HASH,
+    LOW,
+    NOON_US,
+    RUN,
+    TOP,
+    TWO,
+    Studio,
+    begin,
+    resume_run,
+    take,
+    take_what_fits,
+    variants,
+)
+from tests.support.storage.recorded_run import DAY_US, Booth, booth, until
+
+pytestmark = pytest.mark.anyio
+
+LATER_US = NOON_US + 3_600_000_000
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def steps(made: Booth, studio: Studio, publication: Publication, number: int) -> None:
+    for _ in range(number):
+        await take(publication, studio.step())
+        made.clock.now += 2.0
+
+
+async def videos_of(made: Booth, number: int) -> list[VideoRecord]:
+    """Wait until there are so many videos."""
+
+    async def enough() -> bool:
+        return len(await made.videos()) >= number
+
+    await until(enough)
+    return await made.videos()
+
+
+async def test_a_run_becomes_a_video_when_it_is_over(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP, LOW)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 40)
+        studio.epoch = 1
+        await begin(publication, studio)
+        await take(publication, studio.step(discontinuity=True))
+        await steps(made, studio, publication, 3)
+        # Long after the live window: what left it is still here.
+        assert not made.disk.path(f"live/{HASH}/{RUN}/{TOP.name}/0.m4s").exists()
+        assert await made.videos() == []
+        await publication.finish()
+        (video,) = await made.all_over()
+        await made.check(video)
+        playlist = made.playlist(video, TOP.name)
+        assert [one.uri for one in playlist.segments] == [f"{n}.m4s" for n in range(44)]
+        assert [n for n, one in enumerate(playlist.segments) if one.discontinuity] == [40]
+        assert playlist.target == 2
+        assert [one.height for one in made.variants(video).variants] == [720, 360]
+        assert made.variants(video).variants[0].codecs == ("avc1.64001F", "mp4a.40.2")
+        assert video.length_us == 44 * 2_000_000
+        assert (video.width, video.height) == (TOP.width, TOP.height)
+        assert video.title == "Morning, 2026-01-31 12:00"
+        assert video.name == "morning,-2026-01-31-12:00"
+        assert (video.state, video.progress, video.published) == ("completed", 100, True)
+        whole = await made.whole(video)
+        assert [(rung.number, rung.transcoded) for rung in whole.rungs] == [(1, True), (3, True)]
+        # The live playlists are what they were.
+        assert variants(made.disk).variants[0].uri.startswith(RUN)
+
+
+async def test_what_is_recorded_takes_no_second_room(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 3)
+        await made.caught_up(publication)
+        await publication.finish()
+        (video,) = await made.all_over()
+        live = made.disk.path(f"live/{HASH}/{RUN}")
+        for name in (TOP.name, AUDIO_RENDITION):
+            for file in ("0.m4s", "1.m4s", "2.m4s", "init-0.mp4"):
+                assert (live / name / file).samefile(made.folder(video) / name / file)
+                assert (live / name / file).stat().st_nlink == 2
+
+
+async def test_a_run_that_is_not_to_be_recorded_is_not(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        other = Studio(TOP)
+        await publication.finish()  # nothing was ever listed
+        await begin(publication, other)
+        again = await made.open(now_us=LATER_US)
+        made.recorder.follow(again, begins=False, keep_days=0)
+        studio = Studio(TOP)
+        await begin(again, studio)
+        await steps(made, studio, again, 3)
+        await again.finish()
+        await made.recorder.leave(HASH)
+        assert await made.all_over() == []
+        await until(made.is_bare)
+
+
+async def test_a_moment_is_no_video(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await take(publication, studio.step(TWO // 2))
+        await publication.finish()
+        await made.recorder.leave(HASH)
+        assert await made.all_over() == []
+        await until(made.is_bare)
+
+
+async def test_a_run_that_a_restart_cut_off_goes_on_being_recorded(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP, salt="first")
+        await begin(publication, studio)
+        await steps(made, studio, publication, 20)
+        await made.recorder.leave(HASH)
+    async with booth(tmp_path) as made:
+        resumed = await resume_run(made.objects, made.edge, made.clock)
+        assert resumed is not None
+        # Its settings may say otherwise by now: they count from the next run on.
+        made.recorder.follow(resumed, begins=False, keep_days=0)
+        studio = Studio.going_on(resumed, salt="second")
+        await begin(resumed, studio)
+        await take(resumed, studio.step(discontinuity=True))
+        await steps(made, studio, resumed, 4)
+        await resumed.finish()
+        (video,) = await made.all_over()
+        await made.check(video)
+        playlist = made.playlist(video, TOP.name)
+        assert [one.uri for one in playlist.segments] == [f"{n}.m4s" for n in range(25)]
+        assert [n for n, one in enumerate(playlist.segments) if one.discontinuity] == [20]
+        assert [one.map_uri for one in playlist.segments][19:21] == ["init-0.mp4", "init-1.mp4"]
+
+
+async def test_a_run_that_nobody_comes_back_to_becomes_a_video(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 20)
+        await made.caught_up(publication)
+    async with booth(tmp_path) as made:
+        # It may still come back.
+        assert len(await made.catalog.recordings.all()) == 1
+        left = await resume_run(made.objects, made.edge, made.clock)
+        assert left is not None
+        assert len(await made.catalog.recordings.all()) == 1
+        await left.finish()
+        made.recorder.look()
+        (video,) = await made.all_over()
+        await made.check(video)
+        assert len(made.playlist(video, TOP.name).segments) == 20
+
+
+async def test_a_run_that_another_followed_becomes_a_video(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 14)
+        await made.caught_up(publication)
+        # Its notes are lost, as after a power cut: nobody can say how it ended.
+        made.disk.path(f"live/{HASH}/{RUN}/state.json").write_bytes(b"")
+    async with booth(tmp_path) as made:
+        following = await made.open(now_us=LATER_US)
+        studio = Studio(TOP)
+        await begin(following, studio)
+        await steps(made, studio, following, 1)
+        (video,) = await videos_of(made, 1)
+        await made.check(video, exact=False)
+        # Up to the newest page.
+        assert len(made.playlist(video, TOP.name).segments) == 13
+        await steps(made, studio, following, 1)
+        await following.finish()
+        assert len(await made.all_over()) == 2
+
+
+async def test_below_the_least_room_no_recording_begins(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        made.free = 1000
+        publication = await made.open()
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 3)
+        await made.recorder.leave(HASH)
+        (facts,) = made.tell("recording not begun")
+        assert "free space is 1000 bytes" in str(facts["cause"])
+        await publication.finish()
+        assert await made.all_over() == []
+
+
+async def test_where_room_runs_out_what_there_is_becomes_a_video(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 5)
+        await made.caught_up(publication)
+        made.free = 1000
+        await steps(made, studio, publication, 1)
+        (video,) = await made.all_over()
+        assert len(made.tell("recording stopped")) == 1
+        # The run goes on, and is not recorded again although there is room.
+        made.free = 1 << 40
+        await steps(made, studio, publication, 5)
+        await publication.finish()
+        await made.check(video)
+        # With the step at which it was found, or without.
+        assert len(made.playlist(video, TOP.name).segments) in (5, 6)
+        assert await made.all_over() == [video]
+
+
+async def test_what_cannot_be_linked_is_a_gap_and_costs_the_run_nothing(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP, LOW)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 3)
+        await made.caught_up(publication)
+        video_folder = next((made.disk.root / "videos").iterdir())
+        target = f"{video_folder.name}/1-1/{TOP.name}/3.m4s"
+        places = (f"{video_folder.name}/1-1/{name}/5.m4s" for name in (TOP.name, LOW.name))
+        made.objects.full = {target, *places}
+        await steps(made, studio, publication, 5)
+        await publication.finish()
+        (video,) = await made.all_over()
+        playlist = made.playlist(video, TOP.name)
+        assert [one.uri for one in playlist.segments] == [f"{n}.m4s" for n in (0, 1, 2, 3, 4, 6, 7)]
+        assert [one.uri for one in playlist.segments if one.gap] == ["3.m4s"]
+        assert [one.uri for one in playlist.segments if one.discontinuity] == ["6.m4s"]
+        assert not any(one.gap for one in made.playlist(video, LOW.name).segments)
+
+
+async def test_a_step_counts_when_it_is_listed_whatever_becomes_of_its_playlists(
+    tmp_path: Path,
+) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 2)
+        made.objects.full = {f"{RUN}/{TOP.name}/index.m3u8"}
+        assert await take_what_fits(publication, studio.step()) > 0
+        # One whose notes cannot be written is in no playlist, and in no recording.
+        made.objects.full = {"state.json"}
+        assert await take_what_fits(publication, studio.step()) > 0
+        made.objects.full = set()
+        await steps(made, studio, publication, 2)
+        await publication.finish()
+        (video,) = await made.all_over()
+        await made.check(video)
+        segments = made.playlist(video, TOP.name).segments
+        assert [one.uri for one in segments] == [f"{n}.m4s" for n in (0, 1, 2, 4, 5)]
+        assert [one.uri for one in segments if one.discontinuity] == ["4.m4s"]
+
+
+async def test_pages_that_cannot_be_written_wait(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP)
+        made.objects.full = {"/record/0.json", "/record/1.json"}
+        await begin(publication, studio)
+        await steps(made, studio, publication, 30)
+        await made.caught_up(publication)
+        made.objects.full = set()
+        await steps(made, studio, publication, 3)
+        await publication.finish()
+        (video,) = await made.all_over()
+        await made.check(video)
+        assert len(made.playlist(video, TOP.name).segments) == 33
+
+
+async def test_a_disk_that_takes_no_playlists_is_tried_again(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 3)
+        await made.caught_up(publication)
+        made.objects.full = {"1-1/index.m3u8"}
+        await publication.finish()
+        await made.recorder.leave(HASH)
+        for _ in range(3):
+            made.recorder.look()
+            await asyncio.sleep(0.05)
+        assert len(await made.catalog.recordings.all()) == 1
+        made.objects.full = set()
+        made.recorder.look()
+        (video,) = await made.all_over()
+        await made.check(video)
+
+
+async def test_posters_of_the_stream_become_the_videos(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open()
+        for label in ("720p", "360p"):
+            await made.disk.put(f"live/{HASH}/poster/{label}.jpg", label.encode())
+        await made.disk.put(f"live/{HASH}/poster/strange.jpg", b"x")
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 3)
+        await publication.finish()
+        (video,) = await made.all_over()
+        assert video.posters == "poster-1-1"
+        assert video.poster_labels == ("360p", "720p")
+        await made.disk.put(f"live/{HASH}/poster/720p.jpg", b"another")
+        kept = await made.disk.get(f"videos/{video.hash}/poster-1-1/720p.jpg")
+        assert kept == b"720p"
+
+
+async def test_a_deleted_streams_recording_becomes_a_video_for_its_owner(tmp_path: Path) -> None:
+    async with booth(tmp_path) as made:
+        publication = await made.open(keep_days=3)
+        studio = Studio(TOP)
+        await begin(publication, studio)
+        await steps(made, studio, publication, 20)
+        await made.caught_up(publication)
+        (stream,) = await made.catalog.all_streams()
+        await made.catalog.streams.remove(stream.id, now_us=NOON_US, by=None)
+        await publication.finish()
+        await made.recorder.leave(HASH)
+        await made.disk.delete_tree(f"live/{HASH}")
+        (video,) = await made.all_over()
+        await made.check(video)
+        assert video.title.startswith("Morning")
+        assert (video.hidden, video.published) == (True, False)
+        assert len(made.playlist(video, TOP.name).segments) == 20
+        assert await made.catalog.recordings.expire(NOON_US + 3 * DAY_US - 1) is None
+        assert await made.catalog.recordings.expire(NOON_US + 3 * DAY_US) == video.hash

@@ -1,0 +1,27 @@
+import pytest
+
+from storage.job_leases import BEAT_SECONDS, LEASE_US, MOST_FAILURES, HeldJob, JobLost, pause_us
+
+
+def held(failures: int) -> HeldJob:
+    return HeldJob(id=7, video=3, owner="a", attempt=4, failures=failures)
+
+
+def test_a_job_is_given_up_after_three_failures_and_not_before() -> None:
+    assert [held(failures).spent for failures in range(5)] == [False] * 3 + [True] * 2
+    assert MOST_FAILURES == 3
+
+
+def test_each_failure_makes_a_job_wait_longer() -> None:
+    assert [pause_us(failures) for failures in (1, 2, 3)] == [5_000_000, 20_000_000, 80_000_000]
+
+
+def test_a_lease_outlives_two_beats_that_failed() -> None:
+    assert LEASE_US >= 3 * BEAT_SECONDS * 1_000_000
+
+
+def test_a_lost_job_says_which_and_not_who_held_it() -> None:
+    with pytest.raises(JobLost, match="job 7") as caught:
+        raise JobLost(held(0))
+    assert caught.value.job.id == 7
+    assert "owner" not in str(caught.value)

@@ -1,0 +1,50 @@
+"""The real application over a real catalog, asked without a socket between."""
+
+from typing import Any
+
+import msgspec
+from litestar import Litestar
+from litestar.testing import AsyncTestClient
+
+from api.schemas.urls import Addresses
+from storage.catalog import Catalog
+
+NOW_US = 1_700_000_000_123_456
+STREAMS = "/api/projects/1/streams"
+ADDRESSES = Addresses(
+    http="https://live.example",
+    playback="https://cdn.example",
+    rtmp="rtmp://in.example:1935",
+    rtmps="rtmps://in.example:1936",
+    rtmp_backup="rtmp://spare.example:1935",
+    rtmps_backup="rtmps://spare.example:1936",
+)
+
+Json = dict[str, Any]  # Any: what the tests are about to find out
+
+
+class House(msgspec.Struct, frozen=True):
+    """An application at its first start; `owner` are the headers of its owner's requests."""
+
+    client: AsyncTestClient[Litestar]
+    catalog: Catalog
+    key: str
+    broadcaster_key: str
+    owner: dict[str, str]
+
+    async def headers_of(self, name: str, project: int | None, *, write: bool) -> dict[str, str]:
+        """Make a token and return the headers of its bearer."""
+        _, token = await self.catalog.add_token(name, project, write=write, now_us=NOW_US)
+        return {"Authorization": f"Bearer {token}"}
+
+    async def add(self, title: str = "Title", path: str = STREAMS) -> Json:
+        """Add a stream and return its record."""
+        answer = await self.client.post(path, json={"title": title}, headers=self.owner)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["stream"]
+
+    async def listed(self, query: str = "", path: str = STREAMS) -> Json:
+        """Return a page of streams."""
+        answer = await self.client.get(path + query, headers=self.owner)
+        assert answer.status_code == 200, answer.text
+        return answer.json()

@@ -1,0 +1,98 @@
+"""An origin with a run that is on air, and a client before it."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+from litestar import Litestar
+
+from api.origin.origin import Origin, OriginFirst
+from api.origin.visibility import Verdicts
+from storage.catalog.records.common import Shown
+from storage.edge.memory import MemoryEdge
+from storage.errors import StorageError
+from storage.objects.disk import DiskObjects
+from tests.support.storage.engine_reports import (
+    HASH,
+    LOW,
+    RUN,
+    TOP,
+    Clock,
+    Studio,
+    begin,
+    open_run,
+    take,
+)
+
+TOKEN = "Bearer the-owners"
+PLAYLIST = f"/live/{HASH}/{RUN}/720p/index.m3u8"
+VARIANTS = f"/live/{HASH}/index.m3u8"
+SEGMENT = f"/live/{HASH}/{RUN}/720p/1.m4s"
+
+
+class Shelf:
+    """A showcase of streams; counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, Shown] = {}
+        self.asked = 0
+        self.broken = False
+
+    def put(self, *, published: bool = True, hidden: bool = False) -> None:
+        self.streams[HASH] = Shown(
+            hash=HASH, project=1, title="", description="",
+            published=published, hidden=hidden, live=True,
+        )  # fmt: skip
+
+    async def shown(self, hash_: str, /) -> Shown | None:
+        self.asked += 1
+        if self.broken:
+            raise StorageError("the catalog is away")
+        return self.streams.get(hash_)
+
+
+async def is_owner(authorization: str | None, hash_: str, /) -> bool:
+    return authorization == TOKEN and hash_ == HASH
+
+
+class Site:
+    """An origin with a run of three steps, and a client before it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.objects = DiskObjects(folder)
+        self.edge = MemoryEdge()
+        self.shelf = Shelf()
+        self.shelf.put()
+        self.origin = Origin(
+            objects=self.objects, edge=self.edge, verdicts=Verdicts(self.shelf, is_owner)
+        )
+        other: Any = Litestar([], logging_config=None)
+        app: Any = OriginFirst(self.origin, other)  # Any: httpx has its own ASGI types
+        self.client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app),
+            base_url="http://origin",
+            headers={"Accept-Encoding": "identity"},
+        )
+
+    async def publish(self) -> None:
+        publication = await open_run(self.objects, self.edge, Clock())
+        studio = Studio(TOP, LOW)
+        await begin(publication, studio)
+        for _ in range(3):
+            await take(publication, studio.step(size=300_000))
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.get(path, headers=named)
+
+
+OnSite = Callable[[Callable[[Site], Awaitable[None]]], None]
+
+
+async def origin_of(origin: Origin, path: str) -> int:
+    """Ask an origin that stands alone; return the status."""
+    app: Any = origin  # Any: httpx has its own ASGI types
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://origin") as client:
+        return (await client.get(path)).status_code

@@ -1,0 +1,107 @@
+"""What the public pages and documents are tested with: a few records, and where peers are."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import msgspec
+from litestar import Litestar
+from litestar.testing import TestClient
+
+from api.http.client_address import RawHeaders
+from api.origin.visibility import Verdicts
+from api.pages.json_documents import documents
+from api.pages.oembed import oembed
+from api.pages.watch_pages import pages
+from api.schemas.urls import Addresses
+from storage.catalog.records.common import ProjectRecord, Shown
+
+__all__ = ["HIDDEN", "HOSTILE", "STREAM", "VIDEO", "Client", "Records", "addresses", "asked_of"]
+
+HOSTILE = '"><script>alert(1)</script>'
+STREAM = Shown(
+    hash="Abcdef123456",
+    project=1,
+    title=f"A title {HOSTILE}",
+    description=f"Über uns {HOSTILE}",
+    published=False,
+    hidden=False,
+    live=False,
+)
+VIDEO = Shown(
+    hash="Video0123456",
+    project=1,
+    title=f"A film {HOSTILE}",
+    description=f"Über uns {HOSTILE}",
+    published=True,
+    hidden=False,
+    live=False,
+    kind="video",
+    media="1-1",
+    posters="poster-1-1",
+    previews="previews-1-1",
+    poster_labels=("360p", "480p"),
+    length_us=61_234_567,
+    width=1440,
+    height=1080,
+)
+HIDDEN = msgspec.structs.replace(STREAM, hash="Hidden123456", hidden=True, published=True)
+
+Client = TestClient[Litestar]
+
+
+def addresses(http: str = "http://headend.test", playback: str | None = None) -> Addresses:
+    return Addresses(
+        http=http,
+        playback=playback or http,
+        rtmp="rtmp://headend.test",
+        rtmps="rtmps://headend.test",
+        rtmp_backup="rtmp://headend.test",
+        rtmps_backup="rtmps://headend.test",
+    )
+
+
+class Records:
+    """What there is; an owner's token is the hash. Requests say where they are from."""
+
+    def __init__(self, *shown: Shown) -> None:
+        self.all = {each.hash: each for each in shown or (STREAM, VIDEO, HIDDEN)}
+
+    async def shown(self, hash_: str, /) -> Shown | None:
+        return self.all.get(hash_)
+
+    async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:
+        return authorization == f"Bearer {hash_}"
+
+    async def find_project(self, name: str, /) -> ProjectRecord | None:
+        title = f"A house {HOSTILE}"
+        record = ProjectRecord(id=7, key="aProjectsKey", name=title, created_us=1, updated_us=1)
+        return record if name in {"7", "aProjectsKey"} else None
+
+    def country(self, peer: str | None, headers: RawHeaders) -> str | None:
+        found = [value.decode() for name, value in headers if name == b"from"]
+        return found[0] if found else None
+
+
+@contextmanager
+def asked_of(records: Records, where: Addresses | None = None) -> Generator[Client]:
+    """Serve pages, documents and descriptions of the records for the length of the block."""
+    at = where or addresses()
+    verdicts = Verdicts(records, records.is_owner, records.country, clock=_Later())
+    handlers = [
+        *pages(verdicts, at),
+        *documents(verdicts, records, at),
+        *oembed(verdicts, at),
+    ]
+    with TestClient(Litestar(handlers, openapi_config=None)) as client:
+        yield client
+
+
+class _Later:
+    """A clock of which each look is an hour later: nothing is remembered."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 3600.0
+        return self.now

@@ -1,0 +1,57 @@
+"""A client of resumable uploads, request by request."""
+
+import base64
+from typing import Any
+
+import httpx
+
+from tests.support.api.application import House
+from tests.support.api.upload_clips import clip
+
+__all__ = ["OFFSETS", "TUS", "UPLOADS", "create", "metadata", "path_of", "send"]
+
+UPLOADS = "/api/projects/1/uploads"
+TUS = {"Tus-Resumable": "1.0.0"}
+OFFSETS = {"Content-Type": "application/offset+octet-stream"}
+
+
+def metadata(**values: str) -> str:
+    """Return `Upload-Metadata` with these keys."""
+    pairs = (f"{key} {base64.b64encode(text.encode()).decode()}" for key, text in values.items())
+    return ",".join(pairs)
+
+
+def path_of(answer: httpx.Response) -> str:
+    """Return the path that an answer's `Location` names."""
+    return httpx.URL(answer.headers["location"]).path
+
+
+async def create(
+    house: House, length: int | None = None, *, path: str = UPLOADS, **headers: str
+) -> str:
+    """Begin an upload of a clip; return its path."""
+    said = {"Upload-Length": str(len(clip()) if length is None else length)}
+    answer = await house.client.post(
+        path,
+        headers={
+            **house.owner,
+            **TUS,
+            **said,
+            **{k.replace("_", "-"): v for k, v in headers.items()},
+        },
+    )
+    assert answer.status_code == 201, answer.text
+    return path_of(answer)
+
+
+async def send(
+    house: House,
+    path: str,
+    offset: int,
+    data: bytes,
+    headers: dict[str, str] | None = None,
+    **asked: Any,  # Any: what httpx takes
+) -> httpx.Response:
+    """Append bytes."""
+    said = {**house.owner, **TUS, **OFFSETS, "Upload-Offset": str(offset), **(headers or {})}
+    return await house.client.patch(path, headers=said, content=data, **asked)

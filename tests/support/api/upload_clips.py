@@ -1,0 +1,61 @@
+"""Small real files to be uploaded, made once by FFmpeg's command line."""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from tests.support.api.application import House, Json
+
+VIDEOS = "/api/projects/1/videos"
+
+
+def _made(name: str, *arguments: str) -> bytes:
+    path = Path(mkdtemp()) / name
+    command = ["ffmpeg", "-v", "error", "-threads", "2", *arguments, str(path)]
+    try:
+        subprocess.run(command, check=True, timeout=60)
+    except FileNotFoundError as error:
+        raise AssertionError("ffmpeg is missing: apt-get install ffmpeg") from error
+    data = path.read_bytes()
+    path.unlink()
+    path.parent.rmdir()
+    return data
+
+
+@cache
+def clip(size: str = "640x360", seconds: str = "1") -> bytes:
+    """An MP4 of H.264 and AAC."""
+    return _made(
+        "clip.mp4",
+        "-f", "lavfi", "-i", f"testsrc2=size={size}:rate=10:duration={seconds}",
+        "-f", "lavfi", "-i", f"sine=duration={seconds}",
+        "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac",
+    )  # fmt: skip
+
+
+@cache
+def picture(kind: str = "png", size: str = "320x240") -> bytes:
+    """One picture: png, jpg or webp."""
+    return _made(f"picture.{kind}", "-f", "lavfi", "-i", f"testsrc=size={size}", "-frames:v", "1")
+
+
+async def upload(
+    house: House,
+    *,
+    name: str = "clip.mp4",
+    data: bytes | None = None,
+    texts: dict[str, str] | None = None,
+    files: dict[str, Any] | None = None,  # Any: httpx takes several forms
+    path: str = VIDEOS,
+) -> Json:
+    """Upload a clip and return its record."""
+    answer = await house.client.post(
+        path,
+        files={"video": (name, data or clip(), "video/mp4"), **(files or {})},
+        data=texts or {},
+        headers=house.owner,
+    )
+    assert answer.status_code == 201, answer.text
+    return answer.json()

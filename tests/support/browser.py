@@ -1,0 +1,289 @@
+"""A real Chromium that watches: Debian's, driven through Playwright's own protocol.
+
+Playwright's synchronous side keeps an event loop running in the thread that uses it, and a test
+that calls `asyncio.run` there would fail: so all of it happens in one thread of its own, and what
+is offered here may be called from anywhere. Times are seconds; those that are waited at most are
+scaled on slow machines.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from playwright.sync_api import Browser, ConsoleMessage, Frame, Page, sync_playwright
+
+from tests.support.e2e.service import SCALE
+
+__all__ = ["Chromium", "Sample", "Viewer", "chromium"]
+
+T = TypeVar("T")
+
+_PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+# No sandbox: tests run as root in containers. The rest keeps it off the network and quiet.
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_LOOK = 0.1  # between two looks at a page
+
+# Breaches of the page's policy, seen from before its first script.
+_LISTEN = """
+window.breaches = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.breaches.push(`${event.effectiveDirective} ${event.blockedURI}`);
+});
+"""
+
+_SAMPLE = """() => {
+  const { headend } = window;
+  if (!headend) return null;
+  const { video, hls } = headend;
+  const quality = video.getVideoPlaybackQuality();
+  return {
+    state: headend.state(),
+    run: headend.run,
+    position: video.currentTime,
+    paused: video.paused,
+    width: video.videoWidth,
+    height: video.videoHeight,
+    frames: quality.totalVideoFrames,
+    dropped: quality.droppedVideoFrames,
+    audio_bytes: video.webkitAudioDecodedByteCount,
+    latency: hls && hls.latency,
+    buffered: video.buffered.length
+      ? video.buffered.end(video.buffered.length - 1) - video.currentTime : 0,
+    heights: hls ? hls.levels.map((level) => level.height) : [],
+    stalls: headend.stalls,
+    faults: headend.faults.map(({ type, details, fatal }) =>
+      `${type} ${details}${fatal ? " fatal" : ""}`),
+  };
+}"""
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """The player at one moment.
+
+    `state` is the page's word (waiting, starting, playing, reconnecting, ended, gone), `run` the
+    run that it plays; `position`, `latency` and `buffered` in seconds; `frames` and `audio_bytes`
+    count what was decoded, `stalls` how often a moving picture had to wait. `faults` are hls.js'
+    errors, also those that it got over.
+    """
+
+    state: str
+    run: str | None
+    position: float
+    paused: bool
+    width: int
+    height: int
+    frames: int
+    dropped: int
+    audio_bytes: int
+    latency: float | None
+    buffered: float
+    heights: list[int]
+    stalls: int
+    faults: list[str]
+
+
+class Viewer:
+    """One open page, or one frame in it, with our player."""
+
+    def __init__(self, thread: ThreadPoolExecutor, page: Page, frame: Frame) -> None:
+        self._thread = thread
+        self._page = page
+        self._frame = frame
+        self.console: list[str] = []
+        """Errors and warnings of the page's console."""
+
+    def sample(self) -> Sample | None:
+        """Look at the player once; None while the page has none."""
+        found = self.evaluate(_SAMPLE)
+        return None if found is None else msgspec.convert(found, Sample)
+
+    def wait(self, wanted: Callable[[Sample], bool], seconds: float, what: str) -> Sample:
+        """Look until the player is as `wanted`. Raises `TimeoutError` that tells how it is."""
+        deadline = time.monotonic() + seconds * SCALE
+        while True:
+            sample = self.sample()
+            if sample is not None and wanted(sample):
+                return sample
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not {what} in {seconds} s: {sample}; console: {self.console}")
+            self._rest()
+
+    def wait_for(self, state: str, seconds: float) -> Sample:
+        """Look until the page is in `state`."""
+        return self.wait(lambda sample: sample.state == state, seconds, state)
+
+    def wait_until_playing(self, seconds: float, *, span: float = 1.0) -> Sample:
+        """Look until it plays in truth: pictures and sound are decoded, and time goes on.
+
+        `span` is how much of the stream must have gone by while it was looked at.
+        """
+        deadline = time.monotonic() + seconds * SCALE
+        first = self.wait(_shows, seconds, "playing")
+        left = max((deadline - time.monotonic()) / SCALE, span)
+        return self.wait(
+            lambda last: (
+                _shows(last)
+                and last.position - first.position >= span
+                and last.frames > first.frames
+                and last.audio_bytes > first.audio_bytes
+            ),
+            left,
+            f"playing on from {first}",
+        )
+
+    def force(self, height: int, seconds: float = 15.0) -> Sample:
+        """Choose the rung of that height through the page's own menu, and wait until it shows."""
+        label = self.evaluate(
+            """(height) => {
+              const { hls } = window.headend;
+              const menu = document.querySelector('[data-part="quality"]');
+              menu.value = String(hls.levels.findIndex((level) => level.height === height));
+              menu.dispatchEvent(new Event("change", { bubbles: true }));
+              return menu.value;
+            }""",
+            height,
+        )
+        assert label, f"the menu has no rung of {height} lines"
+        return self.wait(lambda sample: sample.height == height, seconds, f"{height} lines high")
+
+    def wait_for_console(self, words: str, seconds: float) -> str:
+        """Look until the page's console has an error or a warning with these words."""
+        deadline = time.monotonic() + seconds * SCALE
+        while True:
+            if found := next((line for line in self.console if words in line), None):
+                return found
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no {words!r} in {seconds} s: {self.console}")
+            self._rest()
+
+    def breaches(self) -> list[str]:
+        """What the page's policy forbade so far."""
+        found = self.evaluate("() => window.breaches")
+        return msgspec.convert(found, list[str])
+
+    def evaluate(self, script: str, argument: object = None) -> object:
+        """Run a function in the page; what it returns, as JSON would carry it."""
+        return self._do(lambda: self._frame.evaluate(script, argument))
+
+    def text(self, selector: str) -> str:
+        """The visible text of the first match."""
+        return self._do(lambda: self._frame.inner_text(selector))
+
+    def click(self, selector: str) -> None:
+        """Press the first match as a person would."""
+        self._do(lambda: self._frame.click(selector, timeout=5_000 * SCALE))
+
+    def press(self, key: str) -> None:
+        """Press a key where the focus is."""
+        self._do(lambda: self._page.keyboard.press(key))
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the window another size."""
+        self._do(lambda: self._page.set_viewport_size({"width": width, "height": height}))
+
+    def screenshot(self, path: Path) -> None:
+        """Write the window as PNG."""
+        self._do(lambda: self._page.screenshot(path=path))
+
+    def framed(self, seconds: float = 10.0) -> "Viewer":
+        """The viewer within the page's only frame, once it is there."""
+        deadline = time.monotonic() + seconds * SCALE
+        while True:
+            frames = self._do(lambda: self._page.frames)
+            if len(frames) > 1:
+                inner = Viewer(self._thread, self._page, frames[1])
+                inner.console = self.console
+                return inner
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no frame in {seconds} s; console: {self.console}")
+            self._rest()
+
+    def close(self) -> None:
+        """Leave the page."""
+        self._do(self._page.context.close)
+
+    def _rest(self) -> None:
+        # The page's own clock: a sleep would hold the browser's events up.
+        self._do(lambda: self._page.wait_for_timeout(_LOOK * 1000))
+
+    def _do(self, act: Callable[[], T]) -> T:
+        return self._thread.submit(act).result()
+
+
+def _shows(sample: Sample) -> bool:
+    return sample.state == "playing" and sample.width > 0 and not sample.paused
+
+
+class Chromium:
+    """A running browser; each page has cookies, cache and storage of its own."""
+
+    def __init__(self, thread: ThreadPoolExecutor, browser: Browser) -> None:
+        self._thread = thread
+        self._browser = browser
+
+    def open(
+        self, address: str, *, width: int = 1280, height: int = 800, before: str = ""
+    ) -> Viewer:
+        """Open an address in a window of that size; `before` runs before its first script."""
+        return self._thread.submit(self._open, address, width, height, before).result()
+
+    def leave(self) -> None:
+        """Close all pages that are open."""
+
+        def close() -> None:
+            for context in self._browser.contexts:
+                context.close()
+
+        self._thread.submit(close).result()
+
+    def _open(self, address: str, width: int, height: int, before: str) -> Viewer:
+        context = self._browser.new_context(viewport={"width": width, "height": height})
+        page = context.new_page()
+        page.add_init_script(_LISTEN + before)
+        viewer = Viewer(self._thread, page, page.main_frame)
+
+        def heard(message: ConsoleMessage) -> None:
+            if message.type in {"error", "warning"}:
+                viewer.console.append(message.text)
+
+        page.on("console", heard)
+        page.on("pageerror", lambda error: viewer.console.append(str(error)))
+        page.goto(address, wait_until="domcontentloaded", timeout=15_000 * SCALE)
+        return viewer
+
+
+@contextmanager
+def chromium(*flags: str) -> Generator[Chromium]:
+    """Run a headless Chromium for the length of the block.
+
+    Raises:
+        FileNotFoundError: none is installed; says the command that does it.
+    """
+    program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+    if program is None:
+        raise FileNotFoundError("no Chromium here: apt-get install --yes chromium")
+    with ThreadPoolExecutor(1, "chromium") as thread:
+        driver = thread.submit(sync_playwright().start).result()
+        try:
+            browser = thread.submit(
+                lambda: driver.chromium.launch(executable_path=program, args=[*_FLAGS, *flags])
+            ).result()
+            try:
+                yield Chromium(thread, browser)
+            finally:
+                thread.submit(browser.close).result()
+        finally:
+            thread.submit(driver.stop).result()

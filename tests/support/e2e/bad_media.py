@@ -1,0 +1,132 @@
+"""What an encoder may send that has a key and means no good."""
+
+import itertools
+import struct
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+
+from ingest.rtmp import amf0
+from ingest.rtmp.amf0 import Amf
+from ingest.rtmp.messages import MessageType
+from media.codecs.avc import config_of
+from tests.media.codecs.test_sps import BASELINE, Writer, finish, start
+from tests.support.e2e.hostile_peer import AT_ONCE, Run, Target
+from tests.support.e2e.service import SCALE
+from tests.support.ingest import rtmp_peer
+from tests.support.ingest.rtmp_peer import head, header, message, whole
+
+VIDEO, AUDIO, DATA = MessageType.VIDEO, MessageType.AUDIO, MessageType.DATA
+LARGE_CHUNKS = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 65_536))
+
+
+def _config(side: int, level: int) -> bytes:
+    """Return a decoder configuration: Baseline, `side` macroblocks square, of a level."""
+    sps = bytearray(finish(start(BASELINE), side, side))
+    sps[3] = level
+    pps = Writer().ue(0, 0).u(1, 0).u(1, 0).ue(0, 0, 0).u(1, 0).u(2, 0).ue(0, 0, 0).u(3, 0).unit()
+    return config_of(bytes(sps), b"\x68" + pps[1:])
+
+
+def _bomb(noise: Random) -> bytes:
+    """Return an IDR picture that begins well, and has a few macroblocks out of a million."""
+    begun = Writer().ue(0, 7, 0).u(4, 0).ue(0).u(4, 0).u(2, 0).ue(0).unit()
+    slice_ = b"\x65" + begun[1:] + noise.randbytes(200).replace(b"\0\0", b"\1\1")
+    return len(slice_).to_bytes(4, "big") + slice_
+
+
+def _pictures(config: bytes, picture: Callable[[], bytes]) -> Iterator[bytes]:
+    """Yield 30 pictures a second and their sound, all of them called keyframes."""
+    yield rtmp_peer.video(rtmp_peer.video_config(config)) + rtmp_peer.audio(
+        rtmp_peer.audio_config()
+    )
+    for number in itertools.count():
+        stamp = number * 33
+        yield (
+            rtmp_peer.video(rtmp_peer.video_body(picture(), key=True), stamp)
+            + rtmp_peer.audio(rtmp_peer.audio_body(b"\x01\x18\x20\x07"), stamp)
+        )
+
+
+def sends(pieces: Callable[[], Iterator[bytes]], *, seconds: float) -> Run:
+    """Publish what is called media, one piece every 33 ms."""
+
+    def run(target: Target) -> None:
+        with target.publishing() as line:
+            deadline = time.monotonic() + seconds
+            for piece in pieces():
+                if not line.say(piece) or not line.hear(0.033) or time.monotonic() > deadline:
+                    break
+
+    return run
+
+
+def garbage_pictures() -> Iterator[bytes]:
+    noise = Random(1)
+
+    def picture() -> bytes:
+        data = bytes((0x65,)) + noise.randbytes(4_000)
+        return len(data).to_bytes(4, "big") + data
+
+    return _pictures(rtmp_peer.AVC_CONFIG, picture)
+
+
+def decode_bomb() -> Iterator[bytes]:
+    noise = Random(2)
+    return _pictures(_config(1024, 62), lambda: _bomb(noise))
+
+
+def level_lie() -> Iterator[bytes]:
+    """8192 x 8192 under the name of a level that ends at 176 x 144."""
+    noise = Random(3)
+    return _pictures(_config(512, 10), lambda: _bomb(noise))
+
+
+def absurd_times() -> Iterator[bytes]:
+    """Jump by an hour or by days with every picture, forth and back, composition times too."""
+    noise = Random(4)
+    yield rtmp_peer.video(rtmp_peer.video_config()) + rtmp_peer.audio(rtmp_peer.audio_config())
+    stamp = 0
+    for step in itertools.cycle((3_600_000, -7_200_000, 1 << 30, (1 << 31) - 1, 3_600_000)):
+        stamp = (stamp + step) % (1 << 32)
+        data = noise.randbytes(500)
+        body = rtmp_peer.video_body(
+            len(data).to_bytes(4, "big") + data, key=True, offset=-(1 << 23)
+        )
+        sound = rtmp_peer.audio_body(b"\x01\x18\x20\x07")
+        yield rtmp_peer.video(body, stamp) + rtmp_peer.audio(sound, stamp)
+
+
+def too_much(target: Target) -> None:
+    """Send five times what may be sent: no keyframe, so that the edge has none of it to keep."""
+    body = rtmp_peer.video_body(bytes((0, 0, 0xEA, 0x5C, 0x41)) + bytes(59_995))
+    picture = message(6, VIDEO, body, stream=1, size=65_536)
+    with target.publishing() as line:
+        line.say(rtmp_peer.video(rtmp_peer.video_config()) + LARGE_CHUNKS)
+        line.pour(itertools.repeat(picture), seconds=30 * SCALE, bytes_per_second=25_000_000)
+        assert line.closed
+
+
+def aggregate_bombs(target: Target) -> None:
+    """Messages of 8 MiB that hold half a million others."""
+    tag = bytes((AUDIO, 0, 0, 2)) + bytes(7) + b"\xaf\x01" + (13).to_bytes(4, "big")
+    size = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 0xFF_FFFF))
+    body = tag * ((8 << 20) // len(tag))
+    bomb = head(0, 7) + header(MessageType.AGGREGATE, len(body), stream=1) + body
+    with target.publishing() as line:
+        line.say(size + rtmp_peer.audio(rtmp_peer.audio_config()))
+        for _ in range(4):
+            line.say(bomb)
+        assert line.closed or not line.hear(AT_ONCE * SCALE)
+
+
+def huge_metadata(target: Target) -> None:
+    """Describe oneself at length, differently each time: passed over, and no reason to close."""
+    with target.publishing() as line:
+        for turn in range(100):
+            values: dict[str, Amf] = {f"{turn} {number}": float(number) for number in range(2_000)}
+            body = amf0.encode("@setDataFrame", "onMetaData", values)[:60_000]
+            line.say(message(4, DATA, body, stream=1))
+        assert line.hear(0.3)
+        line.say(head(0, 4) + header(DATA, 70_000, stream=1) + bytes(128))
+        line.must_close(10)

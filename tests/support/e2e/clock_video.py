@@ -1,0 +1,364 @@
+"""A clock that is burnt into pictures: encoders that show it, and a reader that finds it again.
+
+Every picture says in large black and white cells when it was made: the time of day in milliseconds,
+modulo `WRAP_MS`. Two encoders that were started at different times so show the same clock, and what
+viewers got says by itself what was lost, what was shown twice and how old it was. Below the cells
+stands a strip that is white for the first tenth of each second since the encoder began, in which
+its sound beeps too, so that sound can be held against picture.
+"""
+
+import itertools
+import statistics
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import av
+import imageio_ffmpeg
+import msgspec
+from av import VideoFrame
+
+from tests.support.e2e.hls_reader import Collected, collect, multivariant
+from tests.support.e2e.publishers import tool
+from tests.support.e2e.strict_player import timeline
+
+__all__ = [
+    "HEVC",
+    "WRAP_MS",
+    "X264",
+    "Joint",
+    "Keeper",
+    "Shown",
+    "apart",
+    "encoder",
+    "joints",
+    "keeping",
+    "lags",
+    "longest_gap",
+    "middle",
+    "of_levels",
+    "offsets",
+]
+
+_BITS = 20
+WRAP_MS = 1 << _BITS  # 17 minutes
+_ROWS = 10
+_LOUD = 0.17  # the tone stays below it, a beep does not
+_CLEAR = 60  # levels between a white and a black cell, at least: coding blurs them
+
+# As OBS sends it, but cheap: B-frames, a keyframe every 2 s, 1 Mbit/s. One thread: less delay.
+X264 = (
+    "-c:v libx264 -preset ultrafast -bf 2 -b_strategy 0 -g {gop} -keyint_min {gop} "
+    "-sc_threshold 0 -threads 1 -pix_fmt yuv420p -b:v 1M -maxrate 1M -bufsize 1M"
+)
+HEVC = (
+    "-c:v libx265 -preset ultrafast -pix_fmt yuv420p -b:v 1M -g {gop} "
+    "-x265-params log-level=error:scenecut=0:bframes=2:pools=1:frame-threads=1"
+)
+AAC = "-c:a aac -b:a 96k -ar 48000 -ac {channels}"
+
+
+def encoder(
+    url: str,
+    *,
+    size: str = "640x360",
+    fps: int = 30,
+    video: str = X264,
+    channels: int = 2,
+    seconds: float | None = None,
+) -> list[str]:
+    """Return the command of an encoder that sends the clock in real time.
+
+    `channels` 0 is no sound. HEVC takes an ffmpeg that knows enhanced RTMP. With `seconds` it is
+    made for so long and as fast as it can be, for a file.
+    """
+    paced = ["-re"] if seconds is None else []
+    now = f"mod(floor(ld(0)+T*1000),{WRAP_MS})"
+    bit = f"mod(floor({now}/pow(2,X)),2)"
+    # Rows 0 to 2: bits, the lowest left; 3 to 5: the same inverted; 6 and 7: the flash; then noise,
+    # so that there is something to encode. The time of day is taken with the first picture.
+    luma = (
+        f"if(eq(ld(0),0),st(0,floor(time(0)*1000)));"
+        f"if(lt(Y,3),16+219*{bit},if(lt(Y,6),235-219*{bit},"
+        f"if(lt(Y,8),16+219*lt(mod(T,1),0.1),16+200*random(2))))"
+    )
+    picture = (
+        f"format=gray,geq=lum='{luma}':threads=1,"
+        f"scale={size.replace('x', ':')}:flags=neighbor,setsar=1,format=yuv420p"
+    )
+    sound = [*paced, "-f", "lavfi", "-i", "sine=f=440:beep_factor=4:r=48000"]
+    program = imageio_ffmpeg.get_ffmpeg_exe() if "265" in video else tool("ffmpeg")
+    return [
+        program, "-nostdin", "-v", "error",
+        *paced, "-f", "lavfi", "-i", f"color=c=black:s={_BITS}x{_ROWS}:r={fps}",
+        *(sound if channels else []),
+        "-vf", picture, *video.format(gop=2 * fps).split(),
+        *(["-af", "volume=0.8", *AAC.format(channels=channels).split()] if channels else []),
+        *(["-t", str(seconds)] if seconds is not None else []),
+        "-flush_packets", "1", "-f", "flv", url,
+    ]  # fmt: skip
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A picture as a viewer gets it.
+
+    `at` is its place (seconds) on the line of all that the playlist named, `time` (seconds) what
+    its media say; `stamp` the clock's milliseconds, None where no clock is seen; `segment` the
+    number of the segment that it is in.
+    """
+
+    at: float
+    time: float
+    stamp: int | None
+    segment: int
+    bright: bool = False  # the flash is on
+
+
+def of_levels(plain: list[int], inverted: list[int]) -> int | None:
+    """Return what the two rows of cells say, None where they are no clock."""
+    stamp = 0
+    for column, (white, black) in enumerate(zip(plain, inverted, strict=True)):
+        if abs(white - black) < _CLEAR:
+            return None
+        stamp |= (white > black) << column
+    return stamp
+
+
+def read(frame: VideoFrame) -> tuple[int | None, bool]:
+    """Return the clock of a picture, or None where its cells are no clock, and the flash."""
+    plane = frame.planes[0]
+    data, stride = bytes(plane), plane.line_size
+
+    def level(row: float, column: float) -> int:
+        """Return the middle of a cell, `row` in rows from above: the mean of nine pixels."""
+        y, x = int(row * frame.height / _ROWS), int((column + 0.5) * frame.width / _BITS)
+        lines = (y - 2, y, y + 2)
+        return sum(sum(data[line * stride + x - 1 : line * stride + x + 2]) for line in lines) // 9
+
+    plain, inverted = ([level(row, column) for column in range(_BITS)] for row in (1.5, 4.5))
+    return of_levels(plain, inverted), level(7.0, _BITS / 2) > 128
+
+
+def apart(stamp: int, other: int) -> int:
+    """Return how many milliseconds `stamp` is after `other`, on the shortest way round."""
+    return (stamp - other + WRAP_MS // 2) % WRAP_MS - WRAP_MS // 2
+
+
+class Keeper:
+    """Keeps all that a stream's playlists ever named, and when it was named first."""
+
+    def __init__(self, url: str, *, patient: bool = False) -> None:
+        self.held: dict[str, Collected] = {}
+        self.named: dict[str, dict[int, float]] = {}  # rendition, segment number: time of day
+        self.fault: Exception | None = None
+        self._url = url
+        self._patient = patient  # there may be no playlist yet
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Look every 0.2 s until told to stop."""
+        while not self._over.wait(0.2):
+            try:
+                self.look()
+            except (AssertionError, OSError) as error:
+                self.fault = self.fault or error
+
+    def look(self) -> None:
+        """Fetch what is new."""
+        now = time.time()
+        if self._patient and multivariant(self._url) is None:
+            return
+        self._patient = False
+        collect(self._url, self.held)
+        for rendition, held in self.held.items():
+            named = self.named.setdefault(rendition, {})
+            for number in held.segments:
+                named.setdefault(number, now)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._over.set()
+
+    def marks(self, rendition: str) -> list[int]:
+        """Return the segments that a discontinuity stands before."""
+        segments = self.held[rendition].segments
+        return [number for number in sorted(segments) if segments[number].discontinuity]
+
+    def holes(self, rendition: str) -> list[float]:
+        """Return how far (seconds) each segment begins after the end of the one before.
+
+        Discontinuities are left out: across one, players join what they get.
+        """
+        segments = self.held[rendition].segments
+        scale = _scale(self.held[rendition])
+        found: list[float] = []
+        for before, number in itertools.pairwise(sorted(segments)):
+            if not segments[number].discontinuity:
+                _, end = timeline(segments[before].data)
+                start, _ = timeline(segments[number].data)
+                found.append((start - end) / scale)
+        return found
+
+    def pictures(self, rendition: str, folder: Path) -> list[Shown]:
+        """Decode all that was kept of a rendition, in showing order."""
+        held = self.held[rendition]
+        folder.mkdir(exist_ok=True)
+        found: list[Shown] = []
+        files = held.stretches(folder / f"{rendition}.mp4")
+        for path, numbers in zip(files, _stretches(held), strict=True):
+            place = found[-1].at + 1 / 30 if found else 0.0
+            found += _decoded(path, held, numbers, place)
+        return found
+
+    def unclocked(self, rendition: str, folder: Path) -> float:
+        """Return how long (seconds) pictures without a clock were shown, in all."""
+        pictures = self.pictures(rendition, folder)
+        return sum(
+            after.at - before.at
+            for before, after in itertools.pairwise(pictures)
+            if before.stamp is None
+        )
+
+
+def _scale(held: Collected) -> int:
+    """Return the ticks of a second in a rendition's media."""
+    data = next(iter(held.inits.values()))
+    place = data.index(b"mdhd") + 4
+    return int.from_bytes(data[place + 12 : place + 16], "big")
+
+
+def _stretches(held: Collected) -> list[list[int]]:
+    """Return the numbers of the segments between two discontinuities, as `Collected` parts them."""
+    found: list[list[int]] = []
+    init, last = "", 0
+    for number in sorted(held.segments):
+        one = held.segments[number]
+        if not found or one.discontinuity or one.init != init or number != last + 1:
+            found.append([])
+        init, last = one.init, number
+        found[-1].append(number)
+    return found
+
+
+def _decoded(path: Path, held: Collected, numbers: list[int], place: float) -> Iterator[Shown]:
+    """Yield the pictures of a stretch; the first one stands at `place`."""
+    scale = _scale(held)
+    starts = [timeline(held.segments[number].data)[0] / scale for number in numbers]
+    first: float | None = None
+    with av.open(str(path)) as container:
+        for frame in container.decode(video=0):
+            assert frame.time is not None
+            first = frame.time if first is None else first
+            index = sum(start <= frame.time + 0.001 for start in starts) - 1
+            stamp, bright = read(frame)
+            yield Shown(
+                at=place + frame.time - first,
+                time=frame.time,
+                stamp=stamp,
+                segment=numbers[max(index, 0)],
+                bright=bright,
+            )
+
+
+@contextmanager
+def keeping(url: str, *, patient: bool = False) -> Generator[Keeper]:
+    """Keep a stream for the length of the block; whatever a playlist named must be there.
+
+    `patient`: there may be no playlist at first.
+    """
+    keeper = Keeper(url, patient=patient)
+    thread = threading.Thread(target=keeper.run, name="keeper")
+    thread.start()
+    try:
+        yield keeper
+    finally:
+        keeper.stop()
+        thread.join()
+    assert keeper.fault is None, keeper.fault
+
+
+class Joint(msgspec.Struct, frozen=True, kw_only=True):
+    """A place at which the clock does not simply go on: `gap_ms` above 0 is lost, below 0 twice."""
+
+    before: Shown
+    after: Shown
+    gap_ms: int
+
+
+def joints(pictures: Iterable[Shown], *, fps: int = 30) -> list[Joint]:
+    """Return where the clock does not go on as the media's time does.
+
+    By more than half a picture, that is. A picture that is missing, while the next one stands where
+    it belongs, is no joint: it shows in `longest_gap`.
+    """
+    clocked = [one for one in pictures if one.stamp is not None]
+    found: list[Joint] = []
+    for before, after in itertools.pairwise(clocked):
+        assert before.stamp is not None
+        assert after.stamp is not None
+        gap = apart(after.stamp, before.stamp) - 1000 * (after.at - before.at)
+        if abs(gap) > 500 / fps:
+            found.append(Joint(before=before, after=after, gap_ms=round(gap)))
+    return found
+
+
+def longest_gap(pictures: Iterable[Shown]) -> float:
+    """Return the longest time (seconds) that one picture stands, on the media's own line."""
+    return max(after.at - before.at for before, after in itertools.pairwise(pictures))
+
+
+def lags(keeper: Keeper, rendition: str, pictures: Iterable[Shown]) -> dict[float, float]:
+    """Return, by the time of day at which a segment was named, how old its newest picture was."""
+    newest: dict[int, int] = {}
+    for one in pictures:
+        if one.stamp is not None:
+            newest[one.segment] = one.stamp
+    named = keeper.named[rendition]
+    return {
+        named[number]: apart(int(named[number] * 1000) % WRAP_MS, stamp) / 1000
+        for number, stamp in sorted(newest.items())
+    }
+
+
+def offsets(
+    keeper: Keeper, rendition: str, pictures: list[Shown], folder: Path, *, since: float
+) -> list[float]:
+    """Return how far (seconds) each beep is after its flash.
+
+    In segments that were named from a time of day on; no seam may lie behind it. Where the sound
+    stands still a flash has no beep: it is left out.
+    """
+    named = keeper.named[rendition]
+    start = min(number for number, at in named.items() if at >= since)
+    heard = _beeps(keeper.held["audio"].stretches(folder / "sound.mp4")[-1])
+    found: list[float] = []
+    for before, after in itertools.pairwise(one for one in pictures if one.segment >= start):
+        if after.bright and not before.bright:
+            nearest = min((beep - after.time for beep in heard), key=abs, default=1.0)
+            if abs(nearest) < 0.5:
+                found.append(nearest)
+    return found
+
+
+def _beeps(path: Path) -> list[float]:
+    """Return where (seconds, as its media say) a sound begins to beep."""
+    found: list[float] = []
+    last = -1.0
+    with av.open(str(path)) as container:
+        for sound in container.decode(audio=0):
+            start = float(sound.time or 0)
+            levels = memoryview(bytes(sound.planes[0])).cast("f").tolist()
+            for place, level in enumerate(levels):
+                if abs(level) > _LOUD:
+                    at = start + place / sound.sample_rate
+                    if at - last > 0.3:
+                        found.append(at)
+                    last = at
+    return found
+
+
+def middle(values: Iterable[float]) -> float:
+    """Return the median."""
+    return statistics.median(values)

@@ -1,0 +1,95 @@
+"""A stream that two encoders are for: its addresses, who is on air, what its owner was told."""
+
+from typing import Any, cast
+
+import msgspec
+
+from tests.support.e2e.service import Running, fetch
+
+__all__ = ["Json", "Pair", "pair"]
+
+Json = dict[str, Any]  # Any: what the API answers
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream with one backup."""
+
+    headend: Running
+    number: int
+    hash: str
+    key: str
+
+    @property
+    def playlist(self) -> str:
+        return f"{self.headend.http}/live/{self.hash}/index.m3u8"
+
+    @property
+    def watch(self) -> str:
+        return f"{self.headend.http}/watch/{self.hash}"
+
+    def url(self, slot: int, *, port: int | None = None) -> str:
+        """Return a slot's address with its key; through another port of loopback where asked."""
+        host = self.headend.server.split("://")[1].rsplit("/", 1)[0]
+        if port is not None:
+            host = f"127.0.0.1:{port}"
+        return f"rtmp://{host}/live{f'-backup-{slot}' if slot else ''}/{self.key}"
+
+    def record(self) -> Json:
+        """Return the stream as its owner sees it."""
+        answer = fetch(f"{self.headend.http}/api/streams/{self.number}", token=self.headend.token)
+        assert answer.status == 200, answer.text
+        return cast("Json", answer.json["data"])
+
+    def receives(self) -> int:
+        """Return how many encoders send."""
+        return cast("int", self.record()["receiving_count"])
+
+    def backup_is_on_air(self) -> bool:
+        """Say whether viewers get the first backup."""
+        return cast("bool", self.record()["backups"][0]["publish"])
+
+    def rungs_made(self, rungs: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the rungs that were made throughout: a busy machine sheds the encoded ones."""
+        shed = f'event="rung shed" stream={self.hash}'
+        return rungs[:1] if shed in self.headend.log.read_text() else rungs
+
+    def command(self, name: str) -> Json:
+        """Have an operation carried out: pause, resume, end, failover-drill."""
+        address = f"{self.headend.http}/api/streams/{self.number}/{name}"
+        answer = fetch(address, method="POST", token=self.headend.token)
+        assert answer.status == 200, (name, answer.status, answer.text)
+        return answer.json
+
+    def settle(self, **failover: object) -> None:
+        """Set the failover's settings."""
+        address = f"{self.headend.http}/api/streams/{self.number}/settings"
+        body = {"failover": failover}
+        answer = fetch(address, method="PUT", token=self.headend.token, body=body)
+        assert answer.status == 200, answer.text
+
+    def told(self, *kinds: str) -> list[Json]:
+        """Return the events of the stream, of these kinds where some are named, oldest first."""
+        found: list[Json] = []
+        address = f"{self.headend.http}/api/projects/1/events?stream={self.number}"
+        while True:
+            answer = fetch(address, token=self.headend.token)
+            assert answer.status == 200, answer.text
+            found += cast("list[Json]", answer.json["data"])
+            after = cast("Json", answer.json["links"])["next"]
+            if after is None:
+                break
+            address = cast("str", after)
+        ours = {each["id"]: each for each in found if each["subject"] == self.hash}
+        chosen = [ours[number] for number in sorted(ours)]
+        return [each for each in chosen if not kinds or each["type"] in kinds]
+
+
+def pair(headend: Running, title: str = "Two encoders") -> Pair:
+    """Add a stream."""
+    stream = headend.add_stream(title)
+    return Pair(
+        headend=headend,
+        number=cast("int", stream["id"]),
+        hash=cast("str", stream["hash"]),
+        key=cast("str", stream["stream"]),
+    )

@@ -1,0 +1,156 @@
+"""What a player would find at a stream's address: playlists, media, what ffmpeg says of them."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urljoin
+
+import av
+
+from media.hls import m3u8
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from tests.support.e2e.publishers import tool
+from tests.support.e2e.service import SCALE, fetch
+
+T = TypeVar("T")
+
+
+def until(question: Callable[[], T | None], *, within: float, what: str) -> T:
+    """Ask until there is an answer; `within` seconds, scaled on slow machines.
+
+    The longer it takes, the more seldom it asks: each question costs the service and the test.
+    """
+    began = time.monotonic()
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        waited = time.monotonic() - began
+        assert waited < within * SCALE, f"not within {within} s: {what}"
+        time.sleep(min(0.05 + waited / 20, 0.2))
+
+
+def multivariant(url: str) -> MultivariantPlaylist | None:
+    """Return the multivariant playlist, or None while there is none."""
+    answer = fetch(url)
+    if answer.status == 404:
+        return None
+    assert answer.status == 200, answer
+    playlist = m3u8.parse(answer.text)
+    assert isinstance(playlist, MultivariantPlaylist)
+    return playlist
+
+
+def media(url: str) -> MediaPlaylist:
+    """Return a media playlist."""
+    answer = fetch(url)
+    assert answer.status == 200, (url, answer)
+    playlist = m3u8.parse(answer.text)
+    assert isinstance(playlist, MediaPlaylist)
+    return playlist
+
+
+def addresses(url: str) -> dict[str, str]:
+    """Return the media playlists of a stream by rendition, sound too."""
+    playlist = multivariant(url)
+    assert playlist is not None
+    uris = [variant.uri for variant in playlist.variants]
+    uris += [sound.uri for sound in playlist.sounds]
+    return {uri.split("/")[-2]: urljoin(url, uri) for uri in dict.fromkeys(uris)}
+
+
+@dataclass
+class Collected:
+    """Everything one rendition's playlist has named, in order, with its media."""
+
+    inits: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    segments: dict[int, "Held"] = field(default_factory=dict[int, "Held"])
+
+    def file(self, path: Path) -> Path:
+        """Write init sections and segments as one file, in order."""
+        with path.open("wb") as file:
+            init = ""
+            for number in sorted(self.segments):
+                held = self.segments[number]
+                if held.init != init:
+                    init = held.init
+                    file.write(self.inits[init])
+                file.write(held.data)
+        return path
+
+    def stretches(self, path: Path) -> list[Path]:
+        """Write what lies between two discontinuities as a file each, as players decode it."""
+        files: list[Path] = []
+        init, number = "", 0
+        for place in sorted(self.segments):
+            held = self.segments[place]
+            if not files or held.discontinuity or held.init != init or place != number + 1:
+                init = held.init
+                files.append(path.with_name(f"{path.stem}-{len(files)}{path.suffix}"))
+                files[-1].write_bytes(self.inits[init])
+            number = place
+            with files[-1].open("ab") as file:
+                file.write(held.data)
+        return files
+
+
+@dataclass(frozen=True)
+class Held:
+    """A segment as the playlist told of it."""
+
+    init: str
+    duration: int
+    discontinuity: bool
+    wall_us: int | None
+    data: bytes
+
+
+def collect(url: str, into: dict[str, Collected]) -> None:
+    """Fetch what the playlists name and is not held yet: each named object must be there."""
+    for rendition, address in addresses(url).items():
+        held = into.setdefault(rendition, Collected())
+        playlist = media(address)
+        for number, segment in enumerate(playlist.segments, playlist.sequence):
+            if number in held.segments or segment.gap:
+                continue
+            assert segment.map_uri is not None
+            init = urljoin(address, segment.map_uri)
+            if init not in held.inits:
+                held.inits[init] = _bytes(init)
+            data = _bytes(urljoin(address, segment.uri))
+            held.segments[number] = Held(
+                init, segment.duration, segment.discontinuity, segment.wall_us, data
+            )
+
+
+def _bytes(url: str) -> bytes:
+    answer = fetch(url)
+    assert answer.status == 200, (url, answer.status)
+    return answer.body
+
+
+def complaints(path: Path) -> str:
+    """Return what ffmpeg says while it decodes a file: nothing, if all is well."""
+    result = subprocess.run(
+        # Its own clock would be one over the frame rate, too coarse for a rate that varies.
+        [
+            *(tool("ffmpeg"), "-v", "warning", "-i", str(path)),
+            *("-enc_time_base", "-1", "-f", "null", "-"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return result.stderr
+
+
+def frames(path: Path) -> Iterator[tuple[float, bool]]:
+    """Yield time in seconds and keyframe flag of each packet, in the order of the file."""
+    with av.open(str(path)) as container:
+        stream = container.streams[0]
+        for packet in container.demux(stream):
+            if packet.pts is not None:
+                yield float(packet.pts * packet.time_base), packet.is_keyframe

@@ -1,0 +1,113 @@
+"""A hostile peer's end of a connection, from an address of its own: no limit hits two of them."""
+
+import select
+import socket
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.support.e2e.service import SCALE
+from tests.support.ingest import rtmp_peer
+
+AT_ONCE = 3.0  # seconds: for what the service does on the spot, on a busy machine
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to go, from which address, and the key of the attacker's own stream if it has one."""
+
+    port: int
+    secure_port: int
+    home: str
+    key: str = ""
+
+    @contextmanager
+    def dial(self, *, secure: bool = False, room: int | None = None) -> Generator["Line"]:
+        """Connect; `room` bounds what the kernel keeps of the answers."""
+        with socket.socket() as sock:
+            if room is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+            sock.settimeout(10 * SCALE)
+            sock.bind((self.home, 0))
+            sock.connect(("127.0.0.1", self.secure_port if secure else self.port))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            yield Line(sock)
+
+    @contextmanager
+    def publishing(self) -> Generator["Line"]:
+        """Connect and get leave to publish."""
+        with self.dial() as line:
+            line.say(rtmp_peer.opening(name=self.key))
+            line.wait_for_leave()
+            yield line
+
+
+class Line:
+    """An attacker's end of a connection."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.read = b""
+        self.closed = False
+        self.began = time.monotonic()
+
+    def say(self, data: bytes) -> bool:
+        """Send; return whether the service still listens."""
+        try:
+            self.sock.sendall(data)
+        except OSError:
+            self.closed = True
+        return not self.closed
+
+    def hear(self, seconds: float) -> bool:
+        """Read what comes within so many seconds; return whether the line is still open."""
+        deadline = time.monotonic() + seconds
+        while not self.closed:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.sock], [], [], left)[0]:
+                break
+            try:
+                data = self.sock.recv(65_536)
+            except OSError:
+                data = b""
+            self.read += data
+            self.closed = not data
+        return not self.closed
+
+    def wait_for(self, words: bytes, within: float) -> None:
+        """Read until the service has said this."""
+        deadline = time.monotonic() + within * SCALE
+        while words not in self.read:
+            assert time.monotonic() < deadline, f"not told {words!r}: {self.read[-300:]!r}"
+            assert self.hear(0.05) or words in self.read, f"closed: {self.read[-300:]!r}"
+
+    def wait_for_leave(self) -> None:
+        """Read until there is leave to publish. (The answer to FCPublish has the same words.)"""
+        self.wait_for(b"onStatus", AT_ONCE)
+        self.hear(0.02)
+        (status,) = rtmp_peer.statuses(self.read)
+        assert status == (1, "status", "NetStream.Publish.Start")
+
+    def must_close(self, within: float, *, not_before: float = 0.0) -> None:
+        """Read to the end, which comes within so many seconds of the connect."""
+        deadline = self.began + within * SCALE
+        while self.hear(max(0.0, deadline - time.monotonic())):
+            assert time.monotonic() < deadline, f"still open after {within} s"
+        lasted = time.monotonic() - self.began
+        assert lasted >= not_before - 0.1, f"closed after {lasted:.1f} s"
+
+    def pour(self, pieces: Iterator[bytes], *, seconds: float, bytes_per_second: float) -> None:
+        """Send piece after piece at a rate, until closed or the time is over; read nothing else."""
+        began, sent = time.monotonic(), 0
+        for piece in pieces:
+            ahead = sent / bytes_per_second - (time.monotonic() - began)
+            if time.monotonic() - began >= seconds:
+                return
+            if not self.say(piece) or not self.hear(max(0.0, ahead)):
+                return
+            sent += len(piece)
+
+
+# An attack returns when it has had its say, or fails where it was not shut out in time.
+Run = Callable[[Target], None]

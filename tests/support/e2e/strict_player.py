@@ -1,0 +1,198 @@
+"""A player that believes nothing: it follows all playlists of a stream and notes what is untrue.
+
+What it looks for: a listed object that is not there, numbers that go back, a name that changes its
+media, a hole in a rendition's time line that no discontinuity marks. While the service is away it
+waits.
+"""
+
+import struct
+import threading
+import time
+import urllib.error
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from urllib.parse import urljoin
+
+from media.hls import m3u8
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from tests.support.e2e.service import fetch
+
+_LOOK_SECONDS = 0.25
+_AWAY = (urllib.error.URLError, HTTPException, OSError)
+
+
+def timeline(segment: bytes) -> tuple[int, int]:
+    """Return the decode times at which a segment of ours begins and ends, in its own scale."""
+    start: int | None = None
+    end = 0
+    for kind, body in _boxes(segment):
+        if kind != b"moof":
+            continue
+        (traf,) = [inner for name, inner in _boxes(body) if name == b"traf"]
+        parts = dict(_boxes(traf))
+        (begins,) = struct.unpack_from(">Q", parts[b"tfdt"], 4)
+        if start is not None and begins != end:
+            raise AssertionError(f"a fragment begins at {begins}, not at {end}")
+        start = begins if start is None else start
+        end = begins + _duration(parts[b"tfhd"], parts[b"trun"])
+    assert start is not None, "no fragment in a segment"
+    return start, end
+
+
+def _duration(tfhd: bytes, trun: bytes) -> int:
+    flags = int.from_bytes(trun[1:4], "big")
+    (count,) = struct.unpack_from(">I", trun, 4)
+    if not flags & 0x100:  # no duration for each sample: the header's default holds
+        (default,) = struct.unpack_from(">I", tfhd, 8)
+        return int(count * default)
+    width = 4 * (flags >> 8 & 0xF).bit_count()
+    first = 8 + 4 * bool(flags & 1) + 4 * bool(flags & 4)
+    return sum(struct.unpack_from(">I", trun, first + width * n)[0] for n in range(count))
+
+
+def _boxes(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    place = 0
+    while place < len(data):
+        size, kind = struct.unpack_from(">I4s", data, place)
+        yield kind, data[place + 8 : place + size]
+        place += size
+
+
+@dataclass
+class Rendition:
+    """What was seen of one rendition's playlist."""
+
+    first: int = 0
+    discontinuities: int = 0
+    names: dict[int, str] = field(default_factory=dict[int, str])
+    last: tuple[int, int] | None = None  # number and end of the newest segment that was fetched
+    inits: set[str] = field(default_factory=set[str])
+
+
+class Follower:
+    """Follows the stream whose multivariant playlist is at `url`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.faults: list[str] = []
+        self.segments = 0
+        self.marks: dict[str, int] = {}  # discontinuities that were met, by rendition
+        self.gaps = 0
+        self.looks = 0
+        self.newest = -1
+        self._seen: dict[str, Rendition] = {}
+        self._was_away = False
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Look again and again until told to stop."""
+        while not self._over.wait(_LOOK_SECONDS):
+            try:
+                self.look()
+                self._was_away = False
+            except _AWAY:
+                self._was_away = True
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._over.set()
+
+    def look(self) -> None:
+        """Read all playlists once and fetch what is new in them."""
+        answer = fetch(self.url)
+        if answer.status != 200:
+            if self._seen:
+                self.faults.append(f"the multivariant playlist: {answer.status}")
+            return
+        playlist = m3u8.parse(answer.text)
+        assert isinstance(playlist, MultivariantPlaylist)
+        uris = [one.uri for one in (*playlist.variants, *playlist.sounds)]
+        for uri in uris:
+            self._seen.setdefault(urljoin(self.url, uri), Rendition())
+        for address, seen in self._seen.items():
+            self._read(address, seen)
+        self.looks += 1
+
+    def _read(self, address: str, seen: Rendition) -> None:
+        answer = fetch(address)
+        if answer.status != 200:
+            self.faults.append(f"{address}: {answer.status}")
+            return
+        playlist = m3u8.parse(answer.text)
+        assert isinstance(playlist, MediaPlaylist)
+        end = playlist.sequence + len(playlist.segments)
+        if playlist.sequence < seen.first or end < max(seen.names, default=-1) + 1:
+            self.faults.append(f"{address}: numbers go back: {playlist.sequence} to {end}")
+        if playlist.discontinuities < seen.discontinuities:
+            self.faults.append(f"{address}: discontinuities go back")
+        seen.first, seen.discontinuities = playlist.sequence, playlist.discontinuities
+        for number, segment in enumerate(playlist.segments, playlist.sequence):
+            known = seen.names.setdefault(number, segment.uri)
+            if known != segment.uri:
+                self.faults.append(f"{address}: {number} was {known}, is {segment.uri}")
+            if segment.gap:
+                self._gap(address, seen, number, marked=segment.discontinuity)
+                continue
+            fresh = seen.last is None or number > seen.last[0]
+            if fresh:
+                self._describe(address, seen, segment.map_uri)
+                self._place(address, seen, number, segment.uri, marked=segment.discontinuity)
+            elif self._was_away:  # after a restart all that is listed must still be there
+                self._there(urljoin(address, segment.uri))
+
+    def _mark(self, address: str, *, marked: bool) -> None:
+        name = address.split("/")[-2]
+        self.marks[name] = self.marks.get(name, 0) + marked
+
+    def _gap(self, address: str, seen: Rendition, number: int, *, marked: bool) -> None:
+        if seen.last is None or number > seen.last[0]:
+            self.gaps += 1
+            self._mark(address, marked=marked)
+            seen.last = None if seen.last is None else (number, -1)
+
+    def _there(self, url: str) -> bytes:
+        answer = fetch(url)
+        if answer.status != 200 or not answer.body:
+            self.faults.append(f"{url}: {answer.status}, {len(answer.body)} bytes")
+        return answer.body
+
+    def _describe(self, address: str, seen: Rendition, map_uri: str | None) -> None:
+        if map_uri is None:
+            self.faults.append(f"{address}: media without an init section")
+        elif map_uri not in seen.inits:
+            self._there(urljoin(address, map_uri))
+            seen.inits.add(map_uri)
+
+    def _place(self, address: str, seen: Rendition, number: int, uri: str, *, marked: bool) -> None:
+        body = self._there(urljoin(address, uri))
+        if not body:
+            return
+        start, end = timeline(body)
+        before = seen.last
+        if before is not None and not marked and before[1] >= 0:
+            if before[0] + 1 != number:
+                self.faults.append(f"{address}: {number} follows {before[0]}")
+            elif start != before[1]:
+                self.faults.append(f"{address}: {number} begins at {start}, not at {before[1]}")
+        seen.last = (number, end)
+        self.newest = max(self.newest, number)
+        self.segments += 1
+        self._mark(address, marked=marked)
+
+
+@contextmanager
+def following(url: str) -> Generator[Follower]:
+    """Follow a stream for the length of the block; afterwards nothing untrue may have been seen."""
+    follower = Follower(url)
+    thread = threading.Thread(target=follower.run, name="follower")
+    thread.start()
+    try:
+        yield follower
+        time.sleep(2 * _LOOK_SECONDS)
+    finally:
+        follower.stop()
+        thread.join()
+    assert follower.faults == []
+    assert follower.looks > 0

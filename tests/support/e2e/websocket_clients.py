@@ -1,0 +1,206 @@
+"""Foreign web-socket clients, pusher-js and Laravel Echo under Node, as a test sees them."""
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from tests.support.api.pusher_client import signed_query
+from tests.support.e2e.service import SCALE, Running, fetch
+
+__all__ = [
+    "Client",
+    "Told",
+    "client",
+    "credentials",
+    "greet",
+    "installed",
+    "key_of",
+    "options",
+    "publish",
+]
+
+SOURCE = Path(__file__).parents[2] / "e2e" / "node"
+EVENTS = ("live", "progress", "completed", "failed", "greeting")
+
+Told = dict[str, Any]  # Any: what the client's own lines hold
+
+
+def _node(name: str) -> str:
+    program = shutil.which(name)
+    assert program is not None, f"{name} is missing: apt-get install nodejs npm"
+    return program
+
+
+def installed(folder: Path) -> Path:
+    """Put the client and the packages that it needs into a folder, as their lock names them."""
+    for file in ("package.json", "package-lock.json", ".npmrc", "client.mjs", "upload.mjs"):
+        shutil.copy(SOURCE / file, folder)
+    done = subprocess.run(
+        [_node("npm"), "ci"],
+        cwd=folder, capture_output=True, text=True, timeout=180 * SCALE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+class Client:
+    """A client that runs; `told` is all that it said so far."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.told: list[Told] = []
+        self._process = process
+        self._more = threading.Condition()
+        self._reader = threading.Thread(target=self._read, name="client")
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._more:
+                self.told.append(json.loads(line))
+                self._more.notify_all()
+
+    def wait(self, wanted: Callable[[list[Told]], bool], seconds: float, what: str) -> None:
+        """Wait until what was told is as wanted."""
+        deadline = time.monotonic() + seconds * SCALE
+        with self._more:
+            while not wanted(self.told):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"no {what}: {self.told}")
+                self._more.wait(left)
+
+    def wait_for(self, kind: str, seconds: float = 20, *, count: int = 1, **facts: object) -> Told:
+        """Wait until so many things of a kind, with these facts, were told; return the last."""
+        self.wait(
+            lambda told: len(_like(told, kind, facts)) >= count, seconds, f"{count} {kind} {facts}"
+        )
+        return _like(self.told, kind, facts)[count - 1]
+
+    def events(self, channel: str) -> list[Told]:
+        """Return what events of a channel brought so far, oldest first."""
+        return [
+            cast("Told", each["data"])
+            for each in self.told
+            if each["kind"] == "event" and each["channel"] == channel
+        ]
+
+    def close(self) -> None:
+        """Have the client leave."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10 * SCALE)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._reader.join()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+
+def _like(told: Sequence[Told], kind: str, facts: dict[str, object]) -> list[Told]:
+    return [
+        each
+        for each in told
+        if each["kind"] == kind and all(each.get(name) == value for name, value in facts.items())
+    ]
+
+
+def options(headend: Running, *, token: str | None = None) -> Told:
+    """Return the options that the page on the broadcaster tells a client to use."""
+    found: Told = {
+        "cluster": "headend",
+        "wsHost": "127.0.0.1",
+        "wsPort": headend.port_of(headend.http),
+        "forceTLS": False,
+        "enabledTransports": ["ws", "wss"],
+        "disableStats": True,
+    }
+    if token is not None:
+        authorization = {"Authorization": f"Bearer {token}"}
+        found["channelAuthorization"] = {
+            "endpoint": f"{headend.http}/broadcasting/auth",
+            "transport": "ajax",
+            "headers": authorization,
+        }
+        # Laravel Echo's words for the same.
+        found["authEndpoint"] = f"{headend.http}/broadcasting/auth"
+        found["auth"] = {"headers": authorization}
+    return found
+
+
+def key_of(headend: Running) -> str:
+    """Return the broadcaster's key, as any record of a stream tells it."""
+    answer = fetch(f"{headend.http}/api/projects/1/streams", token=headend.token)
+    records = cast("list[Told]", answer.json["data"])
+    return cast("str", records[0]["web_socket_key"])
+
+
+def credentials(headend: Running) -> dict[str, str]:
+    """Return app, key and secret, as the operator's command prints them."""
+    return _credentials(headend.data)
+
+
+@cache
+def _credentials(data: Path) -> dict[str, str]:
+    """Ask once for each data folder: the command takes seconds of computing."""
+    command = [Path(sys.executable).with_name("headend"), "broadcaster", "--data", data]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60 * SCALE, check=True)
+    return dict(line.split("\t") for line in done.stdout.splitlines())
+
+
+def greet(headend: Running, channel: str, words: str) -> None:
+    """Tell a greeting."""
+    publish(headend, credentials(headend), channel, "greeting", {"words": words})
+
+
+def publish(headend: Running, given: dict[str, str], channel: str, name: str, data: object) -> None:
+    """Publish an event over HTTP, signed as the protocol says with what was `given`."""
+    event = {"name": name, "channel": channel, "data": json.dumps(data)}
+    body = json.dumps(event).encode()
+    path = f"/apps/{given['app']}/events"
+    query = signed_query(path, body, given["key"], given["secret"], int(time.time()))
+    request = urllib.request.Request(f"{headend.http}{path}?{query}", data=body, method="POST")
+    with urllib.request.urlopen(request, timeout=10 * SCALE) as answer:
+        assert answer.status == 200
+
+
+@contextmanager
+def client(
+    folder: Path,
+    headend: Running,
+    *channels: str,
+    library: str = "pusher",
+    token: str | None = None,
+    key: str | None = None,
+) -> Generator[Client]:
+    """Run a client for the length of the block; `folder` is one that was `installed`."""
+    order = {
+        "library": library,
+        "key": key or key_of(headend),
+        "options": options(headend, token=token),
+        "channels": channels,
+        "events": EVENTS,
+    }
+    process = subprocess.Popen(
+        [_node("node"), "client.mjs", json.dumps(order)],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    running = Client(process)
+    try:
+        yield running
+    finally:
+        running.close()

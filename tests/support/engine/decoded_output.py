@@ -1,0 +1,119 @@
+"""What a player would see and hear of what an engine made."""
+
+import array
+import io
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import av
+from av.audio.frame import AudioFrame
+from av.container import InputContainer
+
+from tests.support.engine.engine_process import Made
+from tests.support.engine.sources import ffmpeg
+
+__all__ = ["frames", "loudness", "onsets", "packets", "shape", "warnings"]
+
+_BRIGHT = 120
+_LOUD = 0.2
+_QUIET_SECONDS = 0.3
+
+
+def warnings(made: Made) -> dict[str, str]:
+    """What Debian's ffmpeg has to say about each rendition, decoding all of it."""
+    files = [(name, file) for name in made.names for file in made.files(name)]
+    # One run for all, as a start of ffmpeg is half the work; who it was is asked when it matters.
+    if not _said_of(file for _, file in files):
+        return {}
+    return {name: text for name, file in files if (text := _said_of([file]))} or {
+        "all at once": _said_of(file for _, file in files)
+    }
+
+
+def _said_of(files: Iterable[bytes]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        sources: list[str | Path] = []
+        sinks: list[str] = []
+        for number, file in enumerate(files):
+            place = Path(folder) / f"{number}.mp4"
+            place.write_bytes(file)
+            sources += ["-i", place]
+            # Its own clock would be one over the frame rate, too coarse for a rate that varies.
+            sinks += ["-map", str(number), "-enc_time_base", "-1", "-f", "null", "-"]
+        return ffmpeg(*sources, *sinks) if sources else ""
+
+
+def packets(data: bytes) -> list[tuple[int, int, bytes]]:
+    """Decode time, presentation time and bytes of a file's samples, in its scale."""
+    found: list[tuple[int, int, bytes]] = []
+    with av.open(io.BytesIO(data), "r") as container:
+        for packet in container.demux():
+            if packet.dts is not None and packet.pts is not None:
+                found.append((packet.dts, packet.pts, bytes(packet)))
+    return found
+
+
+def frames(data: bytes) -> list[tuple[int, int, int]]:
+    """Time, width and height of a file's frames, in showing order."""
+    with av.open(io.BytesIO(data), "r") as container:
+        return [
+            (frame.pts, frame.width, frame.height)
+            for frame in container.decode(video=0)
+            if frame.pts is not None
+        ]
+
+
+def shape(data: bytes) -> float:
+    """How much wider than high a file's picture is shown."""
+    with av.open(io.BytesIO(data), "r") as container:
+        (stream,) = container.streams.video
+        aspect = stream.sample_aspect_ratio or 1
+        return float(stream.width * aspect / stream.height)
+
+
+def loudness(data: bytes) -> list[tuple[float, float]]:
+    """Time in seconds and the loudest sample of each of a file's frames of sound."""
+    with av.open(io.BytesIO(data), "r") as container:
+        return [
+            (frame.time or 0.0, max(abs(sample) for sample in _samples(frame)))
+            for frame in container.decode(audio=0)
+        ]
+
+
+def onsets(data: bytes) -> tuple[list[float], list[float]]:
+    """When, in seconds, a file's picture turns bright and when its sound turns loud."""
+    with av.open(io.BytesIO(data), "r") as container:
+        flashes = _flashes(container) if container.streams.video else []
+    with av.open(io.BytesIO(data), "r") as container:
+        beeps = _beeps(container) if container.streams.audio else []
+    return flashes, beeps
+
+
+def _flashes(container: InputContainer) -> list[float]:
+    found: list[float] = []
+    bright = False
+    for frame in container.decode(video=0):
+        luma = bytes(frame.planes[0])[::331]
+        now = sum(luma) > _BRIGHT * len(luma)
+        if now and not bright:
+            found.append(frame.time)
+        bright = now
+    return found
+
+
+def _beeps(container: InputContainer) -> list[float]:
+    found: list[float] = []
+    loud = -1.0
+    for frame in container.decode(audio=0):
+        for place, sample in enumerate(_samples(frame)):
+            if abs(sample) > _LOUD:
+                time = (frame.time or 0.0) + place / frame.sample_rate
+                if time - loud > _QUIET_SECONDS:
+                    found.append(time)
+                loud = time
+    return found
+
+
+def _samples(frame: AudioFrame) -> Sequence[float]:
+    return array.array("f", bytes(frame.planes[0])[: 4 * frame.samples])

@@ -1,0 +1,177 @@
+"""A real engine process, driven through its pipes, and what it made put in order."""
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from typing import TypeVar
+
+from media.hls.segment import InitSection, Part, Segment
+from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
+from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
+from tests.support.engine.sources import Source
+from transcode.protocol.messages import (
+    Begin,
+    Finish,
+    Finished,
+    Order,
+    Report,
+    Trouble,
+    WireReader,
+    pack,
+)
+
+__all__ = ["AAC_FRAME", "FRAME", "LABELS", "ORIGIN", "Made", "begin", "orders", "run", "run_raw"]
+
+ORIGIN = ORIGIN_SECONDS * VIDEO_SCALE
+LABELS = frozenset({"1080p", "720p", "480p", "360p"})
+FRAME = VIDEO_SCALE // 30
+AAC_FRAME = 1_920
+_SECONDS = 60  # far above what any test takes: a hang must not hang the tests
+
+T = TypeVar("T")
+
+
+class Made:
+    """The reports of one engine, by kind and rendition."""
+
+    def __init__(self, reports: list[Report], status: int, complaints: str) -> None:
+        self.reports = reports
+        self.status = status
+        self.complaints = complaints
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [report for report in self.reports if isinstance(report, kind)]
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for trouble in self.of(Trouble):
+            counts[trouble.what] = counts.get(trouble.what, 0) + trouble.count
+        return counts
+
+    @property
+    def names(self) -> list[str]:
+        return sorted({segment.rendition for segment in self.of(Segment)})
+
+    def segments(self, name: str) -> list[Segment]:
+        return [segment for segment in self.of(Segment) if segment.rendition == name]
+
+    def parts(self, name: str) -> list[Part]:
+        return [part for part in self.of(Part) if part.rendition == name]
+
+    def inits(self, name: str) -> list[InitSection]:
+        return [init for init in self.of(InitSection) if init.rendition == name]
+
+    def data(self, segment: Segment) -> bytes:
+        """A segment's bytes: its parts joined; parts of one that was given up count for nothing."""
+        if segment.gap:
+            return b""
+        return b"".join(
+            part.data for part in self.parts(segment.rendition) if part.sequence == segment.sequence
+        )
+
+    @property
+    def finished(self) -> Finished:
+        """The sums of the only epoch."""
+        (last,) = self.of(Finished)
+        return last
+
+    def starts(self, name: str) -> list[int]:
+        return [segment.start for segment in self.segments(name)]
+
+    def in_step(self) -> bool:
+        """Whether all renditions have the same segments, at the same time, with the same marks."""
+        pictures = [name for name in self.names if name != AUDIO_RENDITION]
+        first = self.segments(pictures[0])
+        for name in self.names:
+            segments = self.segments(name)
+            assert [each.sequence for each in segments] == [each.sequence for each in first]
+            assert [each.discontinuity for each in segments] == [
+                each.discontinuity for each in first
+            ]
+            most = FRAME + AAC_FRAME if name == AUDIO_RENDITION else 0
+            for one, other in zip(segments, first, strict=True):
+                # What was given up begins at its cut, the others with the first picture after it.
+                slack = max(most, FRAME if one.gap or other.gap else 0)
+                assert abs(one.start - other.start) <= slack
+        return True
+
+    def files(self, name: str) -> list[bytes]:
+        """Each stretch under one init section as a file: the init section and its segments."""
+        joined: dict[int, bytes] = {init.number: init.data for init in self.inits(name)}
+        for segment in self.segments(name):
+            if not segment.gap:
+                joined[segment.init] += self.data(segment)
+        return list(joined.values())
+
+
+def begin(
+    source: Source,
+    *,
+    ladder: Ladder | None = None,
+    epoch: int = 0,
+    start: int = ORIGIN,
+    sequence: int = 0,
+    inits: dict[str, int] | None = None,
+    discontinuity: bool = False,
+    reuse: bool = True,
+) -> Begin:
+    """Return the order for a source; the ladder is the usual one."""
+    video = source.video
+    if ladder is None and video is not None:
+        ladder = ladder_for(video.width, video.height, LABELS)
+    return Begin(
+        epoch=epoch,
+        video=video,
+        audio=source.audio,
+        ladder=ladder,
+        start=start,
+        sequence=sequence,
+        inits=inits or {},
+        discontinuity=discontinuity,
+        reuse=reuse,
+    )
+
+
+def orders(source: Source, order: Begin) -> list[Order]:
+    """Return a whole epoch."""
+    return [order, *source.packets, Finish()]
+
+
+def run(*epochs: Iterable[Order]) -> Made:
+    """Send the orders to a new engine, close its input and wait for its end."""
+    return run_raw(b"".join(pack(order) for epoch in epochs for order in epoch))
+
+
+def run_raw(data: bytes, *arguments: str) -> Made:
+    """Send any bytes to a new engine."""
+    command = [sys.executable, "-m", "transcode.engine", *(arguments or ("live", "test"))]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as child:
+        assert child.stdin
+        assert child.stdout
+        assert child.stderr
+        watchdog = threading.Timer(_SECONDS, child.kill)
+        watchdog.start()
+        complaints: list[bytes] = []
+        listening = threading.Thread(target=lambda: complaints.append(child.stderr.read()))  # pyright: ignore[reportOptionalMemberAccess]  # asserted above
+        feeding = threading.Thread(target=_feed, args=(child, data))
+        listening.start()
+        feeding.start()
+        output = child.stdout.read()
+        feeding.join()
+        listening.join()
+        status = child.wait()
+        watchdog.cancel()
+    reader: WireReader[Report] = WireReader(Report)
+    return Made(reader.feed(output), status, b"".join(complaints).decode())
+
+
+def _feed(child: subprocess.Popen[bytes], data: bytes) -> None:
+    assert child.stdin
+    with contextlib.suppress(BrokenPipeError):
+        child.stdin.write(data)
+    with contextlib.suppress(BrokenPipeError):
+        child.stdin.close()

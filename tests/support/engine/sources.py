@@ -1,0 +1,150 @@
+"""Sources as encoders send them: made by Debian's ffmpeg, read back from FLV, packet by packet."""
+
+import subprocess
+from pathlib import Path
+
+import av
+import msgspec
+from av.audio.stream import AudioStream
+
+from media.codecs.avc import AvcConfig
+from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+from transcode.protocol.messages import Packet
+
+__all__ = ["TONE", "Source", "ffmpeg", "moving", "pulses", "scenes", "source_of"]
+
+TONE = "sine=frequency=440:sample_rate=44100"
+
+# Scene cuts, motion, noise and a plain colour, as no single test pattern has them.
+_SCENES = (
+    "testsrc2=s={size}:r={rate}:d={piece},format=yuv420p,setsar=1[a];"
+    "mandelbrot=s={size}:r={rate},trim=duration={piece},setpts=PTS-STARTPTS,"
+    "format=yuv420p,setsar=1[b];"
+    "life=s={half}:r={rate}:ratio=0.4:seed=7:mold=10,trim=duration={piece},setpts=PTS-STARTPTS,"
+    "scale={size},format=yuv420p,setsar=1[c];"
+    "color=c=red:s={size}:r={rate}:d={piece},noise=alls=12:allf=t:all_seed=3,"
+    "format=yuv420p,setsar=1[d];"
+    "[a][b][c][d]concat=n=4:v=1:a=0[v]"
+)
+_SECONDS = 60
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """What one encoder sends, in the order in which it does; times are milliseconds."""
+
+    video: VideoTrack | None
+    audio: AudioTrack | None
+    packets: tuple[Packet, ...]
+
+    @property
+    def pictures(self) -> list[Packet]:
+        return [packet for packet in self.packets if packet.video]
+
+
+def ffmpeg(*arguments: str | Path, stdin: bytes | None = None) -> str:
+    """Run Debian's ffmpeg (apt-get install ffmpeg); return its warnings."""
+    command = ["ffmpeg", "-nostdin", "-hide_banner", "-v", "warning", *arguments]
+    if stdin is not None:
+        command.remove("-nostdin")
+    done = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=_SECONDS)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stderr.decode()
+
+
+def scenes(
+    path: Path,
+    *,
+    seconds: float,
+    gop: float | None,
+    size: tuple[int, int] = (640, 360),
+    rate: int = 30,
+    extra: tuple[str, ...] = (),
+    sound: str | None = TONE,
+) -> Path:
+    """Make an FLV of several scenes with B-frames; `gop` in seconds, None: one keyframe only."""
+    graph = _SCENES.format(
+        size=f"{size[0]}x{size[1]}",
+        half=f"{size[0] // 2}x{size[1] // 2}",
+        rate=rate,
+        piece=seconds / 4,
+    )
+    keyint = str(round(rate * gop)) if gop is not None else "9999"
+    coded = ["-c:v", "libx264", "-preset", "superfast", "-bf", "3", "-b:v", "1500k"]
+    coded += ["-g", keyint, "-keyint_min", keyint, "-sc_threshold", "0", "-threads", "1"]
+    audio: list[str] = []
+    if sound is not None:
+        graph += f";{sound},atrim=duration={seconds},aformat=channel_layouts=mono[s]"
+        audio = ["-map", "[s]", "-c:a", "aac", "-b:a", "96k"]
+    ffmpeg(
+        *("-filter_complex", graph, "-map", "[v]", *coded, *extra, *audio),
+        *("-t", str(seconds), "-f", "flv", "-y", path),
+    )
+    return path
+
+
+def moving(
+    path: Path,
+    *,
+    seconds: float,
+    gop: int,
+    size: tuple[int, int] = (320, 180),
+    rate: float = 30,
+    form: str = "yuv420p",
+    bframes: int = 2,
+) -> Path:
+    """Make an FLV of one moving test picture, cheaply; `gop` is in frames."""
+    # The source itself makes even sizes alone.
+    shape = f"format={form},scale={size[0]}:{size[1]}"
+    picture = f"testsrc2=s={size[0] + 1}x{size[1] + 1}:r={rate}:d={seconds},{shape}"
+    ffmpeg(
+        *("-f", "lavfi", "-i", picture, "-f", "lavfi", "-i", TONE, "-t", str(seconds)),
+        *("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", form, "-bf", str(bframes)),
+        *("-g", str(gop), "-keyint_min", str(gop), "-sc_threshold", "0", "-threads", "1"),
+        *("-c:a", "aac", "-f", "flv", "-y", path),
+    )
+    return path
+
+
+def pulses(path: Path, *, seconds: int, size: tuple[int, int] = (256, 144)) -> Path:
+    """Make an FLV that flashes and beeps at once, 0.4 s into each second, for 0.1 s."""
+    when = "gte(t,0.4)*lt(mod(t-0.4,1),0.1)"
+    picture = f"color=black:s={size[0]}x{size[1]}:r=30:d={seconds}"
+    ffmpeg(
+        *("-f", "lavfi", "-i", f"{picture},drawbox=c=white:t=fill:enable='{when}'"),
+        *("-f", "lavfi", "-i", f"aevalsrc='0.8*sin(2*PI*1000*t)*{when}':s=44100:d={seconds}"),
+        *("-c:v", "libx264", "-preset", "superfast", "-bf", "3", "-g", "60", "-c:a", "aac"),
+        *("-b:a", "128k", "-f", "flv", "-y", path),
+    )
+    return path
+
+
+def source_of(path: Path) -> Source:
+    """Read a file's packets as the ingest would hand them on."""
+    video: VideoTrack | None = None
+    audio: AudioTrack | None = None
+    packets: list[Packet] = []
+    with av.open(str(path)) as container:
+        for stream in container.streams:
+            config = stream.codec_context.extradata or b""
+            if isinstance(stream, AudioStream):
+                audio = AudioTrack(
+                    codec=AudioCodec.AAC, config=config, rate=stream.rate, channels=stream.channels
+                )
+            else:
+                facts = AvcConfig.parse(config)
+                video = VideoTrack(
+                    codec=VideoCodec.AVC, config=config, width=facts.width, height=facts.height
+                )
+        for packet in container.demux():
+            if packet.pts is None or packet.dts is None:
+                continue
+            packets.append(
+                Packet(
+                    video=not isinstance(packet.stream, AudioStream),
+                    dts=packet.dts,
+                    pts=packet.pts,
+                    key=packet.is_keyframe,
+                    data=bytes(packet),
+                )
+            )
+    return Source(video=video, audio=audio, packets=tuple(packets))

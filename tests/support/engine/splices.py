@@ -1,0 +1,111 @@
+"""Sources that follow each other in one run, and what must be true of what is made of them."""
+
+import itertools
+
+import msgspec
+
+from media.hls.segment import Segment
+from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
+from tests.support.engine.decoded_output import frames, packets, warnings
+from tests.support.engine.engine_process import AAC_FRAME, LABELS, Made, begin
+from tests.support.engine.sources import Source
+from transcode.protocol.messages import Finish, Order, Prepared
+
+__all__ = [
+    "LADDER",
+    "SECOND",
+    "SHIFT",
+    "SIZE",
+    "is_heard_throughout",
+    "is_whole",
+    "ladder_of",
+    "pictures_of",
+    "shown",
+    "since",
+    "spliced",
+    "up_to",
+]
+
+SECOND = 90_000
+SHIFT = 1_000_000  # another encoder's clock, in ms
+MOST_GAP = SECOND // 10
+SIZE = (320, 180)
+# Two rungs of a source that is small enough for many tests.
+TOP = ladder_for(*SIZE, LABELS).renditions[0]
+LADDER = Ladder(
+    (TOP, msgspec.structs.replace(TOP, name="144p", width=256, height=144, source_size=False))
+)
+
+
+def up_to(source: Source, end: int) -> Source:
+    """What came before a source was cut off, `end` ms after its beginning."""
+    kept = tuple(packet for packet in source.packets if packet.dts < end)
+    return msgspec.structs.replace(source, packets=kept)
+
+
+def since(source: Source, start: int, shift: int = SHIFT, lead: int = 500) -> Source:
+    """What a backup's ring gives: all from a keyframe on, with the sound of some time before it."""
+    key = min(each.pts for each in source.pictures if each.key and each.pts >= start)
+    first = next(n for n, each in enumerate(source.packets) if each.video and each.pts == key)
+    kept = [
+        packet
+        for n, packet in enumerate(source.packets)
+        if n >= first or (not packet.video and packet.pts >= key - lead)
+    ]
+    moved = tuple(
+        msgspec.structs.replace(packet, dts=packet.dts + shift, pts=packet.pts + shift)
+        for packet in kept
+    )
+    return msgspec.structs.replace(source, packets=moved)
+
+
+def ladder_of(source: Source) -> Ladder | None:
+    """What is made of the usual source; None: what is made of one of its size."""
+    video = source.video
+    return LADDER if video is not None and (video.width, video.height) == SIZE else None
+
+
+def spliced(*sources: Source, reuse: bool = True) -> list[Order]:
+    """The orders of a run that takes one source after the other."""
+    orders: list[Order] = []
+    for number, each in enumerate(sources):
+        order = begin(each, ladder=ladder_of(each), epoch=number, reuse=reuse)
+        orders += [msgspec.structs.replace(order, splice=number > 0), *each.packets]
+    return [*orders, Finish()]
+
+
+def is_whole(made: Made) -> bool:
+    """One epoch, nothing that a player must be told of, nothing that a decoder complains of."""
+    assert (made.status, made.complaints, made.troubles) == (0, "", {})
+    assert len(made.of(Prepared)) == 1
+    assert {segment.epoch for segment in made.of(Segment)} == {0}
+    assert not any(segment.discontinuity for segment in made.of(Segment))
+    assert made.in_step()
+    assert all(len(made.inits(name)) == 1 for name in made.names)
+    assert warnings(made) == {}
+    return True
+
+
+def pictures_of(made: Made) -> list[str]:
+    return [name for name in made.names if name != AUDIO_RENDITION]
+
+
+def shown(made: Made, name: str) -> list[int]:
+    """The times of a rendition's pictures; they only rise, and none is shown for long."""
+    (file,) = made.files(name)
+    times = [pts for pts, _, _ in frames(file)]
+    steps = [after - before for before, after in itertools.pairwise(times)]
+    assert all(0 < step <= MOST_GAP for step in steps), max(steps)
+    return times
+
+
+def is_heard_throughout(made: Made) -> bool:
+    """The sound's samples follow each other to the sample and end with the picture."""
+    (file,) = made.files(AUDIO_RENDITION)
+    times = [pts for _, pts, _ in packets(file)]
+    assert {after - before for before, after in itertools.pairwise(times)} == {1024}
+    last = made.segments(AUDIO_RENDITION)[-1]
+    picture = made.segments(pictures_of(made)[0])[-1]
+    end = picture.start + picture.duration
+    assert abs(last.start + last.duration - end) <= AAC_FRAME
+    return True

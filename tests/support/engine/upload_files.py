@@ -1,0 +1,116 @@
+"""Files as people upload them, made by Debian's ffmpeg, and engines that read them."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from media.ladder import ladder_for
+from tests.support.engine.engine_process import LABELS, Made
+from tests.support.engine.sources import ffmpeg
+from transcode.protocol.file_messages import Film, Stretch
+from transcode.protocol.messages import Make, Poster, Probed, Refused, Report, WireReader
+
+__all__ = [
+    "FLASHES",
+    "film",
+    "made_of",
+    "make_for",
+    "picture_size",
+    "probed",
+    "read",
+    "refusal",
+]
+
+# 0.4 s into each second the picture turns white and the sound loud, for 0.1 s.
+_WHEN = "gte(t,0.4)*lt(mod(t-0.4,1),0.1)"
+FLASHES = 0.4
+_SECONDS = 300  # far above what any test takes on a busy machine: a hang must not hang the tests
+
+
+def film(
+    path: Path,
+    *coding: str,
+    seconds: float = 3,
+    size: tuple[int, int] = (320, 180),
+    rate: float = 25,
+    form: str = "yuv420p",
+    sound: str | None = "mono",
+    first: tuple[str, ...] = (),
+) -> Path:
+    """Make a file of flashes and beeps; its name says the format, `coding` the rest.
+
+    `sound` is its layout, None for none; `first` are options of the first input.
+    """
+    # The source itself makes even sizes alone.
+    shape = f"scale={size[0]}:{size[1]},setsar=1,format={form}"
+    picture = (
+        f"color=black:s={size[0] // 2 * 2 + 2}x{size[1] // 2 * 2 + 2}:r={rate}:d={seconds},"
+        f"drawbox=c=white:t=fill:enable='{_WHEN}',{shape}"
+    )
+    beeps = f"aevalsrc='0.8*sin(2*PI*1000*t)*{_WHEN}':s=44100:d={seconds}"
+    audio = ["-f", "lavfi", "-i", f"{beeps},aformat=channel_layouts={sound}"] if sound else []
+    ffmpeg(
+        *(*first, "-f", "lavfi", "-i", picture, *audio, "-t", str(seconds)),
+        *("-threads", "1", *coding, "-pix_fmt", form, "-y", path),
+    )
+    return path
+
+
+def make_for(found: Probed, *, reuse: bool = True) -> Make:
+    """Return the usual order for a file."""
+    ladder = ladder_for(found.width, found.height, LABELS) if found.width else None
+    upright = (found.width, found.height) == (found.codec_width, found.codec_height)
+    return Make(ladder=ladder, reuse=reuse and upright and not found.rotation)
+
+
+def read(kind: str, path: Path, make: Make | Film | Stretch | None = None) -> Made:
+    """Have a new engine read a file."""
+    command = [sys.executable, "-m", "transcode.engine", kind]
+    command += [msgspec.json.encode(make).decode()] if make is not None else []
+    with path.open("rb") as file:
+        done = subprocess.run(
+            command, stdin=file, capture_output=True, check=False, timeout=_SECONDS
+        )
+    reports: WireReader[Report] = WireReader(Report)
+    return Made(reports.feed(done.stdout), done.returncode, done.stderr.decode())
+
+
+def probed(path: Path) -> Probed:
+    """Return what an engine finds a good file to be."""
+    made = read("probe", path)
+    assert (made.status, made.complaints) == (0, "")
+    (found,) = made.of(Probed)
+    return found
+
+
+def refusal(path: Path, kind: str = "probe", make: Make | None = None) -> str:
+    """Return why an engine makes nothing of a file."""
+    made = read(kind, path, make)
+    assert (made.status, made.complaints) == (0, "")
+    assert not made.of(Probed)
+    assert not made.of(Poster)
+    (said,) = made.of(Refused)
+    return said.reason
+
+
+def made_of(path: Path, *, reuse: bool = True) -> Made:
+    """Return what an engine makes of a good file."""
+    made = read("video", path, make_for(probed(path), reuse=reuse))
+    assert (made.status, made.complaints) == (0, "")
+    assert made.of(Refused) == []
+    return made
+
+
+def picture_size(data: bytes) -> tuple[int, int]:
+    """Return the size in a JPEG's frame header (ISO/IEC 10918-1, B.2.2)."""
+    stream = io.BytesIO(data)
+    assert stream.read(2) == b"\xff\xd8"
+    while True:
+        marker = stream.read(2)
+        length = int.from_bytes(stream.read(2), "big")
+        body = stream.read(length - 2)
+        if marker in (b"\xff\xc0", b"\xff\xc1", b"\xff\xc2"):
+            return int.from_bytes(body[3:5], "big"), int.from_bytes(body[1:3], "big")

@@ -1,0 +1,111 @@
+"""The broadcaster behind the real server, and raw clients before it."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from api.pusher.limits import Limits
+from api.pusher.socket import Broadcaster
+from headend.config.sockets import bind
+from headend.http.server import serving
+from tests.support.e2e.service import SCALE
+
+__all__ = ["KEY", "SECRET", "Place", "closing", "heard", "subscribed", "words"]
+
+KEY = "0123456789abcdef0123"
+SECRET = "a secret of tests"
+DEADLINE = 10.0 * SCALE
+
+Json = dict[str, Any]  # Any: what the tests are about to find out
+
+
+async def other(scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
+    """The application behind the broadcaster: knows nothing."""
+    if scope["type"] == "lifespan":
+        for each in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{each}.complete"})
+        return
+    await send({"type": "http.response.start", "status": 404, "headers": []})
+    await send({"type": "http.response.body", "body": b"other"})
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A server with a broadcaster."""
+
+    broadcaster: Broadcaster
+    port: int
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, **limits: object) -> AsyncGenerator["Place"]:
+        broadcaster = Broadcaster(
+            key=KEY, secret=SECRET, limits=msgspec.convert(limits, Limits, strict=False)
+        )
+        with bind("127.0.0.1:0") as door:
+            async with (
+                asyncio.TaskGroup() as tasks,
+                serving(broadcaster.before(other), door),
+                broadcaster.closing(),
+            ):
+                sweep = tasks.create_task(broadcaster.sweep())
+                try:
+                    yield cls(broadcaster, door.getsockname()[1])
+                finally:
+                    sweep.cancel()
+
+    @asynccontextmanager
+    async def client(
+        self,
+        path: str = f"/app/{KEY}?protocol=7&client=js&version=8.6.0&flash=false",
+        *,
+        origin: str | None = None,
+        **options: Any,  # of the client's library
+    ) -> AsyncGenerator[ClientConnection]:
+        """Connect as clients of the protocol do."""
+        async with connect(
+            f"ws://127.0.0.1:{self.port}{path}",
+            origin=origin,  # pyright: ignore[reportArgumentType]  # a NewType of str
+            ping_interval=None,
+            **options,
+        ) as client:
+            yield client
+
+
+async def heard(client: ClientConnection) -> Json:
+    """Return the next message, with its data as what it stands for."""
+    async with asyncio.timeout(DEADLINE):
+        outer = json.loads(await client.recv())
+    with contextlib.suppress(ValueError):
+        outer["data"] = json.loads(outer["data"])
+    return outer
+
+
+async def subscribed(client: ClientConnection, *channels: str) -> str:
+    """Hear the opening and subscribe; returns the connection's name."""
+    opening = await heard(client)
+    for channel in channels:
+        await client.send(words("pusher:subscribe", channel=channel))
+        assert (await heard(client))["event"] == "pusher_internal:subscription_succeeded"
+    return opening["data"]["socket_id"]
+
+
+async def closing(client: ClientConnection) -> int:
+    """Read to the end, and return the code that closed the connection."""
+    async with asyncio.timeout(DEADLINE):
+        with contextlib.suppress(ConnectionClosed):
+            async for _ in client:
+                pass
+    assert client.close_code is not None
+    return client.close_code
+
+
+def words(event: str, **data: object) -> str:
+    return json.dumps({"event": event, "data": data})

@@ -1,0 +1,328 @@
+"""A listener on loopback sockets, what stands behind its ports, and an encoder's end of it."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvloop
+
+from headend.install.certificates import Certificates, tls_context
+from ingest.rtmp.limits import Limits
+from ingest.server.listener import Listener, listening
+from ingest.stream.ports import Grant, Happened, LiveState
+from media.packet import MediaPacket
+from media.stream_keys import Slot, StreamKey
+from media.track import Track
+from tests.support.ingest import rtmp_peer
+from tests.support.ingest.virtual_clock import run as run_virtual
+
+# A test opens connections faster than the world does.
+LIMITS = Limits(new_per_address_per_second=1_000, wrong_keys_per_minute=1_000)
+HASH = "Ab3dEf6hIj9l"
+START = (1, "status", "NetStream.Publish.Start")
+BAD_NAME = (1, "error", "NetStream.Publish.BadName")
+STOPPED = (1, "status", "NetStream.Unpublish.Success")
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+_PATIENCE = 15.0  # seconds for what happens at once on an idle machine
+
+
+def play(story: Coroutine[Any, Any, None], loop: str = "uvloop") -> None:
+    """Run a story within a bound of time; `loop` is one of LOOPS."""
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(_bounded(story, _PATIENCE))
+
+
+def play_fast(story: Coroutine[Any, Any, None]) -> None:
+    """Run a story that waits a lot on a clock that jumps; all its ends are in this loop."""
+    run_virtual(_bounded(story, 120.0), linger=0.005)
+
+
+async def _bounded(story: Coroutine[Any, Any, None], seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        await story
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for something that no event tells of."""
+    while not true():  # noqa: ASYNC110 # the kernel, processes, plain counters
+        await asyncio.sleep(0.01)
+
+
+class Run:
+    """One run: what was begun and offered."""
+
+    def __init__(self, place: "Place", notify: Callable[[], None]) -> None:
+        self.playable = False
+        self.begun: list[tuple[Track, ...]] = []
+        self.packets: list[MediaPacket] = []
+        self.finished = 0
+        self.ended = False
+        self._place = place
+        self._notify = notify
+
+    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None:
+        self.begun.append(tracks)
+
+    def slate(self, late: float) -> None:
+        self.finish()
+
+    def offer(self, packet: MediaPacket) -> None:
+        if self._place.sink_breaks:
+            raise RuntimeError("the sink is broken")
+        self.packets.append(packet)
+        self.playable = True
+        self._notify()
+        if self._place.meanwhile is not None:
+            self._place.meanwhile()
+
+    def finish(self) -> None:
+        self.finished += 1
+
+    def end(self) -> None:
+        self.ended = True
+
+
+class Place:
+    """The directory, the sinks and the journal in one; what they answer is the test's to set.
+
+    `open_to_all` lets every key in, `answering` holds the directory's answers back while it is
+    clear, `failure` is raised in place of an answer; `meanwhile` is called while a packet is taken.
+    """
+
+    def __init__(self, *, window: float = 60.0, goodbye: float = 60.0) -> None:
+        self.key = StreamKey.new(HASH)
+        self.asked: list[tuple[str, StreamKey]] = []
+        self.answered = 0
+        self.open_to_all = False
+        self.answering = asyncio.Event()
+        self.answering.set()
+        self.failure: Exception | None = None
+        self.sink_breaks = False
+        self.meanwhile: Callable[[], None] | None = None
+        self.runs: list[Run] = []
+        self.states: list[LiveState] = []
+        self.told: list[Happened] = []
+        self._window = window
+        self._goodbye = goodbye
+
+    async def grant(self, application: str, key: StreamKey) -> Grant | None:
+        self.asked.append((application, key))
+        right = self.key  # as a database answers with what was so when it was asked
+        await self.answering.wait()
+        self.answered += 1
+        if self.failure is not None:
+            raise self.failure
+        slot = Slot.of_application(application)
+        known = key.hash in ("", HASH) and right.matches(key.secret)
+        if slot is None or not (known or self.open_to_all):
+            return None
+        return Grant(
+            stream=1,
+            hash=HASH,
+            slot=slot,
+            active=frozenset(),
+            window=self._window,
+            goodbye=self._goodbye,
+        )
+
+    @asynccontextmanager
+    async def run(self, grant: Grant, notify: Callable[[], None]) -> AsyncGenerator[Run, None]:
+        run = Run(self, notify)
+        self.runs.append(run)
+        yield run
+
+    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
+        self.states.append(state)
+        self.told += told
+
+    @property
+    def packets(self) -> list[MediaPacket]:
+        """What was offered in the newest run."""
+        return self.runs[-1].packets if self.runs else []
+
+    def opening(self, application: str = "live", name: str | None = None) -> bytes:
+        """Return all that an encoder says before its media, with the stream's key."""
+        return rtmp_peer.opening(application, self.key.text if name is None else name)
+
+
+class House:
+    """A listener that listens, and the ways to it."""
+
+    def __init__(self, listener: Listener, sockets: dict[str, socket.socket]) -> None:
+        self.listener = listener
+        self.tally = listener.tally
+        self._ports = {door: int(sock.getsockname()[1]) for door, sock in sockets.items()}
+
+    def port(self, door: str) -> int:
+        return self._ports[door]
+
+    async def dial(self, door: str = "v4", trust: ssl.SSLContext | None = None) -> "Wire":
+        """Connect; with `trust`, speak TLS."""
+        host = DOORS[door]
+        reader, writer = await asyncio.open_connection(
+            host.removeprefix("::ffff:"),
+            self.port(door),
+            ssl=trust,
+            server_hostname="localhost" if trust else None,
+        )
+        return Wire(reader, writer)
+
+    async def publishing(self, place: "Place", door: str = "v4") -> "Wire":
+        """Return an encoder that has leave, and whose first media have reached the run."""
+        before = sum(len(run.packets) for run in place.runs)
+        wire = await self.dial(door)
+        await wire.send(place.opening())
+        assert await wire.status() == START
+        await wire.send(rtmp_peer.MEDIA)
+        await until(lambda: sum(len(run.packets) for run in place.runs) >= before + 3)
+        return wire
+
+    @asynccontextmanager
+    async def deaf(self) -> AsyncGenerator[socket.socket, None]:
+        """Connect a socket that nobody reads, with little room in the kernel."""
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port("v4")))
+            yield sock
+
+
+# "mapped" is what a socket of both families sees of IPv4, on the loopback address alone.
+DOORS = {"v4": "127.0.0.1", "v6": "::1", "mapped": "::ffff:127.0.0.1", "tls": "127.0.0.1"}
+
+
+@asynccontextmanager
+async def house(
+    place: Place,
+    *,
+    limits: Limits = LIMITS,
+    tls: ssl.SSLContext | None = None,
+    drain_seconds: float = 5.0,
+) -> AsyncGenerator[House, None]:
+    """Listen at all doors for the length of the block; the loop has nothing to complain of."""
+    complaints: list[dict[str, Any]] = []  # what asyncio hands to its handler is what it likes
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about))
+    sockets = {door: _bind(host) for door, host in DOORS.items() if door != "tls" or tls}
+    async with listening(
+        limits=limits,
+        directory=place,
+        sinks=place,
+        journal=place,
+        doors=[(sock, tls if door == "tls" else None) for door, sock in sockets.items()],
+        drain_seconds=drain_seconds,
+    ) as listener:
+        yield House(listener, sockets)
+    assert complaints == []
+
+
+def _bind(host: str) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    if host.startswith("::ffff:"):
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    # What the kernel keeps of our answers for a peer that reads nothing: small, for the tests.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    sock.bind((host, 0))
+    return sock
+
+
+class Wire:
+    """An encoder's end of a connection: what it sends is the test's, what it reads is kept."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.read = b""
+        self._reader = reader
+        self._writer = writer
+
+    @property
+    def name(self) -> str:
+        """Our address, as the listener's log has it."""
+        host, port = self._writer.get_extra_info("sockname")[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def shown(self) -> bytes:
+        """The certificate that the server has shown."""
+        secure = self._writer.get_extra_info("ssl_object")
+        assert isinstance(secure, ssl.SSLObject)
+        certificate = secure.getpeercert(binary_form=True)
+        assert certificate is not None
+        return certificate
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def status(self, count: int = 1) -> tuple[int, str, str]:
+        """Read until there are `count` statuses, and return the last of them."""
+        while len(found := rtmp_peer.statuses(self.read)) < count:
+            data = await self._reader.read(65_536)
+            assert data, f"closed after {found}"
+            self.read += data
+        return found[-1]
+
+    async def rest(self) -> bytes:
+        """Read to the end, which must be an orderly one; return all that was ever read."""
+        while data := await self._reader.read(65_536):
+            self.read += data
+        return self.read
+
+    async def closed(self) -> None:
+        """Read to the end, whichever it is."""
+        with contextlib.suppress(ConnectionError):
+            await self.rest()
+
+    async def hang_up(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(OSError):  # the server may have been first
+            await self._writer.wait_closed()
+
+    def vanish(self) -> None:
+        """Go without a word: the server gets a reset."""
+        self._writer.transport.abort()
+
+
+def last_words(data: bytes) -> str:
+    """Return the description of the last status in what a server wrote."""
+    found = ""
+    for _, values in rtmp_peer.answered_commands(data[3073:]):
+        match values:
+            case ["onStatus", _, _, {"description": str(text)}]:
+                found = text
+            case _:
+                pass
+    return found
+
+
+def trusting(files: Certificates) -> ssl.SSLContext:
+    """Return what a client needs that trusts a local authority and nobody else."""
+    return ssl.create_default_context(cafile=str(files.authority))
+
+
+def serving(files: Certificates) -> ssl.SSLContext:
+    return tls_context(files.leaf, files.leaf_key)
+
+
+def lines(records: list[logging.LogRecord], who: str, level: int = logging.INFO) -> list[str]:
+    """Return what the log says of a peer from a level on; a traceback is a line of its own."""
+    found: list[str] = []
+    for record in records:
+        about = vars(record)
+        if (
+            record.name.startswith("ingest.")
+            and record.levelno >= level
+            and about.get("peer") == who
+        ):
+            found.append(record.getMessage())
+            found += ["traceback"] if record.exc_info else []
+    return found
+
+
+def everything(records: list[logging.LogRecord]) -> str:
+    """Return all that the log holds, hidden fields too."""
+    return "\n".join(f"{record.getMessage()} {vars(record)}" for record in records)

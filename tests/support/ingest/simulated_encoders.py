@@ -1,0 +1,158 @@
+"""A stream with several encoders for tests: they send by themselves, on a clock that jumps.
+
+They send ten pictures a second and a sound with each; a packet's time is when it came, in
+milliseconds of the test's clock, so that what reaches the run tells what was lost on the way.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import msgspec
+
+from ingest.stream.failover import Policy
+from ingest.stream.ports import Grant
+from ingest.stream.registry import LiveStreams
+from media.packet import MediaPacket
+from media.stream_keys import Slot
+from media.track import Track, VideoTrack
+from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO, Encoder, Place
+
+PRIMARY, BACKUP, SECOND = Slot(0), Slot(1), Slot(2)
+GOP = 20  # pictures
+
+
+class Camera(Encoder):
+    """An encoder that sends by itself while its task runs."""
+
+    def __init__(self, slot: Slot, video: VideoTrack | None = VIDEO, *, sound: bool = True) -> None:
+        super().__init__()
+        self.slot = slot
+        self.video = video
+        self.sound = sound
+        self.stalled = False
+        self.held_until = 0.0  # what is sent before comes then, all at once,
+        self.lags = 0.0  # or after so long at first, and half a second less each second
+        self.gop = GOP
+        self._held: list[MediaPacket] = []
+
+    async def sending(self, phase: float = 0.0) -> None:
+        """Send for ever; `phase` is when its first keyframe comes after the others'."""
+        await asyncio.sleep(phase)
+        clock = asyncio.get_running_loop().time
+        assert self.seat is not None
+        picture: tuple[Track, ...] = () if self.video is None else (self.video,)
+        tracks = (*picture, AUDIO) if self.sound else picture
+        for track in tracks:
+            self.seat.track(track, clock())
+        number = 0
+        while True:
+            for track in tracks:
+                key = track is AUDIO or number % self.gop == 0
+                at = round(clock() * 1000)
+                if not self.stalled:
+                    data = bytes([self.slot.number])
+                    packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=data)
+                    self._held.append(packet)
+            self._deliver(clock())
+            number += 1
+            await asyncio.sleep(0.1)
+
+    def _deliver(self, now: float) -> None:
+        if now < self.held_until:
+            return
+        assert self.seat is not None
+        lag = max(0.0, self.lags - (now - self.held_until) / 2)
+        while self._held and self._held[0].dts / 1000 <= now - lag:
+            self.seat.packet(self._held.pop(0), now)
+
+    def leave(self, *, goodbye: bool = False) -> None:
+        assert self.seat is not None
+        self.seat.leave(goodbye=goodbye)
+
+
+class Studio:
+    """A stream with its encoders."""
+
+    def __init__(
+        self, place: Place, live: LiveStreams, tasks: asyncio.TaskGroup, grant: Grant
+    ) -> None:
+        self.place = place
+        self._live = live
+        self._tasks = tasks
+        self._grant = grant
+        self._sending: list[asyncio.Task[None]] = []
+
+    @property
+    def live(self) -> LiveStreams:
+        return self._live
+
+    @property
+    def on_air(self) -> Slot | None:
+        return self.place.states[-1].on_air
+
+    @property
+    def told(self) -> list[str]:
+        """What the newest run was told, but for what was offered."""
+        return [line for line in self.place.sinks[-1].told if not line.startswith("offer")]
+
+    async def camera(
+        self,
+        slot: Slot,
+        video: VideoTrack | None = VIDEO,
+        phase: float = 0.0,
+        *,
+        sound: bool = True,
+        policy: Policy | None = None,
+    ) -> Camera:
+        camera = Camera(slot, video, sound=sound)
+        grant = msgspec.structs.replace(self._grant, slot=slot, policy=policy or self._grant.policy)
+        camera.seat = await self._live.seat(grant, camera)
+        self._sending.append(self._tasks.create_task(camera.sending(phase)))
+        return camera
+
+    def stop(self) -> None:
+        for task in self._sending:
+            task.cancel()
+
+
+@asynccontextmanager
+async def studio(
+    place: Place, policy: Policy | None = None, **granted: object
+) -> AsyncGenerator[Studio, None]:
+    """Open a studio for the length of the block; `granted` are fields of its encoders' grants."""
+    grant = msgspec.structs.replace(GRANT, policy=policy or Policy(), **granted)
+    async with asyncio.TaskGroup() as tasks:
+        live = LiveStreams(place, place, tasks)
+        made = Studio(place, live, tasks, grant)
+        yield made
+        made.stop()
+        live.drain()
+
+
+def pictures(told: list[str]) -> list[list[int]]:
+    """Return the times of what was offered, source by source, each once."""
+    sources: list[list[int]] = []
+    for line in told:
+        if line.startswith(("begin", "splice")):
+            sources.append([])
+        elif line.startswith("offer"):
+            at = int(line.split()[1])
+            if not sources[-1] or sources[-1][-1] != at:
+                sources[-1].append(at)
+    return sources
+
+
+def seam(before: list[int], after: list[int]) -> float:
+    """Return the seconds that were lost at a switch; below 0: that were shown twice."""
+    return (after[0] - before[-1]) / 1000 - 0.1
+
+
+def whole(source: list[int]) -> bool:
+    """Say whether nothing is missing within what one source gave."""
+    return all(99 <= later - sooner <= 101 for sooner, later in pairwise(source))
+
+
+async def soon() -> None:
+    await asyncio.sleep(0.3)

@@ -1,0 +1,310 @@
+"""An engine's reports without an engine, and stores that watch or fail."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from media.hls.m3u8 import parse, render
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from media.hls.segment import InitSection, Part, Segment
+from media.ladder import AUDIO_RENDITION, Rendition
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import Publication, Window
+from storage.objects.base import ObjectError, Objects, ObjectStat, StoreFull
+from storage.objects.disk import DiskObjects
+from storage.objects.reserve import RESERVE_BYTES
+
+HASH = "abcdefABCDEF"
+NOON_US = 1_769_860_800_123_000  # 2026-01-31T12:00:00.123Z
+RUN = "20260131T120000123"
+ORIGIN = 900_000
+TWO = 180_000
+WINDOW = Window(listed=12.0, kept=16.0)
+
+TOP = Rendition(name="720p", width=1280, height=720, rate=2_800_000, source_size=True)
+LOW = Rendition(name="360p", width=640, height=360, rate=800_000)
+CODECS = {"720p": "avc1.64001F", "360p": "avc1.64001E", AUDIO_RENDITION: "mp4a.40.2"}
+
+Report = InitSection | Part | Segment
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Studio:
+    """Makes the reports of one run in order; `salt` tells the bytes of two makings apart."""
+
+    def __init__(self, *renditions: Rendition, salt: str = "") -> None:
+        self.renditions = renditions
+        self.names = (*(rung.name for rung in renditions), AUDIO_RENDITION)
+        self.salt = salt
+        self.inits = dict.fromkeys(self.names, 0)
+        self.sequence = 0
+        self.start = ORIGIN
+        self.epoch = 0
+
+    @classmethod
+    def going_on(cls, publication: Publication, *, salt: str) -> "Studio":
+        """Return a new engine's studio for a run that has begun."""
+        studio = cls(*publication.renditions, salt=salt)
+        studio.inits = {name: publication.next_inits.get(name, 0) for name in studio.names}
+        studio.sequence = publication.next_sequence
+        studio.start = max(ORIGIN, publication.end)
+        studio.epoch = publication.epochs
+        return studio
+
+    def begin(self, *names: str) -> Iterator[InitSection]:
+        """Give every rendition, or some, their next init section."""
+        for name in names or self.names:
+            number = self.inits[name]
+            self.inits[name] += 1
+            data = f"init {name} {number} {self.salt}".encode()
+            yield InitSection(rendition=name, number=number, codecs=CODECS[name], data=data)
+
+    def step(
+        self,
+        duration: int = TWO,
+        *,
+        size: int | Mapping[str, int] = 1000,
+        frames: int = 60,
+        discontinuity: bool = False,
+        gaps: Collection[str] = (),
+    ) -> list[Report]:
+        """Return the reports of the next step, all renditions one after the other."""
+        made: list[Report] = []
+        for name in self.names:
+            gap = name in gaps
+            half = (size if isinstance(size, int) else size[name]) // 2
+            parts = [
+                Part(
+                    rendition=name,
+                    sequence=self.sequence,
+                    index=index,
+                    duration=duration // 2,
+                    independent=index == 0,
+                    data=f"{name} {self.sequence}.{index} {self.salt}".encode().ljust(half),
+                )
+                for index in range(0 if gap else 2)
+            ]
+            made += parts
+            made.append(
+                Segment(
+                    rendition=name,
+                    sequence=self.sequence,
+                    epoch=self.epoch,
+                    start=self.start,
+                    duration=duration,
+                    size=sum(len(part.data) for part in parts),
+                    frames=0 if gap else frames,
+                    parts=len(parts),
+                    init=max(0, self.inits[name] - 1),
+                    discontinuity=discontinuity,
+                    gap=gap,
+                )
+            )
+        self.sequence += 1
+        self.start += duration
+        return made
+
+
+async def take(publication: Publication, reports: Iterable[Report]) -> None:
+    for report in reports:
+        await publication.take(report)
+
+
+async def take_what_fits(publication: Publication, reports: Iterable[Report]) -> int:
+    """Go on as a run does where something cannot be stored; return how often that was."""
+    failures = 0
+    for report in reports:
+        try:
+            await publication.take(report)
+        except ObjectError:
+            failures += 1
+    return failures
+
+
+async def begin(publication: Publication, studio: Studio, wall_us: int = NOON_US) -> None:
+    await publication.prepare(studio.epoch, studio.renditions, wall_us)
+    await take(publication, studio.begin())
+
+
+class Killed(Exception):
+    """The process is gone; nothing of ours catches this."""
+
+
+class FrailObjects:
+    """A real disk that stops for good after so many writes, or refuses some addresses."""
+
+    def __init__(self, disk: DiskObjects, *, writes: int | None = None) -> None:
+        self.disk = disk
+        self.left = writes
+        self.writes = 0
+        self.full: set[str] = set()
+
+    def count(self) -> None:
+        """Count a write, and die where it was the last."""
+        self.writes += 1
+        if self.left is not None:
+            if self.left == 0:
+                raise Killed
+            self.left -= 1
+
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
+        self.count()
+        if address.endswith(".m3u8"):
+            check_named(self.disk, address, data.decode())
+        if any(address.endswith(end) for end in self.full):
+            raise StoreFull(address, "No space left on device")
+        await self.disk.put(address, data, vital=vital)
+
+    async def link(self, source: str, target: str) -> None:
+        self.count()
+        if any(target.endswith(end) for end in self.full):
+            raise StoreFull(target, "No space left on device")
+        await self.disk.link(source, target)
+
+    async def delete(self, address: str) -> None:
+        self.count()
+        await self.disk.delete(address)
+
+    async def delete_tree(self, prefix: str) -> None:
+        self.count()
+        await self.disk.delete_tree(prefix)
+
+    async def get(self, address: str) -> bytes:
+        return await self.disk.get(address)
+
+    async def stat(self, address: str) -> ObjectStat | None:
+        return await self.disk.stat(address)
+
+    async def addresses(self, prefix: str) -> list[str]:
+        return await self.disk.addresses(prefix)
+
+
+class WatchedEdge(MemoryEdge):
+    """An edge whose playlists may only name what can be read; remembers all it was told."""
+
+    def __init__(self, disk: DiskObjects) -> None:
+        super().__init__()
+        self._disk = disk
+        self.told: list[dict[str, str]] = []
+
+    async def publish(self, texts: Mapping[str, str]) -> None:
+        here = {address for told in (*self.told, texts) for address in told}
+        for address, text in texts.items():
+            check_named(self._disk, address, text, here)
+        self.told.append(dict(texts))
+        await super().publish(texts)
+
+
+def named(address: str, text: str) -> Iterator[str]:
+    """Yield the addresses that a playlist at `address` names and that can be asked for."""
+    folder = address.rpartition("/")[0]
+    playlist = parse(text)
+    if isinstance(playlist, MultivariantPlaylist):
+        if address.startswith("videos/"):  # where it is served, not where it stands
+            folder = folder.rpartition("/")[0]
+        for uri in [*(one.uri for one in playlist.sounds), *(one.uri for one in playlist.variants)]:
+            yield f"{folder}/{uri}"
+    else:
+        for segment in playlist.segments:
+            if segment.gap:
+                continue
+            yield f"{folder}/{segment.uri}"
+            yield f"{folder}/{segment.map_uri}"
+
+
+def check_named(
+    disk: DiskObjects, address: str, text: str, elsewhere: Collection[str] = ()
+) -> None:
+    missing = [
+        name
+        for name in named(address, text)
+        if name not in elsewhere and not disk.path(name).is_file()
+    ]
+    assert missing == [], f"{address} names what is not there"
+
+
+def on_disk(disk: DiskObjects, name: str, run: str = RUN) -> MediaPlaylist:
+    """Return a rendition's playlist as viewers of the disk get it."""
+    found = parse(disk.path(f"live/{HASH}/{run}/{name}/index.m3u8").read_text())
+    assert isinstance(found, MediaPlaylist)
+    return found
+
+
+def variants(disk: DiskObjects) -> MultivariantPlaylist:
+    found = parse(disk.path(f"live/{HASH}/index.m3u8").read_text())
+    assert isinstance(found, MultivariantPlaylist)
+    return found
+
+
+async def open_run(
+    objects: Objects,
+    edge: MemoryEdge,
+    clock: Clock,
+    *,
+    now_us: int = NOON_US,
+    window: Window = WINDOW,
+) -> Publication:
+    return await Publication.open(
+        objects, edge, hash=HASH, now_us=now_us, window=window, clock=clock
+    )
+
+
+async def resume_run(
+    objects: Objects,
+    edge: MemoryEdge,
+    clock: Clock,
+    *,
+    now_us: int = NOON_US,
+    within_seconds: float = 60.0,
+) -> Publication | None:
+    return await Publication.resume(
+        objects,
+        edge,
+        hash=HASH,
+        now_us=now_us,
+        window=WINDOW,
+        within_seconds=within_seconds,
+        clock=clock,
+    )
+
+
+class Stage:
+    """A disk, an edge, a clock."""
+
+    def __init__(self, folder: Path, *, reserve_bytes: int = RESERVE_BYTES) -> None:
+        self.disk = DiskObjects(folder, reserve_bytes=reserve_bytes)
+        self.objects = FrailObjects(self.disk)
+        self.edge = WatchedEdge(self.disk)
+        self.clock = Clock()
+
+    async def open(self, now_us: int = NOON_US) -> Publication:
+        return await open_run(self.objects, self.edge, self.clock, now_us=now_us)
+
+    def gaps(self, name: str, run: str = RUN) -> list[int]:
+        """Return the numbers of the gaps that a rendition's playlist shows."""
+        found = on_disk(self.disk, name, run).segments
+        return [int(segment.uri.removesuffix(".m4s")) for segment in found if segment.gap]
+
+    def uris(self, name: str, run: str = RUN) -> list[str]:
+        return [segment.uri for segment in on_disk(self.disk, name, run).segments]
+
+    async def same_everywhere(self, run: str = RUN) -> None:
+        """The edge shows what the disk shows, and all renditions show the same numbers."""
+        shapes: set[tuple[object, ...]] = set()
+        for name in (TOP.name, LOW.name, AUDIO_RENDITION):
+            playlist = on_disk(self.disk, name, run)
+            text = await self.edge.text(f"live/{HASH}/{run}/{name}/index.m3u8")
+            assert text is not None
+            assert text.body.decode() == render(playlist)
+            breaks = tuple(segment.discontinuity for segment in playlist.segments)
+            uris = tuple(segment.uri for segment in playlist.segments)
+            shapes.add((playlist.sequence, playlist.discontinuities, uris, breaks))
+        assert len(shapes) == 1

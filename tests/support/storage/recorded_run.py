@@ -1,0 +1,238 @@
+"""A run that is recorded: a real disk, a real catalog, and a recorder at work."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from media.hls.m3u8 import parse
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.videos import VideoQuery, VideoRecord, WholeVideo
+from storage.catalog.videos.recordings import MadeRecording, RecordingRow
+from storage.live.publication import Publication
+from storage.objects.disk import DiskObjects
+from storage.recording.recorder import Recorder
+from tests.support.sql import migrated, run_sql
+from tests.support.storage.engine_reports import (
+    HASH,
+    NOON_US,
+    Clock,
+    FrailObjects,
+    WatchedEdge,
+    open_run,
+)
+
+SCALE = float(os.environ.get("HEADEND_TEST_SCALE", "3"))
+DAY_US = 86_400_000_000
+
+
+async def until(question: Callable[[], Awaitable[bool]], *, within: float = 10) -> None:
+    """Ask until the answer is yes; `within` seconds."""
+    async with asyncio.timeout(within * SCALE):
+        for _ in itertools.count():
+            if await question():
+                return
+            await asyncio.sleep(0.005)
+
+
+class FrailLedger:
+    """The real ledger, which stops together with a frail disk."""
+
+    def __init__(self, catalog: Catalog, objects: FrailObjects) -> None:
+        self._recordings = catalog.recordings
+        self._objects = objects
+
+    async def find(self, stream: str, run: str) -> RecordingRow | None:
+        return await self._recordings.find(stream, run)
+
+    async def all(self) -> tuple[RecordingRow, ...]:
+        return await self._recordings.all()
+
+    async def begin(
+        self, stream: str, run: str, keep_days: int, now_us: int
+    ) -> RecordingRow | None:
+        self._objects.count()
+        return await self._recordings.begin(stream, run, keep_days, now_us)
+
+    async def finish(
+        self,
+        recording: RecordingRow,
+        made: MadeRecording,
+        now_us: int,
+        name_of: Callable[[str], str],
+    ) -> int | None:
+        self._objects.count()
+        return await self._recordings.finish(recording, made, now_us, name_of)
+
+    async def drop(self, recording: int) -> None:
+        self._objects.count()
+        await self._recordings.drop(recording)
+
+
+class Booth(msgspec.Struct):
+    """Where a run is recorded; `free` is what the recorder takes for the disk's free bytes."""
+
+    objects: FrailObjects
+    catalog: Catalog
+    edge: WatchedEdge
+    clock: Clock
+    recorder: Recorder
+    told: list[tuple[str, str, dict[str, object]]]
+    free: int = 1 << 40
+
+    @property
+    def disk(self) -> DiskObjects:
+        return self.objects.disk
+
+    async def open(self, *, now_us: int = NOON_US, keep_days: int = 7) -> Publication:
+        publication = await open_run(self.objects, self.edge, self.clock, now_us=now_us)
+        self.recorder.follow(publication, begins=True, keep_days=keep_days)
+        return publication
+
+    async def caught_up(self, publication: Publication) -> None:
+        """Wait until the newest listed step is linked."""
+        newest = publication.next_sequence - 1
+
+        async def linked() -> bool:
+            rows = await self.catalog.recordings.all()
+            return any(
+                self.disk.path(f"videos/{row.hash}/1-1/audio/{newest}.m4s").is_file()
+                for row in rows
+            )
+
+        await until(linked)
+
+    async def all_over(self) -> list[VideoRecord]:
+        """Wait until nothing is being recorded; return the videos, oldest first."""
+
+        async def over() -> bool:
+            return await self.catalog.recordings.all() == ()
+
+        await until(over)
+        return await self.videos()
+
+    async def is_bare(self) -> bool:
+        """Say whether nothing is kept of any recording."""
+        return await self.disk.addresses("videos") == []
+
+    async def videos(self) -> list[VideoRecord]:
+        project = await self.catalog.find_project("1")
+        assert project is not None
+        found = await self.catalog.videos.page(project, VideoQuery(), 1)
+        return list(reversed(found.items))
+
+    async def whole(self, video: VideoRecord) -> WholeVideo:
+        found = await self.catalog.videos.find(video.id)
+        assert found is not None
+        return found
+
+    def folder(self, video: VideoRecord) -> Path:
+        return self.disk.path(f"videos/{video.hash}/{video.media}")
+
+    def variants(self, video: VideoRecord) -> MultivariantPlaylist:
+        found = parse((self.folder(video) / "index.m3u8").read_text())
+        assert isinstance(found, MultivariantPlaylist)
+        return found
+
+    def playlist(self, video: VideoRecord, name: str) -> MediaPlaylist:
+        found = parse((self.folder(video) / name / "index.m3u8").read_text())
+        assert isinstance(found, MediaPlaylist)
+        assert found.ended
+        assert found.whole
+        return found
+
+    async def check(self, video: VideoRecord, *, exact: bool = True) -> None:
+        """All that the playlists name is there, and what the catalog says of sizes is so.
+
+        With `exact` nothing else is there.
+        """
+        folder = self.folder(video)
+        if exact:
+            await until(lambda: self._is_gone(folder / "record"))
+        variants = self.variants(video)
+        uris = [*(one.uri for one in variants.sounds), *(one.uri for one in variants.variants)]
+        shapes: set[tuple[object, ...]] = set()
+        named = {folder / "index.m3u8"}
+        bytes_of: dict[str, int] = {}
+        for uri in uris:
+            name = uri.split("/")[1]
+            assert uri == f"1-1/{name}/index.m3u8"
+            playlist = self.playlist(video, name)
+            there = [one for one in playlist.segments if not one.gap]
+            media = {folder / name / uri for one in there for uri in (one.uri, str(one.map_uri))}
+            bytes_of[name] = sum(path.stat().st_size for path in media)
+            named |= {folder / name / "index.m3u8", *media}
+            shapes.add(tuple((one.uri, one.discontinuity) for one in playlist.segments))
+        assert len(shapes) == 1
+        whole = await self.whole(video)
+        sizes = {rung.height: rung.size for rung in whole.rungs}
+        for variant in variants.variants:
+            if variant.height:
+                assert sizes[variant.height] == bytes_of[variant.uri.split("/")[1]]
+        assert video.storage_size == video.size == sum(path.stat().st_size for path in named)
+        there = await self.disk.addresses(f"videos/{video.hash}/{video.media}")
+        files = {self.disk.path(address) for address in there}
+        assert named <= files
+        assert named == files or not exact
+
+    async def _is_gone(self, folder: Path) -> bool:
+        return not await asyncio.to_thread(folder.exists)
+
+    def tell(self, kind: str) -> list[dict[str, object]]:
+        """What was told of a kind."""
+        return [facts for _, each, facts in self.told if each == kind]
+
+
+@asynccontextmanager
+async def booth(
+    folder: Path,
+    *,
+    writes: int | None = None,
+    least_free: int = 1 << 20,
+    objects: Path | None = None,
+) -> AsyncGenerator[Booth]:
+    """Record for the length of the block; the disk and the catalog stop after `writes`.
+
+    `objects` is where media are kept, if not beside the catalog.
+    """
+    place = folder / "catalog.db"
+    async with open_catalog(migrated(place), migrate=True) as catalog:
+        if await catalog.find_project("1") is None:
+            project = await catalog.add_project("programmes", NOON_US)
+            await catalog.add_stream(project.id, "Morning", NOON_US)
+            await asyncio.to_thread(run_sql, place, f"UPDATE streams SET hash = '{HASH}'")
+        with DiskObjects(objects or folder / "objects") as disk:
+            frail = FrailObjects(disk, writes=writes)
+            told: list[tuple[str, str, dict[str, object]]] = []
+
+            async def chronicle(stream: str, kind: str, facts: dict[str, object]) -> None:
+                told.append((stream, kind, facts))
+
+            recorder = Recorder(
+                objects=frail,
+                ledger=FrailLedger(catalog, frail),
+                free_bytes=lambda: made.free,
+                least_free=least_free,
+                now_us=lambda: NOON_US,
+                name_of=lambda title: title.lower().replace(" ", "-"),
+                chronicle=chronicle,
+            )
+            made = Booth(
+                objects=frail,
+                catalog=catalog,
+                edge=WatchedEdge(disk),
+                clock=Clock(),
+                recorder=recorder,
+                told=told,
+            )
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(recorder.run())
+                try:
+                    yield made
+                finally:
+                    running.cancel()

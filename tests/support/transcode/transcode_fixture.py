@@ -1,0 +1,161 @@
+"""A real catalog and a real object store, where files become videos."""
+
+import asyncio
+import itertools
+import posixpath
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from media.hls.m3u8 import parse
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from media.stream_keys import new_hash
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.videos import Arrived, VideoStatus, WholeVideo
+from storage.job_leases import HeldJob
+from storage.objects.disk import DiskObjects
+from tests.support.sql import migrated
+from transcode.vod.job import VideoTranscoder
+
+__all__ = ["Shop", "now_us", "shop", "until"]
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
+async def until(question: Callable[[], Awaitable[bool]], *, within: float) -> None:
+    """Ask until the answer is yes; `within` seconds."""
+    async with asyncio.timeout(within):
+        for _ in itertools.count():
+            if await question():
+                return
+            await asyncio.sleep(0.02)
+
+
+class Shop(msgspec.Struct, frozen=True):
+    """What `transcode.vod.job` needs, and what it made."""
+
+    catalog: Catalog
+    objects: DiskObjects
+    transcoder: VideoTranscoder
+
+    async def add(self, path: Path, *, project: int = 1) -> WholeVideo:
+        """Add a file as an upload does."""
+        hash_ = new_hash()
+        source = f"sources/{hash_}/1"
+        data = await asyncio.to_thread(path.read_bytes)
+        await self.objects.put(source, data)
+        file = Arrived(
+            hash=hash_,
+            title=None,
+            file_title="film",
+            description="",
+            name="film",
+            size=len(data),
+            source=source,
+        )
+        return await self.catalog.videos.add(project, file, now_us(), by=None)
+
+    async def lease(self, later_us: int = 0) -> HeldJob:
+        """Take the job that is due."""
+        held = await self.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
+        assert held is not None
+        return held
+
+    async def made(self, path: Path) -> WholeVideo:
+        """Have a file made into a video; return what came of it."""
+        video = (await self.add(path)).video.id
+        await self.transcoder.do(await self.lease())
+        return await self.found(video)
+
+    async def found(self, video: int) -> WholeVideo:
+        whole = await self.catalog.videos.find(video)
+        assert whole is not None
+        return whole
+
+    async def status(self, video: int) -> VideoStatus:
+        status = await self.catalog.videos.status(video)
+        assert status is not None
+        return status
+
+    async def ended(self, video: int, *, within: float) -> VideoStatus:
+        """Wait until a video is completed or failed."""
+
+        async def is_over() -> bool:
+            return (await self.status(video)).state in ("completed", "failed")
+
+        await until(is_over, within=within)
+        return await self.status(video)
+
+    async def under_way(self, hash_: str, *, within: float = 30) -> None:
+        """Wait until the first segments of a video are there."""
+
+        async def has_media() -> bool:
+            return any(name.endswith(".m4s") for name in await self.made_for(hash_))
+
+        await until(has_media, within=within)
+
+    async def made_for(self, hash_: str) -> list[str]:
+        """The objects that there are of a video, without its source."""
+        return await self.objects.addresses(f"videos/{hash_}")
+
+    async def variants(self, whole: WholeVideo) -> MultivariantPlaylist:
+        video = whole.video
+        found = parse(
+            (await self.objects.get(f"videos/{video.hash}/{video.media}/index.m3u8")).decode()
+        )
+        assert isinstance(found, MultivariantPlaylist)
+        return found
+
+    async def playlist(self, whole: WholeVideo, uri: str) -> MediaPlaylist:
+        """A rendition's playlist; `uri` is as the multivariant one names it."""
+        found = parse((await self.objects.get(f"videos/{whole.video.hash}/{uri}")).decode())
+        assert isinstance(found, MediaPlaylist)
+        return found
+
+    async def _get(self, reference: str) -> bytes:
+        """Return an object by its address, which may lead up and down again as a URL does."""
+        return await self.objects.get(posixpath.normpath(reference))
+
+    async def files(self, whole: WholeVideo) -> dict[str, list[bytes]]:
+        """Each rendition's media by its playlist: a file for each init section."""
+        variants = await self.variants(whole)
+        uris = [*(each.uri for each in variants.variants), *(each.uri for each in variants.sounds)]
+        found: dict[str, list[bytes]] = {}
+        for uri in dict.fromkeys(uris):
+            folder = f"videos/{whole.video.hash}/{uri.removesuffix('/index.m3u8')}"
+            joined: dict[str, bytes] = {}
+            for segment in (await self.playlist(whole, uri)).segments:
+                assert segment.map_uri is not None
+                if segment.map_uri not in joined:
+                    joined[segment.map_uri] = await self._get(f"{folder}/{segment.map_uri}")
+                joined[segment.map_uri] += await self._get(f"{folder}/{segment.uri}")
+            found[folder.rsplit("/", 1)[1]] = list(joined.values())
+        return found
+
+
+@asynccontextmanager
+async def shop(
+    folder: Path, media: Path | None = None, *, place: str | Path | None = None
+) -> AsyncGenerator[Shop]:
+    """Open a shop in a folder; one that is there is opened again.
+
+    `media` holds the objects, `place` is another catalog than the folder's.
+    """
+    async with open_catalog(place or migrated(folder / "catalog.sqlite"), migrate=True) as catalog:
+        await catalog.first_start(now_us())
+        with DiskObjects(media or folder / "objects") as objects:
+            transcoder = VideoTranscoder(
+                jobs=catalog.jobs,
+                spans=catalog.spans,
+                transcoding=catalog.transcoding,
+                objects=objects,
+                path_of=objects.path,
+                now_us=now_us,
+            )
+            yield Shop(catalog, objects, transcoder)

@@ -1,0 +1,209 @@
+"""A small origin with the service's real pages before it, to play from in a real browser.
+
+The media is ffmpeg's, made in real time as the service lays it out: CMAF, the sound in a rendition
+of its own, two rungs, segments of 2 s, the newest 30 s listed, each run in a folder of its own.
+"""
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from litestar import Litestar
+from litestar.types import Receive, Scope, Send
+
+from api.origin.visibility import Verdicts
+from api.pages.watch_pages import pages
+from api.schemas.urls import Addresses
+from storage.catalog.records.common import Shown
+
+__all__ = ["Origin", "encoding", "serving", "shown"]
+
+_STOP = 10.0  # seconds
+_TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".mp4": "video/mp4", ".m4s": "video/mp4"}
+
+
+def shown(hash_: str, title: str = "A stream", description: str = "") -> Shown:
+    """Describe a stream that was never live."""
+    return Shown(
+        hash=hash_,
+        project=1,
+        title=title,
+        description=description,
+        published=False,
+        hidden=False,
+        live=False,
+    )
+
+
+class Origin:
+    """What is served, to be changed while it is served.
+
+    `streams` are the records, `runs` says which run (a folder under `media`) a stream shows now,
+    `down` holds the hashes whose playlists and media answer 503, `others` pages of strangers.
+    """
+
+    def __init__(self, media: Path) -> None:
+        self.media = media
+        self.port = 0
+        self.streams: dict[str, Shown] = {}
+        self.runs: dict[str, str] = {}
+        self.down: set[str] = set()
+        self.others: dict[str, str] = {}
+
+    @property
+    def address(self) -> str:
+        """The base address that the service knows itself by."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def elsewhere(self) -> str:
+        """The same server by another name, which browsers hold for another site."""
+        return f"http://localhost:{self.port}"
+
+    def complete(self, run: str) -> bool:
+        """Whether all renditions of a run have their first segment."""
+        folder = self.media / run
+        names = ("360p", "180p", "audio")
+        return (folder / "master.m3u8").exists() and all(
+            (folder / name / "index.m3u8").exists() for name in names
+        )
+
+    async def shown(self, hash_: str, /) -> Shown | None:
+        """Return a stream's record."""
+        return self.streams.get(hash_)
+
+    async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:
+        """Say who owns a stream: whoever names it."""
+        return authorization == f"Bearer {hash_}"
+
+    def read(self, path: str) -> tuple[int, str, bytes]:
+        """Answer for a path under `/live/`: status, type, body."""
+        hash_, _, rest = path.removeprefix("/live/").partition("/")
+        record = self.streams.get(hash_)
+        if hash_ in self.down:
+            return 503, "text/plain", b"down\n"
+        if record is None or record.hidden:
+            return 404, "text/plain", b"not found\n"
+        if rest == "index.m3u8":
+            return self._multivariant(hash_)
+        file = self.media / rest
+        if file.suffix not in _TYPES or not file.is_file():
+            return 404, "text/plain", b"not found\n"
+        body = file.read_bytes()
+        if file.suffix == ".m3u8":
+            # ffmpeg writes the longest segment so far; ours stays 4 for the whole run.
+            body = re.sub(rb"(?<=TARGETDURATION:)\d+", b"4", body)
+        return 200, _TYPES[file.suffix], body
+
+    def _multivariant(self, hash_: str) -> tuple[int, str, bytes]:
+        run = self.runs.get(hash_)
+        if run is None or not self.complete(run):
+            return 404, "text/plain", b"not found\n"
+        text = (self.media / run / "master.m3u8").read_text()
+        text = re.sub(r'^(?=[^#\n])|(?<=URI=")', f"{run}/", text, flags=re.MULTILINE)
+        return 200, _TYPES[".m3u8"], text.encode()
+
+
+@contextmanager
+def serving(origin: Origin, playback: str | None = None) -> Generator[None]:
+    """Serve the pages and the media for the length of the block.
+
+    `playback` is where the pages send viewers for playlists, if not to the same place.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        origin.port = listening.getsockname()[1]
+        addresses = Addresses(
+            http=origin.address,
+            playback=playback or origin.address,
+            rtmp="rtmp://localhost",
+            rtmps="rtmps://localhost",
+            rtmp_backup="rtmp://localhost",
+            rtmps_backup="rtmps://localhost",
+        )
+        verdicts = Verdicts(origin, origin.is_owner)
+        app = Litestar(pages(verdicts, addresses), openapi_config=None)
+
+        async def front(scope: Scope, receive: Receive, send: Send) -> None:
+            path = scope["path"] if scope["type"] == "http" else ""
+            if path.startswith("/live/"):
+                await _send(send, *origin.read(path))
+            elif path in origin.others:
+                await _send(send, 200, "text/html", origin.others[path].encode())
+            else:
+                await app(scope, receive, send)
+
+        config = uvicorn.Config(front, log_level="warning", lifespan="off", ws="none")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join(_STOP)
+
+
+async def _send(send: Send, status: int, kind: str, body: bytes) -> None:
+    headers = [
+        (b"content-type", kind.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"access-control-allow-origin", b"*"),
+        (b"cache-control", b"no-store"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+@contextmanager
+def encoding(origin: Origin, run: str, seconds: float = 15.0) -> Generator[None]:
+    """Make one run in real time; its playlists have their end when the block ends.
+
+    Raises:
+        FileNotFoundError: no ffmpeg is installed; says the command that does it.
+    """
+    program = shutil.which("ffmpeg")
+    if program is None:
+        raise FileNotFoundError("no ffmpeg here: apt-get install --yes ffmpeg")
+    for name in ("360p", "180p", "audio"):
+        (origin.media / run / name).mkdir(parents=True)
+    order = [program, *_order(origin.media / run)]
+    with subprocess.Popen(order, stdin=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + seconds
+            while not origin.complete(run):
+                assert process.poll() is None, "ffmpeg is gone"
+                assert time.monotonic() < deadline, f"no media from ffmpeg in {seconds} s"
+                threading.Event().wait(0.1)
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)  # it closes its playlists
+            process.wait(_STOP)
+
+
+def _order(folder: Path) -> list[str]:
+    return [
+        *("-v", "error", "-nostdin"),
+        *("-re", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=30"),
+        *("-re", "-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"),
+        *("-filter_complex", "[0:v]split[top][more];[more]scale=320:180[low]"),
+        *("-map", "[top]", "-map", "[low]", "-map", "1:a"),
+        *("-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency"),
+        *("-pix_fmt", "yuv420p", "-g", "60", "-keyint_min", "60", "-sc_threshold", "0"),
+        *("-b:v:0", "600k", "-b:v:1", "150k", "-c:a", "aac", "-b:a", "96k"),
+        *("-f", "hls", "-hls_time", "2", "-hls_list_size", "15"),
+        *("-hls_segment_type", "fmp4", "-hls_fmp4_init_filename", "init.mp4"),
+        *("-hls_flags", "independent_segments+delete_segments"),
+        *("-hls_segment_filename", f"{folder}/%v/%d.m4s"),
+        "-var_stream_map",
+        "v:0,agroup:sound,name:360p v:1,agroup:sound,name:180p "
+        "a:0,agroup:sound,name:audio,default:yes",
+        *("-master_pl_name", "master.m3u8", f"{folder}/%v/index.m3u8"),
+    ]

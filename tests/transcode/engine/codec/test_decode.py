@@ -1,0 +1,39 @@
+"""The decoders, with packets of real encoders."""
+
+from fractions import Fraction
+
+import pytest
+from av.error import FFmpegError
+
+from tests.support.engine.sources import Source
+from transcode.engine.codec.decode import PictureDecoder
+
+
+def decoded(source: Source) -> list[int | None]:
+    assert source.video is not None
+    decoder = PictureDecoder(source.video, order_known=True)
+    times: list[int | None] = []
+    for packet in source.pictures:
+        times += [frame.pts for frame in decoder.decode(packet.data, packet.dts, packet.pts)]
+    return times + [frame.pts for frame in decoder.drain()]
+
+
+def test_frames_come_in_showing_order_with_the_packets_times(small: Source) -> None:
+    assert decoded(small) == sorted(packet.pts for packet in small.pictures)
+
+
+def test_the_shape_of_a_pixel_is_learnt(small: Source) -> None:
+    assert small.video is not None
+    decoder = PictureDecoder(small.video, order_known=True)
+    for packet in small.pictures[:8]:
+        decoder.decode(packet.data, packet.dts, packet.pts)
+    assert decoder.aspect in (None, Fraction(1))
+
+
+def test_a_damaged_packet_is_an_error_and_the_next_keyframe_is_not(small: Source) -> None:
+    assert small.video is not None
+    decoder = PictureDecoder(small.video, order_known=True)
+    with pytest.raises(FFmpegError):
+        decoder.decode(b"\x00\x00\xff\xff broken", 0, 0)
+    again = [packet for packet in small.pictures if packet.key][1]
+    assert decoder.decode(again.data, again.dts, again.pts) + decoder.drain()

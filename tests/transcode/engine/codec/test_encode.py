@@ -1,0 +1,66 @@
+"""The picture encoder: what its streams say of themselves, and where its keyframes land."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+from av.video.frame import PictureType, VideoFrame
+
+from media.codecs.avc import AvcConfig
+from media.hls.fmp4 import Sample
+from media.ladder import Rendition
+from media.track import VideoCodec, VideoTrack
+from transcode.engine.codec.decode import TIME_BASE, PictureDecoder
+from transcode.engine.codec.encode import PictureEncoder
+
+RUNG = Rendition(name="360p", width=640, height=360, rate=800_000)
+
+
+def picture(number: int) -> VideoFrame:
+    """A frame of a moving ramp, in BT.709, 30 a second."""
+    frame = VideoFrame(640, 360, "yuv420p")
+    luma = frame.planes[0]
+    ramp = bytes((x + 5 * number) % 200 + 20 for x in range(luma.line_size))
+    luma.update(ramp * 360)
+    for plane in frame.planes[1:]:
+        plane.update(bytes([128]) * plane.buffer_size)
+    frame.colorspace = frame.color_primaries = frame.color_trc = 1
+    frame.color_range = 1
+    frame.pts, frame.time_base = number * 3_000, TIME_BASE
+    return frame
+
+
+def encoded(count: int, cuts: tuple[int, ...]) -> tuple[PictureEncoder, list[Sample]]:
+    encoder = PictureEncoder(RUNG, picture(0), Fraction(30))
+    samples: list[Sample] = []
+    for number in range(count):
+        frame = picture(number)
+        frame.pict_type = PictureType.I if number in cuts else PictureType.NONE
+        samples += encoder.encode(frame)
+    return encoder, samples + encoder.encode(None)
+
+
+def test_every_picture_comes_out_once_and_keyframes_are_where_the_cuts_are() -> None:
+    _, samples = encoded(90, (0, 37, 60))
+    assert sorted(sample.pts for sample in samples) == [number * 3_000 for number in range(90)]
+    assert [sample.pts // 3_000 for sample in samples if sample.key] == [0, 37, 60]
+    assert all(one.dts < two.dts for one, two in pairwise(samples))
+
+
+def test_the_stream_plays_everywhere_and_says_its_size_and_colours() -> None:
+    encoder, samples = encoded(4, (0,))
+    config = AvcConfig.parse(encoder.config)
+    assert config.plays_everywhere
+    assert (config.width, config.height, config.length_size) == (640, 360, 4)
+    track = VideoTrack(codec=VideoCodec.AVC, config=encoder.config, width=640, height=360)
+    decoder = PictureDecoder(track, order_known=True)
+    for sample in samples:
+        decoder.decode(sample.data, sample.dts, sample.pts)
+    for frame in decoder.drain():
+        assert (frame.colorspace, frame.color_primaries, frame.color_trc) == (1, 1, 1)
+
+
+def test_the_rate_stays_under_its_ceiling() -> None:
+    _, samples = encoded(150, (0, 60, 120))
+    bits = 8 * sum(len(sample.data) for sample in samples)
+    # A buffer of two seconds may be spent on top of five seconds' rate.
+    assert bits <= RUNG.rate * (5 + 2)

@@ -1,0 +1,57 @@
+"""Small pictures side by side in one."""
+
+import io
+
+import av
+import pytest
+
+from tests.support.engine.raw_images import flat
+from tests.support.engine.upload_files import picture_size
+from transcode.engine.images.preview_sheets import PER_SHEET, sheets, thumbnail_size
+
+
+@pytest.mark.parametrize(
+    ("shown", "size"),
+    [
+        ((1920, 1080), (160, 90)),
+        ((1080, 1920), (90, 160)),
+        ((640, 480), (160, 120)),
+        ((1000, 1000), (160, 160)),
+        ((641, 361), (160, 90)),
+        ((4000, 16), (160, 16)),
+        ((0, 0), (16, 16)),
+    ],
+)
+def test_small_pictures_have_the_films_shape(shown: tuple[int, int], size: tuple[int, int]) -> None:
+    assert thumbnail_size(*shown) == size
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"),
+    [
+        (1, [(16, 16)]),
+        (10, [(160, 16)]),
+        (11, [(160, 32)]),
+        (PER_SHEET, [(160, 160)]),
+        (PER_SHEET + 1, [(160, 160), (16, 16)]),
+        (4 * PER_SHEET, [(160, 160)] * 4),
+    ],
+)
+def test_a_sheet_is_filled_row_by_row(count: int, sizes: list[tuple[int, int]]) -> None:
+    found = sheets([flat(40 + place % 150, size=(16, 16)) for place in range(count)])
+    assert [picture_size(sheet) for sheet in found] == sizes
+
+
+def test_each_picture_stands_in_its_place() -> None:
+    (sheet,) = sheets([flat(30 + 10 * place, size=(16, 16)) for place in range(15)])
+    with av.open(io.BytesIO(sheet), "r", format="jpeg_pipe") as container:
+        frame = next(container.decode(video=0)).reformat(format="gray")
+    plane = frame.planes[0]
+    data = bytes(plane)
+    found = [
+        data[(place // 10 * 16 + 8) * plane.line_size + place % 10 * 16 + 8] for place in range(15)
+    ]
+    assert found == sorted(found)
+    assert found[-1] - found[0] > 130
+    # What is left of the last row is black.
+    assert data[24 * plane.line_size + 9 * 16 + 8] < 10

@@ -1,0 +1,145 @@
+"""Subtitles within files: of all kinds of text, of strangers, of hostile ones."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from media.hls.webvtt import Cue
+from tests.support.engine.sources import ffmpeg
+from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
+from tests.support.engine.upload_files import Made, film, probed, read, refusal
+from transcode.engine.images.subtitles import MOST_CUES, MOST_TEXT
+from transcode.protocol.file_messages import Subtitles
+from transcode.protocol.messages import Trouble
+
+X264 = ("-c:v", "libx264", "-preset", "ultrafast")
+
+
+def found(path: Path) -> Made:
+    made = read("subtitles", path)
+    assert (made.status, made.complaints) == (0, "")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [("a.mp4", "mov_text"), ("a.mkv", "srt"), ("a.mkv", "ass"), ("a.mkv", "webvtt")],
+)
+def test_all_kinds_of_text_are_read(tmp_path: Path, name: str, codec: str) -> None:
+    path = subtitled(tmp_path / name, (GERMAN, ENGLISH), seconds=3, shift=2, codec=codec)
+    german, english = found(path).of(Subtitles)
+    assert (german.language, german.title, german.forced) == ("de", "Deutsch", False)
+    assert german.cues == (
+        Cue(2000, 4000, "Guten Morgen"),
+        Cue(20_000, 22_000, "Ende"),
+    )
+    assert (english.language, english.cues[0].text) == ("en", "Good <i>morning</i>")
+    assert probed(path).subtitles == 2
+
+
+def test_a_film_without_subtitles_has_none(tmp_path: Path) -> None:
+    path = film(tmp_path / "a.mp4", *X264, seconds=1, sound=None)
+    assert found(path).of(Subtitles) == []
+    assert probed(path).subtitles == 0
+
+
+def test_a_text_is_no_film(tmp_path: Path) -> None:
+    (tmp_path / "a.srt").write_text(GERMAN[2])
+    assert refusal(tmp_path / "a.srt", "subtitles")
+
+
+def test_pictures_of_text_are_left_out_and_told(tmp_path: Path) -> None:
+    plain = film(tmp_path / "a.mkv", *X264, seconds=2, sound=None)
+    (tmp_path / "b.sup").write_bytes(pictured())
+    path = tmp_path / "b.mkv"
+    ffmpeg("-i", plain, "-f", "sup", "-i", tmp_path / "b.sup", "-map", "0", "-map", "1", "-c",
+           "copy", "-y", path)  # fmt: skip
+    made = found(path)
+    assert made.of(Subtitles) == []
+    (told,) = made.of(Trouble)
+    assert (told.what, told.detail) == ("subtitles are pictures", "pgssub")
+
+
+def pictured() -> bytes:
+    """A Blu-ray's subtitles: a composition of nothing, and its end."""
+    composition = struct.pack(">HHBHBBBB", 320, 180, 0x10, 1, 0x80, 0, 0, 0)
+    parts = ((0x16, composition), (0x80, b""))
+    return b"".join(
+        b"PG" + struct.pack(">IIBH", 90_000, 0, kind, len(body)) + body for kind, body in parts
+    )
+
+
+def test_words_before_the_film_begins_or_without_an_end_are_seen_to(tmp_path: Path) -> None:
+    # Matroska keeps what it is given: a cue of no length, one that was over by the first picture.
+    words = (
+        "1\n00:00:00,100 --> 00:00:00,900\nlost\n\n2\n00:00:00,500 --> 00:00:02,000\nlate\n\n"
+        "3\n00:00:03,000 --> 00:00:03,000\nendless\n\n4\n00:00:05,000 --> 00:00:06,000\nlast\n"
+    )
+    (tmp_path / "a.srt").write_text(words)
+    path = tmp_path / "a.mkv"
+    ffmpeg("-itsoffset", "1", "-f", "lavfi", "-i", "testsrc2=s=320x180:r=25:d=2", "-i",
+           tmp_path / "a.srt", *X264, "-c:s", "srt", "-copyts", "-y", path)  # fmt: skip
+    (track,) = found(path).of(Subtitles)
+    assert [(cue.start, cue.text) for cue in track.cues if cue.text != "endless"] == [
+        (0, "late"),
+        (4000, "last"),
+    ]
+    assert all(cue.start < cue.end for cue in track.cues)
+
+
+def test_markup_of_strangers_is_text(tmp_path: Path) -> None:
+    words = "1\n00:00:00,000 --> 00:00:01,000\n<img src=x onerror=alert(1)>&<b>so</b> --> {\\an8}\n"
+    path = subtitled(
+        tmp_path / "a.mkv", (("eng", "<b>\x07Title</b>" + "y" * 500, words),), seconds=1
+    )
+    (track,) = found(path).of(Subtitles)
+    (cue,) = track.cues
+    assert "<img" not in cue.text
+    assert "-->" not in cue.text
+    assert cue.text.replace("<b>so</b>", "").count("<") == 0
+    assert len(track.title) <= 80
+
+
+@pytest.mark.prove
+def test_more_cues_than_anybody_reads_are_cut_off(tmp_path: Path) -> None:
+    count = MOST_CUES + 1000
+    words = "".join(
+        f"{place}\n{clock(place * 50)} --> {clock(place * 50 + 40)}\nx{place}\n\n"
+        for place in range(count)
+    )
+    path = subtitled(tmp_path / "a.mkv", (("eng", "", words), ENGLISH), seconds=1)
+    made = found(path)
+    long, short = made.of(Subtitles)
+    assert (len(long.cues), len(short.cues)) == (MOST_CUES, 2)
+    assert [each.what for each in made.of(Trouble)] == ["subtitles cut"]
+
+
+@pytest.mark.prove
+def test_longer_words_than_anybody_reads_are_cut_off(tmp_path: Path) -> None:
+    words = "".join(
+        f"{place}\n{clock(place * 1000)} --> {clock(place * 1000 + 900)}\n{'y' * 2_500}\n\n"
+        for place in range(MOST_TEXT // 2_000 + 10)
+    )
+    path = subtitled(tmp_path / "a.mkv", (("eng", "", words),), seconds=1)
+    made = found(path)
+    (track,) = made.of(Subtitles)
+    assert MOST_TEXT - 2_000 < sum(len(cue.text) for cue in track.cues) <= MOST_TEXT
+    assert all(len(cue.text) == 2_000 for cue in track.cues)
+    assert [each.what for each in made.of(Trouble)] == ["subtitles cut"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_damaged_words_leave_the_others(tmp_path: Path, seed: int) -> None:
+    path = subtitled(tmp_path / "a.mkv", (ENGLISH,), seconds=1)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"morning")
+    data[at : at + 7] = bytes([0xFF, 0, seed, 0xC3, 0x28, 0x0D, 0x0A])
+    path.write_bytes(data)
+    (track,) = found(path).of(Subtitles)
+    assert track.cues[-1] == Cue(20_000, 22_000, "The end")
+
+
+def clock(milliseconds: int) -> str:
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02},{rest:03}"

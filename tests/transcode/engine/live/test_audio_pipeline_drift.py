@@ -1,0 +1,112 @@
+"""A sound card whose clock is not the camera's: hours of it, without a process and without waiting.
+
+A second of silence, a second of tone, over and over. The stamps follow the picture's clock, the
+samples the sound card's. Each tone has to begin where its stamp says.
+"""
+
+import array
+import io
+import math
+
+import av
+import pytest
+from av.audio.frame import AudioFrame
+
+from media.hls.segment import InitSection, Part
+from media.track import AudioCodec, AudioTrack
+from tests.conftest import Proof
+from tests.transcode.engine.live.test_audio_pipeline import ORIGIN, SECOND, STEP, Heard
+from transcode.engine.codec.encode import SOUND_TIME_BASE, SoundEncoder
+
+_NOTICED = 0.045  # seconds: from there on people notice sound that is early (ITU-R BT.1359)
+_STRETCH = 47  # packets of silence, then as many of tone: a second each
+_LOOK = 300  # seconds of sound that are decoded at a time
+_LOUD = 0.1
+_QUIET = 10  # frames
+
+
+def _round() -> tuple[AudioTrack, list[bytes]]:
+    """Return a form, and packets of a stretch of silence and one of tone that can be repeated."""
+    encoder = SoundEncoder()
+    packets: list[bytes] = []
+    wave = [0.5 * math.sin(2 * math.pi * 440 * n / 48_000) for n in range(48_000)]
+    for place in range(4 * _STRETCH + 2):
+        loud = (place // _STRETCH) % 2 == 1
+        frame = AudioFrame("fltp", "stereo", 1024)
+        frame.sample_rate, frame.pts, frame.time_base = 48_000, place * 1024, SOUND_TIME_BASE
+        level = [wave[(place * 1024 + n) % 48_000] * loud for n in range(1024)]
+        for plane in frame.planes:
+            plane.update(array.array("f", level).tobytes())
+        packets += [sample.data for sample in encoder.encode(frame)]
+    track = AudioTrack(codec=AudioCodec.AAC, config=encoder.config, rate=48_000, channels=2)
+    # The first packet primes the decoder; the second round of two has no beginning in it.
+    return track, packets[1 + 2 * _STRETCH :][: 2 * _STRETCH]
+
+
+def _beginnings(data: bytes) -> list[float]:
+    """Return when tones begin, in seconds from the origin, to the sample."""
+    found: list[float] = []
+    quiet = 0  # frames on end; a look that begins in a tone is not its beginning
+    with av.open(io.BytesIO(data), "r") as container:
+        for frame in container.decode(audio=0):
+            level = array.array("f", bytes(frame.planes[0])[: 4 * frame.samples])
+            loud = max(level) > _LOUD
+            if loud and quiet > _QUIET:
+                place = next(n for n, sample in enumerate(level) if sample > _LOUD)
+                found.append((frame.time or 0.0) + place / 48_000 - ORIGIN / SECOND)
+            quiet = 0 if loud else quiet + 1
+    return found
+
+
+class _Ears:
+    """Hears what a `Sound` sends, a stretch at a time."""
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+        self._init = b""
+        self.beginnings: list[float] = []
+
+    def listen(self) -> None:
+        """Decode all that was sent since the last time."""
+        sent = self._heard.sent
+        self._init += b"".join(report.data for report in sent if isinstance(report, InitSection))
+        parts = b"".join(report.data for report in sent if isinstance(report, Part))
+        sent.clear()
+        self.beginnings += _beginnings(self._init + parts)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "off"),
+    [
+        pytest.param(2, -300, marks=pytest.mark.prove),
+        (2, 1000),
+        pytest.param(180, 100, id="hours", marks=pytest.mark.prove),
+    ],
+)
+def test_sound_that_drifts_stays_with_the_picture(minutes: int, off: int, proof: Proof) -> None:
+    track, packets = _round()
+    heard = Heard(track)
+    ears = _Ears(heard)
+    step = STEP * (1 + off / 1_000_000)
+    expected: list[float] = []
+    count = minutes * 60 * 48_000 // 1024
+    for place in range(count):
+        stamp = ORIGIN + round(place * step)
+        if place % (2 * _STRETCH) == _STRETCH:
+            expected.append((stamp - ORIGIN) / SECOND)
+        heard.sound.take(packets[place % (2 * _STRETCH)], stamp)
+        heard.sound.release(stamp - SECOND)
+        if place % (_LOOK * 47) == 0:
+            ears.listen()
+    heard.sound.finish(ORIGIN + round(count * step), heard.grid)
+    ears.listen()
+    away = max(min(abs(found - wanted) for wanted in expected) for found in ears.beginnings)
+    # A look at the sound may begin in the middle of a tone, whose beginning is then not met.
+    assert len(ears.beginnings) >= len(expected) - count // (_LOOK * 47) - 2
+    drifted = abs(count * (step - STEP)) / SECOND
+    proof(
+        f"sound {off} ppm off for {minutes} minutes, {drifted * 1000:.0f} ms in all: most away",
+        f"{away * 1000:.0f} ms",
+        "45 ms",
+    )
+    assert away < _NOTICED

@@ -1,0 +1,84 @@
+"""Sources in HEVC, AV1 and VP9 through a real engine process: every rung is encoded."""
+
+import msgspec
+import pytest
+
+from media.ladder import AUDIO_RENDITION, Ladder, Rendition
+from tests.support.engine.coded_sources import HEVC, HEVC_OPEN, coded
+from tests.support.engine.decoded_output import frames, warnings
+from tests.support.engine.engine_process import ORIGIN, Made, begin, orders, run
+from tests.support.engine.sources import Source
+from transcode.protocol.messages import Begin, Prepared
+
+RUNGS = Ladder(
+    (
+        Rendition(name="360p", width=640, height=360, rate=800_000, source_size=True),
+        Rendition(name="240p", width=426, height=240, rate=400_000),
+    )
+)
+
+
+def order(source: Source) -> Begin:
+    return begin(source, ladder=RUNGS)
+
+
+def exact(made: Made, source: Source) -> bool:
+    """Whether every frame of the source comes out of every rung at its time, silently."""
+    assert (made.status, made.complaints, made.troubles, warnings(made)) == (0, "", {}, {})
+    assert made.in_step()
+    assert made.names == ["240p", "360p", AUDIO_RENDITION]
+    (prepared,) = made.of(Prepared)
+    assert prepared.reused is None
+    first = source.pictures[0].pts
+    wanted = sorted(ORIGIN + 90 * (packet.pts - first) for packet in source.pictures)
+    assert made.finished.frames_in == len(wanted)
+    for name, size in (("360p", (640, 360)), ("240p", (426, 240))):
+        shown = [frame for file in made.files(name) for frame in frames(file)]
+        assert [pts for pts, _, _ in shown] == wanted
+        assert {(width, height) for _, width, height in shown} == {size}
+    return True
+
+
+@pytest.mark.parametrize(
+    ("encoder", "form"),
+    [
+        (HEVC, "yuv420p10le"),
+        ("libsvtav1", "yuv420p"),
+        pytest.param(HEVC, "yuv420p", marks=pytest.mark.prove),
+        pytest.param("libvpx-vp9", "yuv420p", marks=pytest.mark.prove),
+    ],
+)
+def test_every_rung_has_every_frame(encoder: str, form: str) -> None:
+    source = coded(encoder, form=form)
+    made = run(orders(source, order(source)))
+    assert exact(made, source)
+
+
+@pytest.fixture(scope="module")
+def open_groups() -> Source:
+    """HEVC with CRA pictures in place of all IDR pictures but the first."""
+    return coded(HEVC, options=HEVC_OPEN)
+
+
+def test_open_groups_go_through_whole(open_groups: Source) -> None:
+    made = run(orders(open_groups, order(open_groups)))
+    assert exact(made, open_groups)
+
+
+def test_who_comes_in_at_an_open_group_misses_its_leading_pictures(open_groups: Source) -> None:
+    pictures = open_groups.pictures
+    entry = next(n for n, packet in enumerate(pictures) if n and packet.key)
+    after = next(n for n in range(entry + 1, 90) if pictures[n].pts > pictures[entry].pts)
+    assert after > entry + 1
+    made = run([order(open_groups), *pictures[entry - 5 :]])
+    kept = msgspec.structs.replace(open_groups, packets=(pictures[entry], *pictures[after:]))
+    assert exact(made, kept)
+
+
+def test_a_source_that_begins_between_keyframes_begins_with_the_next() -> None:
+    for encoder in ("libsvtav1", "libvpx-vp9"):
+        source = coded(encoder)
+        kept = msgspec.structs.replace(source, packets=source.packets[30:])
+        assert kept.packets[0].key
+        made = run([order(source), *source.packets[12:]])
+        assert exact(made, kept)

@@ -1,0 +1,281 @@
+"""Rungs that are left out for a while: the rule, and real engines that are ordered to."""
+
+import itertools
+import random
+
+import msgspec
+import pytest
+
+from media.hls.segment import Segment
+from media.ladder import AUDIO_RENDITION, Ladder
+from tests.support.engine.decoded_output import frames, packets, warnings
+from tests.support.engine.engine_process import FRAME, ORIGIN, Made, begin, run
+from tests.support.engine.sources import Source
+from transcode.engine.live.shedding import left_out
+from transcode.protocol.messages import Begin, Finish, Order, Prepared, Progress, Rungs, TakenOver
+
+SECOND = 90_000
+RUNGS = ("720p", "480p", "360p")
+
+
+@pytest.mark.parametrize(
+    ("off", "own", "expected"),
+    [
+        pytest.param((), False, (), id="nothing is off"),
+        pytest.param(("480p",), False, ("480p",), id="one of them"),
+        pytest.param(("480p", "9000p", "audio"), True, ("480p",), id="unknown names"),
+        pytest.param(RUNGS, False, ("720p", "480p"), id="the smallest stays"),
+        pytest.param(RUNGS, True, RUNGS, id="the source's own packets are enough"),
+        pytest.param(("360p",), False, ("360p",), id="the smallest alone"),
+    ],
+)
+def test_what_is_left_out(off: tuple[str, ...], own: bool, expected: tuple[str, ...]) -> None:
+    assert left_out(RUNGS, off, own=own) == frozenset(expected)
+
+
+def test_a_stream_of_sound_leaves_nothing_out() -> None:
+    assert left_out((), ("720p",), own=False) == frozenset()
+
+
+def ordered(source: Source, order: Begin, changes: dict[float, tuple[str, ...]]) -> list[Order]:
+    """A whole epoch; `changes` says what is to be off from which of its seconds on."""
+    orders: list[Order] = [order]
+    due = sorted(changes.items())
+    for packet in source.packets:
+        while due and packet.video and packet.dts - source.pictures[0].dts >= due[0][0] * 1_000:
+            orders.append(Rungs(off=due.pop(0)[1]))
+        orders.append(packet)
+    return [*orders, *(Rungs(off=off) for _, off in due), Finish()]
+
+
+def gaps(made: Made, name: str) -> list[bool]:
+    return [segment.gap for segment in made.segments(name)]
+
+
+def whole(made: Made) -> bool:
+    """Whether all renditions are in step, gaps are empty and nothing has a hole in its numbers."""
+    assert (made.status, made.complaints) == (0, "")
+    assert made.in_step()
+    for name in made.names:
+        segments = made.segments(name)
+        assert [each.sequence for each in segments] == list(range(len(segments)))
+        for one, other in itertools.pairwise(segments):
+            if one.epoch == other.epoch:
+                assert one.start + one.duration == other.start
+        for gap in (each for each in segments if each.gap):
+            assert (gap.size, gap.parts, gap.frames) == (0, 0, 0)
+            assert not made.data(gap)
+            newest = [init.number for init in made.inits(name)]
+            assert gap.init in (newest or [0])
+        stamps = [dts for file in made.files(name) for dts, _, _ in packets(file)]
+        assert all(a < b for a, b in itertools.pairwise(stamps))
+    return True
+
+
+def times(made: Made, name: str) -> list[int]:
+    return [pts for file in made.files(name) for pts, _, _ in frames(file)]
+
+
+def wanted(made: Made, name: str, source: Source) -> list[int]:
+    """The times of all of the source's frames in the segments that are no gaps."""
+    first = source.pictures[0].pts
+    every = sorted(ORIGIN + 90 * (packet.pts - first) for packet in source.pictures)
+    kept: list[int] = []
+    for segment in made.segments(name):
+        low, high = segment.start, segment.start + segment.duration
+        kept += [pts for pts in every if not segment.gap and low <= pts < high]
+    return kept
+
+
+@pytest.fixture(scope="module")
+def shed(two_seconds: Source) -> Made:
+    """One encoded rung is off from 1 s to 6 s; each order comes in the middle of a segment."""
+    return run(ordered(two_seconds, begin(two_seconds), {1.0: ("480p",), 4.5: ()}))
+
+
+def test_a_rung_is_left_out_from_cut_to_cut_and_comes_back(shed: Made, two_seconds: Source) -> None:
+    assert whole(shed)
+    # What was begun when the order came is given up.
+    assert gaps(shed, "480p") == [True, True, True, False]
+    for name in ("720p", "360p", AUDIO_RENDITION):
+        assert not any(gaps(shed, name))
+    assert times(shed, "480p") == wanted(shed, "480p", two_seconds)
+    assert shed.troubles == {}
+    assert not any(segment.discontinuity for segment in shed.of(Segment))
+
+
+def test_gaps_begin_and_end_with_the_segments_of_the_others(shed: Made) -> None:
+    for one, other in zip(shed.segments("480p"), shed.segments("360p"), strict=True):
+        assert one.start == other.start
+        assert abs(one.duration - other.duration) <= 2
+
+
+def test_what_stays_on_has_every_frame(shed: Made, two_seconds: Source) -> None:
+    count = len(two_seconds.pictures)
+    out = shed.finished.frames_out
+    assert (out["720p"], out["360p"], out["480p"]) == (count, count, count // 4)
+    assert times(shed, "360p") == wanted(shed, "360p", two_seconds)
+
+
+def test_a_rung_that_comes_back_needs_no_other_init_and_decodes_silently(shed: Made) -> None:
+    assert len(shed.inits("480p")) == 1
+    assert {segment.init for segment in shed.segments("480p")} == {0}
+    assert warnings(shed) == {}
+
+
+def test_with_all_encoded_rungs_off_nothing_is_decoded(two_seconds: Source) -> None:
+    first = two_seconds.pictures[0].pts
+    # What is garbage to a decoder would be counted as trouble.
+    torn = msgspec.structs.replace(
+        two_seconds,
+        packets=tuple(
+            msgspec.structs.replace(packet, data=packet.data[:40].ljust(len(packet.data), b"\1"))
+            if packet.video and not packet.key and 2_000 < packet.pts - first < 6_000
+            else packet
+            for packet in two_seconds.packets
+        ),
+    )
+    changes: dict[float, tuple[str, ...]] = {1.0: ("480p", "360p"), 5.0: ()}
+    made = run(ordered(torn, begin(torn), changes))
+    assert made.troubles == {}
+    assert whole(made)
+    assert gaps(made, "480p") == gaps(made, "360p") == [True, True, True, False]
+    assert [data for _, _, data in packets(made.files("720p")[0])] == [
+        packet.data for packet in torn.pictures
+    ]
+    for name in ("480p", "360p"):
+        assert times(made, name) == wanted(made, name, two_seconds)
+
+
+def test_a_rung_that_is_off_from_the_beginning_begins_later(two_seconds: Source) -> None:
+    order = msgspec.structs.replace(begin(two_seconds), off=("480p", "360p", "90p"))
+    made = run(ordered(two_seconds, order, {3.0: ("480p",)}))
+    assert whole(made)
+    assert gaps(made, "480p") == [True] * 4
+    assert made.inits("480p") == []
+    assert gaps(made, "360p") == [True, True, False, False]
+    assert times(made, "360p") == wanted(made, "360p", two_seconds)
+    assert (made.troubles, warnings(made)) == ({}, {})
+    (prepared,) = made.of(Prepared)
+    assert prepared.names == (*RUNGS, AUDIO_RENDITION), "a gap is a rendition too"
+
+
+def test_what_is_off_holds_for_the_epochs_that_follow(two_seconds: Source) -> None:
+    made = run(
+        ordered(two_seconds, begin(two_seconds), {7.0: ("360p",), 7.9: ("480p", "360p")}),
+        ordered(two_seconds, begin(two_seconds, epoch=1), {3.0: ("360p",), 7.0: ()}),
+    )
+    assert whole(made)
+    # How many segments the encoders had finished when the orders came nobody knows.
+    assert gaps(made, "480p")[3:] == [True, True, True, False, False]
+    assert gaps(made, "360p")[3:] == [True, True, True, True, True]
+    marks = [segment.sequence for segment in made.segments("360p") if segment.discontinuity]
+    assert marks == [4]
+    ends = {
+        segment.start + segment.duration
+        for name in RUNGS
+        for segment in made.segments(name)
+        if segment.sequence == 7
+    }
+    assert max(ends) - min(ends) <= FRAME, "the last gap ends with the epoch"
+    assert made.troubles == {}
+
+
+def test_without_the_sources_packets_the_smallest_rung_stays(two_seconds: Source) -> None:
+    made = run(ordered(two_seconds, begin(two_seconds, reuse=False), {1.0: RUNGS, 5.0: ("360p",)}))
+    assert whole(made)
+    assert gaps(made, "720p") == gaps(made, "480p") == [True, True, True, False]
+    assert gaps(made, "360p")[2:] == [True, True]
+    assert times(made, "720p") == wanted(made, "720p", two_seconds)
+    assert times(made, "360p") == wanted(made, "360p", two_seconds)
+    assert made.troubles == {}
+
+
+# -- the encoder takes the top rung over ----------------------------------------------------------
+
+
+def test_a_top_rung_that_is_off_is_left_out_once_the_encoder_makes_it(rare: Source) -> None:
+    made = run(ordered(rare, begin(rare), {1.0: ("480p",), 7.0: ()}))
+    assert whole(made)
+    assert gaps(made, "480p") == [False, True, True, False]
+    assert gaps(made, "360p") == [False] * 4
+    top = made.segments("480p")
+    assert [segment.discontinuity for segment in top] == [False, True, False, False]
+    assert times(made, "480p") == wanted(made, "480p", rare)
+    assert made.of(TakenOver) == [TakenOver(epoch=0)]
+    assert (made.troubles, warnings(made)) == ({}, {})
+
+
+def test_a_takeover_with_all_rungs_off_wakes_the_smallest_between_keyframes(rare: Source) -> None:
+    made = run(ordered(rare, begin(rare), {0.5: ("480p", "360p")}))
+    assert whole(made)
+    assert gaps(made, "480p") == [False, True, True, True]
+    assert gaps(made, "360p") == [True, False, False, False]
+    assert times(made, "480p") == wanted(made, "480p", rare)
+    assert times(made, "360p") == wanted(made, "360p", rare)
+    assert (made.troubles, warnings(made)) == ({}, {})
+
+
+def test_a_takeover_of_rungs_that_slept_begins_with_whole_pictures(rare: Source) -> None:
+    order = msgspec.structs.replace(begin(rare), off=("480p", "360p"))
+    made = run(ordered(rare, order, {}))
+    assert whole(made)
+    assert gaps(made, "360p") == [True, False, False, False]
+    assert times(made, "360p") == wanted(made, "360p", rare)
+    assert (made.troubles, warnings(made)) == ({}, {})
+
+
+def test_a_lone_rung_stays_whatever_is_asked(rare: Source) -> None:
+    order = begin(rare)
+    assert order.ladder
+    alone = msgspec.structs.replace(
+        order, ladder=Ladder(order.ladder.renditions[:1]), off=("480p",)
+    )
+    made = run(ordered(rare, alone, {}))
+    assert whole(made)
+    assert not any(gaps(made, "480p"))
+    assert times(made, "480p") == wanted(made, "480p", rare)
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 3, *(pytest.param(seed, marks=pytest.mark.prove) for seed in (1, 2))]
+)
+def test_whatever_is_asked_of_whatever_source_all_renditions_stay_in_step(
+    two_seconds: Source, seed: int
+) -> None:
+    chance = random.Random(seed)
+    orders: list[Order] = [begin(two_seconds, reuse=seed % 2 == 0)]
+    for packet in two_seconds.packets:
+        if chance.random() < 0.02:
+            orders.append(Rungs(off=tuple(chance.sample(RUNGS, chance.randrange(4)))))
+        data = bytearray(packet.data)
+        if packet.video and chance.random() < 0.05:
+            for _ in range(1 + len(data) // 500):
+                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        if not packet.video or chance.random() > 0.02:
+            orders.append(msgspec.structs.replace(packet, data=bytes(data)))
+    made = run([*orders, Finish()])
+    assert whole(made)
+    assert made.names == sorted((*RUNGS, AUDIO_RENDITION))
+    assert any(segment.gap for segment in made.of(Segment))
+    assert len(made.segments("720p")) >= 4
+
+
+# -- what it says meanwhile -----------------------------------------------------------------------
+
+
+def test_each_rungs_own_cpu_time_is_told(two_seconds: Source) -> None:
+    twice = [
+        order
+        for epoch in range(3)
+        for order in ordered(two_seconds, begin(two_seconds, epoch=epoch), {1.0: ("480p",)})
+    ]
+    made = run(twice)
+    told = [report.rung_cpu_ms for report in made.of(Progress)]
+    last = made.of(Progress)[-1]
+    assert set(last.rung_cpu_ms) == {"480p", "360p"}, "the top rung costs no encoder"
+    assert last.rung_cpu_ms["360p"] > 100
+    assert sum(last.rung_cpu_ms.values()) < last.cpu_ms
+    for one, other in itertools.pairwise(told):
+        assert all(other[name] >= one[name] for name in one)
+    assert all(0 <= report.made <= report.taken for report in made.of(Progress))

@@ -1,0 +1,348 @@
+"""What viewers see while nobody is on air, through a real engine process and real encoders."""
+
+import io
+import itertools
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import msgspec
+import pytest
+from av.video.frame import VideoFrame
+
+from media.hls.segment import Segment
+from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
+from tests.support.engine.decoded_output import frames, loudness, packets, shape, warnings
+from tests.support.engine.engine_process import AAC_FRAME, FRAME, LABELS, ORIGIN, Made, begin, run
+from tests.support.engine.sources import Source, ffmpeg, moving, source_of
+from tests.support.engine.splices import LADDER, SIZE, ladder_of, since, up_to
+from transcode.engine.live.slate import Colours, card, fitted
+from transcode.protocol.messages import (
+    Begin,
+    Finish,
+    Order,
+    Prepared,
+    Progress,
+    Reach,
+    Slate,
+    Spliced,
+    TakenOver,
+)
+
+SECOND = 90_000
+STEP = SECOND // 10
+
+
+@pytest.fixture(scope="module")
+def source(folder: Path) -> Source:
+    """6 s of 320x180 with a keyframe every second and two B-frames between others."""
+    return source_of(moving(folder / "slate.flv", seconds=6, gop=30, size=SIZE))
+
+
+def jpeg(folder: Path, colour: str, size: str) -> bytes:
+    path = folder / f"{colour}-{size}.jpg"
+    picture = f"color={colour}:s={size},format=yuvj420p"
+    ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-q:v", "2", "-y", path)
+    return path.read_bytes()
+
+
+def shown_for(seconds: float, picture: bytes | None = None, step: float = 0.2) -> list[Order]:
+    """The orders of a slate that is on for some time."""
+    steps = [round(number * step * SECOND) for number in range(1, round(seconds / step) + 1)]
+    return [Slate(picture=picture), *(Reach(elapsed=elapsed) for elapsed in steps)]
+
+
+def again(source: Source, *, reuse: bool = True) -> list[Order]:
+    order = begin(source, ladder=ladder_of(source), epoch=1, reuse=reuse)
+    return [msgspec.structs.replace(order, splice=True), *source.packets, Finish()]
+
+
+def gone(source: Source, *, reuse: bool = True) -> list[Order]:
+    """What comes before a slate."""
+    return [begin(source, ladder=ladder_of(source), reuse=reuse), *source.packets]
+
+
+def nothing(ladder: Ladder | None = LADDER) -> Begin:
+    return Begin(
+        epoch=0,
+        video=None,
+        audio=None,
+        ladder=ladder,
+        start=ORIGIN,
+        sequence=0,
+        inits={},
+        discontinuity=False,
+    )
+
+
+def decoded(data: bytes) -> list[tuple[int, tuple[int, ...]]]:
+    """Time and Y, Cb, Cr of each picture, beside what the card draws in the middle."""
+    found: list[tuple[int, tuple[int, ...]]] = []
+    with av.open(io.BytesIO(data), "r") as container:
+        for frame in container.decode(video=0):
+            assert frame.pts is not None
+            found.append((frame.pts, _pixel(frame)))
+    return found
+
+
+def _pixel(frame: VideoFrame, across: Fraction = Fraction(1, 4)) -> tuple[int, ...]:
+    levels: list[int] = []
+    for plane in frame.planes:
+        place = plane.height // 2 * plane.line_size + int(plane.width * across)
+        levels.append(bytes(plane)[place])
+    return tuple(levels)
+
+
+def is_card(levels: tuple[int, ...]) -> bool:
+    luma, blue, red = levels
+    return luma < 45 and 128 <= blue <= 140 and 120 <= red <= 128
+
+
+def is_red(levels: tuple[int, ...]) -> bool:
+    luma, blue, red = levels
+    # Red of BT.601 and of BT.709 in limited range, give or take.
+    return 55 <= luma <= 90 and 85 <= blue <= 110 and red > 225
+
+
+def is_sound(made: Made) -> bool:
+    """Nothing that a decoder complains of, renditions in step, sound without a hole."""
+    assert (made.status, made.complaints, made.troubles) == (0, "", {})
+    assert warnings(made) == {}
+    assert made.in_step()
+    times = [pts for file in made.files(AUDIO_RENDITION) for _, pts, _ in packets(file)]
+    epochs = len(made.of(Prepared))
+    holes = [
+        after - before for before, after in itertools.pairwise(times) if after - before != 1024
+    ]
+    assert len(holes) < epochs
+    return True
+
+
+# -- after a source that lent its packets ----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lent(source: Source) -> Made:
+    return run([*gone(up_to(source, 3_400)), *shown_for(7), *again(since(source, 2_500))])
+
+
+def test_the_slate_begins_and_ends_with_a_seam_where_the_source_lent_its_packets(
+    lent: Made,
+) -> None:
+    assert is_sound(lent)
+    assert [each.reused for each in lent.of(Prepared)] == ["240p", "240p"]
+    assert lent.of(TakenOver) == [], "no keyframe is missing: nobody need be told"
+    for name in lent.names:
+        marks = [each.discontinuity for each in lent.segments(name)]
+        assert marks == [False, False, True, False, False, False, True, False]
+        assert [each.epoch for each in lent.segments(name)] == [0] * 6 + [1] * 2
+
+
+def test_the_last_picture_is_shown_for_two_seconds_and_then_the_card(
+    lent: Made, source: Source
+) -> None:
+    taken = up_to(source, 3_400).pictures
+    end = ORIGIN + 90 * (max(each.pts for each in taken) - taken[0].pts) + FRAME
+    for name in ("240p", "144p"):
+        pictures = [each for file in lent.files(name) for each in decoded(file)]
+        slate = [(at - end, levels) for at, levels in pictures if end <= at < end + 7 * SECOND]
+        assert not any(is_card(levels) for at, levels in slate if at < 2 * SECOND)
+        assert all(is_card(levels) for at, levels in slate if at >= 2 * SECOND + FRAME)
+        steps = [after - before for (before, _), (after, _) in itertools.pairwise(slate)]
+        assert max(steps) <= STEP
+        assert not any(is_card(levels) for at, levels in pictures if at >= end + 7 * SECOND + STEP)
+
+
+def test_the_slate_lasts_as_long_as_it_is_said(lent: Made) -> None:
+    for name in lent.names:
+        segments = lent.segments(name)
+        lasted = segments[6].start - segments[2].start
+        # The last of its pictures is as long as the others.
+        assert lasted == pytest.approx(7 * SECOND, abs=STEP + AAC_FRAME)
+        for before, after in itertools.pairwise(segments):
+            assert abs(before.start + before.duration - after.start) <= AAC_FRAME
+        assert max(each.duration for each in segments) <= 2.5 * SECOND
+
+
+def test_the_slate_is_silent_and_the_source_is_not(lent: Made) -> None:
+    segments = lent.segments(AUDIO_RENDITION)
+    levels = [each for file in lent.files(AUDIO_RENDITION) for each in loudness(file)]
+    start, end = segments[2].start / SECOND, segments[6].start / SECOND
+    assert max(level for at, level in levels if start + 0.1 < at < end - 0.1) < 0.001
+    assert max(level for at, level in levels if at < start - 0.1) > 0.05
+    assert max(level for at, level in levels if at > end + 0.1) > 0.05
+
+
+# -- where all rungs were encoded ------------------------------------------------------------------
+
+
+def test_there_is_no_seam_where_all_rungs_were_encoded(source: Source) -> None:
+    made = run(
+        [
+            *gone(up_to(source, 3_400), reuse=False),
+            *shown_for(5),
+            *again(since(source, 2_500), reuse=False),
+        ]
+    )
+    assert is_sound(made)
+    assert len(made.of(Prepared)) == 1
+    assert made.of(Spliced) == [Spliced(epoch=1, reused=None)]
+    assert not any(segment.discontinuity for segment in made.of(Segment))
+    assert all(len(made.inits(name)) == 1 for name in made.names)
+    for name in ("240p", "144p"):
+        (file,) = made.files(name)
+        times = [pts for pts, _, _ in frames(file)]
+        steps = [after - before for before, after in itertools.pairwise(times)]
+        assert all(0 < step <= STEP + 90 for step in steps)
+    lengths = [each.duration for each in made.segments("240p")[:-1]]
+    assert all(abs(length - 2 * SECOND) <= STEP for length in lengths)
+
+
+def test_it_goes_on_and_off_again_and_again(source: Source) -> None:
+    orders: list[Order] = gone(up_to(source, 1_500), reuse=False)
+    for number in range(1, 5):
+        orders += shown_for(0.6 * number)
+        piece = since(up_to(source, 2_200), 1_000, 1_000_000 * number)
+        order = begin(piece, ladder=LADDER, epoch=number, reuse=False)
+        orders += [msgspec.structs.replace(order, splice=True), *piece.packets]
+    made = run([*orders, Finish()])
+    assert is_sound(made)
+    assert [each.epoch for each in made.of(Spliced)] == [1, 2, 3, 4]
+    assert {segment.epoch for segment in made.of(Segment)} == {0}
+
+
+# -- pictures --------------------------------------------------------------------------------------
+
+
+def test_an_owners_picture_is_fitted_into_every_rung(folder: Path) -> None:
+    made = run([nothing(), *shown_for(3, jpeg(folder, "red", "600x600")), Finish()])
+    assert is_sound(made)
+    for name in ("240p", "144p"):
+        (file,) = made.files(name)
+        assert shape(file) == pytest.approx(320 / 180, abs=0.01)
+        with av.open(io.BytesIO(file), "r") as container:
+            *_, frame = container.decode(video=0)
+        assert is_red(_pixel(frame, Fraction(1, 2)))
+        assert _pixel(frame, Fraction(1, 20))[0] <= 17, "black bars beside a square picture"
+
+
+@pytest.mark.parametrize("colours", ["bt709", "smpte170m"])
+def test_a_picture_has_its_own_colours_whatever_the_source_had(folder: Path, colours: str) -> None:
+    path = folder / f"slate-{colours}.flv"
+    ffmpeg(
+        *("-f", "lavfi", "-i", "testsrc2=s=1280x720:r=30:d=1,format=yuv420p"),
+        *("-c:v", "libx264", "-preset", "ultrafast", "-colorspace", colours),
+        *("-color_primaries", colours, "-color_trc", colours, "-f", "flv", "-y", path),
+    )
+    source = source_of(path)
+    ladder = ladder_for(1280, 720, frozenset({"360p"}))
+    order = begin(source, ladder=ladder, reuse=False)
+    made = run([order, *source.packets, *shown_for(4, jpeg(folder, "red", "1280x720")), Finish()])
+    assert made.status == 0
+    with av.open(io.BytesIO(made.files(made.names[0])[0]), "r") as container:
+        *_, frame = container.decode(video=0)
+    matrix, red = {"bt709": (1, (63, 102, 240)), "smpte170m": (6, (81, 90, 240))}[colours]
+    assert int(frame.colorspace) == matrix
+    pairs = zip(_pixel(frame), red, strict=True)
+    assert all(abs(level - wanted) <= 3 for level, wanted in pairs)
+
+
+def test_what_is_no_picture_is_a_card_and_a_trouble() -> None:
+    made = run([nothing(), *shown_for(1, b"\xff\xd8\xff no picture"), Finish()])
+    assert (made.status, made.troubles) == (0, {"slate not decoded": 1})
+    assert all(is_card(levels) for _, levels in decoded(made.files("240p")[0]))
+
+
+@pytest.mark.parametrize("size", [(1920, 1080), (640, 360), (360, 640), (64, 36), (16, 16), (2, 2)])
+def test_a_card_has_any_size(size: tuple[int, int]) -> None:
+    frame = card(size, Colours())
+    assert (frame.width, frame.height) == size
+    assert int(frame.colorspace) == 1
+
+
+def test_a_picture_with_its_bars_fills_the_rung() -> None:
+    wide = fitted(card((640, 360), Colours()), (360, 640), Colours())
+    assert (wide.width, wide.height, wide.format.name) == (360, 640, "yuv420p")
+
+
+# -- where there is no source ----------------------------------------------------------------------
+
+
+def test_a_slate_can_be_first(source: Source) -> None:
+    made = run([begin(source, ladder=LADDER), *shown_for(3), *again(since(source, 0))])
+    assert is_sound(made)
+    assert all(is_card(levels) for _, levels in decoded(made.files("240p")[0]))
+    marks = [each.discontinuity for each in made.segments("240p")]
+    assert marks[:3] == [False, False, True]
+    assert made.segments("240p")[0].start == ORIGIN
+
+
+def test_a_rung_of_its_own_goes_at_once_to_the_last_picture(source: Source) -> None:
+    """Nothing was decoded, but the packets since the last keyframe were kept."""
+    ladder = ladder_for(*SIZE, LABELS)
+    order = begin(up_to(source, 2_700), ladder=ladder)
+    made = run([order, *up_to(source, 2_700).packets, *shown_for(3), Finish()])
+    assert is_sound(made)
+    assert made.names == ["240p", AUDIO_RENDITION]
+    slate = decoded(made.files("240p")[-1])
+    assert not is_card(slate[0][1])
+    assert is_card(slate[-1][1])
+
+
+def test_a_run_of_sound_alone_gets_silence(source: Source) -> None:
+    kept = tuple(packet for packet in source.packets if not packet.video)
+    alone = msgspec.structs.replace(source, video=None, packets=kept)
+    made = run([*gone(up_to(alone, 2_500)), *shown_for(3), *again(up_to(alone, 2_500))])
+    assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
+    (file,) = made.files(AUDIO_RENDITION)
+    times = [pts for _, pts, _ in packets(file)]
+    assert {after - before for before, after in itertools.pairwise(times)} == {1024}
+    assert len(times) * 1024 / 48_000 == pytest.approx(8.0, abs=0.15)
+    assert not any(segment.discontinuity for segment in made.of(Segment))
+
+
+def test_a_slate_that_is_over_at_once_leaves_nothing(source: Source) -> None:
+    made = run([*gone(up_to(source, 2_700)), Slate(), *again(since(source, 1_500))])
+    assert made.status == 0
+    assert warnings(made) == {}
+    assert made.in_step()
+
+
+def test_a_burst_is_cut_like_any_other_slate(source: Source) -> None:
+    """What is told at once, after an engine's start or a long loss, comes in segments."""
+    made = run([*gone(up_to(source, 2_700)), Slate(), Reach(elapsed=9 * SECOND), Finish()])
+    assert is_sound(made)
+    lengths = [round(each.duration / SECOND, 1) for each in made.segments("144p")]
+    assert lengths == [2.0, 0.7, 2.0, 2.0, 2.0, 2.0, 1.1]
+    assert [each.frames for each in made.segments("144p")[2:6]] == [20, 20, 20, 20]
+
+
+def test_orders_out_of_their_order_do_no_harm(source: Source) -> None:
+    stray = up_to(source, 1_000).packets
+    made = run(
+        [
+            *(Slate(), Reach(elapsed=SECOND)),
+            *gone(up_to(source, 1_500)),
+            Reach(elapsed=SECOND),
+            *(Slate(), Slate(picture=b"x"), Reach(elapsed=SECOND), Reach(elapsed=0)),
+            *stray,
+            Reach(elapsed=2 * SECOND),
+            Finish(),
+            Reach(elapsed=3 * SECOND),
+        ]
+    )
+    assert is_sound(made)
+    assert sum(each.duration for each in made.segments("240p")) / SECOND == pytest.approx(
+        3.5, abs=0.15
+    )
+
+
+def test_a_long_slate_needs_no_more_memory_than_a_short_one() -> None:
+    """Ten minutes at a small size, in one rung: what grows would grow all the same."""
+    ladder = ladder_for(16, 16, frozenset())
+    made = run([nothing(ladder), *shown_for(600, step=1.0), Finish()])
+    assert (made.status, made.troubles) == (0, {})
+    assert len(made.segments(AUDIO_RENDITION)) in (300, 301)
+    memory = [report.memory_bytes for report in made.of(Progress)]
+    assert len(memory) >= 2
+    assert memory[-1] - memory[0] < 20 << 20

@@ -1,0 +1,326 @@
+"""Where segments begin."""
+
+import itertools
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transcode.engine.output.segment_grid import HOLE, SLACK, Cut, Grid
+
+SECOND = 90_000
+FRAME = 3_000  # 30 a second
+START = 900_000
+
+
+def grid(*, reuse: bool = True, discontinuity: bool = False) -> Grid:
+    return Grid(
+        sequence=7,
+        discontinuity=discontinuity,
+        cut=2 * SECOND,
+        longest=4 * SECOND,
+        reuse=reuse,
+    )
+
+
+def cuts(of: Grid, times: Iterable[tuple[int, bool]]) -> list[Cut]:
+    return [cut for pts, idr in times for cut in of.offer(pts, idr=idr)]
+
+
+def steady(seconds: int, gop: int, first: int = START) -> list[tuple[int, bool]]:
+    """Frames in order, 30 a second, every `gop`-th an IDR picture."""
+    return [(first + n * FRAME, n % gop == 0) for n in range(seconds * 30)]
+
+
+def test_the_first_picture_opens_the_first_segment() -> None:
+    assert cuts(grid(discontinuity=True), [(START, True)]) == [
+        Cut(sequence=7, at=START, discontinuity=True)
+    ]
+
+
+def test_keyframes_every_two_seconds_are_the_cuts() -> None:
+    found = cuts(grid(), steady(7, 60))
+    assert [cut.at - START for cut in found] == [0, 2 * SECOND, 4 * SECOND, 6 * SECOND]
+    assert [cut.sequence for cut in found] == [7, 8, 9, 10]
+    assert not any(cut.discontinuity or cut.takeover for cut in found)
+
+
+def test_keyframes_that_come_more_often_are_passed_over() -> None:
+    found = cuts(grid(), steady(7, 25))
+    assert [(cut.at - START) // FRAME for cut in found] == [0, 75, 150]
+
+
+def test_a_keyframe_a_millisecond_early_is_in_time_for_its_cut() -> None:
+    times = [(START, True), (START + FRAME, False), (START + 2 * SECOND - 90, True)]
+    assert [cut.at for cut in cuts(grid(), times)] == [START, START + 2 * SECOND - 90]
+
+
+def test_a_keyframe_at_the_longest_is_still_in_time() -> None:
+    assert not any(cut.takeover for cut in cuts(grid(), steady(9, 120)))
+
+
+def test_without_a_keyframe_in_time_the_encoder_takes_over_for_good() -> None:
+    of = grid()
+    found = cuts(of, steady(11, 240))
+    assert [cut.takeover for cut in found] == [False, True, False, False, False]
+    assert [cut.discontinuity for cut in found] == [False, True, False, False, False]
+    assert found[1].at == START + 4 * SECOND + 1
+    assert not of.reuses
+    # From the frame after the last one that was copied, two seconds each.
+    assert [round((cut.at - START) / FRAME) for cut in found] == [0, 120, 180, 240, 300]
+
+
+def test_a_takeover_comes_after_all_that_was_shown_and_copied() -> None:
+    # B-frames: 4.1 is coded before 4.0333 and 4.0667, which belong to the new segment.
+    coded = [*steady(4, 240), (START + 120 * FRAME, False), (START + 123 * FRAME, False)]
+    coded += [(START + 121 * FRAME, False), (START + 122 * FRAME, False)]
+    found = cuts(grid(), coded)
+    assert [cut.at for cut in found] == [START, START + 120 * FRAME + 1]
+
+
+def test_a_picture_below_one_that_came_makes_no_cut() -> None:
+    of = grid()
+    cuts(of, steady(3, 240))
+    assert not of.offer(START + 2 * SECOND, idr=True)
+
+
+def test_without_reuse_the_clock_cuts() -> None:
+    found = cuts(grid(reuse=False), steady(7, 240))
+    assert [round((cut.at - START) / FRAME) for cut in found] == [0, 60, 120, 180]
+    assert all(cut.at <= START + n * 2 * SECOND for n, cut in enumerate(found))
+    assert all(cut.at > START + n * 2 * SECOND - SLACK - 1 for n, cut in enumerate(found))
+
+
+def test_stamps_of_whole_milliseconds_move_no_cut_to_another_frame() -> None:
+    stamps = [START + (n * 1000 // 30) * 90 for n in range(300)]
+    found = cuts(grid(reuse=False), [(pts, False) for pts in stamps])
+    firsts = [next(n for n, pts in enumerate(stamps) if pts >= cut.at) for cut in found]
+    assert firsts == [0, 60, 120, 180, 240]
+
+
+def test_a_hole_is_cut_as_if_there_were_pictures() -> None:
+    times = [(START + n * FRAME, False) for n in (*range(60), *range(400, 500))]
+    found = cuts(grid(reuse=False), times)
+    assert [round((cut.at - START) / FRAME) for cut in found] == [*range(0, 481, 60)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "idr", "expected"),
+    [
+        pytest.param(3.9, True, [0, 3.9], id="a keyframe in time"),
+        pytest.param(3.9, False, [0], id="shorter than a segment may be"),
+        pytest.param(6.5, False, [0, 4, 6], id="no keyframe at all"),
+        pytest.param(6.5, True, [0, 4, 6], id="a keyframe after it"),
+        pytest.param(19.0, True, [0, *range(4, 19, 2)], id="as long as holes get"),
+    ],
+)
+def test_a_hole_in_the_sources_own_pictures_is_taken_over_at_the_longest(
+    seconds: float, idr: bool, expected: list[float]
+) -> None:
+    of = grid()
+    found = cuts(of, [(START, True), (START + round(seconds * SECOND), idr)])
+    at = [(cut.at - START) / SECOND for cut in found]
+    assert at == pytest.approx(expected, abs=0.02)
+    assert [cut.takeover for cut in found] == [n == 1 and seconds > 4 for n in range(len(at))]
+    assert of.reuses is (seconds < 4)
+
+
+def heard(of: Grid, seconds: Iterable[float]) -> list[Cut]:
+    return [cut for second in seconds for cut in of.reach(START + round(second * SECOND))]
+
+
+def test_sound_that_goes_on_takes_the_top_rung_from_a_picture_that_stands_still() -> None:
+    of = grid()
+    cuts(of, steady(1, 60))
+    assert not heard(of, [0.5, 1.5, 2.5, 3.5, 4.0])
+    assert not of.still
+    assert of.newest == START + 29 * FRAME, "an IDR picture may still cut anywhere after it"
+    found = heard(of, [4.1, 5.0, 6.0, 6.1])
+    assert [(cut.at - START) / SECOND for cut in found] == pytest.approx([4, 6], abs=0.02)
+    assert [cut.takeover for cut in found] == [True, False]
+    assert [cut.discontinuity for cut in found] == [True, False]
+    assert of.still
+    assert of.newest == START + round(6.1 * SECOND)
+
+
+def test_sound_cuts_by_the_clock_where_the_source_is_not_reused() -> None:
+    of = grid(reuse=False)
+    cuts(of, steady(1, 60))
+    found = heard(of, [1.5, 1.99, 2.0, 3.0, 4.0])
+    assert [(cut.at - START) / SECOND for cut in found] == pytest.approx([2, 4], abs=0.02)
+    assert of.still
+
+
+def test_the_picture_moves_again_with_the_second_picture_in_a_row() -> None:
+    of = grid(reuse=False)
+    cuts(of, steady(1, 60))
+    heard(of, [2.5])
+    assert not of.offer(START + 2 * SECOND, idr=False), "too late to cut"
+    assert of.still
+    assert not of.offer(START + 3 * SECOND, idr=False)
+    assert of.still, "a slide show"
+    assert not of.offer(START + 3 * SECOND + FRAME, idr=False)
+    assert not of.still
+
+
+def test_before_the_first_picture_there_is_nothing_to_give_up() -> None:
+    of = grid()
+    assert not heard(of, [100.0])
+    assert cuts(of, [(START, True)]) == [Cut(sequence=7, at=START)]
+
+
+def test_a_picture_of_another_form_is_the_encoders() -> None:
+    of = grid()
+    cuts(of, steady(3, 60))
+    (cut,) = of.offer(START + 90 * FRAME, idr=True, own=False)
+    assert (cut.at, cut.takeover, cut.discontinuity) == (START + 90 * FRAME, True, True)
+    assert [round((cut.at - START) / FRAME) for cut in cuts(of, steady(6, 60))] == [150]
+
+
+def test_a_picture_of_another_form_after_a_hole_makes_no_longer_segment() -> None:
+    of = grid()
+    cuts(of, [(START, True)])
+    found = of.offer(START + 5 * SECOND, idr=True, own=False)
+    assert [(cut.at - START) / SECOND for cut in found] == [4]
+
+
+def test_a_first_picture_of_another_form_is_the_encoders_too() -> None:
+    of = grid()
+    (cut,) = of.offer(START, idr=True, own=False)
+    assert (cut.at, cut.takeover, cut.discontinuity) == (START, True, False)
+    assert not of.reuses
+
+
+Offers = list[tuple[str, int]]
+
+
+def played(of: Grid, offers: Offers) -> tuple[list[Cut], list[int]]:
+    """The cuts, and the newest time after each packet less the newest cut's."""
+    place = heard_to = START
+    found: list[Cut] = []
+    open_: list[int] = []
+    for kind, move in offers:
+        if kind == "sound":
+            heard_to += abs(move)
+            found += of.reach(heard_to)
+        else:
+            place += move
+            found += of.offer(place, idr=kind != "picture", own=kind != "another")
+        if found:
+            open_.append(of.newest - found[-1].at)
+    return found, open_
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["picture", "picture", "picture", "idr", "another", "sound"]),
+            st.integers(-300_000, 900_000) | st.integers(1_000, 9_000),
+        ),
+        max_size=200,
+    ),
+    st.booleans(),
+)
+def test_cuts_rise_and_no_segment_grows_beyond_the_longest_and_a_frame(
+    offers: Offers, reuse: bool
+) -> None:
+    found, open_ = played(grid(reuse=reuse), offers)
+    assert [cut.sequence for cut in found] == list(range(7, 7 + len(found)))
+    assert sum(cut.takeover for cut in found) <= reuse
+    edges = [cut.at for cut in found]
+    longest = 4 * SECOND + SLACK + HOLE
+    for one, other in itertools.pairwise(edges):
+        assert one < other <= one + longest
+    assert all(length <= longest for length in open_)
+
+
+# -- splices --------------------------------------------------------------------------------------
+
+
+def follow(of: Grid, seconds: float, gop: int) -> list[Cut]:
+    """Another source's frames, right behind the newest there is."""
+    of.splice()
+    return cuts(of, steady_for(seconds, gop, of.newest + FRAME))
+
+
+def steady_for(seconds: float, gop: int, first: int = START) -> list[tuple[int, bool]]:
+    return [(first + n * FRAME, n % gop == 0) for n in range(round(seconds * 30))]
+
+
+def test_a_splice_inside_a_segment_brings_no_cut() -> None:
+    of = grid()
+    cuts(of, steady_for(3.5, 30))
+    found = follow(of, 4, 30)
+    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [4.5, 6.5]
+    assert not any(cut.discontinuity or cut.takeover for cut in found)
+
+
+def test_a_splice_before_a_keyframe_that_would_come_too_late_ends_the_segment() -> None:
+    of = grid()
+    cuts(of, steady_for(5.5, 120))
+    found = follow(of, 9, 120)
+    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [5.5, 9.5, 13.5]
+    assert of.reuses
+
+
+def test_a_splice_on_the_clocks_grid_changes_nothing() -> None:
+    of = grid(reuse=False)
+    cuts(of, steady_for(3.5, 30))
+    found = follow(of, 4, 30)
+    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [4.0, 6.0]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.2, 6), st.integers(6, 120)), min_size=2, max_size=8),
+    st.booleans(),
+)
+def test_no_segment_is_too_long_or_empty_over_any_splices(
+    sources: list[tuple[float, int]], reuse: bool
+) -> None:
+    of = grid(reuse=reuse)
+    found = cuts(of, steady_for(*sources[0]))
+    for seconds, gop in sources[1:]:
+        found += follow(of, seconds, gop)
+    ends = [*(cut.at for cut in found[1:]), of.newest]
+    lengths = [end - cut.at for cut, end in zip(found, ends, strict=True)]
+    assert all(length >= FRAME for length in lengths[:-1])
+    assert all(length <= 4 * SECOND + SLACK + FRAME for length in lengths)
+    assert [cut.sequence for cut in found] == list(range(7, 7 + len(found)))
+
+
+# -- nobody ---------------------------------------------------------------------------------------
+
+
+def test_who_leaves_ends_the_segment_where_the_encoder_takes_over() -> None:
+    of = grid()
+    cuts(of, steady_for(3.5, 30))
+    end = of.newest + FRAME
+    (cut,) = of.leave(end)
+    assert (cut.at, cut.discontinuity, cut.takeover) == (end, True, True)
+    found = of.reach(end + 5 * SECOND)
+    assert [round((cut.at - end) / SECOND, 1) for cut in found] == [2.0, 4.0]
+    assert not any(cut.discontinuity for cut in found)
+
+
+def test_who_leaves_right_after_a_cut_leaves_room_for_a_frame_of_sound() -> None:
+    of = grid()
+    cuts(of, steady_for(2, 30))
+    (opening,) = of.offer(START + 2 * SECOND, idr=True)
+    (cut,) = of.leave(of.newest + 1)
+    assert cut.at - opening.at >= FRAME
+
+
+def test_who_leaves_the_clocks_grid_leaves_it_as_it_is() -> None:
+    of = grid(reuse=False)
+    cuts(of, steady_for(3.5, 30))
+    assert list(of.leave(of.newest + FRAME)) == []
+    found = of.reach(START + 9 * SECOND)
+    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [4.0, 6.0, 8.0]
+
+
+def test_nobody_at_all_opens_the_first_segment() -> None:
+    of = grid()
+    (cut,) = of.leave(START)
+    assert (cut.at, cut.discontinuity, cut.takeover) == (START, False, True)
+    assert len(of.reach(START + 5 * SECOND)) == 2

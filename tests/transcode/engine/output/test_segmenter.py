@@ -1,0 +1,246 @@
+"""Samples into parts and segments."""
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from media.hls.fmp4 import Sample
+from media.hls.segment import InitSection, Part, Segment
+from transcode.engine.output.segment_grid import Cut
+from transcode.engine.output.segmenter import Track
+from transcode.protocol.messages import Report
+
+SECOND = 90_000
+FRAME = 3_000
+AAC = 1_024
+
+
+def track(sent: list[Report], scale: int = SECOND, name: str = "720p", init: int = 0) -> Track:
+    made = Track(name, scale, sent.append, init=init)
+    made.begin(epoch=3, part=SECOND // 2)
+    return made
+
+
+def sample(place: int, *, step: int = FRAME, key: bool = False, data: bytes = b"x") -> Sample:
+    return Sample(place * step, place * step, 0, key, data)
+
+
+def parts(sent: list[Report]) -> list[Part]:
+    return [report for report in sent if isinstance(report, Part)]
+
+
+def segments(sent: list[Report]) -> list[Segment]:
+    return [report for report in sent if isinstance(report, Segment)]
+
+
+def test_parts_hold_what_fits_into_the_target() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for place in range(50):
+        cut = Cut(sequence=0, at=0) if place == 0 else None
+        of.add(sample(place, key=place == 0), cut)
+    of.end()
+    assert [part.duration for part in parts(sent)] == [15 * FRAME] * 3 + [5 * FRAME]
+    assert [part.index for part in parts(sent)] == [0, 1, 2, 3]
+    assert [part.independent for part in parts(sent)] == [True, False, False, False]
+
+
+def test_a_part_is_bounded_in_bytes_where_times_stand_still() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    data = bytes(3 << 20)
+    of.add(sample(0, key=True, data=data), Cut(sequence=0, at=0))
+    for _ in range(9):
+        of.add(Sample(0, 0, 0, False, data))
+    of.end()
+    assert len(parts(sent)) == 4
+    assert all(len(part.data) < 10 << 20 for part in parts(sent))
+    assert segments(sent)[0].frames == 10
+
+
+def test_a_segment_that_is_given_up_is_a_gap() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for place in range(20):
+        of.add(sample(place, key=place == 0), Cut(sequence=0, at=0) if place == 0 else None)
+    of.give_up()
+    of.gap(Cut(sequence=1, at=60 * FRAME), 60 * FRAME)
+    of.add(sample(120, key=True), Cut(sequence=2, at=120 * FRAME))
+    of.end()
+    assert [each.gap for each in segments(sent)] == [True, True, False]
+    first, second, third = segments(sent)
+    assert (first.size, first.parts, first.frames) == (0, 0, 0)
+    assert [first.duration, second.duration] == [60 * FRAME, 60 * FRAME]
+    assert third.start == 120 * FRAME
+    assert of.frames == 1
+
+
+def test_a_part_goes_out_with_the_frame_after_its_last() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for place in range(16):
+        assert not sent
+        of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
+    assert len(parts(sent)) == 1
+
+
+def test_a_segment_is_told_when_the_next_one_begins() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for place in range(61):
+        cut = Cut(sequence=4 + place // 60, at=place * FRAME) if place % 60 == 0 else None
+        of.add(sample(place, key=cut is not None, data=b"abc"), cut)
+    (first,) = segments(sent)
+    assert (first.sequence, first.start, first.duration) == (4, 0, 2 * SECOND)
+    assert (first.frames, first.parts, first.epoch) == (60, 4, 3)
+    assert first.size == sum(len(part.data) for part in parts(sent))
+    assert of.end() == 2 * SECOND + FRAME
+    assert [segment.sequence for segment in segments(sent)] == [4, 5]
+    assert segments(sent)[1].duration == FRAME
+    assert of.frames == 61
+
+
+def test_sound_is_told_in_the_common_scale() -> None:
+    sent: list[Report] = []
+    of = track(sent, scale=48_000, name="audio")
+    for place in range(47):
+        of.add(sample(place, step=AAC, key=True), Cut(sequence=0, at=0) if place == 0 else None)
+    assert of.end() == 47 * 1_920
+    assert [part.duration for part in parts(sent)] == [23 * 1_920, 23 * 1_920, 1_920]
+    assert all(part.independent for part in parts(sent))
+
+
+def test_an_init_section_is_sent_when_it_is_another() -> None:
+    sent: list[Report] = []
+    of = track(sent, init=5)
+    for data in (b"one", b"one", b"two"):
+        of.describe("avc1.640028", data)
+    inits = [report for report in sent if isinstance(report, InitSection)]
+    assert [(init.number, init.data) for init in inits] == [(5, b"one"), (6, b"two")]
+
+
+def test_a_paused_segment_is_closed_by_whoever_goes_on() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    of.describe("a", b"source")
+    for place in range(5):
+        of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
+    of.pause(5 * FRAME)
+    assert parts(sent)[-1].duration == 5 * FRAME
+    assert not segments(sent)
+    of.describe("b", b"encoder")
+    of.add(sample(6), Cut(sequence=1, at=5 * FRAME, discontinuity=True))
+    of.end()
+    assert [(each.duration, each.init) for each in segments(sent)] == [(6 * FRAME, 0), (FRAME, 1)]
+    assert [each.discontinuity for each in segments(sent)] == [False, True]
+
+
+# Decode and presentation places of a group with two B-frames that is decoded a picture early.
+_GROUP = ((-1, 0), (0, 3), (1, 1), (2, 2), (3, 4))
+
+
+def group(start: int, seam: Cut) -> list[tuple[Sample, Cut | None]]:
+    """A group of pictures whose first is shown at `start`, in ticks."""
+    return [
+        (
+            Sample(start + dts * FRAME, start + pts * FRAME, 0, number == 0, b"x"),
+            seam if number == 0 else None,
+        )
+        for number, (dts, pts) in enumerate(_GROUP)
+    ]
+
+
+def times(part: Part) -> list[tuple[int, int, int]]:
+    """Decode time, presentation time and duration of each sample."""
+    place = part.data.index(b"tfdt") + 8
+    dts = int.from_bytes(part.data[place : place + 8])
+    place = part.data.index(b"trun") + 4
+    found: list[tuple[int, int, int]] = []
+    for at in range(place + 12, place + 12 + 16 * int.from_bytes(part.data[place + 4 :][:4]), 16):
+        step, offset = (int.from_bytes(part.data[at + k :][:4]) for k in (0, 12))
+        found.append((dts, dts + offset, step))
+        dts += step
+    return found
+
+
+def test_what_begins_and_what_follows_a_seam_is_decoded_no_earlier_than_shown() -> None:
+    """hls.js puts the first decode time to where what went before has ended."""
+    sent: list[Report] = []
+    of = track(sent)
+    of.begin(epoch=3, part=SECOND)
+    seam = Cut(sequence=1, at=SECOND + 5 * FRAME, discontinuity=True)
+    for each, cut in (*group(SECOND, Cut(sequence=0, at=SECOND)), *group(seam.at, seam)):
+        of.add(each, cut)
+    of.end()
+    for part, start in zip(parts(sent), (SECOND, seam.at), strict=True):
+        found = times(part)
+        assert found[0][:2] == (start, start)
+        assert all(start <= dts <= pts for dts, pts, _ in found)
+        assert [pts for _, pts, _ in found] == [start + pts * FRAME for _, pts in _GROUP]
+        assert max(pts + step for _, pts, step in found) == start + 5 * FRAME
+
+
+def test_what_stands_up_to_a_seam_is_shown_no_longer() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for each, cut in group(SECOND, Cut(sequence=0, at=SECOND)):
+        of.add(each, cut)
+    of.pause(SECOND + 5 * FRAME, SECOND + 5 * FRAME)
+    assert max(pts + step for _, pts, step in times(parts(sent)[-1])) == SECOND + 5 * FRAME
+
+
+def test_a_gap_is_told_when_it_is_over_and_then_the_track_goes_on() -> None:
+    sent: list[Report] = []
+    of = track(sent, init=3)
+    of.describe("a", b"init")
+    of.add(sample(0, key=True), Cut(sequence=0, at=0))
+    of.gap(Cut(sequence=1, at=FRAME, discontinuity=True), FRAME)
+    assert of.missing
+    assert [segment.sequence for segment in segments(sent)] == [0]
+    of.gap(Cut(sequence=2, at=4 * FRAME), 4 * FRAME)
+    of.describe("a", b"init")
+    of.add(sample(9, key=True), Cut(sequence=3, at=9 * FRAME))
+    assert not of.missing
+    of.end()
+    found = segments(sent)
+    assert [each.gap for each in found] == [False, True, True, False]
+    assert [each.start for each in found] == [0, FRAME, 4 * FRAME, 9 * FRAME]
+    assert [each.duration for each in found] == [FRAME, 3 * FRAME, 5 * FRAME, FRAME]
+    assert [each.discontinuity for each in found] == [False, True, False, False]
+    assert {(each.size, each.frames, each.parts) for each in found if each.gap} == {(0, 0, 0)}
+    assert {each.init for each in found} == {3}
+    assert of.frames == 2
+
+
+def test_a_last_gap_ends_where_it_is_told() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    of.gap(Cut(sequence=0, at=FRAME), FRAME)
+    assert of.end(7 * FRAME) == 7 * FRAME
+    assert of.end(9 * FRAME) is None
+    (gap,) = segments(sent)
+    assert (gap.start, gap.duration, gap.init) == (FRAME, 6 * FRAME, 0)
+
+
+def test_a_rendition_that_comes_back_is_as_far_as_the_others() -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    of.gap(Cut(sequence=0, at=FRAME), FRAME)
+    of.add(sample(60, key=True), Cut(sequence=1, at=60 * FRAME))
+    assert of.made == 60 * FRAME
+
+
+@given(st.lists(st.integers(-20_000, 200_000), min_size=1, max_size=80))
+def test_decode_times_rise_whatever_the_source_says(moves: list[int]) -> None:
+    sent: list[Report] = []
+    of = track(sent)
+    for number, place in enumerate(itertools.accumulate(moves)):
+        cut = Cut(sequence=number // 10, at=0) if number % 10 == 0 else None
+        of.add(Sample(place, place, 0, False, b""), cut)
+    of.end()
+    assert sum(segment.frames for segment in segments(sent)) == len(moves)
+    assert all(part.duration > 0 for part in parts(sent))
+    assert [segment.parts for segment in segments(sent)] == [
+        sum(part.sequence == segment.sequence for part in parts(sent)) for segment in segments(sent)
+    ]

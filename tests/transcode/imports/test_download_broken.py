@@ -1,0 +1,136 @@
+"""Files from servers that break off: gone on with, begun again, given up."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.support.transcode.loopback_download import MiB, always, fetched, noise, refused
+from tests.support.transcode.web_servers import Asked, answer, file_server, serving
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_broken_connection_goes_on_where_it_broke(tmp_path: Path) -> None:
+    data = noise(9 * MiB + 1)
+    async with serving(file_server(data, breaks_after=2 * MiB)) as site:
+        found = await fetched(site.url(), site.port, tmp_path)
+    assert found.data == data
+    begun = [asked.begins_at for asked in site.asked]
+    assert begun == [0, 2 * MiB, 4 * MiB, 6 * MiB, 8 * MiB]
+    assert {asked.headers.get("if-range") for asked in site.asked[1:]} == {'"one"'}
+
+
+async def test_without_a_validator_it_begins_again(tmp_path: Path) -> None:
+    data = noise(3 * MiB)
+    times: list[int] = []
+
+    async def break_once(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        times.append(asked.begins_at)
+        cut = 2 * MiB if len(times) == 1 else None
+        await file_server(data, tag="", breaks_after=cut)(asked, writer)
+
+    async with serving(break_once) as site:
+        assert (await fetched(site.url(), site.port, tmp_path)).data == data
+    assert times == [0, 0]
+
+
+async def test_a_server_that_takes_no_ranges_is_asked_from_the_beginning(tmp_path: Path) -> None:
+    data = noise(3 * MiB)
+    times: list[int] = []
+
+    async def break_once(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        times.append(asked.begins_at)
+        cut = 2 * MiB if len(times) == 1 else None
+        await file_server(data, breaks_after=cut, ranges=False)(asked, writer)
+
+    async with serving(break_once) as site:
+        assert (await fetched(site.url(), site.port, tmp_path)).data == data
+    assert times == [0, 2 * MiB]  # it was asked for the rest, and sent all of it
+
+
+async def test_a_file_that_changed_meanwhile_is_not_mixed(tmp_path: Path) -> None:
+    old, new = noise(3 * MiB), noise(3 * MiB + 5)
+    times: list[int] = []
+
+    async def change(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        times.append(1)
+        first = len(times) == 1
+        serve = file_server(old, breaks_after=2 * MiB) if first else file_server(new, tag='"two"')
+        await serve(asked, writer)
+
+    async with serving(change) as site:
+        assert (await fetched(site.url(), site.port, tmp_path)).data == new
+
+
+async def test_a_part_of_another_file_is_not_taken(tmp_path: Path) -> None:
+    """A server that ignores If-Range says by tag, length or place that it is not the same."""
+    old, new = noise(3 * MiB), noise(3 * MiB + 5)
+    for line in ('ETag: "two"', f"Content-Range: bytes {MiB}-{len(new) - 1}/{len(new)}"):
+        times: list[int] = []
+
+        async def lie(
+            asked: Asked,
+            writer: asyncio.StreamWriter,
+            line: str = line,
+            times: list[int] = times,
+        ) -> None:
+            times.append(asked.begins_at)
+            if len(times) == 1:
+                await file_server(old, breaks_after=2 * MiB)(asked, writer)
+            elif asked.begins_at:
+                body = new[asked.begins_at :]
+                at = f"Content-Range: bytes {asked.begins_at}-{len(new) - 1}/{len(new)}"
+                head = [line, *([] if "Range" in line else [at]), f"Content-Length: {len(body)}"]
+                writer.write(answer("206 Partial Content", *head, body=body))
+            else:
+                await file_server(new, tag='"two"')(asked, writer)
+
+        async with serving(lie) as site:
+            found = await fetched(site.url(), site.port, tmp_path / line[:4])
+        assert found.data == new
+        assert times == [0, 2 * MiB, 0]
+
+
+async def test_a_server_that_breaks_off_at_once_is_given_up(tmp_path: Path) -> None:
+    times: list[int] = []
+
+    async def stop(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        times.append(1)
+        await file_server(noise(MiB), breaks_after=1000)(asked, writer)
+
+    assert "broke off" in await refused(stop, tmp_path)
+    assert len(times) == 3
+
+
+async def test_a_reset_connection_goes_on(tmp_path: Path) -> None:
+    data = noise(4 * MiB)
+    times: list[int] = []
+
+    async def reset_once(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        times.append(asked.begins_at)
+        if len(times) > 1:
+            await file_server(data)(asked, writer)
+            return
+        writer.write(answer("200 OK", f"Content-Length: {len(data)}", 'ETag: "one"'))
+        writer.write(data[: 2 * MiB])
+        await writer.drain()
+        await asyncio.sleep(0.2)
+        writer.transport.abort()
+
+    async with serving(reset_once) as site:
+        assert (await fetched(site.url(), site.port, tmp_path)).data == data
+    assert times[0] == 0 and len(times) == 2
+
+
+async def test_an_end_without_the_announced_bytes_is_no_end(tmp_path: Path) -> None:
+    assert "broke off" in await refused(
+        always(answer("200 OK", "Content-Length: 100", body=b"film")), tmp_path
+    )
+
+
+async def test_bytes_beyond_the_announced_ones_are_not_the_files(tmp_path: Path) -> None:
+    async with serving(
+        always(answer("200 OK", "Content-Length: 4", body=b"film and more"))
+    ) as site:
+        assert (await fetched(site.url(), site.port, tmp_path)).data == b"film"

@@ -1,0 +1,398 @@
+"""Videos whose files are fetched: rows, jobs, files and what their owners are told."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from headend.roles.upload_intake import look
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.uploads import Wanted
+from storage.catalog.records.videos import Landed, VideoStatus, WholeVideo
+from storage.catalog.videos.imports import NewImport
+from storage.catalog.videos.jobs import IMPORT
+from storage.errors import CatalogError, NotFailed
+from storage.fetch_policy import networks
+from storage.job_leases import LEASE_US, HeldJob, JobLost
+from storage.objects.addresses import imported_source, replaced_source
+from storage.objects.disk import DiskObjects
+from tests.support.transcode.transcode_fixture import now_us, until
+from tests.support.transcode.web_servers import Answer, Asked, answer, file_server, serving
+from transcode.imports.download import Bounds
+from transcode.imports.http_client import Remote
+from transcode.imports.importer import FileImporters, Importer
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 60.0
+QUERY = "X-Signature=hush-hush"
+
+
+class Port(msgspec.Struct, frozen=True):
+    """A place where files are imported to."""
+
+    catalog: Catalog
+    objects: DiskObjects
+
+    def importer(self, port: int, least_free: int = 0) -> Importer:
+        return Importer(
+            jobs=self.catalog.jobs,
+            imports=self.catalog.imports,
+            objects=self.objects,
+            probe=look,
+            remote=Remote(allowed=networks("127.0.0.1")),
+            bounds=Bounds(most_bytes=64 << 20, ports=frozenset({port}), pause_seconds=0.001),
+            least_free=least_free,
+            now_us=now_us,
+        )
+
+    async def ask(self, port: int, wanted: Wanted | None = None) -> WholeVideo:
+        new = NewImport(
+            url=f"http://127.0.0.1:{port}/s3cr3t/film.mp4?{QUERY}",
+            host="127.0.0.1",
+            hash=await self.catalog.videos.free_hash(),
+            file_title="film",
+            slug="film",
+            wanted=wanted or Wanted(),
+        )
+        assert "s3cr3t" not in repr(new)
+        return await self.catalog.imports.ask(1, new, now_us(), by=None)
+
+    async def lease(self, later_us: int = 0) -> HeldJob:
+        owner = secrets.token_hex(8)
+        held = await self.catalog.jobs.lease(owner, now_us() + later_us, IMPORT)
+        assert held is not None
+        return held
+
+    async def found(self, video: int) -> WholeVideo:
+        whole = await self.catalog.videos.find(video)
+        assert whole is not None
+        return whole
+
+    async def status(self, video: int) -> VideoStatus:
+        status = await self.catalog.videos.status(video)
+        assert status is not None
+        return status
+
+    async def told(self) -> list[dict[str, object]]:
+        """The notices so far, of one channel each."""
+        records, _ = await self.catalog.notices.since(0, 1000)
+        return [json.loads(record.body) for record in records]
+
+    async def sources(self, whole: WholeVideo) -> list[str]:
+        return await self.objects.addresses(f"sources/{whole.video.hash}")
+
+    def temporaries(self) -> list[Path]:
+        return [
+            path
+            for path in (self.objects.root / ".temporary").rglob("*")
+            if path.is_file() and path.name != "reserve"
+        ]
+
+
+@asynccontextmanager
+async def opened(place: str | Path, folder: Path) -> AsyncGenerator[Port]:
+    async with open_catalog(place, migrate=True) as catalog:
+        await catalog.first_start(now_us())
+        with DiskObjects(folder / "objects", reserve_bytes=0) as objects:
+            yield Port(catalog, objects)
+
+
+@pytest.fixture
+async def port(migrated_place: Path, tmp_path: Path) -> AsyncGenerator[Port]:
+    async with opened(migrated_place, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+async def port_on_both(both_places: str | Path, tmp_path: Path) -> AsyncGenerator[Port]:
+    async with opened(both_places, tmp_path) as found:
+        yield found
+
+
+async def test_an_import_becomes_the_source_of_its_video(
+    port_on_both: Port, short_film: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    port = port_on_both
+    data = await asyncio.to_thread(short_film.read_bytes)
+    async with serving(file_server(data)) as site:
+        wanted = Wanted(title="A film", countries=(642,), tags=("holiday",))
+        asked = await port.ask(site.port, wanted)
+        assert (asked.video.state, asked.video.size) == ("uploading", 0)
+        assert [tag.name for tag in asked.tags] == ["holiday"]
+        assert await port.catalog.jobs.lease("nobody's", now_us()) is None  # nothing to transcode
+        await port.importer(site.port).do(await port.lease())
+    whole = await port.found(asked.video.id)
+    assert (whole.video.state, whole.video.size, whole.video.title) == (
+        "queued",
+        len(data),
+        "A film",
+    )
+    assert (whole.video.width, whole.video.height) == (854, 480)
+    (source,) = await port.sources(whole)
+    assert await port.objects.get(source) == data
+    held = await port.catalog.jobs.lease("worker", now_us())
+    assert held is not None and held.video == whole.video.id
+    assert (await port.catalog.transcoding.begin(held, now_us())).source == source
+    assert port.temporaries() == []
+    events = (await port.catalog.list_events(1)).items
+    assert [event.kind for event in events][1:3] == ["video added", "import asked for"]
+    told = await port.told()
+    assert told[0]["uploading"] is True
+    assert told[0]["received_bytes"] == 0
+    assert told[0]["size"] == len(data)
+    everything = caplog.text + repr(events) + repr(told)
+    assert "s3cr3t" not in everything
+    assert QUERY not in everything
+
+
+@pytest.mark.parametrize(
+    ("answering", "reason"),
+    [
+        (answer("404 Not Found", "Content-Length: 0"), "The server answered 404."),
+        (answer("200 OK", "Content-Length: 4", body=b"text"), "The file cannot be read"),
+        (answer("302 Found", "Location: http://10.0.0.1/", "Content-Length: 0"), "not go"),
+    ],
+)
+async def test_what_cannot_be_had_fails_with_a_reason(
+    port: Port, answering: bytes, reason: str
+) -> None:
+    async def say(_: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(answering)
+
+    async with serving(say) as site:
+        video = (await port.ask(site.port)).video.id
+        await port.importer(site.port).do(await port.lease())
+    status = await port.status(video)
+    assert status.state == "failed"
+    assert reason in status.reason
+    assert await port.sources(await port.found(video)) == []
+    assert port.temporaries() == []
+
+
+async def test_a_failed_import_can_be_asked_again(port_on_both: Port, short_film: Path) -> None:
+    port = port_on_both
+    data = await asyncio.to_thread(short_film.read_bytes)
+    good = False
+
+    async def recover(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        if good:
+            await file_server(data)(asked, writer)
+        else:
+            writer.write(answer("404 Not Found", "Content-Length: 0"))
+
+    async with serving(recover) as site:
+        video = (await port.ask(site.port)).video.id
+        with pytest.raises(NotFailed):
+            await port.catalog.videos.retry(video, now_us(), by=None)
+        await port.importer(site.port).do(await port.lease())
+        good = True
+        again = await port.catalog.videos.retry(video, now_us(), by=None)
+        assert again is not None and again.video.state == "uploading"
+        await port.importer(site.port).do(await port.lease())
+    status = await port.status(video)
+    assert (status.state, status.reason) == ("queued", "")
+
+
+def slowly(data: bytes, begun: asyncio.Event) -> Answer:
+    """Serve a file that stands still in its middle until the test is over."""
+
+    async def serve(_: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer("200 OK", f"Content-Length: {len(data)}"))
+        while True:
+            writer.write(data[:20_000])
+            await writer.drain()
+            begun.set()
+            await asyncio.sleep(0.05)
+
+    return serve
+
+
+@asynccontextmanager
+async def under_way(port: Port) -> AsyncGenerator[tuple[int, HeldJob, "asyncio.Task[None]"]]:
+    """An import in the middle of its file."""
+    begun = asyncio.Event()
+    async with serving(slowly(bytes(50 << 20), begun)) as site:
+        video = (await port.ask(site.port)).video.id
+        held = await port.lease()
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(_ending(port.importer(site.port), held))
+            await begun.wait()
+            yield video, held, task
+            task.cancel()
+
+
+async def _ending(importer: Importer, held: HeldJob) -> None:
+    try:
+        await importer.do(held)
+    except JobLost:
+        return
+
+
+async def test_deleting_the_video_ends_the_fetch(port_on_both: Port) -> None:
+    port = port_on_both
+    async with under_way(port) as (video, _, task):
+        await port.catalog.videos.remove(video, now_us(), by=None)
+        await task
+    assert not task.cancelled()
+    assert port.temporaries() == []
+
+
+async def test_progress_is_told_once_a_second_at_most(port: Port) -> None:
+    async with under_way(port):
+        before = now_us()
+
+        async def has_told() -> bool:
+            return len([body for body in await port.told() if body.get("received_bytes")]) >= 2
+
+        await until(has_told, within=PATIENCE)
+        seconds = (now_us() - before) / 1e6
+        counts = [body["received_bytes"] for body in await port.told()]
+    assert counts == sorted(counts, key=lambda count: int(str(count)))
+    assert len(counts) <= seconds + 2
+
+
+async def test_a_worker_that_is_told_to_stop_gives_the_job_back(port: Port) -> None:
+    async with under_way(port) as (video, held, task):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await port.status(video)).state == "uploading"
+        again = await port.lease()
+        assert (again.id, again.failures) == (held.id, 0)
+    assert port.temporaries() == []
+
+
+async def test_who_lost_the_job_changes_nothing(port_on_both: Port, short_film: Path) -> None:
+    """A worker that slept through its lease wakes up when another has brought the file."""
+    port = port_on_both
+    data = await asyncio.to_thread(short_film.read_bytes)
+    async with serving(file_server(data)) as site:
+        video = (await port.ask(site.port)).video.id
+        slow = await port.lease()
+        quick = await port.lease(later_us=LEASE_US + 1_000_000)
+        assert (quick.id, quick.attempt, quick.failures) == (slow.id, 2, 1)
+        with pytest.raises(JobLost):
+            await port.importer(site.port).do(slow)
+        await port.importer(site.port).do(quick)
+        with pytest.raises(JobLost):
+            await port.importer(site.port).do(slow)
+    whole = await port.found(video)
+    assert await port.sources(whole) == [f"sources/{whole.video.hash}/1-2"]
+    assert [event.kind for event in (await port.catalog.list_events(1)).items].count(
+        "video added"
+    ) == 1
+
+
+class Sleepy(DiskObjects):
+    """A disk at which a worker falls asleep before it looks for what its other attempts left."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, reserve_bytes=0)
+        self.asleep = asyncio.Event()
+        self.awake = asyncio.Event()
+
+    async def addresses(self, prefix: str) -> list[str]:
+        self.asleep.set()
+        await self.awake.wait()
+        return await super().addresses(prefix)
+
+
+async def test_a_file_that_took_the_fetched_one_s_place_meanwhile_stays(
+    port_on_both: Port, short_film: Path
+) -> None:
+    """What a worker clears up is what imports left, and nothing that others put there since."""
+    data = await asyncio.to_thread(short_film.read_bytes)
+    disk = Sleepy(port_on_both.objects.root)
+    with disk:
+        port = Port(port_on_both.catalog, disk)
+        async with serving(file_server(data)) as site, asyncio.TaskGroup() as tasks:
+            whole = await port.ask(site.port)
+            hash_ = whole.video.hash
+            await disk.put(imported_source(hash_, 0), b"of an older attempt")
+            working = tasks.create_task(port.importer(site.port).do(await port.lease()))
+            async with asyncio.timeout(PATIENCE):
+                await disk.asleep.wait()
+            source = replaced_source(hash_, "other")
+            await disk.put(source, data)
+            landed = Landed(source=source, size=len(data), length_us=1, width=640, height=480)
+            assert await port.catalog.videos.replace(whole.video.id, landed, now_us(), by=None)
+            disk.awake.set()
+            await working
+        assert source in await port.sources(whole)
+        assert imported_source(hash_, 0) not in await port.sources(whole)
+
+
+async def test_a_catalog_that_does_not_answer_at_the_end_is_no_mistake_of_ours(
+    migrated_place: Path, tmp_path: Path, short_film: Path
+) -> None:
+    """The lease runs out, and the file is fetched again: no traceback, and no group of errors."""
+    data = await asyncio.to_thread(short_film.read_bytes)
+    async with opened(migrated_place, tmp_path) as port, serving(file_server(data)) as site:
+        whole = await port.ask(site.port)
+        held = await port.lease()
+        with contextlib.closing(sqlite3.connect(migrated_place)) as database:
+            database.execute(
+                "CREATE TRIGGER refuses BEFORE DELETE ON imports"
+                " BEGIN SELECT RAISE(ABORT, 'no'); END"
+            )
+            with pytest.raises(CatalogError):
+                await port.importer(site.port).do(held)
+            database.execute("DROP TRIGGER refuses")
+        assert (await port.status(whole.video.id)).state == "uploading"
+        again = await port.lease(later_us=LEASE_US + 1_000_000)
+        await port.importer(site.port).do(again)
+        assert (await port.status(whole.video.id)).state == "queued"
+        assert await port.sources(whole) == [imported_source(whole.video.hash, 2)]
+
+
+async def test_an_import_whose_workers_die_is_given_up(port: Port) -> None:
+    async with serving(file_server(b"")) as site:
+        video = (await port.ask(site.port)).video.id
+        for attempt in range(1, 4):
+            held = await port.lease(later_us=attempt * (LEASE_US + 1_000_000))
+            assert held.attempt == attempt
+        last = await port.lease(later_us=4 * (LEASE_US + 1_000_000))
+        assert last.spent
+        await port.importer(site.port).do(last)
+    status = await port.status(video)
+    assert status.state == "failed"
+    assert status.reason == "The import broke off 3 times and was given up."
+
+
+async def test_a_full_disk_is_tried_again_later(port: Port, short_film: Path) -> None:
+    data = await asyncio.to_thread(short_film.read_bytes)
+    async with serving(file_server(data)) as site:
+        video = (await port.ask(site.port)).video.id
+        full = port.importer(site.port, least_free=1 << 62)
+        for later_us in (0, 60_000_000, 600_000_000):
+            assert (await port.status(video)).state == "uploading"
+            await full.do(await port.lease(later_us=later_us))
+    status = await port.status(video)
+    assert (status.state, status.reason) == ("failed", "There is no room for the file.")
+
+
+async def test_importers_take_what_is_asked_for(port: Port, short_film: Path) -> None:
+    data = await asyncio.to_thread(short_film.read_bytes)
+    async with serving(file_server(data)) as site, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(
+            FileImporters(
+                port.importer(site.port), most=2, new_owner=lambda: secrets.token_hex(8)
+            ).run()
+        )
+        videos = [(await port.ask(site.port)).video.id for _ in range(3)]
+
+        async def are_there() -> bool:
+            return {(await port.status(video)).state for video in videos} == {"queued"}
+
+        await until(are_there, within=PATIENCE)
+        running.cancel()

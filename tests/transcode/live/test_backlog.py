@@ -1,0 +1,232 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.stream.gop_buffer import RING_BYTES
+from media.packet import MediaPacket
+from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+from transcode.live.backlog import QUEUE_BYTES, QUEUE_SECONDS, Backlog, Nobody, Source
+from transcode.protocol.messages import Finish, Packet, Rungs
+
+VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
+AUDIO = AudioTrack(codec=AudioCodec.AAC, config=b"d", rate=48_000, channels=2)
+MIB = 1 << 20
+
+
+def packet(at: int, *, key: bool = False, video: bool = True, size: int = 1) -> MediaPacket:
+    track = VIDEO if video else AUDIO
+    return MediaPacket(track=track, dts=at, pts=at, key=key or not video, data=bytes(size))
+
+
+def backlog() -> Backlog:
+    return Backlog(lambda: 7)
+
+
+def all_of(queue: Backlog) -> list[object]:
+    found: list[object] = []
+    while queue:
+        found.append(queue.pop())
+    return found
+
+
+def kinds(queue: Backlog) -> list[str]:
+    return [type(order).__name__ for order in all_of(queue)]
+
+
+def test_orders_come_out_as_they_were_put() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    assert queue.offer(packet(0, key=True, size=3), 0.0)
+    assert queue.bytes == 3
+    queue.finish(0.0)
+    assert all_of(queue) == [
+        Source(video=VIDEO, audio=AUDIO, wall_us=7),
+        Packet(video=True, dts=0, pts=0, key=True, data=bytes(3)),
+        Finish(),
+    ]
+    assert queue.bytes == 0
+
+
+def test_a_beginning_that_came_a_while_ago_is_dated_back() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0, late=2.5)
+    assert all_of(queue) == [Source(video=VIDEO, audio=AUDIO, wall_us=7 - 2_500_000)]
+
+
+def test_too_many_bytes_are_dropped_up_to_a_keyframe_that_begins_anew() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    full = QUEUE_BYTES // MIB
+    assert all(queue.offer(packet(at, key=at == 0, size=MIB), 0.0) for at in range(full))
+    assert not queue.offer(packet(50, size=MIB), 0.0)
+    assert not queue.offer(packet(51, key=True, size=MIB), 0.0), "there is no room yet"
+    for _ in range(full // 2 + 2):
+        queue.pop()
+    assert not queue.offer(packet(52, size=MIB), 0.0), "decoding cannot begin here"
+    assert not queue.offer(packet(52, video=False), 0.0)
+    assert queue.offer(packet(53, key=True), 0.0)
+    assert queue.offer(packet(53, video=False), 0.0)
+    assert kinds(queue)[-4:] == ["Finish", "Source", "Packet", "Packet"]
+
+
+def test_what_waited_too_long_makes_it_drop() -> None:
+    queue = backlog()
+    queue.begin((VIDEO,), 0.0)
+    assert queue.offer(packet(0, key=True), 0.0)
+    assert queue.offer(packet(1), QUEUE_SECONDS)
+    assert not queue.offer(packet(2), QUEUE_SECONDS + 0.1)
+    assert queue.age(QUEUE_SECONDS + 0.1) > QUEUE_SECONDS
+    all_of(queue)
+    assert queue.offer(packet(3, key=True), QUEUE_SECONDS + 0.2)
+
+
+def test_a_burst_is_not_late() -> None:
+    queue = backlog()
+    queue.begin((VIDEO,), 0.0)
+    assert all(queue.offer(packet(at * 1000, key=True), 0.5) for at in range(3600))
+
+
+def test_what_a_ring_holds_at_most_has_room() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0, splice=True)
+    assert RING_BYTES + 8 * MIB < QUEUE_BYTES
+    assert all(queue.offer(packet(at, key=at == 0, size=MIB), 0.0) for at in range(24))
+
+
+def test_sound_alone_resumes_wherever_there_is_room() -> None:
+    queue = backlog()
+    queue.begin((AUDIO,), 0.0)
+    while queue.offer(packet(0, video=False, size=MIB), 0.0):
+        pass
+    all_of(queue)
+    assert queue.offer(packet(1, video=False), 0.0)
+
+
+def test_an_urgent_order_goes_first() -> None:
+    queue = backlog()
+    queue.begin((VIDEO,), 0.0)
+    queue.urge(Rungs(off=("720p",)), 0.0)
+    assert kinds(queue) == ["Rungs", "Source"]
+
+
+def test_a_new_engine_begins_at_the_next_keyframe_that_waits() -> None:
+    queue = backlog()
+    for at in range(5):
+        queue.offer(packet(at, key=at == 3), 0.0)
+    queue.restart(Source(video=VIDEO, audio=None, wall_us=1), 1.0)
+    assert all_of(queue) == [
+        Source(video=VIDEO, audio=None, wall_us=7),
+        Packet(video=True, dts=3, pts=3, key=True, data=b"\0"),
+        Packet(video=True, dts=4, pts=4, key=False, data=b"\0"),
+    ]
+
+
+def test_a_new_engine_does_not_begin_what_another_source_follows() -> None:
+    queue = backlog()
+    queue.offer(packet(0), 0.0)
+    queue.begin((VIDEO,), 0.0)
+    queue.restart(Source(video=VIDEO, audio=None, wall_us=1), 1.0)
+    assert kinds(queue) == ["Source"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["offer", "key", "sound", "pop", "again", "late"]),
+            st.integers(1, 3 * MIB),
+        ),
+        max_size=120,
+    )
+)
+def test_it_never_holds_more_than_its_bound_and_begins_at_keyframes(
+    doings: list[tuple[str, int]],
+) -> None:
+    queue, now, after_beginning = backlog(), 0.0, False
+    queue.begin((VIDEO, AUDIO), now)
+    for what, size in doings:
+        match what:
+            case "pop":
+                if queue:
+                    queue.pop()
+            case "again":
+                pass
+            case "late":
+                now += size / MIB
+            case _:
+                was_dropping = queue.dropping
+                taken = queue.offer(
+                    packet(0, key=what == "key", video=what != "sound", size=size), now
+                )
+                after_beginning = after_beginning or taken
+                if was_dropping and taken:
+                    assert what == "key"
+        assert queue.bytes <= QUEUE_BYTES
+    held = all_of(queue)
+    for place, order in enumerate(held[:-1]):
+        if isinstance(order, Source) and place:
+            following = held[place + 1]
+            assert isinstance(following, Packet)
+            assert following.key
+
+
+# -- splices and nobody ---------------------------------------------------------------------------
+
+
+def test_a_splice_is_a_beginning_without_an_end_before_it() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    queue.offer(packet(0, key=True), 0.0)
+    queue.begin((VIDEO,), 1.0, splice=True)
+    first, _, second = all_of(queue)
+    assert isinstance(first, Source)
+    assert isinstance(second, Source)
+    assert (first.splice, second.splice) == (False, True)
+
+
+def test_what_begins_anew_after_media_were_dropped_is_no_splice() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0, splice=True)
+    queue.again(1.0)
+    assert [order.splice for order in all_of(queue) if isinstance(order, Source)] == [True, False]
+
+
+def test_nobody_is_on_air_once_and_since_when_they_left() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    queue.leave(5.0, late=2.0)
+    queue.leave(6.0)
+    queue.begin((VIDEO, AUDIO), 7.0)
+    queue.finish(8.0)
+    queue.begin((VIDEO, AUDIO), 9.0)
+    beginning = Source(video=VIDEO, audio=AUDIO, wall_us=7)
+    spliced = Source(video=VIDEO, audio=AUDIO, wall_us=7, splice=True)
+    assert all_of(queue) == [beginning, Nobody(since=3.0), spliced, Finish(), beginning]
+
+
+def test_a_new_engine_shows_nobody_what_the_old_one_did() -> None:
+    queue = backlog()
+    source = Source(video=VIDEO, audio=AUDIO, wall_us=3)
+    queue.restart_empty(source, 4.0)
+    assert all_of(queue) == [Source(video=VIDEO, audio=AUDIO, wall_us=7), Nobody(since=4.0)]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_new_engine_needs_no_slate_that_is_over(ends: bool) -> None:
+    queue = backlog()
+    if ends:
+        queue.finish(4.0)
+    else:
+        queue.begin((VIDEO,), 4.0)
+    queue.restart_empty(Source(video=VIDEO, audio=AUDIO, wall_us=3), 4.0)
+    assert len(all_of(queue)) == 1
+
+
+def test_a_source_that_begins_again_in_a_new_engine_stops_before_nobody() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    source = queue.pop()
+    assert isinstance(source, Source)
+    queue.offer(packet(1), 0.0)
+    queue.leave(1.0)
+    queue.restart(source, 2.0)
+    assert kinds(queue) == ["Source", "Nobody"]

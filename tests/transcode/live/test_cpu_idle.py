@@ -1,0 +1,18 @@
+import os
+import time
+
+from transcode.live.cpu_idle import IdleMeter
+
+
+def test_the_machine_says_how_many_cores_are_idle() -> None:
+    meter = IdleMeter()
+    began = time.monotonic()
+    while time.monotonic() - began < 0.3:
+        pass  # one core at work: this one
+    idle = meter.idle(time.monotonic() - began)
+    cores = os.cpu_count() or 1
+    assert 0 <= idle <= cores - 0.5
+
+
+def test_no_time_says_nothing() -> None:
+    assert IdleMeter().idle(0.0) == 0.0

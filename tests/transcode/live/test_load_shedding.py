@@ -1,0 +1,189 @@
+"""The governor alone, and against a machine with a given number of cores."""
+
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transcode.live.load_shedding import (
+    LATE_SECONDS,
+    MOST_ROOM_SECONDS,
+    RETURN_SECONDS,
+    ROOM_SECONDS,
+    SETTLE_SECONDS,
+    Governor,
+    RunLoad,
+)
+
+COSTS = {"720p": 0.3, "480p": 0.15, "360p": 0.08}
+
+
+def load(
+    late: float = 1.5,
+    pace: float = 1.0,
+    *,
+    off: frozenset[str] = frozenset(),
+    least: int = 0,
+    cores: float = 0.6,
+) -> RunLoad:
+    return RunLoad(stream="a", late=late, pace=pace, cores=cores, costs=COSTS, off=off, least=least)
+
+
+@pytest.mark.parametrize(
+    ("run", "off"),
+    [
+        pytest.param(load(), None, id="all is well"),
+        pytest.param(load(5.0, 1.2), None, id="late, but catching up"),
+        pytest.param(load(1.5, 0.7), None, id="slow for a moment"),
+        pytest.param(load(2.0, 0.7), {"720p"}, id="soon to be late"),
+        pytest.param(load(4.0, 0.9), {"720p"}, id="a little short: the costliest goes"),
+        pytest.param(load(4.0, 0.65), {"720p", "480p"}, id="as many as it takes"),
+        pytest.param(load(4.0, 0.1), {"720p", "480p", "360p"}, id="the source's packets alone"),
+        pytest.param(load(4.0, 0.1, least=1), {"720p", "480p"}, id="a picture is left"),
+        pytest.param(load(4.0, 0.9, off=frozenset({"720p"})), {"720p", "480p"}, id="the next one"),
+        pytest.param(load(4.0, 0.9, off=frozenset(COSTS)), None, id="nothing is left to shed"),
+    ],
+)
+def test_what_is_shed(run: RunLoad, off: set[str] | None) -> None:
+    assert Governor().decide(0.0, [run], 0.0) == ({} if off is None else {"a": frozenset(off)})
+
+
+def test_a_decision_gets_time_to_show() -> None:
+    governor = Governor()
+    assert governor.decide(0.0, [load(4.0, 0.9)], 0.0)
+    off = frozenset({"720p"})
+    assert not governor.decide(SETTLE_SECONDS - 1, [load(5.0, 0.9, off=off)], 0.0)
+    assert governor.decide(SETTLE_SECONDS, [load(5.0, 0.9, off=off)], 0.0)
+
+
+def test_who_is_very_late_sheds_again_soon() -> None:
+    governor = Governor()
+    assert governor.decide(0.0, [load(4.0, 0.9)], 0.0)
+    assert governor.decide(2.0, [load(9.0, 0.5, off=frozenset({"720p"}))], 0.0)
+
+
+def test_what_was_shed_returns_when_there_was_room_for_a_while_the_cheapest_first() -> None:
+    governor = Governor()
+    off = frozenset({"720p", "480p"})
+    for second in range(int(ROOM_SECONDS)):
+        assert governor.decide(second, [load(off=off)], 0.5) == {}, second
+    assert governor.decide(ROOM_SECONDS, [load(off=off)], 0.5) == {"a": frozenset({"720p"})}
+
+
+def test_nothing_returns_without_room() -> None:
+    governor = Governor()
+    off = frozenset({"360p"})
+    assert not any(governor.decide(second, [load(off=off)], 0.09) for second in range(100))
+
+
+def test_nothing_returns_while_any_run_is_late() -> None:
+    governor = Governor()
+    runs = [
+        load(off=frozenset({"360p"})),
+        msgspec.structs.replace(load(LATE_SECONDS + 1, 1.1), stream="b"),
+    ]
+    assert not any(governor.decide(second, runs, 2.0) for second in range(100))
+
+
+def test_a_rung_that_came_back_too_soon_waits_longer_each_time() -> None:
+    governor, now, waits = Governor(), 0.0, list[float]()
+    for _ in range(8):
+        assert governor.decide(now, [load(4.0, 0.9)], 0.0)
+        shed = now
+        while not governor.decide(now, [load(off=frozenset({"720p"}))], 2.0):
+            now += 1
+        waits.append(now - shed)
+        now += SETTLE_SECONDS
+    assert waits == sorted(waits)
+    assert waits[0] <= ROOM_SECONDS + 2
+    assert waits[-1] == pytest.approx(MOST_ROOM_SECONDS, rel=0.1)
+
+
+class Machine:
+    """Runs of 1080p sources on some cores: each engine gets its share of what there is."""
+
+    def __init__(self, runs: int, cores: float, overhead: float = 0.15) -> None:
+        self.cores = cores
+        self.overhead = overhead
+        self.late = dict.fromkeys((f"run {number}" for number in range(runs)), 1.5)
+        self.off: dict[str, frozenset[str]] = dict.fromkeys(self.late, frozenset())
+        self.worst = 0.0
+
+    def need(self, stream: str) -> float:
+        made = sum(cost for name, cost in COSTS.items() if name not in self.off[stream])
+        return self.overhead + made
+
+    def second(self) -> tuple[list[RunLoad], float]:
+        needs = {stream: self.need(stream) for stream in self.late}
+        # Who is behind works as fast as it can, up to a core; the others as fast as media come.
+        wants = {s: max(need, 1.0) if self.late[s] > 1.6 else need for s, need in needs.items()}
+        share = min(1.0, self.cores / sum(wants.values()))
+        loads: list[RunLoad] = []
+        for stream, want in wants.items():
+            got = want * share
+            pace = got / needs[stream]
+            self.late[stream] = max(1.5, self.late[stream] + 1 - pace)
+            self.worst = max(self.worst, self.late[stream])
+            loads.append(
+                RunLoad(
+                    stream=stream,
+                    late=self.late[stream],
+                    pace=pace,
+                    cores=got,
+                    costs=COSTS,
+                    off=self.off[stream],
+                    least=0,
+                )
+            )
+        return loads, max(0.0, self.cores - sum(wants.values()))
+
+
+def test_eight_streams_on_two_cores_keep_up_with_what_fits() -> None:
+    machine, governor, changes = Machine(8, 2.0), Governor(), list[float]()
+    for now in range(300):
+        loads, idle = machine.second()
+        for stream, off in governor.decide(now, loads, idle).items():
+            machine.off[stream] = off
+            changes.append(now)
+    assert machine.worst < 11, "players are 12 s behind"
+    assert all(late < LATE_SECONDS for late in machine.late.values())
+    assert sum(map(machine.need, machine.late)) <= 2.0
+    assert len([when for when in changes if when > 120]) <= 8, "it has come to rest"
+
+
+def test_all_returns_when_the_load_is_over() -> None:
+    machine, governor = Machine(4, 1.0), Governor()
+    for now in range(900):
+        machine.cores = 1.0 if now < 60 else 4.0
+        loads, idle = machine.second()
+        for stream, off in governor.decide(now, loads, idle).items():
+            machine.off[stream] = off
+        if now == 59:
+            assert any(machine.off.values())
+    assert not any(machine.off.values())
+
+
+@settings(max_examples=60)
+@given(
+    runs=st.integers(1, 10),
+    cores=st.lists(st.floats(1.0, 8.0), min_size=1, max_size=6),
+    least=st.integers(0, 1),
+)
+def test_whatever_the_machine_a_picture_is_left_and_nothing_flaps(
+    runs: int, cores: list[float], least: int
+) -> None:
+    machine, governor, returns = Machine(runs, cores[0]), Governor(), list[float]()
+    for now in range(60 * len(cores)):
+        machine.cores = cores[now // 60]
+        loads, idle = machine.second()
+        loads = [msgspec.structs.replace(run, least=least) for run in loads]
+        for stream, off in governor.decide(now, loads, idle).items():
+            assert len(COSTS) - len(off) >= least
+            if off < machine.off[stream]:
+                returns.append(now)
+            machine.off[stream] = off
+    gaps = [after - before for before, after in itertools.pairwise(returns)]
+    assert all(gap >= ROOM_SECONDS for gap in gaps), "one at a time, each after a while of room"
+    assert RETURN_SECONDS > ROOM_SECONDS

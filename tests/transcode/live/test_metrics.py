@@ -1,0 +1,165 @@
+import pytest
+
+from media.packet import MediaPacket
+from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+from transcode.live.load_shedding import KEEPING_PACE, Governor
+from transcode.live.metrics import RunFigures
+from transcode.protocol.messages import Progress
+
+VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
+AUDIO = AudioTrack(codec=AudioCodec.AAC, config=b"d", rate=48_000, channels=2)
+
+
+def packet(at: int, *, video: bool = True) -> MediaPacket:
+    track = VIDEO if video else AUDIO
+    return MediaPacket(track=track, dts=at, pts=at, key=True, data=b"1234")
+
+
+def progress(second: float, *, pace: float = 1.0, epoch: int = 0, cpu: float = 0.5) -> Progress:
+    """Return an engine's report after some seconds, of a source whose times begin at 100 s."""
+    made = 100_000 + round(second * pace * 1000)
+    return Progress(
+        epoch=epoch,
+        taken=made,
+        made=made,
+        frames=round(30 * second),
+        cpu_ms=round(1000 * cpu * second),
+        memory_bytes=5,
+        rung_cpu_ms={"720p": round(300 * second * pace), "480p": round(100 * second * pace)},
+    )
+
+
+def test_packets_are_counted() -> None:
+    figures = RunFigures()
+    figures.offered(packet(0))
+    figures.offered(packet(5, video=False))
+    assert (figures.packets, figures.pictures, figures.bytes_in) == (2, 1, 8)
+
+
+def test_pace_cores_and_costs_follow_the_reports() -> None:
+    figures = RunFigures()
+    for second in range(1, 12):
+        figures.report(progress(second, pace=0.5), float(second), current=True)
+    assert figures.pace == pytest.approx(0.5, abs=0.01)
+    assert figures.cores == pytest.approx(0.5)
+    assert figures.frame_rate == pytest.approx(30)
+    assert figures.costs == {"720p": pytest.approx(0.3), "480p": pytest.approx(0.1)}
+    assert figures.cpu_seconds == pytest.approx(5.5)
+    assert figures.rung_cpu_seconds["720p"] == pytest.approx(1.65)
+
+
+def test_lateness_is_what_the_encoder_sent_and_nobody_can_see_yet() -> None:
+    figures = RunFigures()
+    figures.offered(packet(100_000))
+    figures.report(progress(0), 0.0, current=True)
+    assert figures.late == 0
+    figures.offered(packet(104_000))
+    figures.report(progress(1.5), 1.5, current=True)
+    assert figures.late == 2.5
+    figures.report(progress(0.5), 2.5, current=False)
+    assert figures.late == 2.5, "a report of the source before says nothing of this one"
+
+
+def test_a_new_line_of_time_makes_nothing_late() -> None:
+    figures = RunFigures()
+    figures.offered(packet(100_000))
+    figures.begun()
+    figures.offered(packet(7))
+    nothing = Progress(epoch=1, taken=0, made=0, frames=0, cpu_ms=9, memory_bytes=5)
+    figures.report(nothing, 1.0, current=True)
+    assert figures.late == 0
+
+
+def test_before_anything_is_made_lateness_counts_from_the_first_packet() -> None:
+    figures = RunFigures()
+    figures.offered(packet(100_000))
+    figures.offered(packet(103_000))
+    nothing = Progress(epoch=0, taken=0, made=0, frames=0, cpu_ms=9, memory_bytes=5)
+    figures.report(nothing, 1.0, current=True)
+    assert figures.late == 3.0
+
+
+def test_a_new_engine_counts_on() -> None:
+    figures = RunFigures()
+    figures.report(progress(2), 2.0, current=True)
+    figures.engine_begun()
+    figures.report(progress(1), 3.0, current=True)
+    assert figures.cpu_seconds == pytest.approx(1.5)
+    assert figures.rung_cpu_seconds["720p"] == pytest.approx(0.9)
+
+
+def test_a_rung_that_is_off_keeps_the_cost_it_had() -> None:
+    figures = RunFigures()
+    for second in (1, 2, 3):
+        figures.report(progress(second), float(second), current=True)
+    before = figures.costs["720p"]
+    last = progress(4)
+    stopped = {**last.rung_cpu_ms, "720p": progress(3).rung_cpu_ms["720p"]}
+    figures.report(
+        Progress(
+            epoch=0,
+            taken=last.taken,
+            made=last.made,
+            frames=last.frames,
+            cpu_ms=last.cpu_ms,
+            memory_bytes=5,
+            rung_cpu_ms=stopped,
+        ),
+        4.0,
+        current=True,
+    )
+    assert figures.costs["720p"] == before
+    load = figures.load("a", ("720p",), least=1)
+    assert set(load.costs) == {"720p"}
+
+
+def test_a_source_that_stalls_does_not_make_its_engine_slow() -> None:
+    figures = RunFigures()
+    for second in range(1, 8):
+        figures.offered(packet(100_000 + 1_000 * second))
+        figures.report(progress(second - 0.5), float(second), current=True)
+    assert figures.pace == pytest.approx(1.0, abs=0.01)
+    for second in (8, 9, 10):
+        figures.report(progress(7.0), float(second), current=True)
+    load = figures.load("a", ("720p",), least=0)
+    assert not load.is_late
+    assert load.pace == pytest.approx(1.0, abs=0.01)
+
+
+def test_an_engine_that_has_more_to_make_than_it_makes_is_slow() -> None:
+    figures = RunFigures()
+    for second in range(1, 12):
+        figures.offered(packet(100_000 + 1_000 * second))
+        figures.report(progress(second, pace=0.5), float(second), current=True)
+    load = figures.load("a", ("720p",), least=0)
+    assert load.is_late
+    assert load.pace == pytest.approx(0.5, abs=0.05)
+
+
+def test_what_comes_in_at_once_after_a_splice_is_not_held_against_the_engine() -> None:
+    """Two seconds without media, then four seconds of a backup's ring: pace is asked anew."""
+    figures = RunFigures()
+    for second in range(1, 8):
+        figures.offered(packet(100_000 + 1_000 * second))
+        figures.report(progress(second - 0.5), float(second), current=True)
+    figures.begun()
+    figures.offered(packet(100_000))
+    figures.offered(packet(104_000))
+    for seconds, media, late in ((10.0, 0.0, True), (11.0, 2.0, False), (12.0, 4.5, False)):
+        figures.offered(packet(104_000 + round((seconds - 10) * 1_000)))
+        figures.report(progress(media, epoch=1), seconds, current=True)
+        load = figures.load("a", ("720p",), least=0)
+        assert load.pace >= KEEPING_PACE
+        assert load.is_late is late
+        assert Governor().decide(seconds, [load], 0.0) == {}
+
+
+def test_a_run_without_a_source_is_not_late() -> None:
+    figures = RunFigures()
+    figures.offered(packet(100_000))
+    figures.offered(packet(105_000))
+    figures.report(progress(1.0), 1.0, current=True)
+    assert figures.late == 4.0
+    figures.idle()
+    figures.report(progress(1.0), 2.0, current=True)
+    assert figures.late == 0.0

@@ -1,0 +1,379 @@
+"""Splices and slates of a run, with real engines, a real disk and the real edge."""
+
+import asyncio
+import io
+import os
+import signal
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import av
+import msgspec
+import pytest
+from av.video.frame import VideoFrame
+
+from media.hls.playlist import Listed, MediaPlaylist
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import Window
+from storage.objects.disk import DiskObjects
+from tests.support.engine.sources import Source, ffmpeg, scenes, source_of
+from tests.transcode.live.test_service import (
+    RUNG,
+    STREAM,
+    children,
+    playlist,
+    send,
+    tracks_of,
+    until,
+)
+from transcode.live.live_run import LiveRun
+from transcode.live.service import LiveTranscoding
+
+SHIFT = 1_000_000
+SLATE = "slates/p-test/1.jpg"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    path = tmp_path_factory.mktemp("source") / "small.flv"
+    return source_of(scenes(path, seconds=8, gop=1, size=(256, 144)))
+
+
+@pytest.fixture(scope="module")
+def other(source: Source) -> Source:
+    """The same from another encoder: with another clock."""
+    moved = tuple(
+        msgspec.structs.replace(packet, dts=packet.dts + SHIFT, pts=packet.pts + SHIFT)
+        for packet in source.packets
+    )
+    return msgspec.structs.replace(source, packets=moved)
+
+
+def jpeg(colour: str, size: str = "256x144") -> bytes:
+    path = Path(f"/dev/shm/headend-slate-{os.getpid()}.jpg")
+    try:
+        picture = f"color={colour}:s={size},format=yuvj420p"
+        ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-q:v", "2", "-y", path)
+        return path.read_bytes()
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@asynccontextmanager
+async def running(root: Path, slate: bytes | None = None) -> AsyncGenerator[LiveRun]:
+    with DiskObjects(root) as objects:
+        if slate:
+            await objects.put(SLATE, slate)
+        transcoding = LiveTranscoding(
+            objects=objects, edge=MemoryEdge(), window=Window(listed=60, kept=70)
+        )
+        async with transcoding.run(
+            stream=STREAM,
+            active=frozenset(),
+            window=60.0,
+            notify=lambda: None,
+            slate=SLATE if slate is not None else None,
+        ) as run:
+            yield run
+
+
+def listed(root: Path, rendition: str = RUNG) -> list[Listed]:
+    """The segments that viewers have now."""
+    found = next((root / "live" / STREAM).glob(f"*/{rendition}/index.m3u8"), None)
+    return list(playlist(root, rendition).segments) if found is not None else []
+
+
+def seconds(segments: list[Listed]) -> float:
+    return sum(segment.duration for segment in segments) / 90_000
+
+
+def pictures(root: Path, made: MediaPlaylist, place: int) -> list[VideoFrame]:
+    """The pictures of one listed segment."""
+    segment = made.segments[place]
+    folder = next((root / "live" / STREAM).glob(f"*/{RUNG}"))
+    assert segment.map_uri is not None
+    data = (folder / segment.map_uri).read_bytes() + (folder / segment.uri).read_bytes()
+    with av.open(io.BytesIO(data), "r") as container:
+        return list(container.decode(video=0))
+
+
+def middle(frame: VideoFrame) -> tuple[int, ...]:
+    """Y, Cb and Cr in the middle of the left half: beside what a card draws."""
+    found: list[int] = []
+    for plane in frame.planes:
+        row = plane.height // 2 * plane.line_size
+        found.append(bytes(plane)[row + plane.width // 4])
+    return tuple(found)
+
+
+def is_red(frame: VideoFrame) -> bool:
+    _, blue, red = middle(frame)
+    return blue < 110 and red > 200
+
+
+def is_card(frame: VideoFrame) -> bool:
+    luma, blue, red = middle(frame)
+    return luma < 45 and 128 <= blue <= 140 and 120 <= red <= 128
+
+
+def clocks(made: MediaPlaylist) -> list[float]:
+    """By how much each segment's date differs from where the one before it ended, in seconds."""
+    found: list[float] = []
+    for before, after in pairwise(made.segments):
+        assert before.wall_us is not None
+        assert after.wall_us is not None
+        found.append((after.wall_us - before.wall_us) / 1e6 - before.duration / 90_000)
+    return found
+
+
+def test_a_splice_leaves_no_mark_in_any_playlist(
+    tmp_path: Path, source: Source, other: Source
+) -> None:
+    async def story() -> None:
+        async with running(tmp_path) as run:
+            run.begin(tracks_of(source))
+            send(run, source, end=3_400)
+            run.begin(tracks_of(other), 0.5, splice=True)
+            send(run, other, start=SHIFT + 3_000)
+            run.finish()
+            run.end()
+
+    asyncio.run(story())
+    for rendition in (RUNG, "audio"):
+        made = playlist(tmp_path, rendition)
+        assert made.ended
+        assert not any(segment.discontinuity for segment in made.segments)
+        assert len({segment.map_uri for segment in made.segments}) == 1
+        assert seconds(list(made.segments)) == pytest.approx(8.4, abs=0.1)
+        assert max(map(abs, clocks(made))) < 0.01, "dates go on as if nothing had been"
+
+
+def test_a_killed_engine_after_a_splice_is_replaced(
+    tmp_path: Path, source: Source, other: Source
+) -> None:
+    async def story() -> None:
+        async with running(tmp_path) as run:
+            run.begin(tracks_of(source))
+            send(run, source, end=3_400)
+            run.begin(tracks_of(other), splice=True)
+            send(run, other, start=SHIFT + 3_000, end=SHIFT + 6_000)
+            await until(lambda: len(listed(tmp_path)) >= 2)
+            os.kill(children()[0], signal.SIGKILL)
+            await until(lambda: run.figures.deaths == 1)
+            send(run, other, start=SHIFT + 6_000)
+            run.finish()
+            run.end()
+
+    asyncio.run(story())
+    made = playlist(tmp_path)
+    assert made.ended
+    assert [segment.discontinuity for segment in made.segments].count(True) == 1
+
+
+def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
+    tmp_path: Path, source: Source, other: Source
+) -> None:
+    async def story() -> float:
+        async with running(tmp_path, jpeg("red")) as run:
+            run.begin(tracks_of(source), 3.4 + 2.0)
+            send(run, source, end=3_400)
+            began = time.monotonic()
+            run.slate(2.0)
+            await until(lambda: len(listed(tmp_path)) >= 6, 25)
+            gone = time.monotonic() - began + 2.0
+            run.begin(tracks_of(other), splice=False)
+            send(run, other, start=SHIFT + 3_000)
+            run.finish()
+            run.end()
+            return gone
+
+    gone = asyncio.run(story())
+    made = playlist(tmp_path)
+    assert made.ended
+    marks = [number for number, segment in enumerate(made.segments) if segment.discontinuity]
+    assert len(marks) == 2, "the encoder takes the source's rung over, and gives it back"
+    on_slate = seconds(list(made.segments[marks[0] : marks[1]]))
+    assert on_slate == pytest.approx(gone, abs=1.0), "as long as nobody was there"
+    first = pictures(tmp_path, made, marks[0])
+    assert not is_red(first[0]), "the last picture, before the slate"
+    assert not is_red(first[15])
+    for place in range(marks[0] + 1, marks[1]):
+        assert all(is_red(frame) for frame in pictures(tmp_path, made, place)[1:])
+    assert not is_red(pictures(tmp_path, made, marks[1])[0])
+    assert max(map(abs, clocks(made))) < 0.7, "the wall clock goes on over both seams"
+    lengths = [segment.duration for segment in made.segments[marks[0] : marks[1] - 1]]
+    assert all(abs(length - 180_000) <= 3_000 for length in lengths)
+
+
+def test_a_slate_that_cannot_be_shown_is_a_card(tmp_path: Path, source: Source) -> None:
+    async def story() -> None:
+        async with running(tmp_path, b"no picture at all") as run:
+            run.begin(tracks_of(source))
+            send(run, source, end=2_100)
+            run.slate(6.0)
+            await until(lambda: len(listed(tmp_path)) >= 4)
+            run.end()
+            assert run.figures.deaths == 0
+
+    asyncio.run(story())
+    made = playlist(tmp_path)
+    assert is_card(pictures(tmp_path, made, 3)[-1])
+
+
+@pytest.mark.parametrize("size", [0, 9 << 20], ids=["none", "far too large"])
+def test_a_slate_that_is_not_there_is_a_card(
+    tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture, size: int
+) -> None:
+    async def story() -> None:
+        async with running(tmp_path, bytes(size)) as run:
+            run.begin(tracks_of(source))
+            send(run, source, end=2_100)
+            run.slate(6.0)
+            await until(lambda: len(listed(tmp_path)) >= 4)
+            run.end()
+
+    asyncio.run(story())
+    made = playlist(tmp_path)
+    assert made.ended
+    assert is_card(pictures(tmp_path, made, 3)[-1])
+    assert caplog.text.count("slate not read") == 1
+
+
+def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
+    tmp_path: Path, source: Source, other: Source
+) -> None:
+    async def story() -> None:
+        async with running(tmp_path) as run:
+            run.begin(tracks_of(source))
+            send(run, source, end=2_100)
+            run.slate(0.0)
+            await until(lambda: len(listed(tmp_path)) >= 3)
+            os.kill(children()[0], signal.SIGKILL)
+            await until(lambda: run.figures.deaths == 1)
+            count = len(listed(tmp_path))
+            await until(lambda: len(listed(tmp_path)) >= count + 2, 25)
+            run.begin(tracks_of(other), 0.0)
+            send(run, other, start=SHIFT + 3_000, end=SHIFT + 5_100)
+            run.finish()
+            run.end()
+            assert run.figures.deaths == 1
+
+    asyncio.run(story())
+    made = playlist(tmp_path)
+    assert made.ended
+    marks = [segment.discontinuity for segment in made.segments]
+    assert marks.count(True) == 3
+    anew = [number for number, mark in enumerate(marks) if mark][1]
+    assert is_card(pictures(tmp_path, made, anew)[0]), "no last picture is left to show"
+
+
+def test_a_paused_run_begins_with_the_slate(tmp_path: Path, source: Source) -> None:
+    async def story() -> None:
+        async with running(tmp_path) as run:
+            run.begin(tracks_of(source))
+            run.slate(0.0)
+            await until(lambda: run.playable)
+            assert run.load() is None, "nobody decides about rungs of a run without a source"
+
+    asyncio.run(story())
+    made = playlist(tmp_path)
+    assert not made.ended, "a restart can go on with it"
+    assert is_card(pictures(tmp_path, made, 0)[0])
+    assert not made.segments[0].discontinuity
+
+
+def test_sound_alone_goes_silent(tmp_path: Path, source: Source) -> None:
+    assert source.audio is not None
+    kept = tuple(packet for packet in source.packets if not packet.video)
+    alone = msgspec.structs.replace(source, video=None, packets=kept)
+
+    async def story() -> None:
+        async with running(tmp_path) as run:
+            run.begin(tracks_of(alone))
+            send(run, alone, end=3_000)
+            run.slate(4.0)
+            await until(lambda: len(listed(tmp_path, "audio")) >= 3)
+            run.begin(tracks_of(alone))
+            send(run, alone, start=3_000)
+            run.finish()
+            run.end()
+
+    asyncio.run(story())
+    made = playlist(tmp_path, "audio")
+    assert made.ended
+    assert not any(segment.discontinuity for segment in made.segments)
+    assert seconds(list(made.segments)) > 11.5
+
+
+def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source) -> None:
+    """A clock that jumps by ten seconds makes ten seconds of slate at once."""
+    ahead = 0.0
+
+    def clock() -> float:
+        return time.monotonic() + ahead
+
+    async def story() -> None:
+        nonlocal ahead
+        with DiskObjects(tmp_path) as objects:
+            home = LiveTranscoding(
+                objects=objects, edge=MemoryEdge(), window=Window(listed=60, kept=70)
+            )
+            run = LiveRun(
+                home=home,
+                stream=STREAM,
+                active=frozenset(),
+                window=60.0,
+                notify=lambda: None,
+                clock=clock,
+            )
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(run.serve())
+                run.begin(tracks_of(source))
+                send(run, source, end=2_100)
+                run.slate(0.0)
+                await until(lambda: run.playable)
+                before = time.monotonic()
+                ahead = 20.0
+                await until(lambda: seconds(listed(tmp_path)) > 18)
+                assert time.monotonic() - before < 15
+                run.end()
+                run.close()
+
+    asyncio.run(story())
+    assert playlist(tmp_path).ended
+
+
+def test_a_burst_of_a_backups_ring_sheds_nothing(
+    tmp_path: Path, source: Source, other: Source
+) -> None:
+    """After a stall of two seconds four seconds of media come in at once."""
+    decided: list[bool] = []
+
+    def note(run: LiveRun) -> bool:
+        load = run.load()
+        decided.append(load is not None and load.is_late and load.pace < 1.02)
+        return run.figures.late < 1.5 and run.figures.pace > 0
+
+    async def story() -> None:
+        async with running(tmp_path) as run:
+            run.begin(tracks_of(source))
+            for start in range(0, 2_000, 250):
+                send(run, source, start=start, end=start + 250)
+                await asyncio.sleep(0.25)
+            await asyncio.sleep(2.5)
+            assert not any(decided)
+            run.begin(tracks_of(other), 4.0, splice=True)
+            send(run, other, start=SHIFT + 1_000, end=SHIFT + 5_000)
+            for start in range(5_000, 8_000, 250):
+                send(run, other, start=SHIFT + start, end=SHIFT + start + 250)
+                note(run)
+                await asyncio.sleep(0.25)
+            run.finish()
+            run.end()
+            assert run.figures.sheds == 0
+
+    asyncio.run(story())
+    assert not any(decided)

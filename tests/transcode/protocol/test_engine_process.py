@@ -1,0 +1,123 @@
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+import uvloop
+
+from media.track import AudioCodec, AudioTrack
+from transcode.protocol.engine_process import EngineLost, engine
+from transcode.protocol.messages import Begin, Finish, Finished, Packet, Report
+
+AUDIO = AudioTrack(codec=AudioCodec.AAC, config=b"\x11\x90", rate=48_000, channels=2)
+BEGIN = Begin(
+    epoch=0,
+    video=None,
+    audio=AUDIO,
+    ladder=None,
+    start=900_000,
+    sequence=0,
+    inits={},
+    discontinuity=False,
+)
+# An AAC frame of silence: a raw_data_block with an empty channel pair.
+SILENCE = bytes.fromhex("211004608c1c")
+
+
+def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
+    async def story() -> tuple[list[Report], int]:
+        reports: list[Report] = []
+        async with engine("live", "test") as child:
+            await child.send(BEGIN)
+            for number in range(100):
+                at = number * 1024 // 48
+                await child.send(Packet(video=False, dts=at, pts=at, key=True, data=SILENCE))
+            await child.send(Finish())
+            child.close_input()
+            reports = [report async for report in child.reports()]
+            status = await child.wait()
+        return reports, status
+
+    reports, status = asyncio.run(story())
+    assert status == 0
+    assert any(isinstance(report, Finished) for report in reports)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_orders_to_an_engine_that_died_say_that_it_is_lost(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """Whatever the pipe's state is at that moment: loops have different words for it."""
+
+    async def story(pause: float) -> None:
+        async with engine("live", "test") as child:
+            await child.send(BEGIN)
+            child.kill()
+            await asyncio.sleep(pause)
+            with pytest.raises(EngineLost):
+                for _ in range(1000):
+                    await child.send(Packet(video=False, dts=0, pts=0, key=True, data=bytes(999)))
+                    await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        for pause in (0.0, 0.02, 0.3):
+            runner.run(story(pause))
+
+
+def test_an_engine_that_is_killed_is_told_apart_from_one_that_ended() -> None:
+    async def story() -> int:
+        async with engine("live", "test") as child:
+            await child.send(BEGIN)
+            child.kill()
+            for _ in [report async for report in child.reports()]:
+                pass
+            status = await child.wait()
+            with pytest.raises(EngineLost):
+                for _ in range(100):
+                    await child.send(Packet(video=False, dts=0, pts=0, key=True, data=bytes(65536)))
+        return status
+
+    assert asyncio.run(story()) == -signal.SIGKILL
+
+
+def test_an_engine_is_gone_when_its_block_is_cancelled() -> None:
+    async def story() -> int:
+        pid = 0
+        try:
+            async with asyncio.timeout(0.5), engine("live", "test") as child:
+                pid = child.pid
+                await child.wait()
+        except TimeoutError:
+            pass
+        return pid
+
+    pid = asyncio.run(story())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_nothing_of_our_environment_reaches_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADEND_TEST_SECRET", "s3cret")
+
+    async def story() -> str:
+        async with engine("live", "test") as child:
+            await child.send(BEGIN)
+            with open(f"/proc/{child.pid}/environ", "rb") as file:  # noqa: ASYNC230, PTH123 # /proc
+                return file.read().decode()
+
+    assert "s3cret" not in asyncio.run(story())
+
+
+def test_an_engine_that_complains_in_one_endless_line_is_no_danger() -> None:
+    """A module of the standard library, which runs its argument, stands in for a broken engine."""
+    complaint = (
+        "import os, sys; print('x' * 10**6, file=sys.stderr);"
+        "print('the end', file=sys.stderr, flush=True); os._exit(3)"
+    )
+
+    async def story() -> int:
+        async with engine(complaint, "test", module="timeit") as child:
+            return await child.wait()
+
+    assert asyncio.run(story()) == 3

@@ -1,0 +1,94 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from media.hls.segment import InitSection, Part, Segment
+from media.ladder import ladder_for
+from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+from transcode.protocol.messages import (
+    MAX_FRAME,
+    Begin,
+    Finish,
+    Finished,
+    Order,
+    Packet,
+    Prepared,
+    Progress,
+    Report,
+    Trouble,
+    WireError,
+    WireReader,
+    pack,
+)
+
+ORDERS: list[Order] = [
+    Begin(
+        epoch=3,
+        video=VideoTrack(codec=VideoCodec.AVC, config=b"\x01d\x00\x1f", width=1280, height=720),
+        audio=AudioTrack(codec=AudioCodec.AAC, config=b"\x12\x10", rate=44_100, channels=2),
+        ladder=ladder_for(1280, 720, frozenset({"720p", "360p"})),
+        start=900_000,
+        sequence=7,
+        inits={"720p": 2},
+        discontinuity=True,
+    ),
+    Packet(video=True, dts=-66, pts=0, key=True, data=bytes(range(256))),
+    Packet(video=False, dts=1 << 40, pts=1 << 40, key=True, data=b""),
+    Finish(),
+]
+REPORTS: list[Report] = [
+    Prepared(epoch=3, names=("720p", "audio"), reused="720p"),
+    InitSection(rendition="720p", number=2, codecs="avc1.64001F", data=b"ftyp"),
+    Part(rendition="720p", sequence=7, index=0, duration=45_000, independent=True, data=b"moof"),
+    Segment(
+        rendition="720p",
+        sequence=7,
+        epoch=3,
+        start=900_000,
+        duration=180_000,
+        size=4,
+        frames=60,
+        parts=1,
+        init=2,
+        discontinuity=True,
+    ),
+    Finished(epoch=3, end=1_080_000, frames_in=60, frames_out={"720p": 60}),
+    Progress(epoch=3, taken=2000, made=1900, frames=60, cpu_ms=400, memory_bytes=1 << 27),
+    Trouble(what="packet not decoded", detail="Invalid data", count=2),
+]
+
+
+def test_orders_arrive_as_they_were_sent() -> None:
+    reader: WireReader[Order] = WireReader(Order)
+    assert reader.feed(b"".join(map(pack, ORDERS))) == ORDERS
+
+
+def test_reports_arrive_byte_by_byte_as_they_were_sent() -> None:
+    reader: WireReader[Report] = WireReader(Report)
+    found: list[Report] = []
+    for byte in b"".join(map(pack, REPORTS)):
+        found += reader.feed(bytes([byte]))
+    assert found == REPORTS
+
+
+def test_a_frame_that_is_too_long_is_refused_before_it_is_read() -> None:
+    reader: WireReader[Report] = WireReader(Report)
+    with pytest.raises(WireError):
+        reader.feed((MAX_FRAME + 1).to_bytes(4, "big"))
+
+
+def test_an_order_is_no_report() -> None:
+    reader: WireReader[Report] = WireReader(Report)
+    with pytest.raises(WireError):
+        reader.feed(pack(Finish()))
+
+
+@settings(max_examples=300)
+@given(st.lists(st.binary(max_size=40), max_size=8))
+def test_any_bytes_are_messages_or_a_wire_error(portions: list[bytes]) -> None:
+    reader: WireReader[Order] = WireReader(Order)
+    try:
+        for portion in portions:
+            reader.feed(portion)
+    except WireError:
+        pass

@@ -1,0 +1,194 @@
+"""Hostile files in the real boxes: a sentence, bounded memory and time, and nobody else's file."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import av
+import av.error
+import msgspec
+import pytest
+
+from media.hls.segment import Segment
+from media.ladder import ladder_for
+from tests.support.engine.engine_process import LABELS, Made
+from tests.support.engine.sources import ffmpeg
+from tests.support.engine.upload_files import film
+from tests.support.transcode.canary import Canary, canary
+from tests.support.transcode.hostile_files import (
+    BOMBS,
+    DISGUISES,
+    PICTURE_BOMBS,
+    PICTURES,
+    REFERENCES,
+    hls,
+)
+from transcode.inspect.probe import NotMedia, probe
+from transcode.inspect.still import NotPicture, stills
+from transcode.protocol.file_messages import Film
+from transcode.protocol.messages import Make, Poster, Probed, Refused, Report, WireReader
+
+pytestmark = pytest.mark.anyio
+
+SCALE = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
+GIB = 1 << 30
+# What a child has before it looks at a file: Python, the library and its tables.
+BASE_BYTES = 100 << 20
+LADDER = ladder_for(320, 180, LABELS)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("good")
+    coding = ("-c:v", "libx264", "-preset", "ultrafast", "-movflags", "+faststart")
+    return film(folder / "a.mp4", *coding, seconds=1).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def bird(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
+    """Somebody else's film, beside the files that are looked at."""
+    path = tmp_path_factory.mktemp("others") / "secret.ts"
+    film(path, "-c:v", "libx264", "-preset", "ultrafast", seconds=1)
+    with canary(path) as watched:
+        yield watched
+
+
+def beside(bird: Canary, data: bytes) -> Path:
+    """Keep a file where a playlist's relative names lead to the canary."""
+    path = bird.path.with_name("1")
+    path.write_bytes(data)
+    return path
+
+
+def is_sentence(text: str, bird: Canary | None = None) -> bool:
+    """Whether a person can be told so: no path, no address, nothing of the library's own words."""
+    hidden = ["/", "0x", "Error", "error:", "b'"] + ([bird.path.name] if bird else [])
+    return text.endswith(".") and text[0].isupper() and not any(word in text for word in hidden)
+
+
+@pytest.mark.parametrize("how", ["file", "web"])
+def test_the_same_text_bites_where_nothing_forbids_it(how: str, bird: Canary) -> None:
+    text = hls(bird.path.as_uri() if how == "file" else f"{bird.web}/a.ts")
+    with (
+        contextlib.suppress(av.error.FFmpegError),  # the server says nothing
+        av.open(io.BytesIO(text), "r", format="hls", timeout=(0.5, 0.5)) as container,
+    ):
+        next(container.decode(video=0))
+    assert bird.told() != []
+
+
+@pytest.mark.parametrize("name", list(REFERENCES))
+async def test_a_file_that_names_another_is_refused_and_names_it_in_vain(
+    name: str, bird: Canary
+) -> None:
+    path = beside(bird, REFERENCES[name](bird))
+    bird.told()
+    with pytest.raises(NotMedia) as refused:
+        await probe(path, seconds=5 * SCALE)
+    assert is_sentence(refused.value.reason, bird)
+    assert bird.told() == []
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", list(REFERENCES))
+@pytest.mark.parametrize("kind", ["film", "video", "poster"])
+def test_nor_does_a_later_look_follow_it(kind: str, name: str, bird: Canary) -> None:
+    path = beside(bird, REFERENCES[name](bird))
+    bird.told()
+    make = Film(ladder=LADDER) if kind == "film" else Make(ladder=LADDER)
+    made = Measured(kind, path, make)
+    assert made.status == 0
+    # A film without one readable sample ends without a segment; that fails the video later.
+    assert made.of(Refused) or (not made.of(Segment) and not made.of(Poster))
+    assert bird.told() == []
+
+
+@pytest.mark.parametrize("name", list(PICTURES))
+async def test_what_is_no_poster_is_refused(name: str, bird: Canary) -> None:
+    path = beside(bird, PICTURES[name](bird))
+    bird.told()
+    with pytest.raises(NotPicture) as refused:
+        await stills(path, 640, 360)
+    assert is_sentence(refused.value.reason, bird)
+    assert bird.told() == []
+
+
+@pytest.mark.parametrize("name", list(DISGUISES))
+async def test_a_disguise_is_a_film_or_refused(name: str, good: bytes, tmp_path: Path) -> None:
+    change, may_pass = DISGUISES[name]
+    (tmp_path / "1").write_bytes(change(good))
+    try:
+        found = await probe(tmp_path / "1", seconds=5 * SCALE)
+    except NotMedia as refused:
+        assert is_sentence(refused.reason)
+    else:
+        assert may_pass
+        assert (found.width, found.height, found.video_codec) == (320, 180, "h264")
+
+
+class Measured(Made):
+    """What an engine said of a file, the most memory that it held, and how long it took."""
+
+    def __init__(self, kind: str, path: Path, make: Make | Film | None = None) -> None:
+        command = [sys.executable, "-I", "-m", "transcode.engine", kind]
+        command += [msgspec.json.encode(make).decode()] if make is not None else []
+        began = time.monotonic()
+        with path.open("rb") as file:
+            child = subprocess.Popen(
+                command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/"
+            )
+        with child:
+            assert child.stdout is not None
+            said = child.stdout.read()
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        reports: WireReader[Report] = WireReader(Report)
+        super().__init__(reports.feed(said), child.returncode, "")
+        self.bytes = usage.ru_maxrss << 10
+        self.processor_seconds = usage.ru_utime + usage.ru_stime
+        self.seconds = time.monotonic() - began
+
+
+@pytest.mark.parametrize("name", list(BOMBS))
+def test_a_bomb_takes_no_more_than_its_box_gives(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "1"
+    path.write_bytes(BOMBS[name]())
+    found = Measured("probe", path)
+    assert found.bytes < GIB + BASE_BYTES
+    assert found.processor_seconds < 20 + 1  # the box's own
+    assert found.status <= 0, "nothing of ours broke"  # below 0: it was ended by the kernel
+    for refused in found.of(Refused):
+        assert is_sentence(refused.reason)
+    assert found.of(Probed) == []
+
+
+@pytest.mark.parametrize("name", list(PICTURE_BOMBS))
+def test_a_picture_bomb_takes_no_more_than_its_box_gives(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "1"
+    path.write_bytes(PICTURE_BOMBS[name]())
+    found = Measured("still", path, Make(ladder=LADDER))
+    assert found.bytes < GIB + BASE_BYTES
+    assert found.seconds < 20 * SCALE
+    assert found.status == 0
+    assert len(found.of(Refused)) + bool(found.of(Poster)) == 1
+    assert all(is_sentence(refused.reason) for refused in found.of(Refused))
+    assert all((each.width, each.height) == (180, 180) for each in found.of(Poster))
+
+
+@pytest.mark.prove
+def test_a_film_of_far_too_many_pixels_is_refused_by_each_look(tmp_path: Path) -> None:
+    """15360x8640, honestly coded: a frame of it alone takes 200 MB."""
+    path = tmp_path / "1.avi"
+    source = ("-f", "lavfi", "-i", "color=gray:s=15360x8640:r=25,format=yuvj420p")
+    ffmpeg(*source, "-frames:v", "1", "-threads", "1", "-c:v", "mjpeg", "-y", path)
+    for kind in ("probe", "film"):
+        found = Measured(kind, path, Film(ladder=LADDER) if kind == "film" else None)
+        assert found.bytes < 3 * GIB + BASE_BYTES
+        assert found.status == 0
+        (refused,) = found.of(Refused)
+        assert is_sentence(refused.reason)

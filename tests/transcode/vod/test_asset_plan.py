@@ -1,0 +1,130 @@
+"""What is to be made of a file, and how far it is: pure."""
+
+import msgspec
+import pytest
+
+from media.ladder import ladder_for
+from storage.catalog.videos.transcoding import VideoWork
+from storage.job_leases import HeldJob, HeldSpan
+from transcode.protocol.file_messages import Stretch
+from transcode.protocol.messages import Probed
+from transcode.vod.asset_plan import (
+    Pace,
+    eta_of,
+    folder_of,
+    folders_of,
+    length_of,
+    order_for,
+    planned,
+)
+
+SECOND = 90_000
+
+
+@pytest.mark.parametrize(
+    ("size", "coded", "rotation", "reuse"),
+    [
+        pytest.param((1280, 720), (1280, 720), 0, True, id="as it is"),
+        pytest.param((720, 1280), (1280, 720), 90, False, id="turned"),
+        pytest.param((720, 720), (720, 720), 180, False, id="upside down"),
+        pytest.param((1920, 1080), (1440, 1080), 0, False, id="wide pixels"),
+    ],
+)
+def test_a_files_own_packets_serve_where_the_picture_is_shown_as_it_is_coded(
+    size: tuple[int, int], coded: tuple[int, int], rotation: int, reuse: bool
+) -> None:
+    found = Probed(
+        container="mp4",
+        length_us=1,
+        width=size[0],
+        height=size[1],
+        codec_width=coded[0],
+        codec_height=coded[1],
+        rotation=rotation,
+    )
+    order = order_for(found)
+    assert order.reuse is reuse
+    assert order.ladder == ladder_for(*size, frozenset({"360p", "480p", "720p", "1080p"}))
+
+
+def test_sound_alone_needs_no_ladder() -> None:
+    assert order_for(Probed(container="mp3", length_us=1)).ladder is None
+
+
+@pytest.mark.parametrize(
+    ("done", "elapsed", "eta"), [(0.0, 9, 0), (0.25, 10, 30), (0.5, 10, 10), (1.0, 10, 0)]
+)
+def test_what_is_left_follows_from_what_it_took(done: float, elapsed: float, eta: int) -> None:
+    assert eta_of(done, elapsed, 1 - done) == eta
+
+
+def test_what_comes_before_the_first_picture_is_not_counted_again() -> None:
+    pace = Pace(length_us=100_000_000, begun=1000.0)
+    assert pace.told(0, 1004.0) is None
+    assert pace.told(1_000, 1020.0) == (1, 1980), "nothing else is known yet"
+    assert pace.told(1_500, 1020.5) is None, "no whole percent more"
+    assert pace.told(21_000, 1030.0) == (21, 40), "2 s of it each second, from the first on"
+    assert pace.told(100_000, 1070.0) == (100, 0)
+
+
+def test_where_a_film_does_not_say_how_long_it_is_nothing_is_told() -> None:
+    assert Pace(length_us=0, begun=1000.0).told(5_000, 1005.0) is None
+
+
+def test_each_attempt_has_folders_of_its_own() -> None:
+    work = VideoWork(
+        video=1, hash="Ab3dEf6hIj9l", source="", generation=2, media=None, posters=None
+    )
+    held = HeldJob(id=1, video=1, owner="a", attempt=3, failures=0)
+    assert folders_of(work, held) == ("2-3", "poster-2-3", "previews-2-3")
+
+
+def stretch(*, first: float, key: float, pictures: int) -> Stretch:
+    ticks = round(first * SECOND)
+    return Stretch(
+        rungs=(),
+        sequence=0,
+        cuts=(ticks,),
+        end=ticks + 30 * SECOND,
+        until=ticks + 30 * SECOND,
+        before=ticks - 3_000,
+        key=round(key * SECOND),
+        pictures=pictures,
+        offset=0,
+        rate=30_000,
+    )
+
+
+def test_a_stretch_costs_its_pictures_and_a_little_for_those_before_it() -> None:
+    stretches = (
+        stretch(first=10, key=10, pictures=900),
+        stretch(first=40, key=35, pictures=900),
+    )
+    spans = planned(stretches)
+    assert [(each.number, each.cost) for each in spans] == [(1, 900), (2, 930)]
+    assert msgspec.json.decode(spans[1].facts, type=Stretch) == stretches[1]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "there", "length", "warned"),
+    [
+        pytest.param(60.0, 60.02, 60.0, False, id="as it says, but for a frame of sound"),
+        pytest.param(0, 7.5, 7.5, False, id="it says nothing"),
+        pytest.param(60.0, 59.2, 59.2, False, id="less than a second is no matter"),
+        pytest.param(60.0, 30.0, 30.0, True, id="cut off"),
+    ],
+)
+def test_a_length_is_what_is_there(
+    claimed: float, there: float, length: float, warned: bool
+) -> None:
+    found, words = length_of(round(claimed * 1_000_000), round(there * SECOND))
+    assert found == round(length * 1_000_000)
+    assert bool(words) is warned
+
+
+def test_attempts_at_stretches_have_folders_of_their_own() -> None:
+    held = HeldSpan(
+        id=9, job=4, video=1, hash="Ab3dEf6hIj9l", source="", generation=2, number=7, owner="a",
+        attempt=3, failures=0, cost=1, facts="{}",
+    )  # fmt: skip
+    assert folder_of(held) == "2-s4-7-3"

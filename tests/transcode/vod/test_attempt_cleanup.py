@@ -1,0 +1,44 @@
+"""What attempts left behind goes, what is shown or about to be used stays."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from storage.objects.disk import DiskObjects
+from transcode.vod.attempt_cleanup import sweep
+
+pytestmark = pytest.mark.anyio
+
+HASH = "Ab3dEf6hIj9l"
+FOLDERS = (
+    *("1-1", "1-2", "1-3", "2-2", "poster-1-1", "poster-1-2", "own-abc", "1-s4-1-1", "1-s4-1-2"),
+    *("1-s5-1-1", "2-s5-1-1"),
+)
+
+
+@pytest.fixture
+async def objects(tmp_path: Path) -> AsyncGenerator[DiskObjects]:
+    with DiskObjects(tmp_path) as opened:
+        for folder in FOLDERS:
+            await opened.put(f"videos/{HASH}/{folder}/360p/0.m4s", b"x")
+        yield opened
+
+
+async def left(objects: DiskObjects) -> set[str]:
+    return {name.split("/")[2] for name in await objects.addresses(f"videos/{HASH}")}
+
+
+async def test_older_attempts_and_their_stretches_go(objects: DiskObjects) -> None:
+    await sweep(objects, HASH, keep=(), generations=range(1, 2), attempt=2, job=4)
+    assert await left(objects) == {"1-3", "2-2", "own-abc", "1-s5-1-1", "2-s5-1-1"}
+
+
+async def test_what_is_kept_stays_and_so_does_what_another_file_was_made_into(
+    objects: DiskObjects,
+) -> None:
+    keep = ("1-1", "1-s4-1-2", "poster-1-2", None)
+    await sweep(objects, HASH, keep=keep, generations=range(1, 2), attempt=9, job=9)
+    assert await left(objects) == {"2-2", "2-s5-1-1", "own-abc", "1-1", "1-s4-1-2", "poster-1-2"}
+    await sweep(objects, HASH, keep=("2-2",), generations=range(3), attempt=9, job=9)
+    assert await left(objects) == {"2-2", "own-abc"}

@@ -1,0 +1,75 @@
+"""Cores that engines share: none is used twice, and what is given back is used again."""
+
+import asyncio
+
+import pytest
+
+from transcode.vod.core_budget import Cores
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_no_more_are_used_at_once_than_there_are() -> None:
+    cores = Cores(3)
+    most = used = 0
+
+    async def use() -> None:
+        nonlocal most, used
+        async with cores.one():
+            used += 1
+            most = max(most, used)
+            assert cores.idle == 3 - used
+            await asyncio.sleep(0)
+            used -= 1
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(20):
+            tasks.create_task(use())
+    assert (most, cores.idle) == (3, 3)
+
+
+async def test_more_are_given_only_where_they_are_idle() -> None:
+    cores = Cores(4)
+    async with cores.one(), cores.more(9) as besides:
+        assert (besides, cores.idle) == (3, 0)
+        async with cores.more(2) as none:
+            assert none == 0
+    assert cores.idle == 4
+    async with cores.one(), cores.one(), cores.more(1) as besides:
+        assert (besides, cores.idle) == (1, 1)
+
+
+async def test_who_waits_gets_what_is_given_back() -> None:
+    cores = Cores(1)
+    order: list[str] = []
+
+    async def wait() -> None:
+        async with cores.one():
+            order.append("second")
+
+    async with asyncio.TaskGroup() as tasks, cores.one():
+        waiting = tasks.create_task(wait())
+        await asyncio.sleep(0)
+        order.append("first")
+        assert not waiting.done()
+    assert order == ["first", "second"]
+
+
+async def test_who_is_cancelled_in_waiting_keeps_none() -> None:
+    cores = Cores(1)
+
+    async def wait() -> None:
+        async with cores.one():
+            raise AssertionError("there was none")
+
+    async with asyncio.TaskGroup() as tasks, cores.one():
+        waiting = tasks.create_task(wait())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0)
+    assert waiting.cancelled()
+    assert cores.idle == 1
+
+
+def test_there_is_always_one() -> None:
+    assert Cores(0).total == 1

@@ -1,0 +1,130 @@
+"""Where a film's segments begin and which are made apart: pure."""
+
+from bisect import bisect_left
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transcode.vod.span_planner import CUT, LONGEST, SLACK, cuts_at_keys, cuts_by_clock, stretched
+
+SECOND = 90_000
+
+
+def ticks(*seconds: float) -> tuple[int, ...]:
+    return tuple(round(each * SECOND) for each in seconds)
+
+
+@pytest.mark.parametrize(
+    ("keys", "end", "cuts"),
+    [
+        pytest.param((0, 2, 4, 6), 8, (0, 2, 4, 6), id="every 2 s"),
+        pytest.param((0, 1, 2, 3, 4), 5, (0, 2, 4), id="every second"),
+        pytest.param((0, 3.9, 7.8), 10, (0, 3.9, 7.8), id="every 3.9 s"),
+        pytest.param((0, 1.9, 4.4), 6, (0, 1.9, 4.4), id="one early, as the next comes too late"),
+        pytest.param((0, 5), 6, None, id="too far apart"),
+        pytest.param((0,), 4, (0,), id="one is enough for 4 s"),
+        pytest.param((0,), 4.5, None, id="a long end"),
+        pytest.param((1, 3), 5, None, id="it begins without one"),
+        pytest.param((), 3, None, id="none"),
+        pytest.param((0, 2, 4), 4.2, (0, 2), id="no stub at the end"),
+    ],
+)
+def test_a_films_own_keyframes_cut_it_where_they_bound_every_segment(
+    keys: tuple[float, ...], end: float, cuts: tuple[float, ...] | None
+) -> None:
+    found = cuts_at_keys(ticks(*keys), 0, round(end * SECOND))
+    assert found == (None if cuts is None else ticks(*cuts))
+
+
+def test_the_clock_cuts_every_two_seconds_as_far_as_pictures_go() -> None:
+    assert cuts_by_clock(100, 100) == (100,)
+    assert cuts_by_clock(0, 5 * SECOND) == (0, CUT - SLACK, 2 * CUT - SLACK)
+
+
+def film(seconds: float, rate: int = 25) -> tuple[list[int], int]:
+    return [place * SECOND // rate for place in range(round(seconds * rate))], round(
+        seconds * SECOND
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "count"),
+    [(3, 1), (15, 1), (24, 2), (60, 2), (100, 3), (300, 14), (3600, 66)],
+)
+def test_long_films_are_cut_into_stretches(seconds: float, count: int) -> None:
+    shown, end = film(seconds)
+    keys = ticks(*range(0, int(seconds), 2))
+    cuts = cuts_at_keys(keys, 0, end)
+    assert cuts is not None
+    found = stretched(cuts, shown, keys, end)
+    assert len(found) == count
+    assert all(each.key == cuts[each.first] for each in found)
+
+
+def test_stretches_grow_shorter_towards_the_end_so_that_workers_end_together() -> None:
+    shown, end = film(300)
+    keys = ticks(*range(0, 300, 2))
+    cuts = cuts_at_keys(keys, 0, end)
+    assert cuts is not None
+    found = stretched(cuts, shown, keys, end)
+    lengths = [(each.end - cuts[each.first]) / SECOND for each in found]
+    assert max(lengths) == 30
+    assert max(lengths[-4:]) <= 10
+    assert min(lengths) >= 5
+
+
+def test_stretches_begin_where_the_keyframe_before_is_near() -> None:
+    shown, end = film(120)
+    keys = ticks(0, 33.5, 61, 93)
+    found = stretched(cuts_by_clock(0, shown[-1]), shown, keys, end)
+    begun = [shown[bisect_left(shown, cuts_by_clock(0, shown[-1])[each.first])] for each in found]
+    early = [(start - each.key) / SECOND for start, each in zip(begun, found, strict=True)]
+    assert len(found) == 3
+    assert max(early) < 1.1
+
+
+def test_a_film_with_one_keyframe_is_one_stretch() -> None:
+    shown, end = film(240)
+    assert len(stretched(cuts_by_clock(0, shown[-1]), shown, [0], end)) <= 2
+    # What lies more than a stretch behind its keyframe is not worth decoding from there.
+    assert all(each.pictures for each in stretched(cuts_by_clock(0, shown[-1]), shown, [0], end))
+
+
+@given(
+    gaps=st.lists(st.integers(1_000, 200_000), min_size=1, max_size=1_500),
+    every=st.integers(1, 400),
+)
+def test_stretches_hold_every_picture_once_and_follow_each_other(
+    gaps: list[int], every: int
+) -> None:
+    shown = [900_000]
+    for gap in gaps:
+        shown.append(shown[-1] + gap)
+    end = shown[-1] + 3_000
+    keys = shown[::every]
+    cuts = cuts_at_keys(keys, shown[0], end) or cuts_by_clock(shown[0], shown[-1])
+    assert all(a < b for a, b in pairwise(cuts))
+    found = stretched(cuts, shown, keys, end)
+    assert (found[0].first, found[-1].last, found[0].before) == (0, len(cuts), None)
+    assert sum(each.pictures for each in found) == len(shown)
+    for one, other in pairwise(found):
+        assert one.last == other.first
+        first = shown[bisect_left(shown, cuts[other.first])]
+        assert one.end == first
+        assert other.before is not None
+        assert other.before < cuts[other.first] <= first
+        assert other.key <= first
+        # Decode times follow from the pictures' times: the two before the seam are real ones.
+        assert (
+            bisect_left(shown, cuts[other.first]) - bisect_left(shown, cuts[other.first - 1]) >= 2
+        )
+    assert found[-1].end == end
+
+
+def test_segments_at_keyframes_are_within_the_longest() -> None:
+    keys = ticks(0, 3, 5, 8.5, 12, 13, 17)
+    cuts = cuts_at_keys(keys, 0, 20 * SECOND)
+    assert cuts is not None
+    assert all(b - a <= LONGEST for a, b in pairwise((*cuts, 20 * SECOND)))

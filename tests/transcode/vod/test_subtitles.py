@@ -1,0 +1,71 @@
+"""Subtitles from a file into the folder of a video."""
+
+from pathlib import Path
+
+import pytest
+
+from media.hls.webvtt import Cue
+from storage.objects.disk import DiskObjects
+from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
+from transcode.protocol.file_messages import Subtitles
+from transcode.vod.subtitles import read_subtitles, store_subtitles
+
+pytestmark = pytest.mark.anyio
+
+HASH = "abcdefABCDEF"
+
+
+def track(title: str = "", language: str = "", *, forced: bool = False) -> Subtitles:
+    cues = (Cue(1000, 2000, "Hello"),)
+    return Subtitles(language=language, title=title, forced=forced, cues=cues)
+
+
+async def test_the_words_of_a_file_are_read_and_stored(tmp_path: Path) -> None:
+    path = subtitled(tmp_path / "a.mkv", (GERMAN, ENGLISH), seconds=1)
+    warnings: dict[str, int] = {}
+    found = await read_subtitles("film", path, warnings)
+    assert warnings == {}
+    objects = DiskObjects(tmp_path / "objects")
+    made = await store_subtitles(objects, HASH, "1-1", found)
+    assert [(each.rendition, each.title, each.language) for each in made] == [
+        ("words1", "Deutsch", "de"),
+        ("words2", "English", "en"),
+    ]
+    data = await objects.get(f"videos/{HASH}/1-1/words1/0.vtt")
+    assert len(data) == made[0].size
+    assert data.decode() == (
+        "WEBVTT\nX-TIMESTAMP-MAP=MPEGTS:900000,LOCAL:00:00:00.000\n"
+        "\n00:00:02.000 --> 00:00:04.000\nGuten Morgen\n"
+        "\n00:00:20.000 --> 00:00:22.000\nEnde\n"
+    )
+
+
+async def test_a_file_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "a.mkv").write_text("no film")
+    warnings: dict[str, int] = {}
+    assert await read_subtitles("film", tmp_path / "a.mkv", warnings) == ()
+    assert warnings == {"subtitles not read": 1}
+
+
+async def test_time_that_is_up_is_a_warning(tmp_path: Path) -> None:
+    path = subtitled(tmp_path / "a.mkv", (ENGLISH,), seconds=1)
+    warnings: dict[str, int] = {}
+    assert await read_subtitles("film", path, warnings, seconds=0.001) == ()
+    assert warnings == {"subtitles not read": 1}
+
+
+async def test_no_two_are_called_alike_and_all_can_be_named(tmp_path: Path) -> None:
+    tracks = [
+        track("English"),
+        track("English", "en"),
+        track(language="en"),
+        track(language="gsw"),
+        track(),
+        track('a"b\n\x07c', forced=True),
+        track("\x00"),
+    ]
+    made = await store_subtitles(DiskObjects(tmp_path), HASH, "1-1", tracks)
+    assert [each.title for each in made] == [
+        "English", "English (2)", "English (3)", "gsw", "Subtitles", "a b c", "Subtitles (2)",
+    ]  # fmt: skip
+    assert [each.forced for each in made] == [False] * 5 + [True, False]

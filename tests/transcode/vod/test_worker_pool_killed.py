@@ -1,0 +1,314 @@
+"""Two workers in processes of their own, of which one is killed or put to sleep at any moment.
+
+The other ends what it began: the film is whole, what was done is not done again, no job stays, and
+who wakes up late changes no byte of it.
+"""
+
+import asyncio
+import hashlib
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Generator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import psycopg
+import pytest
+
+from storage.catalog.records.videos import VideoRecord, WholeVideo
+from tests.conftest import Proof
+from tests.support.e2e.service import SCALE
+from tests.support.e2e.slow_process import children_of
+from tests.support.sql import run_sql
+from tests.support.transcode.spanned_asset import is_whole, own_packets
+from tests.support.transcode.transcode_fixture import Shop, shop, until
+
+pytestmark = pytest.mark.anyio
+
+# Seconds: so that a run is quick. A beat must come through on a busy machine all the same.
+_LEASE: Final = 4.0 * SCALE
+PATIENCE: Final = 90.0 * SCALE
+# How long after a moment has begun a worker is killed, at most: all but span are over soon.
+MOMENTS: Final = {"probe": 0.15, "film": 0.8, "span": 1.5, "stitch": 0.004, "publish": 0.0}
+_SPANS: Final = 2
+_COARSE, _FINE = 0.01, 0.0015  # seconds between two looks
+_ATTEMPT: Final = re.compile(r"(?:poster-)?[0-9]+-(?:[0-9]+|s[0-9]+-[0-9]+-[0-9]+)")
+
+
+@pytest.fixture(scope="module")
+def own_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return own_packets(tmp_path_factory.mktemp("films"))
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """The real command over a data folder, with a log of its own."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def engines(self) -> set[str]:
+        """The kinds of engines that it has just now."""
+        found: set[str] = set()
+        for child in children_of(self.process.pid):
+            with suppress(OSError):
+                words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+                if b"transcode.engine" in words:
+                    found.add(words[words.index(b"transcode.engine") + 1].decode())
+        return found
+
+    def moment(self, data: Path, place: str | Path, video: VideoRecord) -> str | None:
+        """What it does of a video just now."""
+        engines = self.engines()
+        for kind, moment in (("probe", "probe"), ("film", "film"), ("stretch", "span")):
+            if kind in engines:
+                return moment
+        text = self.log.read_text()
+        of_it = f"video={video.hash}"
+        joined = re.findall(rf"event=transcoding {of_it} job=\d+ attempt=(\d+)", text)
+        if not joined or joined[-1] == "1" or f'event="video completed" {of_it}' in text:
+            return None
+        if len(done_spans(place, video.id)) < _SPANS:
+            return None
+        index = data / "objects" / "videos" / video.hash / f"1-{joined[-1]}" / "index.m3u8"
+        return "publish" if index.exists() else "stitch"
+
+
+@contextmanager
+def worker(data: Path, place: str | Path, number: int) -> Generator[Worker]:
+    command = [sys.executable, "-c", "from headend.cli import main; main()", "transcode"]
+    environment = dict(os.environ)
+    environment["HEADEND_TRANSCODE__LEASE_SECONDS"] = str(_LEASE)
+    if isinstance(place, str):
+        environment["HEADEND_DATABASE__URL"] = place
+    log = data / f"worker{number}.log"
+    with (
+        log.open("ab") as output,
+        subprocess.Popen(
+            [*command, "--data", str(data)], stderr=output, stdout=output, env=environment
+        ) as process,
+    ):
+        try:
+            yield Worker(process, log)
+        finally:
+            process.kill()
+
+
+def is_free(place: str | Path) -> bool:
+    """Whether nobody is in the middle of a transaction that others would have to wait for."""
+    try:
+        if isinstance(place, Path):
+            with closing(sqlite3.connect(place, timeout=0, isolation_level=None)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+        else:
+            for table in ("videos", "jobs", "spans"):
+                run_sql(place, f"SELECT id FROM {table} FOR UPDATE NOWAIT")
+    except (sqlite3.OperationalError, psycopg.errors.LockNotAvailable):
+        return False
+    return True
+
+
+def caught(
+    workers: list[Worker],
+    data: Path,
+    place: str | Path,
+    video: VideoRecord,
+    wanted: str,
+    delay: float,
+) -> tuple[Worker, str | None] | None:
+    """Let workers run in slices until one has come to a moment, and a little on; it is stopped.
+
+    Returns who it is, and what it does as it stands; None where the moment went by unseen: the
+    last ones are shorter than a look may be.
+    """
+    over = f'event="video completed" video={video.hash}'
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        near = sum(each.log.read_text().count('event="span done"') for each in workers)
+        for each in workers:
+            each.process.send_signal(signal.SIGSTOP)
+            moment = each.moment(data, place, video)
+            if moment == wanted or (wanted == "stitch" and moment == "publish"):
+                each.process.send_signal(signal.SIGCONT)
+                time.sleep(delay)
+                each.process.send_signal(signal.SIGSTOP)
+                return each, each.moment(data, place, video)
+            each.process.send_signal(signal.SIGCONT)
+        if any(over in each.log.read_text() for each in workers):
+            return None
+        time.sleep(_FINE if near else _COARSE)
+    raise AssertionError(f"no worker came to {wanted}")
+
+
+def done_spans(place: str | Path, video: int) -> set[tuple[int, int]]:
+    """Number and attempt of a video's spans that are done."""
+    rows = run_sql(
+        place,
+        "SELECT spans.number, spans.attempt FROM spans JOIN jobs ON jobs.id = spans.job_id"
+        f" WHERE jobs.video_id = {video} AND spans.state = 'done' AND spans.number > 0",
+    )
+    return {(int(str(number)), int(str(attempt))) for number, attempt in rows}
+
+
+async def named(house: Shop, whole: WholeVideo) -> set[str]:
+    """The folders that a video consists of."""
+    found = {str(whole.video.media), str(whole.video.posters)}
+    variants = await house.variants(whole)
+    for each in (*variants.variants, *variants.sounds):
+        for segment in (await house.playlist(whole, each.uri)).segments:
+            if segment.uri.startswith("../../"):
+                found.add(segment.uri.split("/")[2])
+    return found
+
+
+async def has_ended_well(house: Shop, place: str | Path, whole: WholeVideo) -> bool:
+    """Whether a film is whole, was completed once, and nothing is left to do."""
+    assert await is_whole(house, whole)
+    video = whole.video
+    states = run_sql(place, f"SELECT state FROM jobs WHERE video_id = {video.id}")
+    assert states == [("done",)]
+    kinds = [each.kind for each in (await house.catalog.list_events(1)).items
+             if each.subject == video.hash]  # fmt: skip
+    assert kinds.count("video completed") == 1
+    return True
+
+
+async def survives(
+    house: Shop, data: Path, place: str | Path, film: Path, workers: list[Worker], *,
+    wanted: str, delay: float,
+) -> tuple[Worker, str | None] | None:  # fmt: skip
+    """Kill a worker over a film, and have the other end it; returns who it was, and when."""
+    added = (await house.add(film)).video
+    found = await asyncio.to_thread(caught, workers, data, place, added, wanted, delay)
+    if found is None:
+        return None
+    victim, moment = found
+    victim.process.send_signal(signal.SIGKILL)
+    victim.process.wait()
+    before = done_spans(place, added.id)
+    assert (await house.ended(added.id, within=_LEASE + PATIENCE)).state == "completed"
+    assert before <= done_spans(place, added.id)
+    assert len(done_spans(place, added.id)) == _SPANS
+    whole = await house.found(added.id)
+    assert await has_ended_well(house, place, whole)
+    if moment in ("probe", "film", "span"):  # else it may be the one who was to clear up
+        need = await named(house, whole)
+
+        async def is_clean() -> bool:
+            have = {name.split("/")[2] for name in await house.made_for(added.hash)}
+            return {name for name in have if _ATTEMPT.fullmatch(name)} <= need
+
+        await until(is_clean, within=PATIENCE)
+    return victim, moment
+
+
+def prepared(folder: Path, place: str | Path) -> tuple[Path, str | Path]:
+    """A data folder, and the catalog that a worker finds there: a file of SQLite stands in it."""
+    data = folder / "data"
+    data.mkdir()
+    return data, data / "catalog.sqlite" if isinstance(place, Path) else place
+
+
+@pytest.mark.parametrize(
+    "both_places",
+    ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)],
+    indirect=True,
+)
+@pytest.mark.parametrize(
+    ("moments", "each"),
+    [
+        pytest.param(("span",), 1, id="one"),
+        pytest.param(tuple(MOMENTS), 6, id="thirty", marks=pytest.mark.prove),
+    ],
+)
+async def test_films_survive_the_deaths_of_their_workers(
+    tmp_path: Path,
+    own_film: Path,
+    both_places: str | Path,
+    moments: tuple[str, ...],
+    each: int,
+    proof: Proof,
+) -> None:
+    dice = random.Random(20_26)
+    data, place = prepared(tmp_path, both_places)
+    fell: Counter[str | None] = Counter()
+    async with shop(data, place=place) as house:
+        with ExitStack() as stack:
+            numbers = iter(range(1000))
+            workers = [stack.enter_context(worker(data, place, next(numbers))) for _ in range(2)]
+            for death in range(3 * each * len(moments)):
+                lacking = [moment for moment in moments if fell[moment] < each]
+                if not lacking:
+                    break
+                wanted = lacking[death % len(lacking)]
+                delay = dice.uniform(0, MOMENTS[wanted])
+                killed = await survives(
+                    house, data, place, own_film, workers, wanted=wanted, delay=delay
+                )
+                if killed is None:
+                    continue
+                victim, moment = killed
+                fell[moment] += 1
+                workers[workers.index(victim)] = stack.enter_context(
+                    worker(data, place, next(numbers))
+                )
+    assert all(fell[moment] >= each for moment in moments), fell
+    engine = "SQLite" if isinstance(place, Path) else "PostgreSQL"
+    where = ", ".join(f"{count} in {moment}" for moment, count in fell.items() if moment)
+    proof(
+        f"{each * len(moments)} deaths of one of two workers, on {engine}",
+        f"all films whole, made once ({where})",
+        "all",
+    )
+
+
+async def digest(house: Shop, whole: WholeVideo) -> str:
+    """A digest of every byte that the video's folders hold."""
+    found = hashlib.sha256()
+    for name in await house.made_for(whole.video.hash):
+        found.update(name.encode() + b"\0" + await house.objects.get(name))
+    return found.hexdigest()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("moment", ["film", "span", "stitch"])
+async def test_a_worker_that_slept_changes_no_byte_when_it_wakes(
+    tmp_path: Path, own_film: Path, both_places: str | Path, moment: str
+) -> None:
+    data, place = prepared(tmp_path, both_places)
+    async with shop(data, place=place) as house:
+        added = (await house.add(own_film)).video
+        with worker(data, place, 1) as first:
+            while True:
+                found = await asyncio.to_thread(caught, [first], data, place, added, moment, 0.001)
+                assert found is not None
+                asleep, _ = found
+                # Who sleeps in a transaction holds the others up until it wakes: not meant here.
+                if is_free(place):
+                    break
+                asleep.process.send_signal(signal.SIGCONT)
+            with worker(data, place, 2):
+                assert (await house.ended(added.id, within=3 * _LEASE + PATIENCE)).state == (
+                    "completed"
+                )
+                whole = await house.found(added.id)
+                before = await digest(house, whole)
+                first.process.send_signal(signal.SIGCONT)
+
+                async def is_aware() -> bool:
+                    return "job lost" in first.log.read_text()
+
+                await until(is_aware, within=PATIENCE)
+                first.process.send_signal(signal.SIGTERM)
+                assert first.process.wait(timeout=30 * SCALE) == 0
+        assert await digest(house, whole) == before
+        assert await has_ended_well(house, place, await house.found(added.id))

@@ -1,0 +1,31 @@
+"""A picture as a JPEG."""
+
+# The library leaves the type parameter of its packets open, so pyright knows them in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from fractions import Fraction
+from typing import Final
+
+from av.codec.context import CodecContext, Flags
+from av.video.frame import PictureType, VideoFrame
+
+from transcode.engine.codec.decode import TIME_BASE
+
+__all__ = ["jpeg"]
+
+_QUALITY: Final = 3
+
+
+def jpeg(still: VideoFrame, *, quality: int = _QUALITY) -> bytes:
+    """Return a picture in 4:2:0 as a JPEG; `quality` goes from 2 (best) to 31."""
+    whole = still.reformat(format="yuvj420p", dst_color_range="JPEG")
+    whole.pict_type = PictureType.NONE
+    whole.pts, whole.time_base = 0, TIME_BASE
+    context = CodecContext.create("mjpeg", "w")
+    context.width, context.height, context.pix_fmt = whole.width, whole.height, "yuvj420p"
+    context.time_base, context.framerate = Fraction(1, 25), Fraction(25)
+    context.thread_count = 1
+    context.flags |= Flags.bitexact
+    context.options = {"qmin": str(quality), "qmax": str(quality)}
+    return b"".join(bytes(packet) for packet in (*context.encode(whole), *context.encode(None)))

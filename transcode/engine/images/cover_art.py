@@ -1,0 +1,98 @@
+"""What stands for sound that has no picture: the cover that its file brings, or a card.
+
+Music and voice memos have no picture to take a poster from, and players, pages and links show one.
+"""
+
+# The library leaves the type parameter of its packets open, so pyright knows them in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import islice
+from typing import Final
+
+from av.error import FFmpegError
+from av.stream import Disposition
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from transcode.engine.codec.jpeg import jpeg
+from transcode.engine.codec.scaler import Cascade
+from transcode.engine.input.container import MOST_PIXELS, Upload, opened
+from transcode.protocol.messages import Poster
+
+__all__ = ["card", "covers"]
+
+Size = tuple[int, int]
+
+_SIZES: Final[dict[str, Size]] = {"720p": (1280, 720), "360p": (640, 360)}
+_MOST_PACKETS: Final = 8  # a cover is one packet
+# A dark blue with bars as of a wave: Y, Cb, Cr in limited range.
+_GROUND, _BARS = 30, 170
+_CHROMA: Final = (b"\x85", b"\x7e")
+_HEIGHTS: Final = (2, 4, 7, 5, 9, 6, 8, 4, 2)  # in eighteenths of the picture's height
+
+
+def covers(descriptor: int) -> Iterator[Poster]:
+    """Yield a poster in each of two sizes, the larger first: the file's cover, else a card.
+
+    Raises:
+        BadUpload: the file cannot be read.
+    """
+    with opened(descriptor) as upload:
+        found = _cover(upload)
+    pictures = None
+    if found is not None:
+        try:
+            pictures = Cascade(tuple(_SIZES.values())).scale(found, Fraction(1))
+        except FFmpegError:  # a form that the filters do not know
+            pictures = None
+    pictures = pictures or [card(size) for size in _SIZES.values()]
+    for label, picture in zip(_SIZES, pictures, strict=True):
+        data = jpeg(picture)
+        yield Poster(label=label, width=picture.width, height=picture.height, data=data)
+
+
+def card(size: Size) -> VideoFrame:
+    """Draw bars of a wave in the middle of a picture of `size`, at least 64 pixels wide."""
+    width, height = size
+    frame = VideoFrame(width, height, "yuv420p")
+    luma, *chroma = frame.planes
+    stride, bar = luma.line_size, width // 64
+    rows = [bytearray((_GROUND,)) * stride for _ in range(height)]
+    left = width // 2 - (2 * len(_HEIGHTS) - 1) * bar // 2
+    for place, eighteenths in enumerate(_HEIGHTS):
+        half = height * eighteenths // 36
+        begin = left + 2 * place * bar
+        for row in rows[height // 2 - half : height // 2 + half]:
+            row[begin : begin + bar] = bytes((_BARS,)) * bar
+    luma.update(b"".join(rows))
+    for plane, level in zip(chroma, _CHROMA, strict=True):
+        plane.update(level * plane.buffer_size)
+    return frame
+
+
+def _cover(upload: Upload) -> VideoFrame | None:
+    for stream in upload.streams.video:
+        if stream.disposition & Disposition.attached_pic:
+            frame = _decoded(upload, stream)
+            if frame is not None:
+                return frame
+    return None
+
+
+def _decoded(upload: Upload, stream: VideoStream) -> VideoFrame | None:
+    # None where the library has no decoder; its stub does not say so.
+    if getattr(stream, "codec_context", None) is None:
+        return None
+    stream.codec_context.thread_count = 1
+    stream.codec_context.options = {"max_pixels": str(MOST_PIXELS)}
+    try:
+        for packet in islice(upload.demux(stream), _MOST_PACKETS):
+            for frame in stream.decode(packet):
+                if frame.width * frame.height <= MOST_PIXELS:
+                    return frame
+    except (FFmpegError, MemoryError):
+        return None  # a damaged cover is none
+    return None

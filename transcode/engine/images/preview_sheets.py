@@ -1,0 +1,60 @@
+"""Small pictures of a film's moments, many of them in one JPEG: what players show over a time line.
+
+Pictures go into a sheet from left to right, then down. All are of one size, with square pixels.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from av.video.frame import VideoFrame
+
+from transcode.engine.codec.jpeg import jpeg
+
+__all__ = ["COLUMNS", "PER_SHEET", "SIDE", "sheets", "thumbnail_size"]
+
+SIDE: Final = 160  # the longer side of a picture, in pixels
+COLUMNS: Final = 10
+PER_SHEET: Final = 100  # 1600 x 900, 200 to 400 kB: one file for some minutes around the pointer
+_LEAST: Final = 16  # a strip would be too thin to point at
+_QUALITY: Final = 6  # of 2 (best) to 31: seen for a moment, at a tenth of the picture's size
+
+
+def thumbnail_size(width: int, height: int) -> tuple[int, int]:
+    """Return the even size of small pictures of a film that is shown in that size."""
+    longer = max(width, height, 1)
+    wide, high = (round(SIDE * side / longer / 2) * 2 for side in (width, height))
+    return max(_LEAST, wide), max(_LEAST, high)
+
+
+def sheets(pictures: Sequence[VideoFrame]) -> list[bytes]:
+    """Return sheets of pictures, which are in 4:2:0 and of one size: `PER_SHEET` in each."""
+    return [
+        _sheet(pictures[place : place + PER_SHEET]) for place in range(0, len(pictures), PER_SHEET)
+    ]
+
+
+def _sheet(pictures: Sequence[VideoFrame]) -> bytes:
+    wide, high = pictures[0].width, pictures[0].height
+    columns = min(COLUMNS, len(pictures))
+    rows = -(-len(pictures) // COLUMNS)
+    sheet = VideoFrame(columns * wide, rows * high, "yuv420p")
+    for number in range(3):
+        _fill(sheet, number, pictures)
+    return jpeg(sheet, quality=_QUALITY)
+
+
+def _fill(sheet: VideoFrame, number: int, pictures: Sequence[VideoFrame]) -> None:
+    """Copy one plane of all pictures; what stays free is black."""
+    part = 1 if number == 0 else 2  # chroma has half as many pixels, either way
+    wide, high = pictures[0].width // part, pictures[0].height // part
+    plane = sheet.planes[number]
+    line = plane.line_size
+    whole = bytearray(bytes([16 if number == 0 else 128]) * plane.buffer_size)
+    for place, picture in enumerate(pictures):
+        source = picture.planes[number]
+        data, step = bytes(source), source.line_size
+        left, top = place % COLUMNS * wide, place // COLUMNS * high
+        for row in range(high):
+            start = (top + row) * line + left
+            whole[start : start + wide] = data[row * step : row * step + wide]
+    plane.update(bytes(whole))

@@ -1,0 +1,99 @@
+"""The decoders that a file brings along: of its own tracks, on the calling thread."""
+
+# The library leaves the type parameter of its packets open, so pyright knows them in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+import heapq
+from fractions import Fraction
+
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from transcode.engine.codec.decode import packet_of
+from transcode.engine.input.container import MOST_PIXELS, aspect_of
+
+__all__ = ["Decoders", "Pictures", "Sounds"]
+
+
+class Pictures:
+    """The file's own picture decoder. `timed`: packets say when their pictures are shown."""
+
+    def __init__(self, stream: VideoStream, *, timed: bool) -> None:
+        self._context = stream.codec_context
+        self._context.thread_count = 1
+        self._context.options = {"max_pixels": str(MOST_PIXELS)}
+        self._aspect = aspect_of(stream)
+        self._timed = timed
+        self._times: list[int] = []  # of what is inside, the earliest first
+        self._taken = self._given = 0
+
+    @property
+    def aspect(self) -> Fraction:
+        """A pixel's width by its height."""
+        return self._aspect
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether packets went in and no picture ever came out."""
+        return self._taken > 0 and self._given == 0
+
+    def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
+        """Decode one access unit."""
+        self._taken += 1
+        heapq.heappush(self._times, pts)
+        return self._stamped(self._context.decode(packet_of(data, dts, pts)))
+
+    def drain(self) -> list[VideoFrame]:
+        """Return the frames that are still inside."""
+        return self._stamped(self._context.decode(None))
+
+    def _stamped(self, frames: list[VideoFrame]) -> list[VideoFrame]:
+        """Give frames without a time the earliest that is left: they come in showing order."""
+        for frame in frames:
+            self._given += 1
+            if self._times and (not self._timed or frame.pts is None):
+                frame.pts = heapq.heappop(self._times)
+            while self._times and frame.pts is not None and self._times[0] <= frame.pts:
+                heapq.heappop(self._times)
+        return frames
+
+
+class Sounds:
+    """The file's own sound decoder."""
+
+    def __init__(self, stream: AudioStream) -> None:
+        self._context = stream.codec_context
+        self._context.thread_count = 1
+
+    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
+        """Decode one packet."""
+        return self._context.decode(packet_of(data, pts, pts))
+
+    def drain(self) -> list[AudioFrame]:
+        """Return what is still inside."""
+        return self._context.decode(None)
+
+
+class Decoders:
+    """What the epoch asks for once each (see `transcode.engine.codec.decode.Decoders`)."""
+
+    def __init__(
+        self, picture: VideoStream | None, sound: AudioStream | None, *, timed: bool
+    ) -> None:
+        self.pictures = Pictures(picture, timed=timed) if picture is not None else None
+        self._sounds = Sounds(sound) if sound is not None else None
+
+    def picture(self) -> Pictures:
+        """Return the decoder of the picture track."""
+        if self.pictures is None:
+            raise LookupError("no picture")
+        return self.pictures
+
+    def sound(self) -> Sounds:
+        """Return the decoder of the sound track."""
+        if self._sounds is None:
+            raise LookupError("no sound")
+        return self._sounds

@@ -1,0 +1,155 @@
+"""What an uploaded file is: the engine's look at it before anything is made of it.
+
+One picture is decoded: a file whose picture cannot be shown is better refused at once. All else
+(times, sizes, rates) is what the container and the decoder say.
+"""
+
+# The library leaves the type parameter of its packets open, so pyright knows them in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from fractions import Fraction
+from itertools import islice
+from typing import Final
+
+import msgspec
+from av.audio.stream import AudioStream
+from av.error import FFmpegError
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from transcode.engine.codec.frame_format import turn_of
+from transcode.engine.input.container import (
+    MOST_PIXELS,
+    BadUpload,
+    Upload,
+    aspect_of,
+    opened,
+    picture_of,
+    sound_of,
+)
+from transcode.protocol.messages import Probed
+
+__all__ = ["probe"]
+
+_MICROSECONDS: Final = 1_000_000
+# A picture should come out of the first packets; some files begin amidst a long group.
+_MOST_PACKETS: Final = 1_000
+_MOST_LENGTH_US: Final = 24 * 3600 * _MICROSECONDS
+# Clocks of 90 000 a second and the like are no frame rates.
+_MOST_RATE: Final = 1_000
+_MOST_SIDE: Final = 16_384
+
+
+def probe(descriptor: int) -> Probed:
+    """Return what the file behind a descriptor is.
+
+    Raises:
+        BadUpload: nothing can be made of it.
+    """
+    with opened(descriptor) as upload:
+        picture, sound = picture_of(upload), sound_of(upload)
+        length_us = _length_us(upload)
+        if length_us > _MOST_LENGTH_US:
+            raise BadUpload("The file claims to be longer than a day.")
+        facts = Probed(
+            container=upload.format.name,
+            length_us=length_us,
+            audio_codec=sound.codec_context.name if sound is not None else None,
+        )
+        if picture is not None:
+            shown = _with_picture(upload, picture, facts)
+            return msgspec.structs.replace(shown, subtitles=len(upload.streams.subtitles))
+        if sound is not None:
+            _hear(upload, sound)
+        return facts
+
+
+def _with_picture(upload: Upload, picture: VideoStream, facts: Probed) -> Probed:
+    if not 0 < picture.width * picture.height <= MOST_PIXELS:
+        raise BadUpload(
+            f"The picture is {picture.width} x {picture.height}; at most {MOST_PIXELS:,} pixels"
+            " can be handled."
+        )
+    frame = _first_picture(upload, picture)
+    turn = turn_of(frame)
+    shown = _shown(frame.width, frame.height, aspect_of(picture), sideways=_is_sideways(turn))
+    return Probed(
+        container=facts.container,
+        length_us=facts.length_us or _scanned_us(upload, picture),
+        width=shown[0],
+        height=shown[1],
+        codec_width=frame.width,
+        codec_height=frame.height,
+        rotation=frame.rotation,
+        rate=_rate(picture),
+        video_codec=picture.codec_context.name,
+        audio_codec=facts.audio_codec,
+    )
+
+
+def _first_picture(upload: Upload, picture: VideoStream) -> VideoFrame:
+    picture.codec_context.thread_count = 1
+    try:
+        for packet in islice(upload.demux(picture), _MOST_PACKETS):
+            try:
+                frames = picture.decode(packet)
+            except FFmpegError:
+                continue  # a file may be damaged at its beginning alone
+            for frame in frames:
+                if frame.width * frame.height <= MOST_PIXELS:
+                    return frame
+    except (FFmpegError, MemoryError) as error:
+        raise BadUpload("The picture cannot be decoded: the file is damaged or cut off.") from error
+    raise BadUpload("The picture cannot be decoded: the file is damaged, cut off or protected.")
+
+
+def _hear(upload: Upload, sound: AudioStream) -> None:
+    for packet in islice(upload.demux(sound), _MOST_PACKETS):
+        try:
+            if sound.decode(packet):
+                return
+        except FFmpegError:
+            continue
+    raise BadUpload("The sound cannot be decoded: the file is damaged, cut off or protected.")
+
+
+def _is_sideways(turn: tuple[str, ...]) -> bool:
+    return any(name.startswith("transpose") for name in turn)
+
+
+def _shown(width: int, height: int, aspect: Fraction, *, sideways: bool) -> tuple[int, int]:
+    """Return the size of the upright picture with square pixels."""
+    wide = round(width * aspect)
+    if not 0 < wide <= _MOST_SIDE:
+        wide = width
+    return (height, wide) if sideways else (wide, height)
+
+
+def _rate(picture: VideoStream) -> int:
+    found = picture.average_rate or picture.guessed_rate
+    return round(found * 1000) if found and 0 < found <= _MOST_RATE else 0
+
+
+def _length_us(upload: Upload) -> int:
+    return max(0, upload.duration or 0)
+
+
+def _scanned_us(upload: Upload, picture: VideoStream) -> int:
+    """Return the length by the packets' times: a file that was never closed does not say it.
+
+    0 where these leap so far that they say nothing of it.
+    """
+    first: int | None = None
+    last = 0
+    try:
+        upload.seek(0)
+        for packet in upload.demux(picture):
+            if packet.pts is not None:
+                first = packet.pts if first is None else min(first, packet.pts)
+                last = max(last, packet.pts + (packet.duration or 0))
+    except FFmpegError:
+        pass  # it goes as far as it goes
+    base = picture.time_base
+    length_us = 0 if first is None or not base else round((last - first) * base * _MICROSECONDS)
+    return length_us if length_us <= _MOST_LENGTH_US else 0

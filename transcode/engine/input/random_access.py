@@ -1,0 +1,82 @@
+"""Where decoding a source can begin, and where its own packets can.
+
+Pure. An IDR picture in H.264, a random access point in HEVC, whatever the source calls a keyframe
+elsewhere. Access units have length prefixes.
+"""
+
+from enum import Enum, auto
+from typing import Final
+
+from media.codecs.avc import AvcConfig, AvcError, is_idr, nal_units
+from media.codecs.hevc import is_random_access
+from media.codecs.sps import SPS, Sps, parse_sps
+from media.track import VideoCodec, VideoTrack
+
+__all__ = ["Access", "Accesses", "alike", "same_sets"]
+
+_HEVC_LENGTH: Final = 21  # the octet of hvcC with the length prefixes' size (14496-15, 8.3.3.1)
+
+
+class Access(Enum):
+    """What a picture is to someone who comes in.
+
+    After an entry other than an H.264 IDR picture come pictures that are shown before it and need
+    what was before it: who comes in leaves them out.
+    """
+
+    ENTRY = auto()
+    KEY = auto()  # a keyframe of H.264, no IDR picture: in need, decoding can begin there
+    OTHER = auto()
+
+
+class Accesses:
+    """Looks at the pictures of one track; `config` is its parsed configuration if it is H.264."""
+
+    def __init__(self, track: VideoTrack, config: AvcConfig | None) -> None:
+        self._config = config
+        self._hevc: int | None = None
+        if track.codec is VideoCodec.HEVC and len(track.config) > _HEVC_LENGTH:
+            self._hevc = (track.config[_HEVC_LENGTH] & 3) + 1
+
+    def of(self, data: bytes, *, key: bool) -> Access:
+        """Say what a picture is; `key` is the source's word, for codecs that are not read.
+
+        Raises:
+            AvcError: H.264 with a length that leads past the end.
+        """
+        entry = key
+        if self._hevc is not None:
+            entry = is_random_access(data, self._hevc)
+        elif self._config is not None:
+            entry = is_idr(data, self._config.length_size)
+            if key and not entry:
+                return Access.KEY
+        return Access.ENTRY if entry else Access.OTHER
+
+
+def alike(data: bytes, config: AvcConfig) -> bool:
+    """Say whether an H.264 picture can be decoded with the configuration: no set says otherwise.
+
+    An encoder that changes its picture without a new configuration tells so with a sequence
+    parameter set before an IDR picture.
+    """
+    try:
+        sets = [unit for unit in nal_units(data, config.length_size) if unit[0] & 0x1F == SPS]
+        return all(unit in config.sps or _is_like(parse_sps(unit), unit, config) for unit in sets)
+    except AvcError:
+        return False
+
+
+def same_sets(one: AvcConfig | None, other: AvcConfig | None) -> bool:
+    """Say whether packets of either can follow the other's under one init section."""
+    if one is None or other is None:
+        return False
+    sets = (one.length_size, frozenset(one.sps), frozenset(one.pps))
+    return sets == (other.length_size, frozenset(other.sps), frozenset(other.pps))
+
+
+def _is_like(found: Sps, unit: bytes, config: AvcConfig) -> bool:
+    return (unit[1], found.width, found.height, found.chroma_format, found.bit_depth) == (
+        *(config.profile, config.width, config.height),
+        *(config.chroma_format, config.bit_depth),
+    ) and found.interlaced == config.interlaced

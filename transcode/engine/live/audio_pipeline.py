@@ -1,0 +1,273 @@
+"""The sound's way: whatever the source sends becomes AAC-LC, 48 kHz, stereo, without a hole.
+
+Sound follows its own stamps: off by more than 40 ms it is stretched (at most 1 000 samples a
+second, about 2 %), off by more than 200 ms it is cut or filled with silence. Where it stays away,
+silence stands in so that the picture need not wait; what then comes late is trimmed to the clock.
+Positions are samples at 48 kHz on the output clock; times are ticks of 90 000 a second.
+"""
+
+from collections import deque
+from typing import Final
+
+from av.audio.fifo import AudioFifo
+from av.audio.frame import AudioFrame
+from av.error import BlockingIOError as NothingYet
+from av.error import EOFError as NothingMore
+from av.error import FFmpegError
+from av.filter import Graph
+from av.filter.context import FilterContext
+
+from media.codecs.aac import AudioSpecificConfig
+from media.hls.fmp4 import Sample, audio_init
+from media.ticks import AUDIO_SCALE, VIDEO_SCALE, rescale
+from media.track import AudioTrack
+from transcode.engine.codec.decode import TIME_BASE, Decoders, SoundDecoder, SoundSource
+from transcode.engine.codec.encode import AAC_FRAME, SOUND_TIME_BASE, SoundEncoder
+from transcode.engine.core.reports import Outlet
+from transcode.engine.output.segment_grid import Cut, Grid
+from transcode.engine.output.segmenter import Track
+
+__all__ = ["Conforming", "Sound"]
+
+_SAMPLE_BYTES: Final = 4
+# How far the picture may be ahead before silence stands in.
+_PATIENCE: Final = AUDIO_SCALE
+_SILENCE: Final = 4096  # samples that are written at a time
+# `async` is the most samples a second that are added or taken; it does not align the beginning
+# within `min_comp`, which `Sound` does to the sample.
+_COMPENSATION: Final = {"async": "1000", "min_comp": "0.04", "min_hard_comp": "0.2"}
+# Off by rounding between the scales; more is a hole or an overlap.
+_ROUNDING: Final = 4
+
+
+class Conforming:
+    """Turns frames of one form into 48 kHz stereo, held to their stamps."""
+
+    def __init__(self, first: AudioFrame) -> None:
+        self.form = _form(first)
+        graph = Graph()
+        graph.threads = 1
+        self._source = graph.add(
+            "abuffer",
+            sample_rate=str(first.sample_rate),
+            sample_fmt=first.format.name,
+            channel_layout=first.layout.name,
+            time_base=str(TIME_BASE),
+        )
+        resample = graph.add("aresample", **_COMPENSATION)
+        form = graph.add(
+            "aformat",
+            sample_rates=str(AUDIO_SCALE),
+            sample_fmts="fltp",
+            channel_layouts="stereo",
+        )
+        self._sink: FilterContext = graph.add("abuffersink")
+        graph.link_nodes(self._source, resample, form, self._sink)
+        graph.configure()
+        self._graph = graph  # kept: the filters live as long as it does
+
+    def convert(self, frame: AudioFrame | None) -> list[AudioFrame]:
+        """Return what a frame gives (None: what is left), stamped with positions."""
+        self._source.push(frame)
+        frames: list[AudioFrame] = []
+        while True:
+            try:
+                made = self._sink.pull()
+            except (NothingYet, NothingMore):
+                return frames
+            if isinstance(made, AudioFrame):
+                frames.append(made)
+
+
+def _form(frame: AudioFrame) -> tuple[int, str, str]:
+    return frame.sample_rate, frame.format.name, frame.layout.name
+
+
+class Sound:
+    """Makes an epoch's sound out of `source` (None: there is none) into `track`, from `origin`."""
+
+    def __init__(
+        self,
+        source: AudioTrack | None,
+        track: Track,
+        *,
+        origin: int,
+        outlet: Outlet,
+        decoders: Decoders | None = None,
+    ) -> None:
+        self._track = track
+        self._outlet = outlet
+        self._decoders = decoders
+        self._first = rescale(origin, VIDEO_SCALE, AUDIO_SCALE)
+        self._written = self._first
+        self._encoded = self._first
+        self._decoder = self._opened(source)
+        self._conforming: Conforming | None = None
+        self._fifo = AudioFifo()
+        self._silence = _frame(_SILENCE, (bytes(_SILENCE * _SAMPLE_BYTES),) * 2)
+        self._encoder = self._encoding()
+        self._held: deque[Sample] = deque()
+        self._cuts: deque[Cut] = deque()
+
+    @property
+    def end(self) -> int:
+        """Up to where there is sound, in ticks of 90 000 a second."""
+        return rescale(self._written, AUDIO_SCALE, VIDEO_SCALE)
+
+    def splice(self, source: AudioTrack | None) -> None:
+        """Go on with another source's sound, or with silence: what is encoded has no seam."""
+        self._drain_decoder()
+        self._drain()
+        self._decoder = self._opened(source)
+
+    def take(self, data: bytes, pts: int) -> None:
+        """Decode one packet; `pts` is its time on the output clock."""
+        if self._decoder is None:
+            return
+        try:
+            for frame in self._decoder.decode(data, pts):
+                self._conform(frame)
+        except FFmpegError as error:
+            self._outlet.trouble("sound not decoded", error)
+
+    def reach(self, clock: int) -> None:
+        """Fill with silence what is missing up to `clock`, where waiting is of no use any more."""
+        position = rescale(clock, VIDEO_SCALE, AUDIO_SCALE)
+        patience = _PATIENCE if self._decoder is not None else 0
+        if position - self._written > patience:
+            if self._decoder is not None:
+                self._outlet.trouble("sound missing")
+            self._drain()
+            self._fill(position - self._written)
+
+    def cut(self, cut: Cut) -> None:
+        """Note where a segment begins: at the first frame at or after it."""
+        self._cuts.append(cut)
+
+    def release(self, newest: int) -> None:
+        """Send what lies at or before `newest`: no cut will come before it any more."""
+        while self._held and rescale(self._held[0].pts, AUDIO_SCALE, VIDEO_SCALE) <= newest:
+            self._send(self._held.popleft())
+
+    def cut_by(self, grid: Grid) -> None:
+        """Send all there is, cut by the sound's own times: nothing else is there to cut by."""
+        while self._held:
+            sample = self._held.popleft()
+            self._cuts += grid.offer(rescale(sample.pts, AUDIO_SCALE, VIDEO_SCALE), idr=True)
+            self._send(sample)
+
+    def finish(self, end: int | None, grid: Grid) -> int | None:
+        """Make the sound as long as the picture, which ends at `end`, and close the track.
+
+        Without a picture it ends with its own last sample. Returns where it ended.
+        """
+        self._drain_decoder()
+        self._drain()
+        stop = self._written if end is None else rescale(end, VIDEO_SCALE, AUDIO_SCALE)
+        frames = -(-(stop - self._first) // AAC_FRAME)
+        if self._cuts:  # the last segment needs a frame of sound too, however short it is
+            last = rescale(self._cuts[-1].at, VIDEO_SCALE, AUDIO_SCALE)
+            frames = max(frames, -(-(last - self._first) // AAC_FRAME) + 1)
+        stop = self._first + frames * AAC_FRAME
+        self._fill(stop - self._written)
+        self._keep(self._encoder.encode(None))
+        while self._held and self._held[-1].pts >= stop:
+            self._held.pop()
+        if end is None:
+            self.cut_by(grid)
+        while self._held:
+            self._send(self._held.popleft())
+        return self._track.end()
+
+    # -- source to samples ------------------------------------------------------------------------
+
+    def _opened(self, source: AudioTrack | None) -> SoundSource | None:
+        if source is None:
+            return None
+        try:
+            return SoundDecoder(source) if self._decoders is None else self._decoders.sound()
+        except FFmpegError as error:
+            self._outlet.trouble("sound decoder not opened", error)
+            return None
+
+    def _conform(self, frame: AudioFrame) -> None:
+        if self._conforming is not None and self._conforming.form != _form(frame):
+            self._drain()
+        if self._conforming is None:
+            self._conforming = Conforming(frame)
+        self._write_all(self._conforming.convert(frame))
+
+    def _drain_decoder(self) -> None:
+        if self._decoder is None:
+            return
+        try:
+            for frame in self._decoder.drain():
+                self._conform(frame)
+        except FFmpegError as error:
+            self._outlet.trouble("sound not decoded", error)
+
+    def _drain(self) -> None:
+        conforming, self._conforming = self._conforming, None
+        if conforming is not None:
+            self._write_all(conforming.convert(None))
+
+    def _write_all(self, frames: list[AudioFrame]) -> None:
+        """Put frames where they belong: behind silence, or without what is late."""
+        for frame in frames:
+            early = frame.pts - self._written if frame.pts is not None else 0
+            if early > _ROUNDING:
+                self._fill(early)
+            if early >= -_ROUNDING:
+                self._write(frame)
+            elif frame.samples > -early:
+                self._write(_tail(frame, -early))
+
+    def _fill(self, samples: int) -> None:
+        while samples > 0:
+            piece = min(samples, _SILENCE)
+            whole = piece == _SILENCE
+            self._write(self._silence if whole else _tail(self._silence, _SILENCE - piece))
+            samples -= piece
+
+    def _write(self, frame: AudioFrame) -> None:
+        self._written += frame.samples
+        frame.pts, frame.time_base = None, SOUND_TIME_BASE
+        self._fifo.write(frame)
+        while (full := self._fifo.read(AAC_FRAME)) is not None:
+            full.pts, full.time_base = self._encoded, SOUND_TIME_BASE
+            self._encoded += AAC_FRAME
+            self._keep(self._encoder.encode(full))
+
+    # -- samples to segments ----------------------------------------------------------------------
+
+    def _encoding(self) -> SoundEncoder:
+        encoder = SoundEncoder()
+        self._track.describe(
+            AudioSpecificConfig.parse(encoder.config).codecs,
+            audio_init(config=encoder.config, rate=AUDIO_SCALE, channels=2),
+        )
+        return encoder
+
+    def _keep(self, samples: list[Sample]) -> None:
+        # The first one primes a decoder with the time before the beginning: nothing is heard of it.
+        self._held += [sample for sample in samples if sample.pts >= self._first]
+
+    def _send(self, sample: Sample) -> None:
+        cut: Cut | None = None
+        while self._cuts and sample.pts >= rescale(self._cuts[0].at, VIDEO_SCALE, AUDIO_SCALE):
+            cut = self._cuts.popleft()
+        self._track.add(sample, cut)
+
+
+def _frame(samples: int, planes: tuple[bytes, ...]) -> AudioFrame:
+    frame = AudioFrame("fltp", "stereo", samples)
+    frame.sample_rate = AUDIO_SCALE
+    for plane, data in zip(frame.planes, planes, strict=True):
+        plane.update(data.ljust(plane.buffer_size, b"\0"))
+    return frame
+
+
+def _tail(frame: AudioFrame, skip: int) -> AudioFrame:
+    """Return a frame without its first `skip` samples."""
+    area = slice(skip * _SAMPLE_BYTES, frame.samples * _SAMPLE_BYTES)
+    return _frame(frame.samples - skip, tuple(bytes(plane)[area] for plane in frame.planes))

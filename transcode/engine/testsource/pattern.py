@@ -1,0 +1,291 @@
+"""Publishes a test picture and tone to an RTMP or RTMPS address: an encoder for who has none.
+
+    echo '{"url": "rtmp://...", "seconds": 10, "size": [1280, 720], "fps": 30}' |
+        python -m transcode.engine.testsource.pattern
+
+The order comes on standard input since its address holds a secret: it is in no argument, log or
+error. It runs until its seconds are over, its standard input is closed, or SIGTERM. It ends with 0,
+or with 1 and one line on standard error.
+
+Two processes: one publishes, the other watches it. FFmpeg is opened without a deadline and keeps
+the interpreter's lock while it waits for a server (PyAV 18.1), so that a thread could not watch.
+
+RTMPS is encrypted, but the server's certificate is not checked: FFmpeg checks none unless it is
+told to (`tls_verify`), and PyAV opens outputs without passing options on. Publish with an encoder
+that does check where the way to the server is not to be trusted.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from fractions import Fraction
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import av
+import msgspec
+from av import logging as av_logging
+from av.audio.stream import AudioStream
+from av.container import OutputContainer
+from av.error import FFmpegError
+from av.video.stream import VideoStream
+
+from media.ticks import AUDIO_SCALE
+from transcode.engine.testsource.testcard import TestCard, Tone
+from transcode.sandbox.rlimits import die_with_parent
+
+__all__ = ["Order", "main"]
+
+_GOP_SECONDS: Final = 2
+_AUDIO_FRAME: Final = 1024
+_AUDIO_RATE: Final = 128_000
+# A server that takes nothing for this long is lost: OBS gives up after about as much.
+_SILENCE: Final = 10.0  # seconds
+_STOP: Final = 3.0  # seconds that a publisher has to say goodbye
+# Behind by more, frames are left out: a machine that is too slow must not show an old clock.
+_LATE: Final = 1  # seconds
+_MAX_ORDER: Final = 65_536
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to publish: `seconds` None is until told to stop, `size` is even pixels."""
+
+    url: str
+    seconds: float | None = None
+    size: tuple[int, int] = (1280, 720)
+    fps: int = 30
+
+    def __post_init__(self) -> None:
+        if not all(64 <= side <= 4096 and side % 2 == 0 for side in self.size):
+            raise ValueError("a size is two even numbers from 64 to 4096")
+        if not 1 <= self.fps <= 120:
+            raise ValueError("fps is from 1 to 120")
+
+    def __repr__(self) -> str:
+        return f"Order(url=..., seconds={self.seconds}, size={self.size}, fps={self.fps})"
+
+
+def main() -> int:
+    """Publish what the order on standard input says; return the exit status."""
+    try:
+        order = msgspec.json.decode(_first_line(0), type=Order)
+    except msgspec.MsgspecError as error:
+        return _complain(f"no order: {error}")
+    watcher = os.getpid()
+    pulse, beat = os.pipe()
+    halt, stop = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(pulse)
+        os.close(stop)
+        os._exit(_publisher(order, watcher, beat, halt))
+    os.close(beat)
+    os.close(halt)
+    return _watch(child, pulse, stop)
+
+
+def _first_line(source: int) -> bytes:
+    """Read up to a line's end without taking a byte too many for the watch that follows."""
+    line = bytearray()
+    while len(line) < _MAX_ORDER and (byte := os.read(source, 1)) not in (b"", b"\n"):
+        line += byte
+    return bytes(line)
+
+
+def _complain(text: str) -> int:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+    return 1
+
+
+# The watching process.
+
+
+def _watch(child: int, pulse: int, stop: int) -> int:
+    """Wait for the publisher; ask it to stop when we are asked; end it when it hangs."""
+    heard = time.monotonic()
+    asked: float | None = None
+    with _signals() as told:
+        sources = [0, pulse, told]
+        while True:
+            ready, _, _ = select.select(sources, [], [], 0.5)
+            now = time.monotonic()
+            if pulse in ready:
+                if not os.read(pulse, 64):
+                    break
+                heard = now
+            # What else comes on standard input is nothing to us; its end is.
+            if told in ready or (0 in ready and not os.read(0, 4096)):
+                sources = [pulse]
+                asked = now
+                os.close(stop)
+            if asked is not None and now - asked > _STOP:
+                _end(child)
+                return 0
+            if now - heard > _SILENCE:
+                _end(child)
+                return _complain(f"no answer from the server for {_SILENCE:.0f} s")
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else _complain(f"the publisher was ended by signal {-code}")
+
+
+def _end(child: int) -> None:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+@contextmanager
+def _signals() -> Generator[int]:
+    """Give a descriptor that becomes readable when SIGTERM or SIGINT comes."""
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: None)
+    try:
+        yield told
+    finally:
+        signal.set_wakeup_fd(-1)
+
+
+# The publishing process.
+
+
+def _publisher(order: Order, watcher: int, beat: int, halt: int) -> int:
+    """Publish and return the exit status; the watcher alone minds signals."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    die_with_parent(watcher)
+    av_logging.set_level(av_logging.ERROR)
+    with av_logging.Capture(local=False) as told:
+        fate = "refused"
+        try:
+            with closing(_open(order)) as target:
+                fate = "lost"
+                os.write(beat, b".")
+                _publish(target, order, beat, halt)
+        except (OSError, FFmpegError) as error:
+            return _complain(f"{fate}: " + _reason(order.url, error, [line for *_, line in told]))
+    return 0
+
+
+def _reason(url: str, error: OSError | FFmpegError, told: list[str]) -> str:
+    """Return the library's words for a failure, without what is secret in the address."""
+    words = [text.strip() for text in told if text.strip()]
+    # "Server error: ..." is what the server itself says. Else the first line tells the cause.
+    said = [text for text in words if text.startswith("Server error")]
+    chosen = next(iter((*said, *words)), str(error.strerror))
+    parts = urlsplit(url)
+    _, *names = parts.path.strip("/").split("/")
+    secrets = {*names, *(half for name in names for half in name.split("_"))}
+    secrets |= {parts.query, parts.username or "", parts.password or ""}
+    for secret in sorted(secrets - {""}, key=len, reverse=True):
+        chosen = chosen.replace(secret, "...")
+    return chosen
+
+
+def _open(order: Order) -> OutputContainer:
+    """Connect, and have the server agree to the publication."""
+    target = av.open(order.url, "w", format="flv", container_options=_CONTAINER)
+    _add_video(target, order)
+    _add_audio(target)
+    target.start_encoding()
+    return target
+
+
+def _publish(target: OutputContainer, order: Order, beat: int, halt: int) -> None:
+    video, audio = target.streams.video[0], target.streams.audio[0]
+    card, tone = TestCard(*order.size, order.fps), Tone()
+    # The first frame's time is whole in frames since the epoch, so that each whole second of the
+    # clock is a frame's time.
+    epoch = time.time()
+    first = int(epoch * order.fps) + 1
+    heard = sample = 0
+    for number in _due(order, first, time.monotonic() - epoch, halt):
+        picture = card.frame(first + number)
+        picture.pts, picture.time_base = number, Fraction(1, order.fps)
+        _mux(target, video, picture)
+        end = (number + 1) * AUDIO_SCALE // order.fps
+        if end - sample > _LATE * AUDIO_SCALE:
+            sample = number * AUDIO_SCALE // order.fps  # frames were left out
+        while sample < end:
+            sound = tone.frame(first * AUDIO_SCALE // order.fps + sample, _AUDIO_FRAME)
+            sound.pts, sound.time_base = sample, Fraction(1, AUDIO_SCALE)
+            _mux(target, audio, sound)
+            sample += _AUDIO_FRAME
+        if number >= heard + order.fps:
+            heard = number
+            os.write(beat, b".")
+    _mux(target, video, None)
+    _mux(target, audio, None)
+
+
+def _due(order: Order, first: int, began: float, halt: int) -> Iterator[int]:
+    """Yield the number of each frame when its time has come, until the end or the word to stop.
+
+    `first` is the first frame's tick since the epoch and `began` the epoch on the monotonic clock:
+    each frame's time is reckoned from there, so that nothing adds up to a drift.
+    """
+    number = 0
+    while order.seconds is None or number < order.seconds * order.fps:
+        wait = (first + number) / order.fps + began - time.monotonic()
+        stopped, _, _ = select.select([halt], [], [], max(0.0, wait))
+        if stopped:
+            return
+        if -wait > _LATE:
+            number += int(-wait * order.fps)
+        yield number
+        number += 1
+
+
+_CONTAINER: Final = {
+    "flush_packets": "1",
+    # No duration to go back and fill in: nothing is seekable on the way to a server.
+    "flvflags": "no_duration_filesize",
+}
+
+
+def _add_video(target: OutputContainer, order: Order) -> None:
+    width, height = order.size
+    gop = _GOP_SECONDS * order.fps
+    # A tenth of a bit a pixel: 2.8 Mbit/s for 1280 x 720 at 30 frames a second.
+    rate = max(200_000, width * height * order.fps // 10)
+    stream = target.add_stream("libx264", rate=order.fps)  # pyright: ignore[reportUnknownMemberType]  # PyAV's stubs leave **kwargs open
+    context = stream.codec_context
+    context.width, context.height, context.pix_fmt = width, height, "yuv420p"
+    context.time_base, context.framerate = Fraction(1, order.fps), Fraction(order.fps)
+    context.gop_size, context.bit_rate = gop, rate
+    context.thread_count = 1
+    context.options = {
+        "preset": "veryfast",
+        "tune": "zerolatency",
+        "profile": "main",
+        "maxrate": str(rate),
+        "bufsize": str(rate),
+        "x264-params": f"keyint={gop}:min-keyint={gop}:scenecut=0"
+        ":colorprim=bt709:transfer=bt709:colormatrix=bt709:range=tv",
+    }
+
+
+def _add_audio(target: OutputContainer) -> None:
+    stream = target.add_stream("aac", rate=AUDIO_SCALE)  # pyright: ignore[reportUnknownMemberType]  # as above
+    context = stream.codec_context
+    context.layout, context.format, context.bit_rate = "stereo", "fltp", _AUDIO_RATE
+
+
+def _mux(
+    target: OutputContainer,
+    stream: VideoStream | AudioStream,
+    frame: Any,  # Any: a frame of the stream's kind; PyAV's stubs bind the two nowhere
+) -> None:
+    # The packets' stream is open in the stubs, too.
+    target.mux(stream.encode(frame))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

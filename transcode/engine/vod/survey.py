@@ -1,0 +1,312 @@
+"""A look at all packets of a file before anything is made of it: what of it serves as it is.
+
+Its own pictures make the top rung where everybody can play them and their keyframes bound every
+segment; of its own sound `hearing` says it. The times of all pictures say where segments begin and
+which of them can be made apart (`transcode.vod.span_planner`). A last picture is held while sound
+goes on.
+"""
+
+# The library leaves the type parameter of its packets open, so pyright knows them in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from array import array
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+from av.packet import Packet
+from av.stream import Stream
+from av.video.stream import VideoStream
+
+from media.codecs.avc import AvcConfig, AvcError, is_idr, is_picture
+from media.codecs.sei import is_turned
+from media.ladder import Rendition
+from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
+from transcode.engine.input.container import BadUpload, Upload, picture_of, sound_of
+from transcode.engine.input.demux import decode_times, demuxed, ticks_of, times_of
+from transcode.engine.input.random_access import alike
+from transcode.engine.vod.audio_survey import Hearing, SurveyedSound
+from transcode.protocol.file_messages import Film, Stretch, Surveyed
+from transcode.vod.span_planner import HOLE, cuts_at_keys, cuts_by_clock, stretched
+
+__all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
+
+_MOST_RATE: Final = 61  # frames a second: faster pictures are thinned, which packets cannot be
+# A source with more than this times its rung's ceiling costs viewers more than it shows them.
+_MOST_BITS: Final = 2
+LEAP: Final = "the times jump"
+_JUMP: Final = 20 * VIDEO_SCALE
+# Formats with an index of their keyframes: others are read from the beginning.
+_ENTERED: Final = ("mov", "mp4", "matroska", "webm")
+_USUAL_STEP: Final = VIDEO_SCALE // 30
+_LONG: Final = 20 * VIDEO_SCALE  # what is shorter is not worth more than one stretch
+
+
+class Survey(msgspec.Struct, kw_only=True):
+    """What is known of a file's pictures; times are on the output clock.
+
+    `wild` says why the packets' times cannot be relied on, "" where they can. `decoded` are decode
+    times where the file leaves some out. `offset` brings the file's own times, in ticks, to the
+    output clock. The last picture is shown up to `end`, which its sound may have put off from
+    `pictures_end`. `hidden` is the last picture before the first that is to be seen, in the file's
+    own time: an edit list leaves it out.
+    """
+
+    offset: int
+    shown: Sequence[int]
+    keys: tuple[int, ...]
+    pictures_end: int
+    end: int
+    hidden: int | None = None
+    wild: str = ""
+    decoded: tuple[int, ...] | None = None
+    reused: Rendition | None = None
+    sound: SurveyedSound | None = None
+    cuts: tuple[int, ...] = ()
+    reason: str = ""
+    stretches: tuple[Stretch, ...] = ()
+
+    @property
+    def rate(self) -> int:
+        """The frames per 1000 s, in all; 0 where that cannot be said."""
+        length = self.pictures_end - self.shown[0]
+        return len(self.shown) * VIDEO_SCALE * 1000 // length if length > 0 else 0
+
+    @property
+    def newest(self) -> int:
+        """The last time at which there must be a picture."""
+        return self.shown[-1] if self.end == self.pictures_end else self.end - _USUAL_STEP
+
+    def told(self) -> Surveyed:
+        """Return what the parent is told of it."""
+        return Surveyed(
+            reused=self.reused.name if self.reused is not None else None,
+            kept=self.sound is not None,
+            mono=self.sound is not None and self.sound.channels == 1,
+            stretches=self.stretches,
+            reason=self.wild or self.reason,
+            segments=len(self.cuts),
+            length=self.end - self.shown[0],
+        )
+
+
+def survey(upload: Upload, film: Film) -> Survey | None:
+    """Look at a file; None where it has no picture, or none is wanted.
+
+    Raises:
+        BadUpload: there is nothing in it.
+    """
+    picture = picture_of(upload)
+    if picture is None or film.ladder is None:
+        return None
+    look = _Look(picture)
+    sound = sound_of(upload)
+    hearing = Hearing(sound) if sound is not None else None
+    streams: list[Stream] = [stream for stream in (picture, sound) if stream is not None]
+    for packet in demuxed(upload, streams):
+        if packet.stream is picture:
+            look.take(packet)
+        elif hearing is not None:
+            hearing.take(packet)
+    found = look.found()
+    if found.wild:
+        return found
+    if hearing is not None and hearing.end is not None:
+        heard = hearing.end + found.offset
+        found.end = heard if heard - found.end > HOLE else found.end
+    ladder = film.ladder.renditions
+    cuts = look.cuts(ladder[0], found) if film.reuse else None
+    if cuts is not None:
+        found.reused = ladder[0]
+    found.cuts = cuts or cuts_by_clock(found.shown[0], found.newest)
+    if hearing is not None:
+        found.sound = hearing.own(found.offset, found.shown[0], found.cuts[-1], found.end)
+    rungs = ladder[1:] if cuts is not None else ladder
+    if rungs:
+        found.stretches = _stretches(found, rungs)
+        _see_to_entries(upload, picture, found)
+    return found
+
+
+class _Look:
+    """Takes all packets of a picture track in."""
+
+    def __init__(self, picture: VideoStream) -> None:
+        self._config = own_config(picture)
+        self._shown = array("q")  # in decode order
+        self._keys: list[int] = []
+        self._entries: list[int] = []
+        self._hidden: list[int] = []
+        self._size = self._end = 0
+        self._timed = self._ordered = True
+        self._own = self._config is not None
+
+    def take(self, packet: "Packet[Stream]") -> None:
+        """Note a packet; one that an edit list leaves out is only there to be decoded."""
+        times = times_of(packet)
+        if times is None:
+            self._timed = False
+            return
+        self._own = self._own and not (packet.is_discard or packet.is_corrupt)
+        if not packet.is_discard:
+            self._see(packet, times[1])
+            return
+        self._hidden.append(times[1])
+        if packet.is_keyframe:
+            self._keys.append(times[1])
+
+    def _see(self, packet: "Packet[Stream]", pts: int) -> None:
+        self._timed = self._timed and packet.pts is not None
+        self._ordered = self._ordered and packet.dts is not None
+        self._shown.append(pts)
+        self._size += packet.size
+        base = packet.stream.time_base
+        self._end = max(
+            self._end, pts + (ticks_of(packet.duration, base) if packet.duration and base else 0)
+        )
+        if packet.is_keyframe:
+            self._keys.append(pts)
+        if self._own and self._config is not None:
+            try:
+                key = packet.is_keyframe
+                self._own = self._serves(bytes(packet), pts, self._config, key=key)
+            except AvcError:
+                self._own = False
+
+    def _serves(self, data: bytes, pts: int, config: AvcConfig, *, key: bool) -> bool:
+        """Say whether a packet can be shown as it is."""
+        if not is_picture(data, config.length_size):
+            return False
+        if not key or not is_idr(data, config.length_size):
+            return True
+        self._entries.append(pts)
+        return not is_turned(data, config.length_size) and alike(data, config)
+
+    def found(self) -> Survey:
+        """Return what was seen of the pictures.
+
+        Raises:
+            BadUpload: there was none.
+        """
+        if not self._shown:
+            raise BadUpload("The file holds no media: it is cut off or damaged.")
+        shown = array("q", sorted(self._shown))
+        offset = ORIGIN_SECONDS * VIDEO_SCALE - shown[0]
+        step = shown[-1] - shown[-2] if len(shown) > 1 else _USUAL_STEP
+        missing = self._timed and not self._ordered
+        decoded = decode_times(self._shown) if missing else None
+        end = (self._end if self._end > shown[-1] else shown[-1] + step) + offset
+        return Survey(
+            offset=offset,
+            shown=array("q", (time + offset for time in shown)),
+            keys=tuple(sorted(time + offset for time in self._keys)),
+            pictures_end=end,
+            hidden=max((time for time in self._hidden if time < shown[0]), default=None),
+            end=end,
+            wild=_wildness(shown, timed=self._timed, keys=bool(self._keys)),
+            decoded=None if decoded is None else tuple(time + offset for time in decoded),
+        )
+
+    def cuts(self, rung: Rendition, film: Survey) -> tuple[int, ...] | None:
+        """Return the cuts at which the file's own packets make the top rung, where they can."""
+        config = self._config
+        if config is None or not self._own or not rung.source_size or not config.plays_everywhere:
+            return None
+        length = film.end - film.shown[0]
+        if (
+            (rung.width, rung.height) != (config.width, config.height)
+            or config.aspect != 1
+            or len(film.shown) * VIDEO_SCALE > _MOST_RATE * length
+            or self._size * 8 * VIDEO_SCALE > _MOST_BITS * rung.rate * length
+        ):
+            return None
+        entries = [time + film.offset for time in self._entries]
+        return cuts_at_keys(entries, film.shown[0], film.end)
+
+
+def own_config(picture: VideoStream) -> AvcConfig | None:
+    """Return the configuration of a picture track whose packets can be read here."""
+    if picture.codec_context.name != "h264":
+        return None
+    try:
+        return AvcConfig.parse(picture.codec_context.extradata or b"")
+    except AvcError:
+        return None
+
+
+def _wildness(shown: Sequence[int], *, timed: bool, keys: bool) -> str:
+    if not timed:
+        return "some packets have no times"
+    if not keys:
+        return "there is no keyframe"
+    for one, other in pairwise(shown):
+        if other == one:
+            return "two pictures have the same time"
+        if other - one > _JUMP:
+            return LEAP
+    return ""
+
+
+def _stretches(found: Survey, rungs: tuple[Rendition, ...]) -> tuple[Stretch, ...]:
+    step = found.shown[1] - found.shown[0] if len(found.shown) > 1 else _USUAL_STEP
+    if found.hidden is not None:
+        step = min(step, found.shown[0] - found.offset - found.hidden)
+    bounds = stretched(found.cuts, found.shown, found.keys, found.end)
+    return tuple(
+        Stretch(
+            rungs=rungs,
+            sequence=each.first,
+            cuts=found.cuts[each.first : each.last],
+            end=each.end,
+            until=found.cuts[each.last] if each.last < len(found.cuts) else found.end,
+            before=found.shown[0] - step if each.before is None else each.before,
+            key=each.key,
+            pictures=each.pictures,
+            offset=found.offset,
+            rate=found.rate,
+        )
+        for each in bounds
+    )
+
+
+def _see_to_entries(upload: Upload, picture: VideoStream, found: Survey) -> None:
+    """Leave the film in one piece where it cannot be entered in the middle."""
+    many = len(found.stretches) > 1
+    length = found.end - found.shown[0]
+    if many and not any(name in upload.format.name.split(",") for name in _ENTERED):
+        found.reason = "its container has no index of keyframes"
+    elif many and not all(_leads(upload, picture, each) for each in found.stretches[1:]):
+        found.reason = "its keyframes are not found by its index"
+    elif not many and length > _LONG:
+        found.reason = "its keyframes are too far apart"
+    if many and found.reason:
+        found.stretches = (_joined(found.stretches),)
+
+
+def _leads(upload: Upload, picture: VideoStream, stretch: Stretch) -> bool:
+    """Say whether reading from a stretch's keyframe on begins at or before it, with one."""
+    base = picture.time_base or Fraction(1, VIDEO_SCALE)
+    upload.seek(seek_time(stretch, base), stream=picture)
+    for packet in demuxed(upload, [picture]):
+        times = times_of(packet)
+        return times is not None and packet.is_keyframe and times[1] <= stretch.key - stretch.offset
+    return False
+
+
+def seek_time(stretch: Stretch, base: Fraction) -> int:
+    """Return a stretch's keyframe in its track's own time, rounded up."""
+    return -(-(stretch.key - stretch.offset) * base.denominator // (VIDEO_SCALE * base.numerator))
+
+
+def _joined(stretches: tuple[Stretch, ...]) -> Stretch:
+    last = stretches[-1]
+    return msgspec.structs.replace(
+        stretches[0],
+        cuts=tuple(cut for each in stretches for cut in each.cuts),
+        end=last.end,
+        until=last.until,
+        pictures=sum(each.pictures for each in stretches),
+    )

@@ -1,0 +1,167 @@
+"""One request to a server of somebody's choosing, over a connection to an address that was checked.
+
+A name is looked up once for each connection; what it leads to is checked, and the connection is
+made to what was checked, so a name that leads elsewhere a moment later gains nothing. The request
+and the certificate still go by the name. No proxy, no cookies, no credentials.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, cast
+
+import httpcore
+
+from storage.fetch_policy import Network, WebAddress, is_open
+
+__all__ = ["Broken", "FetchRefused", "Remote", "Resolve", "look_up"]
+
+# A name may lead to many machines; of more than a few none is likely to answer.
+_MOST_TRIED: Final = 4
+_CONNECT_SECONDS: Final = 10.0
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+class FetchRefused(Exception):
+    """A file cannot be fetched, now or later; `reason` is a sentence for its owner."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Broken(Exception):
+    """A file did not come this time; `reason` is a sentence for its owner."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+async def look_up(host: str, port: int) -> Sequence[str]:
+    """Return the addresses that a name leads to, in the order in which to try them.
+
+    Raises:
+        OSError: it leads nowhere, or nobody knows.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(place[0]) for *_, place in found]
+
+
+class _Checked(httpcore.AsyncNetworkBackend):
+    """Connects to no address that is not open."""
+
+    def __init__(self, resolve: Resolve, allowed: Sequence[Network]) -> None:
+        self._resolve = resolve
+        self._allowed = allowed
+        made: object = httpcore.AnyIOBackend()
+        # cast: the library gives it two types, the second for where anyio is missing
+        self._inner = cast("httpcore.AsyncNetworkBackend", made)
+        self.stream: httpcore.AsyncNetworkStream | None = None
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109  # the library's own form
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,  # Any: the library's own options
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                found = await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise Broken("The address names a server that cannot be found.") from error
+        addresses = [address for address in found if is_open(address, self._allowed)]
+        if not addresses:
+            raise FetchRefused("The address leads to a private network.")
+        for address in addresses[:_MOST_TRIED]:
+            try:
+                stream = await self._inner.connect_tcp(
+                    address, port, timeout or _CONNECT_SECONDS, local_address, socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                continue
+            self.stream = stream
+            return stream
+        raise Broken("The server cannot be reached.")
+
+
+class Remote:
+    """Asks servers. `allowed` are networks that are not open and may be connected to all the same;
+    `tls` says which certificates are good (None: those that the system trusts).
+    """
+
+    def __init__(
+        self,
+        *,
+        allowed: Sequence[Network] = (),
+        resolve: Resolve = look_up,
+        tls: ssl.SSLContext | None = None,
+        answer_seconds: float = 30.0,
+    ) -> None:
+        self._allowed = allowed
+        self._resolve = resolve
+        self._tls = tls or ssl.create_default_context()
+        self._answer_seconds = answer_seconds
+
+    @asynccontextmanager
+    async def asked(
+        self, address: WebAddress, headers: Mapping[str, str]
+    ) -> AsyncGenerator[httpcore.Response, None]:
+        """Ask for what is at an address; the answer's body may be read within the block.
+
+        Raises:
+            FetchRefused: it leads where no connection is made to, or its certificate is not good.
+            Broken: the server did not answer, or broke off.
+        """
+        network = _Checked(self._resolve, self._allowed)
+        connection = httpcore.AsyncHTTPConnection(
+            origin=httpcore.Origin(address.scheme.encode(), address.host.encode(), address.port),
+            ssl_context=self._tls,
+            network_backend=network,
+        )
+        request = httpcore.Request(
+            "GET",
+            httpcore.URL(
+                scheme=address.scheme, host=address.host, port=address.port, target=address.target
+            ),
+            headers=[("Host", address.netloc), *headers.items()],
+        )
+        try:
+            try:
+                async with asyncio.timeout(self._answer_seconds):
+                    response = await connection.handle_async_request(request)
+            except TimeoutError as error:
+                raise Broken("The server did not answer in time.") from error
+            try:
+                yield response
+            finally:
+                await response.aclose()
+        except httpcore.ConnectError as error:
+            if _is_about_certificate(error):
+                raise FetchRefused("The server's certificate is not valid.") from error
+            raise Broken("The server cannot be reached.") from error
+        except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+            raise Broken("The connection to the server broke.") from error
+        except httpcore.ProtocolError as error:
+            raise Broken("The server broke off, or its answer is no HTTP.") from error
+        finally:
+            await connection.aclose()
+            # Where it was not a connection yet, as in the middle of a handshake.
+            if network.stream is not None:
+                await network.stream.aclose()
+
+
+def _is_about_certificate(error: BaseException | None) -> bool:
+    for _ in range(8):  # a chain of causes is short
+        if error is None:
+            return False
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,146 @@
+"""One engine over one file: asked, listened to, and ended where it falls silent.
+
+What it makes goes to whoever takes its reports; what it says of its work is `Said`.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from storage.errors import StorageError
+from transcode.inspect.probe import NotMedia
+from transcode.protocol.engine_process import Engine, engine
+from transcode.protocol.messages import (
+    Finished,
+    Prepared,
+    Progress,
+    Refused,
+    Report,
+    Trouble,
+    WireError,
+)
+from transcode.vod.rendition_store import OutOfStep
+
+__all__ = ["NotDone", "Said", "sentences", "work"]
+
+log = logging.getLogger(__name__)
+
+# An engine reports about once a second, unless it gets nowhere.
+_SILENT_SECONDS: Final = 60.0
+_SENTENCES: Final = {
+    "picture not decoded": "Some pictures are damaged and could not be decoded.",
+    "sound not decoded": "Some of the sound is damaged and could not be decoded.",
+    "sound decoder not opened": "The sound could not be decoded: the video is silent.",
+    "picture damaged": "Some pictures are damaged and could not be decoded.",
+    "times leap": "The times in the file leap: what lies before and after was joined.",
+    "tone-mapped": "The picture is brighter (HDR) than every screen shows: it was mapped to the"
+    " usual range.",
+    "no posters": "No poster could be made.",
+    "subtitles are pictures": "Some subtitles are pictures, not text, and were left out.",
+    "subtitles cut": "Some subtitles are too many or too long, and were cut off.",
+    "subtitles not read": "The subtitles in the file could not be read.",
+}
+
+
+class NotDone(Exception):
+    """The job came to nothing through no fault of the file; `reason` says to its owner what was."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Said(msgspec.Struct):
+    """What an engine said of its work."""
+
+    reused: str | None = None
+    cpu_ms: dict[str, int] = {}
+    warnings: dict[str, int] = {}
+    refused: str | None = None
+    finished: bool = False
+
+
+def sentences(warnings: dict[str, int]) -> list[str]:
+    """Return what an owner is told of an engine's troubles."""
+    found = [sentence for what, sentence in _SENTENCES.items() if what in warnings]
+    return list(dict.fromkeys(found))
+
+
+async def work(
+    kind: str,
+    name: str,
+    order: msgspec.Struct,
+    path: Path,
+    take: Callable[[Report], Awaitable[None]],
+) -> Said:
+    """Have an engine of that kind read a file; `take` gets its reports.
+
+    Raises:
+        NotMedia: it refused the file.
+        NotDone: it broke off.
+        StorageError, OutOfStep: out of `take`.
+        OSError: the file cannot be opened.
+    """
+    said = Said()
+    failure: Exception | None = None
+    file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        wanted = msgspec.json.encode(order).decode()
+        async with engine(kind, name, wanted, file=file) as child:
+            try:
+                async for report in _reports(child):
+                    _note(said, report)
+                    await take(report)
+            except (StorageError, OutOfStep, WireError, TimeoutError) as error:
+                # Out of this block it would come as a group.
+                failure = error
+                child.kill()
+            status = await child.wait()
+    finally:
+        os.close(file)
+    if failure is not None and not isinstance(failure, WireError | TimeoutError):
+        raise failure
+    if said.refused is not None:
+        raise NotMedia(said.refused)
+    if status != 0 or failure is not None or not said.finished:
+        facts = {"video": name, "status": status, "cause": repr(failure)}
+        log.warning("engine lost", extra=facts)
+        raise NotDone("The transcoder broke off; the file may be damaged.")
+    return said
+
+
+async def _reports(child: Engine) -> AsyncGenerator[Report, None]:
+    """Yield an engine's reports.
+
+    Raises:
+        TimeoutError: it said nothing for too long.
+        WireError: it said something that is no report.
+    """
+    reports = child.reports()
+    while True:
+        async with asyncio.timeout(_SILENT_SECONDS):
+            report = await anext(reports, None)
+        if report is None:
+            return
+        yield report
+
+
+def _note(said: Said, report: Report) -> None:
+    match report:
+        case Prepared():
+            said.reused = report.reused
+        case Progress():
+            said.cpu_ms = report.rung_cpu_ms
+        case Finished():
+            said.finished = True
+        case Refused():
+            said.refused = report.reason
+        case Trouble():
+            said.warnings[report.what] = said.warnings.get(report.what, 0) + report.count
+        case _:
+            pass

@@ -1,0 +1,199 @@
+"""Pieces of renditions put together: the playlists that name all of them, in order.
+
+Pieces that were made apart share one init section where theirs are equal; where they are not, a
+discontinuity tells players so, in all renditions at the same place.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from media.hls.m3u8 import render
+from media.hls.playlist import Listed, MediaPlaylist, MultivariantPlaylist, Subtitles
+from media.ladder import AUDIO_RENDITION, Rendition
+from media.ticks import VIDEO_SCALE
+from storage.catalog.records.transcoding import MadeSubtitles
+from storage.live.variants import Measure, announce
+from storage.objects.addresses import video
+from storage.objects.base import Objects
+from transcode.vod.rendition_store import MadePiece, MadeRendition, MadeSegment, OutOfStep
+
+__all__ = ["Stitched", "stitch", "stitched"]
+
+_INDEX: Final = "index.m3u8"
+_GROUP: Final = "subtitles"
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """A segment, where it stands and what its init section is."""
+
+    folder: str
+    digest: str
+    segment: MadeSegment
+
+
+class Stitched(msgspec.Struct, frozen=True, kw_only=True):
+    """The playlists of a video: of each rendition, then the one that names them.
+
+    `length` is that of the longest rendition, in ticks of 90 000 a second; `sizes` are the bytes
+    of each one's media. `seams` are the numbers of the segments before which there is one.
+    """
+
+    playlists: dict[str, MediaPlaylist]
+    variants: MultivariantPlaylist
+    length: int
+    sizes: dict[str, int]
+    seams: frozenset[int]
+
+
+def stitched(
+    media: str,
+    rungs: tuple[Rendition, ...],
+    pieces: Sequence[MadePiece],
+    *,
+    channels: int = 2,
+    subtitles: Sequence[MadeSubtitles] = (),
+) -> Stitched:
+    """Return the playlists that go into the folder `media`; `rungs` are those of the picture.
+
+    `subtitles` are named where there is a picture under which they can be read.
+
+    Raises:
+        OutOfStep: a rendition lacks what the others have.
+    """
+    names = (*(rung.name for rung in rungs), AUDIO_RENDITION)
+    found = {name: _in_order(name, pieces) for name in names}
+    first = [each.segment.sequence for each in found[names[0]]]
+    for name, places in found.items():
+        have = [each.segment.sequence for each in places]
+        if not have or have != first or have != list(range(have[0], have[0] + len(have))):
+            raise OutOfStep(f"{name} has {len(have)} segments, not {len(first)}")
+    seams = frozenset(seam for places in found.values() for seam in _seams(places))
+    measures = {name: _measured(places) for name, places in found.items()}
+    codecs = {
+        each.name: each.codecs
+        for piece in pieces
+        for each in piece.renditions
+        if each.name in names
+    }
+    variants = announce(media, rungs, measures, codecs, None)
+    sounds = tuple(msgspec.structs.replace(sound, channels=channels) for sound in variants.sounds)
+    length = max(measure.ticks for measure in measures.values())
+    playlists = {name: _playlist(media, name, found[name], seams) for name in names}
+    variants = msgspec.structs.replace(variants, sounds=sounds)
+    if subtitles and rungs:
+        playlists |= {each.rendition: _words(media, each, length) for each in subtitles}
+        variants = _with_words(media, variants, subtitles)
+    return Stitched(
+        playlists=playlists,
+        variants=variants,
+        length=length,
+        sizes={name: sum(each.size for each in _of(name, pieces)) for name in names},
+        seams=seams,
+    )
+
+
+async def stitch(objects: Objects, hash_: str, media: str, made: Stitched) -> dict[str, int]:
+    """Write the playlists, the one that names the others last.
+
+    Returns their bytes by the names of the renditions; that one's by "".
+
+    Raises:
+        ObjectError: one could not be stored; what is there is of no use.
+    """
+    folder = f"{video(hash_)}/{media}"
+    sizes: dict[str, int] = {}
+    for name, playlist in made.playlists.items():
+        data = render(playlist).encode()
+        await objects.put(f"{folder}/{name}/{_INDEX}", data)
+        sizes[name] = len(data)
+    data = render(made.variants).encode()
+    await objects.put(f"{folder}/{_INDEX}", data)
+    return {**sizes, "": len(data)}
+
+
+def _of(name: str, pieces: Sequence[MadePiece]) -> list[MadeRendition]:
+    return [each for piece in pieces for each in piece.renditions if each.name == name]
+
+
+def _in_order(name: str, pieces: Sequence[MadePiece]) -> list[_Place]:
+    found = [
+        _Place(piece.folder, each.inits[segment.init], segment)
+        for piece in pieces
+        for each in piece.renditions
+        if each.name == name
+        for segment in each.segments
+    ]
+    return sorted(found, key=lambda place: place.segment.sequence)
+
+
+def _seams(places: list[_Place]) -> list[int]:
+    """Return the segments that do not continue their predecessors."""
+    digest = places[0].digest
+    found: list[int] = []
+    for place in places:
+        if place.segment.discontinuity or place.digest != digest:
+            found.append(place.segment.sequence)
+        digest = place.digest
+    return found
+
+
+def _measured(places: list[_Place]) -> Measure:
+    measure = Measure()
+    for place in places:
+        segment = place.segment
+        measure = measure.next(segment.size, segment.duration, frames=segment.frames, epoch=0)
+    return measure
+
+
+def _playlist(media: str, name: str, places: list[_Place], seams: frozenset[int]) -> MediaPlaylist:
+    maps: dict[str, str] = {}
+    listed: list[Listed] = []
+    for place in places:
+        within = "" if place.folder == media else f"../../{place.folder}/{name}/"
+        segment = place.segment
+        uri = maps.setdefault(place.digest, f"{within}init-{segment.init}.mp4")
+        listed.append(
+            Listed(
+                uri=f"{within}{segment.sequence}.m4s",
+                duration=segment.duration,
+                map_uri=uri,
+                discontinuity=segment.sequence in seams,
+            )
+        )
+    return MediaPlaylist(target=_target(listed), segments=tuple(listed), ended=True, whole=True)
+
+
+def _words(media: str, made: MadeSubtitles, length: int) -> MediaPlaylist:
+    """Return the playlist of subtitles: one segment as long as the film."""
+    within = "" if made.folder == media else f"../../{made.folder}/{made.rendition}/"
+    listed = [Listed(uri=f"{within}0.vtt", duration=length)]
+    return MediaPlaylist(target=_target(listed), segments=tuple(listed), ended=True, whole=True)
+
+
+def _with_words(
+    media: str, variants: MultivariantPlaylist, subtitles: Sequence[MadeSubtitles]
+) -> MultivariantPlaylist:
+    return msgspec.structs.replace(
+        variants,
+        variants=tuple(
+            msgspec.structs.replace(variant, subtitles=_GROUP) for variant in variants.variants
+        ),
+        subtitles=tuple(
+            Subtitles(
+                uri=f"{media}/{each.rendition}/{_INDEX}",
+                group=_GROUP,
+                name=each.title,
+                language=each.language,
+                forced=each.forced,
+            )
+            for each in subtitles
+        ),
+    )
+
+
+def _target(listed: list[Listed]) -> int:
+    """Return the least target duration in which all segments fit, as rounded (4.4.3.1)."""
+    longest = max(segment.duration for segment in listed)
+    return max(1, (2 * longest + VIDEO_SCALE) // (2 * VIDEO_SCALE))
