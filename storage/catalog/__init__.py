@@ -21,7 +21,7 @@ from storage.catalog.library.players import Players
 from storage.catalog.maintenance.health import Checkup
 from storage.catalog.maintenance.references import Upkeep
 from storage.catalog.projects import installation, projects
-from storage.catalog.queries import visibility
+from storage.catalog.queries import project_lookup, visibility
 from storage.catalog.records.common import (
     EventRecord,
     FirstStart,
@@ -140,7 +140,7 @@ class Catalog:
                 return None
             record, hashes = removed
             # Its own events went with it: this one stands with the installation's project.
-            first = await projects.find_first(connection)
+            first = await project_lookup.find_first(connection)
             if first is not None:
                 facts = {"project": project, "key": record.key, "name": record.name}
                 await event_log.record(connection, first, "project deleted", facts, now_us, by=by)
@@ -148,7 +148,8 @@ class Catalog:
 
     async def find_project(self, name: str) -> ProjectRecord | None:
         """Return the project whose number or key `name` is."""
-        return projects.found(await self._database.row(*projects.named_so(name)))
+        row = await self._database.row(*project_lookup.select_named(name))
+        return None if row is None else project_lookup.record(row)
 
     async def add_token(
         self,

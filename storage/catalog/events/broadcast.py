@@ -22,7 +22,7 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import LAST, Database
-from storage.catalog.projects import projects as projects_of_catalog
+from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import notices, projects, stream_backups, streams, videos
 
 __all__ = [
@@ -275,5 +275,5 @@ class Notices:
         async with self._database.reading() as connection:
             if kind != "project":
                 return await _project_of(connection, kind, name)
-            project = await projects_of_catalog.find(connection, name)
+            project = await project_lookup.find(connection, name)
             return None if project is None else project.id

@@ -16,8 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.projects import projects
-from storage.catalog.queries import counters, named_rows
+from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import CategoryRecord, LabelRecord, Page, Sort, TagRecord
 from storage.catalog.schema.tables import categories, stream_tags, tags, video_tags
@@ -106,7 +105,7 @@ async def add(
         NoSuchProject: there is no such project.
         NameTaken: the project has one of that name; the transaction cannot go on.
     """
-    await projects.require(connection, project)
+    await project_lookup.require(connection, project)
     table = _TABLES[kind]
     statement = insert(table).values(_row(project, name, active, now_us)).returning(table)
     try:

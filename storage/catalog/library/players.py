@@ -12,8 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.projects import projects
-from storage.catalog.queries import counters, named_rows
+from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Page, PlayerOptions, PlayerRecord, Sort
 from storage.catalog.schema.tables import players
@@ -88,7 +87,7 @@ async def add(
     Raises:
         NoSuchProject: there is no such project.
     """
-    await projects.require(connection, project)
+    await project_lookup.require(connection, project)
     statement = insert(players).values(
         project_id=project,
         name=name,

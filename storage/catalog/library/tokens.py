@@ -13,8 +13,7 @@ from sqlalchemy import Row, Select, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.events import log as event_log
-from storage.catalog.projects import projects
-from storage.catalog.queries import named_rows
+from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.records.common import Page, Principal, TokenRecord
 from storage.catalog.schema.tables import tokens
 
@@ -53,7 +52,7 @@ async def add(
         NoSuchProject: it is for a project that there is not.
     """
     if project is not None:
-        await projects.require(connection, project)
+        await project_lookup.require(connection, project)
     text = _PREFIX + secrets.token_urlsafe(32)
     statement = insert(tokens).values(
         digest=_digest(text), name=name, project_id=project, write=write, created_us=now_us
@@ -111,7 +110,7 @@ async def tell(
     """
     project = record.project
     if project is None:
-        project = await projects.find_first(connection)
+        project = await project_lookup.find_first(connection)
     if project is not None:
         facts = {"token": record.id, "name": record.name, "write": record.write}
         await event_log.record(connection, project, kind, facts, now_us, by=by)

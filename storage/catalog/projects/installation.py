@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from storage.catalog.engine.postgres import take_turn
 from storage.catalog.library import tokens
 from storage.catalog.projects import projects
+from storage.catalog.queries import project_lookup
 from storage.catalog.records.common import FirstStart
 from storage.catalog.schema.tables import installation
 from storage.catalog.streams import queries as stream_queries
@@ -50,7 +51,7 @@ async def find(connection: AsyncConnection) -> FirstStart | None:
     if row is None:
         return None
     key, secret = row
-    project = await projects.find(connection, _FIRST)
+    project = await project_lookup.find(connection, _FIRST)
     if project is None:
         raise CatalogError("the catalog has lost its first project")
     return FirstStart(

@@ -1,48 +1,20 @@
 """Questions about projects. Each function runs within the caller's transaction."""
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Row, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash, new_hash
-from storage.catalog.queries import counters, named_rows
+from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.records.common import Page, ProjectRecord
 from storage.catalog.schema.tables import projects, streams, videos
 from storage.catalog.streams import commands
 from storage.catalog.streams.commands import Command, CommandKind
-from storage.errors import NoSuchProject, ProjectKept
+from storage.errors import ProjectKept
 
-__all__ = [
-    "add",
-    "edit",
-    "find",
-    "find_first",
-    "find_page",
-    "found",
-    "named_so",
-    "remove",
-    "require",
-]
-
-# Canonical numbers of 32-bit ids; anything else can only be a key.
-_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
-# Asked at nearly each call: made once, as making them costs more than the answer.
-_NUMBERED: Final = select(projects).where(projects.c.id == bindparam("of"))
-_KEYED: Final = select(projects).where(projects.c.key == bindparam("of"))
-
-
-def _record(row: Row[Any]) -> ProjectRecord:  # Any: the row of a whole table has no static type
-    return ProjectRecord(
-        id=row.id,
-        key=row.key,
-        name=row.name,
-        created_us=row.created_us,
-        updated_us=row.updated_us,
-        origins=tuple(row.origins.split()),
-    )
+__all__ = ["add", "edit", "find_page", "remove"]
 
 
 def _new_key() -> str:
@@ -57,33 +29,9 @@ async def add(connection: AsyncConnection, name: str, now_us: int) -> ProjectRec
     statement = insert(projects).values(
         key=_new_key(), name=name, created_us=now_us, updated_us=now_us
     )
-    record = _record((await connection.execute(statement.returning(projects))).one())
+    record = project_lookup.record((await connection.execute(statement.returning(projects))).one())
     await counters.begin(connection, record.id)
     return record
-
-
-async def find(connection: AsyncConnection, name: str) -> ProjectRecord | None:
-    """Return the project whose number or key `name` is, as paths take either."""
-    return found((await connection.execute(*named_so(name))).one_or_none())
-
-
-def named_so(name: str) -> tuple[Select[Any], dict[str, object]]:
-    """Return the question which project has this number or key; `found` reads the answer."""
-    is_number = _NUMBER.fullmatch(name) is not None
-    return (_NUMBERED, {"of": int(name)}) if is_number else (_KEYED, {"of": name})
-
-
-def found(row: Row[Any] | None) -> ProjectRecord | None:  # Any: as in `_record`
-    """Return the project of a row, where there is one."""
-    return None if row is None else _record(row)
-
-
-async def find_first(connection: AsyncConnection) -> int | None:
-    """Return the number of the oldest project: the installation's own, which cannot be deleted.
-
-    None where there is no project at all, as before the first start.
-    """
-    return (await connection.execute(select(func.min(projects.c.id)))).scalar_one()
 
 
 async def find_page(
@@ -93,20 +41,8 @@ async def find_page(
     wanted = [] if reach is None else [projects.c.id == reach]
     order = (projects.c.id.desc(),)
     return await named_rows.page_of(
-        connection, projects, wanted, order, _record, total=None, page=page
+        connection, projects, wanted, order, project_lookup.record, total=None, page=page
     )
-
-
-async def require(connection: AsyncConnection, project: int) -> None:
-    """See that there is a project with that number, and that nobody deletes it meanwhile.
-
-    Raises:
-        NoSuchProject: there is none.
-    """
-    asked = select(projects.c.id).where(projects.c.id == project)
-    held = asked.with_for_update(read=True, key_share=True)
-    if (await connection.execute(held)).one_or_none() is None:
-        raise NoSuchProject(project)
 
 
 async def edit(
@@ -119,13 +55,13 @@ async def edit(
         .values(version=projects.c.version + 1, updated_us=now_us, **values)
     )
     row = (await connection.execute(statement.returning(projects))).one_or_none()
-    return None if row is None else _record(row)
+    return None if row is None else project_lookup.record(row)
 
 
 class _Held(NamedTuple):
     """What a project holds, while nobody else can change it."""
 
-    streams: Sequence[Row[Any]]  # Any: as in `_record`
+    streams: Sequence[Row[Any]]  # Any: the row of a whole table has no static type
     hashes: tuple[PublicHash, ...]  # of the streams and videos
 
 
@@ -164,7 +100,7 @@ async def remove(
     row = (await connection.execute(asked)).one_or_none()
     if row is None:
         return None
-    if project == await find_first(connection):
+    if project == await project_lookup.find_first(connection):
         raise ProjectKept("The first project cannot be deleted.")
     if await _hashes(connection, project) != held.hashes:
         raise ProjectKept("Something was just added to this project: try again.")
@@ -175,4 +111,4 @@ async def remove(
         forget = Command(stream=stream.id, hash=stream.hash, kind=CommandKind.FORGET)
         await commands.ask(connection, forget, now_us)
     await connection.execute(delete(projects).where(projects.c.id == project))
-    return _record(row), held.hashes
+    return project_lookup.record(row), held.hashes

@@ -15,8 +15,7 @@ from media.ladder import BOXES
 from media.stream_keys import StreamKey, new_hash
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
-from storage.catalog.projects import projects
-from storage.catalog.queries import counters
+from storage.catalog.queries import counters, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.named_rows import MOST
@@ -47,7 +46,7 @@ async def add(
     Raises:
         NoSuchProject: there is no such project.
     """
-    await projects.require(connection, project)
+    await project_lookup.require(connection, project)
     key = StreamKey.new(new_hash())
     statement = insert(streams).values(
         project_id=project,

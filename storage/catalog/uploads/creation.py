@@ -5,23 +5,19 @@ Each function runs within the caller's transaction.
 
 from typing import Final
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.countries import country, packed
 from media.stream_keys import PublicHash
-from storage.catalog.library import labels
-from storage.catalog.library.labels import TagById, TagByName
-from storage.catalog.records.uploads import NewUpload, UploadRecord, Wanted
+from storage.catalog.records.uploads import NewUpload, UploadRecord
 from storage.catalog.records.videos import Arrived
-from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import uploads
 from storage.catalog.uploads import links as upload_links
 from storage.catalog.videos import creation as video_creation
 from storage.catalog.videos import replacement
 from storage.errors import TooManyUploads
 
-__all__ = ["MOST_OPEN", "begin", "say"]
+__all__ = ["MOST_OPEN", "begin"]
 
 # Of a project: each is a row, a video in the lists and a file. Who uploads a thousand at once has
 # lost count.
@@ -94,28 +90,5 @@ async def _video_of(
         size=new.length or 0,
     )
     video = await video_creation.expect(connection, project, coming, now_us)
-    await say(connection, project, video, wanted, now_us)
+    await video_creation.link_labels(connection, project, video, wanted, now_us)
     return video, new.hash
-
-
-async def say(
-    connection: AsyncConnection, project: int, video: int, wanted: Wanted, now_us: int
-) -> None:
-    """Link a new video with its category, its countries and its tags.
-
-    Raises:
-        NoSuchLabel: a tag or the category is none of the project.
-    """
-    values: dict[str, object] = {}
-    if wanted.category is not None:
-        await labels.require_category(connection, project, wanted.category)
-        values["category_id"] = wanted.category
-    if wanted.countries:
-        found = (country(number) for number in wanted.countries)
-        values["countries"] = packed([each for each in found if each is not None])
-    if values:
-        statement = update(videos_table).where(videos_table.c.id == video).values(values)
-        await connection.execute(statement)
-    if wanted.tags:
-        tags = [TagById(tag) if isinstance(tag, int) else TagByName(tag) for tag in wanted.tags]
-        await labels.link_tags(connection, project, "video", video, tags, now_us)

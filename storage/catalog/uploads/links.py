@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.projects import projects
-from storage.catalog.queries import named_rows
+from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.queries.digest import digest
 from storage.catalog.records.common import Page
 from storage.catalog.records.uploads import LinkRecord, ListedLink, Wanted
@@ -108,7 +107,7 @@ class UploadLinks:
         secret = secrets.token_urlsafe(_BYTES)
         async with self._database.writing() as connection:
             subject = "" if video is None else await _hash_of(connection, project, video)
-            await projects.require(connection, project)
+            await project_lookup.require(connection, project)
             statement = insert(upload_links).values(
                 project_id=project,
                 digest=digest(secret),

@@ -179,7 +179,7 @@ class Uploads:
         async with self._database.writing() as connection:
             await uploadlinks.use(connection, link, now_us)
             whole = await video_creation.add(connection, project, file, now_us, by=None)
-            await upload_creation.say(connection, project, whole.video.id, wanted, now_us)
+            await video_creation.link_labels(connection, project, whole.video.id, wanted, now_us)
             return await video_queries.whole(connection, whole.video.id)
 
     async def replace_through(

@@ -10,11 +10,14 @@ from typing import Final
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.countries import country, packed
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
-from storage.catalog.projects import projects
-from storage.catalog.queries import counters
+from storage.catalog.library import labels
+from storage.catalog.library.labels import TagById, TagByName
+from storage.catalog.queries import counters, project_lookup
 from storage.catalog.queries.casefold import fold
+from storage.catalog.records.uploads import Wanted
 from storage.catalog.records.videos import Arrived, Landed, WholeVideo
 from storage.catalog.schema.tables import video_resolutions
 from storage.catalog.schema.tables import videos as table
@@ -22,7 +25,7 @@ from storage.catalog.videos import jobs
 from storage.catalog.videos import queries as video_queries
 from storage.errors import HashTaken
 
-__all__ = ["UPLOADING", "add", "arrive", "expect", "tell_bytes"]
+__all__ = ["UPLOADING", "add", "arrive", "expect", "link_labels", "tell_bytes"]
 
 UPLOADING: Final = "uploading"
 _ROW: Final = table.c
@@ -38,7 +41,7 @@ async def expect(connection: AsyncConnection, project: int, file: Arrived, now_u
         NoSuchProject: there is no such project.
         HashTaken: another video or stream has the hash by now.
     """
-    await projects.require(connection, project)
+    await project_lookup.require(connection, project)
     if await video_queries.taken(connection, file.hash):
         raise HashTaken(file.hash)
     statement = insert(table).values(
@@ -153,6 +156,29 @@ async def tell_bytes(
     await connection.execute(raised)
     facts: Mapping[str, object] = {"received_bytes": received, "size": size}
     await broadcast.tell_video(connection, video, "progress", now_us, besides=facts)
+
+
+async def link_labels(
+    connection: AsyncConnection, project: int, video: int, wanted: Wanted, now_us: int
+) -> None:
+    """Link a new video with its category, its countries and its tags.
+
+    Raises:
+        NoSuchLabel: a tag or the category is none of the project.
+    """
+    values: dict[str, object] = {}
+    if wanted.category is not None:
+        await labels.require_category(connection, project, wanted.category)
+        values["category_id"] = wanted.category
+    if wanted.countries:
+        found = (country(number) for number in wanted.countries)
+        values["countries"] = packed([each for each in found if each is not None])
+    if values:
+        statement = update(table).where(table.c.id == video).values(values)
+        await connection.execute(statement)
+    if wanted.tags:
+        tags = [TagById(tag) if isinstance(tag, int) else TagByName(tag) for tag in wanted.tags]
+        await labels.link_tags(connection, project, "video", video, tags, now_us)
 
 
 async def _uploading(connection: AsyncConnection, video: int) -> Row[int, str] | None:

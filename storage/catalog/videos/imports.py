@@ -21,7 +21,6 @@ from storage.catalog.records.uploads import Wanted
 from storage.catalog.records.videos import Arrived, Landed, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import imports
-from storage.catalog.uploads.creation import say
 from storage.catalog.videos import (
     creation as video_creation,
 )
@@ -84,7 +83,7 @@ async def ask(
         size=0,
     )
     video = await video_creation.expect(connection, project, coming, now_us)
-    await say(connection, project, video, new.wanted, now_us)
+    await video_creation.link_labels(connection, project, video, new.wanted, now_us)
     values = {"video_id": video, "url": new.url, "token_id": by, "created_us": now_us}
     await connection.execute(insert(imports).values(values))
     await jobs.enqueue(connection, video, now_us, jobs.IMPORT)

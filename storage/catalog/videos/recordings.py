@@ -20,8 +20,7 @@ from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
 from storage.catalog.library.labels import TagById
-from storage.catalog.projects import projects
-from storage.catalog.queries import counters
+from storage.catalog.queries import counters, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.schema.tables import stream_tags, streams, tags, video_resolutions
 from storage.catalog.schema.tables import videos as videos_table
@@ -192,7 +191,7 @@ async def finish(
     asked = select(streams).where(streams.c.hash == recording.stream)
     stream = (await connection.execute(asked.with_for_update())).one_or_none()
     try:
-        await projects.require(connection, recording.project)
+        await project_lookup.require(connection, recording.project)
     except NoSuchProject:
         return None
     held = select(_TABLE.id).where(_TABLE.id == recording.id).with_for_update()

@@ -1,0 +1,66 @@
+"""Find a project by its number or its key, and lock it against deletion.
+
+Each function runs within the caller's transaction.
+"""
+
+import re
+from typing import Any, Final
+
+from sqlalchemy import Row, Select, bindparam, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.records.common import ProjectRecord
+from storage.catalog.schema.tables import projects
+from storage.errors import NoSuchProject
+
+__all__ = ["find", "find_first", "record", "require", "select_named"]
+
+# Canonical numbers of 32-bit ids; anything else can only be a key.
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
+# Run at nearly each API call: built once, as building them costs more than running them.
+_BY_NUMBER: Final = select(projects).where(projects.c.id == bindparam("of"))
+_BY_KEY: Final = select(projects).where(projects.c.key == bindparam("of"))
+
+
+def record(row: Row[Any]) -> ProjectRecord:  # Any: the row of a whole table has no static type
+    """Return the record of a row of `projects`."""
+    return ProjectRecord(
+        id=row.id,
+        key=row.key,
+        name=row.name,
+        created_us=row.created_us,
+        updated_us=row.updated_us,
+        origins=tuple(row.origins.split()),
+    )
+
+
+def select_named(name: str) -> tuple[Select[Any], dict[str, object]]:
+    """Return the statement, and its parameters, that selects a project by number or key."""
+    is_number = _NUMBER.fullmatch(name) is not None
+    return (_BY_NUMBER, {"of": int(name)}) if is_number else (_BY_KEY, {"of": name})
+
+
+async def find(connection: AsyncConnection, name: str) -> ProjectRecord | None:
+    """Return the project whose number or key is `name`; None if there is none."""
+    row = (await connection.execute(*select_named(name))).one_or_none()
+    return None if row is None else record(row)
+
+
+async def find_first(connection: AsyncConnection) -> int | None:
+    """Return the number of the oldest project, the installation's own, which cannot be deleted.
+
+    None if there is no project at all, as before the first start.
+    """
+    return (await connection.execute(select(func.min(projects.c.id)))).scalar_one()
+
+
+async def require(connection: AsyncConnection, project: int) -> None:
+    """Check that a project exists, and lock it against deletion until the transaction ends.
+
+    Raises:
+        NoSuchProject: There is no project with that number.
+    """
+    statement = select(projects.c.id).where(projects.c.id == project)
+    locked = statement.with_for_update(read=True, key_share=True)
+    if (await connection.execute(locked)).one_or_none() is None:
+        raise NoSuchProject(project)
