@@ -4,9 +4,23 @@ A rung is a box (turned for portrait) into which the picture fits whole. The top
 source's own size under the label of the smallest box that holds it; nothing is ever scaled up.
 """
 
+from typing import Final
+
 import msgspec
 
-__all__ = ["AUDIO_RENDITION", "BOXES", "Box", "Ladder", "Rendition", "box_of", "ladder_for"]
+__all__ = [
+    "AUDIO_RENDITION",
+    "BOXES",
+    "BOX_LABELS",
+    "BOX_NUMBERS",
+    "SELECTABLE_BOXES",
+    "STANDARD_LABELS",
+    "Box",
+    "Ladder",
+    "Rendition",
+    "box_of",
+    "ladder_for",
+]
 
 # The name of the one sound rendition that every run has.
 AUDIO_RENDITION = "audio"
@@ -43,6 +57,12 @@ BOXES = (
     Box(6, "2160p", 3840, 2160, 16_000_000),
 )
 _FIRST_ORDINARY = 2  # 240p and 144p exist only for sources below 360p
+
+BOX_LABELS: Final = {box.number: box.label for box in BOXES}
+BOX_NUMBERS: Final = {box.label: box.number for box in BOXES}
+# The boxes that owners choose from, by number.
+SELECTABLE_BOXES: Final = tuple(sorted(BOXES[_FIRST_ORDINARY:], key=lambda box: box.number))
+STANDARD_LABELS: Final = frozenset(box.label for box in BOXES if box.standard)
 
 
 class Rendition(msgspec.Struct, frozen=True, kw_only=True):

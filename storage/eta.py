@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
+from media.ticks import MICROSECONDS
+
 __all__ = ["SpanPace", "seconds_left"]
 
-_MICROSECONDS: Final = 1_000_000
 # From taking a stretch to its first picture: an engine starts and decodes from a keyframe on.
 _START_US: Final = 600_000
 
@@ -63,4 +64,4 @@ def seconds_left(spans: Sequence[SpanPace], now_us: int, *, free: int = 0) -> in
     for each in spans:
         if each.state not in ("running", "done"):
             heapq.heapreplace(workers, workers[0] + each.left_us(pace, now_us))
-    return round(max(workers) / _MICROSECONDS)
+    return round(max(workers) / MICROSECONDS)

@@ -7,17 +7,14 @@ and event in one transaction (`storage.catalog.videos.creation`).
 """
 
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
-from media.ladder import BOXES, ladder_for
+from media.ladder import BOX_NUMBERS, STANDARD_LABELS, ladder_for
 from storage.catalog.records.videos import Landed
 
 __all__ = ["FileFacts", "FileRefused", "Probe", "landed", "landing", "looked_into", "rungs_of"]
-
-_STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
-_NUMBERS: Final = {box.label: box.number for box in BOXES}
 
 
 class FileRefused(Exception):
@@ -82,5 +79,5 @@ def rungs_of(facts: FileFacts) -> list[tuple[int, int, int]]:
     """Return the resolutions that a video of this size is to have: number, width, height."""
     if not facts.width or not facts.height:
         return []
-    ladder = ladder_for(facts.width, facts.height, _STANDARD)
-    return [(_NUMBERS[rung.name], rung.width, rung.height) for rung in ladder.renditions]
+    ladder = ladder_for(facts.width, facts.height, STANDARD_LABELS)
+    return [(BOX_NUMBERS[rung.name], rung.width, rung.height) for rung in ladder.renditions]

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from api.http.errors import ApiError
+from media.ticks import MICROSECONDS
 
 __all__ = [
     "ALGORITHMS",
@@ -193,4 +194,4 @@ def read_patch(headers: Headers, most: int) -> Patch:
 
 def expires(moment_us: int) -> str:
     """Return a moment (microseconds since the Unix epoch) as `Upload-Expires` has it."""
-    return formatdate(moment_us // 1_000_000, usegmt=True)
+    return formatdate(moment_us // MICROSECONDS, usegmt=True)

@@ -7,12 +7,9 @@ import msgspec
 from litestar import get
 
 from api.http.errors import documented
-from media.ladder import BOXES
+from media.ladder import SELECTABLE_BOXES
 
 __all__ = ["HANDLERS"]
-
-# Smaller boxes serve sources that are smaller still, and are nobody's choice.
-_CHOICES: Final = sorted((box for box in BOXES if box.number <= 6), key=lambda box: box.number)
 
 
 class ResolutionItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +37,7 @@ _LIST: Final = ResolutionList(
             height=box.height,
             active=box.standard,
         )
-        for box in _CHOICES
+        for box in SELECTABLE_BOXES
     ]
 )
 

@@ -17,6 +17,7 @@ from api.origin.routes import CARD
 from api.origin.visibility import Verdicts, Viewer
 from api.ports import ProjectIndex
 from api.schemas.urls import Addresses
+from media.ticks import MICROSECONDS
 from storage.catalog.records.common import Shown
 
 __all__ = ["documents"]
@@ -105,7 +106,7 @@ def _described(addresses: Addresses, shown: Shown) -> _Video:
         description=shown.description,
         playable=shown.published and shown.media is not None,
         playlist=addresses.published_video_playlist(hash_),
-        duration=round(shown.length_us / 1_000_000, 3),
+        duration=round(shown.length_us / MICROSECONDS, 3),
         width=shown.width,
         height=shown.height,
         poster=addresses.video_poster(hash_, CARD),

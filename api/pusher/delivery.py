@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from api.pusher.hub import Hub
+from media.ticks import MICROSECONDS
 from storage.bus.base import Bus, BusUnavailable, Mailbox
 from storage.catalog.events.broadcast import KEPT_US, NoticeRecord
 from storage.errors import StorageError
@@ -28,7 +29,7 @@ _MOST: Final = 500  # read at a time
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 5.0
 # After so long without a look, rows may be gone before they were read.
-_TOO_LONG: Final = KEPT_US / 1_000_000 / 2
+_TOO_LONG: Final = KEPT_US / MICROSECONDS / 2
 
 
 class NoticeShelf(Protocol):

@@ -11,6 +11,7 @@ from typing import Final
 
 from api.pusher.limits import Limits
 from api.pusher.protocol import OVER_CAPACITY, RECONNECT, End, event_text
+from media.no_op import do_nothing, never
 
 __all__ = ["FRAMES", "Hub", "Listener", "frame"]
 
@@ -19,10 +20,6 @@ __all__ = ["FRAMES", "Hub", "Listener", "frame"]
 FRAMES: Final = "headend.frames"
 # Texts that are still on their way when an end is ordered get so long.
 _FLUSH_SECONDS: Final = 2.0
-
-
-def _nothing(_seconds: float) -> None:
-    """Stand in where nobody writes yet."""
 
 
 def frame(text: str) -> bytes:
@@ -36,11 +33,6 @@ def frame(text: str) -> bytes:
     return b"\x81\x7f" + length.to_bytes(8, "big") + payload
 
 
-def _never(_frame: bytes) -> bool:
-    """Stand in where frames cannot be written."""
-    return False
-
-
 class Listener:
     """One connection as the hub knows it: its name, its channels, what it has still to be sent."""
 
@@ -49,9 +41,9 @@ class Listener:
         self.channels: set[str] = set()
         self.end: End | None = None
         """Why the connection is to be closed, once it is."""
-        self.hurry: Callable[[float], None] = _nothing
+        self.hurry: Callable[[float], None] = do_nothing
         """Called when an end is ordered: the writer has that many seconds left."""
-        self.write: Callable[[bytes], bool] = _never
+        self.write: Callable[[bytes], bool] = never
         """Sends a frame at once where that can be; else the text must wait for its turn."""
         self._texts: deque[str] = deque()
         self._bytes = 0

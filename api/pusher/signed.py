@@ -23,6 +23,7 @@ from api.http.errors import ApiError
 from api.http.json_body import whole_body
 from api.pusher.limits import MAX_CHANNELS, MAX_DATA_BYTES, MAX_NAME
 from api.pusher.protocol import is_channel, is_socket_id, signature
+from media.ticks import MICROSECONDS
 from storage.catalog.events.broadcast import Told
 
 __all__ = ["APP", "Publisher", "is_signed", "publishing"]
@@ -128,7 +129,7 @@ def publishing(
             body=body,
             key=key,
             secret=secret,
-            now=clock_us() / 1_000_000,
+            now=clock_us() / MICROSECONDS,
         )
         if not right:
             raise ApiError(HTTPStatus.UNAUTHORIZED, "The request is not signed as it must be.")

@@ -28,6 +28,7 @@ from api.pusher.protocol import (
     refusal,
     signature,
 )
+from media.no_op import do_nothing
 
 __all__ = ["ROOM", "Broadcaster"]
 
@@ -194,7 +195,7 @@ async def _write(listener: Listener, send: _Send) -> None:
                     await send({"type": "websocket.send", "text": text})
             finally:
                 # A timeout that is over cannot be moved any more.
-                listener.hurry = _ignored
+                listener.hurry = do_nothing
     except TimeoutError:
         pass  # what still waits is not sent
     except OSError:
@@ -209,10 +210,6 @@ def _hurrying(patience: asyncio.Timeout) -> Callable[[float], None]:
         patience.reschedule(asyncio.get_running_loop().time() + seconds)
 
     return hurry
-
-
-def _ignored(_seconds: float) -> None:
-    """Stand in where nobody writes any more."""
 
 
 async def _close(send: _Send, end: End) -> None:

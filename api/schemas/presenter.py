@@ -19,14 +19,13 @@ from api.schemas.common import (
 from api.schemas.embed_snippets import snippets
 from api.schemas.timestamps import written
 from api.schemas.urls import Addresses
-from media.ladder import BOXES
+from media.ladder import BOX_LABELS
 from media.stream_keys import PRIMARY_APPLICATION, Slot
 from storage.catalog.records.common import BackupRecord, EventRecord, ResolutionChoice, StreamRecord
 
 __all__ = ["Presenter"]
 
 _PRIMARY: Final = Slot(0)
-_LABELS: Final = {box.number: box.label for box in BOXES}
 # The protocol is Pusher's (version 7); the cluster is a name that clients must be given.
 _BROADCASTER: Final = "pusher"
 _CLUSTER: Final = "headend"
@@ -158,6 +157,6 @@ def _channel(record: StreamRecord) -> str:
 
 def _resolutions(choices: tuple[ResolutionChoice, ...]) -> list[Resolution]:
     return [
-        Resolution(id=choice.number, name=_LABELS[choice.number], active=choice.active)
+        Resolution(id=choice.number, name=BOX_LABELS[choice.number], active=choice.active)
         for choice in choices
     ]

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from api.ports import MediaRemover
+from media.no_op import do_nothing
+from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.commands import Command, CommandKind, CommandRecord, Standing
 
-__all__ = ["DRILL_SECONDS", "TAKEN_SECONDS", "Ingest", "nobody"]
+__all__ = ["DRILL_SECONDS", "TAKEN_SECONDS", "Ingest"]
 
 # An ingest looks four times a second: who has not taken a command by then is not there.
 TAKEN_SECONDS: Final = 2.0
@@ -26,22 +28,18 @@ DRILL_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.05
 
 
-def nobody() -> None:
-    """Nudge nobody: the ingest is another process, and looks by itself."""
-
-
 class Ingest:
     """The process that takes encoders in, as the API reaches it.
 
-    `nudge` tells one that is this very process that there is a command. `media` removes what the
-    ingest, where there is none, cannot.
+    `nudge` wakes an ingest that runs in this process; one in another process polls. `media` removes
+    stored media while no ingest runs.
     """
 
     def __init__(
         self,
         catalog: Catalog,
         media: MediaRemover | None = None,
-        nudge: Callable[[], None] = nobody,
+        nudge: Callable[[], None] = do_nothing,
         *,
         taken_seconds: float = TAKEN_SECONDS,
     ) -> None:
@@ -105,7 +103,7 @@ class Ingest:
 
     def deadline_us(self, now_us: int) -> int:
         """Return until when a command that is asked now may be taken."""
-        return now_us + round(self.taken_seconds * 1_000_000)
+        return now_us + round(self.taken_seconds * MICROSECONDS)
 
     async def forgotten(self, command: int, hash_: str) -> None:
         """Wait until a stream that was deleted has ended, then see that its media are gone."""

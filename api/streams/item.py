@@ -15,14 +15,13 @@ from api.library.labels import wanted_tags
 from api.schemas.presenter import Presenter
 from api.streams.lookup import CHANGES, LOOKS, STREAM, WRITES, Call, found, stream_of
 from api.streams.schemas import StreamChanged, StreamData, StreamEdit
-from media.ladder import BOXES
+from media.ladder import SELECTABLE_BOXES
 from storage.catalog import Catalog
 from storage.catalog.streams.edits import StreamChange
 
 __all__ = ["HANDLERS"]
 
-# Smaller boxes serve sources that are smaller still, and are nobody's choice.
-_CHOICES: Final = frozenset(box.number for box in BOXES if box.number <= 6)
+_CHOICES: Final = frozenset(box.number for box in SELECTABLE_BOXES)
 
 
 def _resolutions(numbers: list[int]) -> frozenset[int]:

@@ -4,9 +4,11 @@ from typing import Annotated, Final
 
 import msgspec
 
+from media.ticks import MICROSECONDS
+
 __all__ = ["UploadLimits"]
 
-_HOUR_US: Final = 3600 * 1_000_000
+_HOUR_US: Final = 3600 * MICROSECONDS
 
 
 class UploadLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

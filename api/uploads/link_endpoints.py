@@ -33,6 +33,7 @@ from api.uploads.metadata import NOT_SAID, Words, wanted_of
 from api.uploads.receiver import Receiver, gone
 from api.uploads.replace_file import formed
 from api.uploads.single_request import FORM_BYTES, Intake, taken_form
+from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
 from storage.catalog.records.uploads import LinkRecord, UploadRecord
@@ -155,7 +156,7 @@ async def add_upload_link(
     body = await read_body(request, LinkAddition)
     _require_one_purpose(body)
     most = min(body.most_bytes or intake.most_upload, intake.most_upload)
-    expires_us = now_us + body.expires_seconds * 1_000_000
+    expires_us = now_us + body.expires_seconds * MICROSECONDS
     try:
         number, secret = await catalog.links.add(
             project.id,

@@ -18,7 +18,7 @@ from api.videos.schemas import (
     VideoShown,
     VideoStatusBody,
 )
-from media.ladder import BOXES
+from media.ladder import BOX_LABELS
 from storage.catalog.records.videos import VideoRecord, VideoStatus, WholeVideo
 
 __all__ = ["BROADCASTER", "CLUSTER", "VideoPresenter", "iso8601_duration", "status"]
@@ -26,7 +26,6 @@ __all__ = ["BROADCASTER", "CLUSTER", "VideoPresenter", "iso8601_duration", "stat
 # The protocol is Pusher's (version 7); the cluster is a name that clients must be given.
 BROADCASTER: Final = "pusher"
 CLUSTER: Final = "headend"
-_LABELS: Final = {box.number: box.label for box in BOXES}
 _CARD: Final = "default"  # the poster that there always is: a card until there is one
 _Values = dict[str, Any]  # Any: fields of every type, by their names
 
@@ -105,7 +104,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             embed=self._embed(record),
             resolutions=[
                 ShownRung(
-                    resolution=_LABELS[rung.number],
+                    resolution=BOX_LABELS[rung.number],
                     resolution_id=rung.number,
                     transcoded=int(rung.transcoded),
                     vertical_value=rung.height,
@@ -193,7 +192,7 @@ def _player(whole: WholeVideo) -> PlayerReference | None:
 def _resolutions(whole: WholeVideo) -> list[VideoResolution]:
     return [
         VideoResolution(
-            id=rung.number, name=_LABELS[rung.number], width=rung.width, height=rung.height
+            id=rung.number, name=BOX_LABELS[rung.number], width=rung.width, height=rung.height
         )
         for rung in whole.rungs
     ]

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from bench.ingest.clip import Clip
 from bench.ingest.processes import Child, Unheard, child
+from media.no_op import do_nothing
 
 __all__ = ["PYRTMP", "SERVERS", "Missing", "Server", "Serving", "Tls", "ours"]
 
@@ -72,9 +73,6 @@ class Server:
 # -- ours ---------------------------------------------------------------------------------------
 
 
-def _nothing(_tls: bool) -> None: ...
-
-
 def ours(name: str, about: str, *options: str) -> Server:
     """Return Headend's listener with these options of `bench.ingest.ours`."""
 
@@ -85,7 +83,7 @@ def ours(name: str, about: str, *options: str) -> Server:
         with child(command, folder / "log", cwd=ROOT) as running:
             yield _of_lines(running)
 
-    return Server(name, about, _nothing, serve, _lost_packets)
+    return Server(name, about, do_nothing, serve, _lost_packets)
 
 
 def _of_lines(running: Child) -> Serving:

@@ -13,6 +13,7 @@ from media.hls.playlist import Listed, MediaPlaylist
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.stream_keys import PublicHash
+from media.ticks import MICROSECONDS
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import Publication, Window
 from storage.objects.addresses import live_playlist, live_segment
@@ -81,7 +82,7 @@ async def publish_long(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash
                 uri=f"{100_000 + number}.m4s",
                 duration=_TICKS,
                 map_uri="init-0.mp4",
-                wall_us=_NOON_US + number * _SECONDS * 1_000_000,
+                wall_us=_NOON_US + number * _SECONDS * MICROSECONDS,
             )
             for number in range(_LONG)
         ),

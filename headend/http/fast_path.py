@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from api.http.media_response import Answer
 from api.http.open_file import OpenFile
 from headend.http.limits import BoundedProtocol
+from media.no_op import do_nothing
 
 __all__ = ["Shortcut", "ShortcutProtocol"]
 
@@ -275,7 +276,7 @@ def _answered() -> RequestResponseCycle:
         message_event=asyncio.Event(),
         expect_100_continue=False,
         keep_alive=True,
-        on_response=lambda: None,
+        on_response=do_nothing,
     )
     cycle.response_started = cycle.response_complete = True
     return cycle

@@ -22,6 +22,7 @@ from headend.install.certificates import Certificates
 from headend.install.findings import Finding, Thing, size_text
 from headend.install.installation import catalog_place
 from headend.install.locks import relying_on_form
+from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import Standing
 from storage.cleanup.expired_uploads import remove_unfinished
@@ -39,7 +40,7 @@ __all__ = ["clean", "examine"]
 # a start or a reload: one with less left belongs to a service that had neither.
 _CERTIFICATE_DAYS: Final = 14
 # Clocks that are set by NTP differ by less than a second; a minute is nobody's jitter.
-_AHEAD_US: Final = 60 * 1_000_000
+_AHEAD_US: Final = 60 * MICROSECONDS
 _AT_ONCE: Final = 500
 _MOST_SHOWN: Final = 50
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
@@ -158,7 +159,7 @@ def _certificates(settings: Settings, folder: Path, now_us: int) -> list[Finding
 
 def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
     topic = f"certificate {path.name}"
-    now = datetime.datetime.fromtimestamp(now_us / 1_000_000, datetime.UTC)
+    now = datetime.datetime.fromtimestamp(now_us / MICROSECONDS, datetime.UTC)
     try:
         found = x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError):
@@ -196,7 +197,7 @@ async def _clock(catalog: Catalog, now_us: int) -> Finding:
     ahead = await catalog.checkup.newest_us() - now_us
     if ahead <= _AHEAD_US:
         return Finding(topic="clock", verdict="well", text="nothing is written down ahead of it")
-    text = f"the catalog is {ahead // 1_000_000} s ahead of this machine's clock: set all by NTP"
+    text = f"the catalog is {ahead // MICROSECONDS} s ahead of this machine's clock: set all by NTP"
     return Finding(topic="clock", verdict="act", text=text)
 
 

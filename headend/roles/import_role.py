@@ -6,6 +6,7 @@ from api.uploads.imports import ImportRules
 from headend.config.settings import Imports
 from headend.roles.context import Ground, wall_us
 from headend.roles.upload_intake import look
+from media.ticks import MICROSECONDS
 from transcode.imports.download import Bounds
 from transcode.imports.http_client import Remote
 from transcode.imports.importer import FileImporters, Importer
@@ -34,6 +35,6 @@ def file_importers(ground: Ground) -> FileImporters:
         ),
         least_free=ground.settings.storage.min_free_bytes,
         now_us=wall_us,
-        lease_us=round(ground.settings.transcode.lease_seconds * 1_000_000),
+        lease_us=round(ground.settings.transcode.lease_seconds * MICROSECONDS),
     )
     return FileImporters(importer, most=settings.at_once, new_owner=lambda: secrets.token_hex(16))

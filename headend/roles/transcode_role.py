@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 
 from headend.config.settings import Transcode
+from media.no_op import always
+from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
 from storage.objects.disk import DiskObjects
 from transcode.vod.core_budget import Cores
@@ -23,15 +25,11 @@ def _new_owner() -> str:
     return secrets.token_hex(16)
 
 
-def _always() -> bool:
-    return True
-
-
 def file_workers(
     settings: Transcode,
     catalog: Catalog,
     objects: DiskObjects,
-    may_begin: Callable[[], bool] = _always,
+    may_begin: Callable[[], bool] = always,
 ) -> FileWorkers:
     """Return the workers of this process; nothing is done before `run`, nor unless `may_begin`."""
     cores = settings.cores or os.cpu_count() or 1
@@ -43,7 +41,7 @@ def file_workers(
         path_of=objects.path,
         now_us=_now_us,
         cores=Cores(cores),
-        lease_us=round(settings.lease_seconds * 1_000_000),
+        lease_us=round(settings.lease_seconds * MICROSECONDS),
     )
     most = min(settings.workers or cores, cores)
     return FileWorkers(transcoder, most=most, new_owner=_new_owner, may_begin=may_begin)

@@ -24,7 +24,7 @@ from api.pusher.signed import publishing
 from api.pusher.socket import Broadcaster
 from api.schemas.urls import Addresses
 from api.status import status_app, status_handlers
-from api.streams.command_client import Ingest, nobody
+from api.streams.command_client import Ingest
 from headend.config.settings import Settings
 from headend.config.sockets import bind, public_base
 from headend.http.metrics import CountedApplication, WebFigures
@@ -42,6 +42,7 @@ from headend.roles.recordings import keep_expired_away
 from headend.roles.stale_streams import keep_states_true
 from headend.roles.transcode_role import file_workers
 from headend.roles.upload_intake import intake_on
+from media.no_op import do_nothing
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
 from storage.cleanup.expired_uploads import keep_finishing
@@ -214,7 +215,7 @@ def _application(
     viewers: Viewers,
     figures: Callable[[], bytes],
     broadcaster: Broadcaster,
-    nudge: Callable[[], None] = nobody,
+    nudge: Callable[[], None] = do_nothing,
 ) -> Application:
     """Return the API, the pages, the origin and the status, over what stands on the ground."""
     catalog, addresses = ground.catalog, ground.addresses

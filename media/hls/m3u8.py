@@ -20,7 +20,7 @@ from media.hls.playlist import (
     Subtitles,
     Variant,
 )
-from media.ticks import VIDEO_SCALE, rescale
+from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 
 __all__ = ["MAX_TEXT", "M3u8Error", "SegmentLines", "enclosed", "parse", "render", "utc_text"]
 
@@ -29,7 +29,6 @@ MAX_TEXT: Final = 4 << 20  # characters; a day of 2 s segments is 43 200 entries
 # usual from 7 on.
 _VERSION: Final = 7
 _VOD: Final = "#EXT-X-PLAYLIST-TYPE:VOD"
-_MICROSECONDS: Final = 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _INTEGER: Final = re.compile(r"[0-9]{1,15}")
@@ -103,9 +102,9 @@ class SegmentLines:
         Raises:
             M3u8Error: a URI holds what a playlist cannot carry.
         """
-        micros = rescale(segment.duration, VIDEO_SCALE, _MICROSECONDS)
+        micros = rescale(segment.duration, VIDEO_SCALE, MICROSECONDS)
         # Six decimals tell every tick of 90 000 apart.
-        lines = f"#EXTINF:{micros // _MICROSECONDS}.{micros % _MICROSECONDS:06d},\n"
+        lines = f"#EXTINF:{micros // MICROSECONDS}.{micros % MICROSECONDS:06d},\n"
         if segment.gap:
             lines = f"#EXT-X-GAP\n{lines}"
         if segment.wall_us is not None:
@@ -176,7 +175,7 @@ def utc_text(wall_us: int) -> str:
     Raises:
         M3u8Error: the time is outside of the years 1 to 9999.
     """
-    milliseconds = rescale(wall_us, _MICROSECONDS, 1000)
+    milliseconds = rescale(wall_us, MICROSECONDS, 1000)
     try:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError as error:

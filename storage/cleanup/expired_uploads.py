@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, Protocol
 
+from media.ticks import MICROSECONDS
 from storage.errors import StorageError
 from storage.objects import addresses
 from storage.objects.base import ObjectStat
@@ -18,7 +19,7 @@ __all__ = ["AGE_US", "Files", "Known", "Links", "keep_finishing", "remove_unfini
 log = logging.getLogger(__name__)
 
 # Between an upload's row and its first byte lie milliseconds, never an hour.
-AGE_US: Final = 3600 * 1_000_000
+AGE_US: Final = 3600 * MICROSECONDS
 _AGAIN_SECONDS: Final = 600.0
 _AT_ONCE: Final = 200
 _EXPIRED: Final = "upload expired"

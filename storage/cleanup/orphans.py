@@ -16,6 +16,7 @@ from typing import Final, Literal, Protocol, TypeVar
 import msgspec
 
 from media.stream_keys import PublicHash
+from media.ticks import MICROSECONDS
 from storage.catalog.maintenance.references import Standing
 from storage.errors import StorageError
 from storage.objects.addresses import video_media, video_pages, video_sources
@@ -26,7 +27,7 @@ __all__ = ["AGE_US", "Files", "Known", "Leftover", "find", "keep_clean", "remove
 log = logging.getLogger(__name__)
 
 # Minutes lie between a file and its row on the slowest of disks, never an hour.
-AGE_US: Final = 3600 * 1_000_000
+AGE_US: Final = 3600 * MICROSECONDS
 _AGAIN_SECONDS: Final = 6 * 3600.0
 _AT_ONCE: Final = 500
 _MOST_KEPT: Final = 20  # a disk that fails as often fails altogether, and takes 20 s each time

@@ -24,6 +24,7 @@ from media.hls.m3u8 import render
 from media.hls.playlist import MediaPlaylist
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import AUDIO_RENDITION, Rendition
+from media.ticks import MICROSECONDS
 from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.live.expiry import Expiry
@@ -56,7 +57,6 @@ __all__ = ["Publication", "PublicationError", "Window"]
 
 log = logging.getLogger(__name__)
 
-_MICROSECONDS: Final = 1_000_000
 # Parts of the newest segments are asked for by name; with 2 s segments this is 16 s, more than the
 # three target durations for which low-latency playlists list them.
 _EDGE_STEPS: Final = 8
@@ -82,7 +82,7 @@ class Publication:
         self._edge = edge
         self._window = window
         self._clock = clock
-        self._clock_began_us = now_us - round(clock() * _MICROSECONDS)
+        self._clock_began_us = now_us - round(clock() * MICROSECONDS)
         self._notes = found.notes
         self._playlists: dict[str, MediaPlaylist] = playlists_of(found.notes)
         self._steps = StepBuilder(found.notes.next_sequence, next_inits_of(found.notes))
@@ -145,7 +145,7 @@ class Publication:
         found = await newest(objects, hash)
         if found is None or found.notes.ended:
             return None
-        if now_us - found.notes.written_us > within_seconds * _MICROSECONDS:
+        if now_us - found.notes.written_us > within_seconds * MICROSECONDS:
             return None
         if not await is_whole(objects, found):
             log.warning("run not whole: another begins", extra={"stream": hash, "run": found.run})
@@ -339,7 +339,7 @@ class Publication:
             await self._delete(live_segment(self.hash, self.run, name, step.sequence))
 
     async def _write_notes(self, notes: RunNotes) -> None:
-        now_us = self._clock_began_us + round(self._clock() * _MICROSECONDS)
+        now_us = self._clock_began_us + round(self._clock() * MICROSECONDS)
         notes = msgspec.structs.replace(notes, written_us=now_us, shown=self._expiry.shown)
         address = live_state(self.hash, self.run)
         await self._objects.put(address, msgspec.json.encode(notes), vital=True)

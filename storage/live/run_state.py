@@ -10,13 +10,11 @@ name: a step that could not be listed leaves a hole in the names and none in the
 is listed when a rung of it is there; renditions that have nothing then show a gap.
 """
 
-from typing import Final
-
 import msgspec
 
 from media.hls.playlist import Listed, MediaPlaylist, MultivariantPlaylist
 from media.ladder import AUDIO_RENDITION, Rendition
-from media.ticks import VIDEO_SCALE, rescale
+from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.live.variants import Measure
 
 __all__ = [
@@ -29,8 +27,6 @@ __all__ = [
     "playlists_of",
     "surplus",
 ]
-
-_MICROSECONDS: Final = 1_000_000
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +98,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
             duration=cut.duration,
             map_uri=None if cut.gap else f"init-{cut.init}.mp4",
             discontinuity=self.discontinuity,
-            wall_us=self.origin_us + rescale(cut.start, VIDEO_SCALE, _MICROSECONDS),
+            wall_us=self.origin_us + rescale(cut.start, VIDEO_SCALE, MICROSECONDS),
             gap=cut.gap,
         )
 

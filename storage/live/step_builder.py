@@ -4,19 +4,16 @@ Pure. What is not whole stays here and can be dropped; what is whole goes to the
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 import msgspec
 
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import Rendition
-from media.ticks import VIDEO_SCALE, rescale
+from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.errors import StorageError
 from storage.live.run_state import Cut, Step, names_of
 
 __all__ = ["PublicationError", "StepBuilder"]
-
-_MICROSECONDS: Final = 1_000_000
 
 
 class PublicationError(StorageError):
@@ -180,7 +177,7 @@ class StepBuilder:
         source = self._sources[step.epoch]
         if source.origin_us is None:
             lead = step.cuts[self._names[0]]  # the largest picture, or the sound
-            source.origin_us = source.wall_us - rescale(lead.start, VIDEO_SCALE, _MICROSECONDS)
+            source.origin_us = source.wall_us - rescale(lead.start, VIDEO_SCALE, MICROSECONDS)
         return source.origin_us
 
     def _check(self, rendition: str) -> None:

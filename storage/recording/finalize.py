@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from media.ladder import BOXES
-from media.ticks import VIDEO_SCALE, rescale
+from media.ladder import BOX_NUMBERS
+from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
 from storage.errors import StorageError
 from storage.live.run_state import RunNotes
@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 # Below one segment's usual length there was no programme: an encoder that was tried out.
 LEAST_TICKS: Final = 2 * VIDEO_SCALE
 _POSTERS: Final = f"poster-{MEDIA}"
-_NUMBERS: Final = {box.label: box.number for box in BOXES}
-_MICROSECONDS: Final = 1_000_000
 
 
 class Finisher(Protocol):
@@ -91,18 +89,18 @@ def _made(record: Record, playlists: int, labels: tuple[str, ...]) -> MadeRecord
     return MadeRecording(
         media=MEDIA,
         size=sum(tally.sizes.values()) + playlists,
-        length_us=rescale(tally.ticks, VIDEO_SCALE, _MICROSECONDS),
+        length_us=rescale(tally.ticks, VIDEO_SCALE, MICROSECONDS),
         width=present[0].width if present else 0,
         height=present[0].height if present else 0,
         rungs=tuple(
             RecordedRung(
-                number=_NUMBERS[rung.name],
+                number=BOX_NUMBERS[rung.name],
                 width=rung.width,
                 height=rung.height,
                 size=tally.sizes[rung.name],
             )
             for rung in present
-            if rung.name in _NUMBERS
+            if rung.name in BOX_NUMBERS
         ),
         posters=_POSTERS if labels else None,
         poster_labels=labels,
@@ -118,10 +116,10 @@ async def _posters(objects: Objects, row: RecordingRow) -> tuple[str, ...]:
     try:
         for address in await objects.addresses(live_posters(row.stream)):
             label = address.rpartition("/")[2].removesuffix(".jpg")
-            if label in _NUMBERS:
+            if label in BOX_NUMBERS:
                 source = live_poster(row.stream, label)
                 await objects.link(source, video_poster(row.hash, _POSTERS, label))
                 labels.append(label)
     except StorageError as error:
         log.warning("posters not kept", extra={"video": row.hash, "cause": str(error)})
-    return tuple(sorted(labels, key=lambda label: _NUMBERS[label]))
+    return tuple(sorted(labels, key=lambda label: BOX_NUMBERS[label]))

@@ -16,7 +16,7 @@ import msgspec
 from media.hls.m3u8 import SegmentLines, enclosed
 from media.hls.playlist import Listed, MediaPlaylist, MultivariantPlaylist
 from media.ladder import AUDIO_RENDITION, Rendition
-from media.ticks import VIDEO_SCALE, rescale
+from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.live.run_state import RunNotes, Step, names_of
 from storage.live.variants import Measure, announce
 
@@ -35,8 +35,6 @@ __all__ = [
 # 30 s kept).
 PAGE_STEPS: Final = 16
 PAGE_TICKS: Final = 24 * VIDEO_SCALE
-
-_MICROSECONDS: Final = 1_000_000
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +191,7 @@ def _listed(step: Step, name: str, parted: bool, anchored: bool) -> Listed:
     cut = step.cuts[name]
     wall_us: int | None = None
     if anchored:
-        wall_us = step.origin_us + rescale(cut.start, VIDEO_SCALE, _MICROSECONDS)
+        wall_us = step.origin_us + rescale(cut.start, VIDEO_SCALE, MICROSECONDS)
     return Listed(
         uri=f"{step.sequence}.m4s",
         duration=cut.duration,

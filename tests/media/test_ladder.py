@@ -2,9 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.ladder import BOXES, ladder_for
+from media.ladder import (
+    BOX_LABELS,
+    BOX_NUMBERS,
+    BOXES,
+    SELECTABLE_BOXES,
+    STANDARD_LABELS,
+    ladder_for,
+)
 
-STANDARD = frozenset(box.label for box in BOXES if box.standard)
 SIZES = st.integers(2, 8192)
 
 
@@ -45,18 +51,18 @@ SIZES = st.integers(2, 8192)
     ],
 )
 def test_the_standard_ladder(width: int, height: int, expected: list[tuple[str, int, int]]) -> None:
-    ladder = ladder_for(width, height, STANDARD)
+    ladder = ladder_for(width, height, STANDARD_LABELS)
     assert [(rung.name, rung.width, rung.height) for rung in ladder.renditions] == expected
 
 
 def test_the_top_rung_can_be_the_source_itself_only_at_its_own_size() -> None:
-    assert [rung.source_size for rung in ladder_for(1280, 720, STANDARD).renditions] == [
+    assert [rung.source_size for rung in ladder_for(1280, 720, STANDARD_LABELS).renditions] == [
         True,
         False,
         False,
     ]
-    assert not ladder_for(641, 361, STANDARD).renditions[0].source_size
-    assert not ladder_for(3840, 2160, STANDARD).renditions[0].source_size
+    assert not ladder_for(641, 361, STANDARD_LABELS).renditions[0].source_size
+    assert not ladder_for(3840, 2160, STANDARD_LABELS).renditions[0].source_size
 
 
 def test_chosen_large_boxes_count() -> None:
@@ -82,3 +88,15 @@ def test_every_picture_has_a_ladder_that_never_scales_up(
     assert len(set(ladder.names)) == len(ladder.names)
     boxes = {box.label: box for box in BOXES}
     assert all(boxes[rung.name].holds(rung.width, rung.height) for rung in ladder.renditions)
+
+
+def test_every_box_is_found_by_number_and_by_label() -> None:
+    assert BOX_LABELS == {
+        1: "360p", 2: "480p", 3: "720p", 4: "1080p", 5: "1440p", 6: "2160p", 7: "240p", 8: "144p",
+    }  # fmt: skip
+    assert {BOX_NUMBERS[label]: label for label in BOX_NUMBERS} == BOX_LABELS
+
+
+def test_owners_choose_from_360p_upwards() -> None:
+    assert [box.number for box in SELECTABLE_BOXES] == [1, 2, 3, 4, 5, 6]
+    assert frozenset({"360p", "480p", "720p", "1080p"}) == STANDARD_LABELS

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from media.ladder import BOXES, Ladder, Rendition, ladder_for
+from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
 from transcode.inspect.concurrency import turn
 from transcode.protocol.engine_process import engine
 from transcode.protocol.messages import Make, Poster, Refused, WireError
@@ -19,7 +19,6 @@ log = logging.getLogger(__name__)
 
 # A picture of 8192 x 4320 takes 2 s to be decoded and scaled.
 _SECONDS: Final = 20.0
-_STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
 _ONLY: Final = "picture"
 _BROKE_IT: Final = "The picture cannot be read: it makes the reader fail."
 
@@ -41,7 +40,9 @@ async def stills(path: Path, width: int, height: int) -> dict[str, bytes]:
         NotPicture: it is none that can be shown.
         OSError: the file cannot be opened.
     """
-    return await _made(path, ladder_for(width, height, _STANDARD) if width and height else None)
+    return await _made(
+        path, ladder_for(width, height, STANDARD_LABELS) if width and height else None
+    )
 
 
 async def picture(path: Path, width: int, height: int) -> bytes:

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from media.packet import MediaPacket
+from media.ticks import MICROSECONDS
 from media.track import AudioTrack, Track, VideoTrack
 from transcode.protocol.messages import Finish, Packet, Rungs
 
@@ -82,7 +83,7 @@ class Backlog:
     ) -> None:
         """Put a beginning whose first packet came `late` seconds ago."""
         self.dropping = False
-        wall_us = self._wall_us() - round(late * 1_000_000)
+        wall_us = self._wall_us() - round(late * MICROSECONDS)
         self._newest = Source.of(tracks, wall_us, splice=splice or self._empty)
         self._empty = False
         self._queue.append((self._newest, now))

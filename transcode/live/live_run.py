@@ -14,7 +14,7 @@ from typing import Final
 
 from media.hls.segment import InitSection, Part, Segment
 from media.packet import MediaPacket
-from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
+from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import Track
 from storage.errors import StorageError
 from storage.live.publication import Publication
@@ -247,7 +247,7 @@ class LiveRun:
                 if self._empty_since is not None:
                     # Up to when it came, so that the media go on with the wall clock.
                     late_us = max(0, self._home.wall_us() - waiting.wall_us)
-                    await self._reach(child, self._empty_since + late_us / 1_000_000)
+                    await self._reach(child, self._empty_since + late_us / MICROSECONDS)
                 self._empty_since = None
                 await child.send(await self._beginning(waiting))
             case Nobody():

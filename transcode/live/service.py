@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Final
 
+from media.no_op import do_nothing_async
 from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.live.publication import Publication, Window
@@ -35,11 +36,6 @@ _PICTURE_BYTES: Final = 8 << 20
 Chronicle = Callable[[str, str, dict[str, object]], Awaitable[None]]
 
 
-async def _nobody(stream: str, kind: str, facts: dict[str, object]) -> None:
-    """Write nothing down."""
-    del stream, kind, facts
-
-
 class LiveTranscoding:
     """Makes runs: binds engines to the places where their media is kept.
 
@@ -55,7 +51,7 @@ class LiveTranscoding:
         edge: Edge,
         window: Window,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
-        chronicle: Chronicle = _nobody,
+        chronicle: Chronicle = do_nothing_async,
         posters: LivePosters | None = None,
         recorder: Recorder | None = None,
     ) -> None:

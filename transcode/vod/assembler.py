@@ -11,13 +11,14 @@ from typing import Final
 
 import msgspec
 
+from media.ladder import BOX_NUMBERS
 from storage.catalog.records.transcoding import MadeRung, MadeVideo, VideoWork
 from storage.errors import CatalogError
 from storage.job_leases import HeldJob
 from storage.objects.base import ObjectError
 from transcode.inspect.probe import ProbeSlow
 from transcode.vod.asset_attempt import Filming, Studio
-from transcode.vod.asset_plan import NUMBERS, Original, folders_of, length_of
+from transcode.vod.asset_plan import Original, folders_of, length_of
 from transcode.vod.engine_task import NotDone, sentences
 from transcode.vod.playlists import Stitched, stitch, stitched
 from transcode.vod.rendition_store import MadePiece, OutOfStep
@@ -123,7 +124,7 @@ def _rungs(
 ) -> tuple[MadeRung, ...]:
     return tuple(
         MadeRung(
-            number=NUMBERS[rung.name],
+            number=BOX_NUMBERS[rung.name],
             size=made.sizes[rung.name] + lists[rung.name],
             seconds=_seconds(original, pieces, rung.name),
         )

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from media.hls.segment import InitSection, Part, Segment
-from media.ladder import AUDIO_RENDITION, Ladder
+from media.ladder import AUDIO_RENDITION, BOX_NUMBERS, Ladder
 from storage.catalog.records.transcoding import (
     MadeRung,
     MadeSubtitles,
@@ -32,7 +32,6 @@ from transcode.inspect.probe import NotMedia, Probed, probe
 from transcode.protocol.file_messages import Film, Ready, Surveyed
 from transcode.protocol.messages import Progress, Report
 from transcode.vod.asset_plan import (
-    NUMBERS,
     Original,
     Pace,
     folders_of,
@@ -132,7 +131,7 @@ class Filming:
         await self._studio.transcoding.plan(
             self._held,
             [
-                PlannedRung(number=NUMBERS[rung.name], width=rung.width, height=rung.height)
+                PlannedRung(number=BOX_NUMBERS[rung.name], width=rung.width, height=rung.height)
                 for rung in rungs
             ],
             self._studio.now_us(),
@@ -218,7 +217,7 @@ class Filming:
                 length_us=length_of(self._claimed_us, made.length)[0],
                 rungs=tuple(
                     MadeRung(
-                        number=NUMBERS[rung.name],
+                        number=BOX_NUMBERS[rung.name],
                         size=made.sizes[rung.name] + lists[rung.name],
                         seconds=0,
                     )

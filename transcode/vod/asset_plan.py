@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from media.ladder import BOXES, Ladder, Rendition, ladder_for
-from media.ticks import VIDEO_SCALE, rescale
+from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
+from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.catalog.records.transcoding import MadeSubtitles, VideoWork
 from storage.job_leases import BEAT_SECONDS, HeldJob, HeldSpan, PlannedSpan
 from transcode.protocol.file_messages import Film, Stretch
@@ -16,7 +16,6 @@ from transcode.protocol.messages import Probed
 from transcode.vod.rendition_store import MadePiece
 
 __all__ = [
-    "NUMBERS",
     "Original",
     "Pace",
     "eta_of",
@@ -27,14 +26,10 @@ __all__ = [
     "planned",
 ]
 
-NUMBERS: Final = {box.label: box.number for box in BOXES}
-"""The public numbers of resolutions by their labels."""
 
-_MICROSECONDS: Final = 1_000_000
 # Of what the container claims; less is worth a warning.
 _WHOLE: Final = 0.95
 _ROUNDING_US: Final = 100_000  # to whole frames of sound and pictures
-_STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
 # Decoding a picture that comes before a stretch costs a fifth of making one.
 _EARLY: Final = 5
 
@@ -117,7 +112,7 @@ def order_for(found: Probed) -> Film:
         return Film(ladder=None)
     upright = (found.width, found.height) == (found.codec_width, found.codec_height)
     return Film(
-        ladder=ladder_for(found.width, found.height, _STANDARD),
+        ladder=ladder_for(found.width, found.height, STANDARD_LABELS),
         reuse=upright and not found.rotation,
     )
 
@@ -135,14 +130,14 @@ def planned(stretches: tuple[Stretch, ...]) -> list[PlannedSpan]:
 
 def length_of(claimed_us: int, ticks: int) -> tuple[int, list[str]]:
     """Return a video's length, and a sentence where it is not what the file claims."""
-    made_us = rescale(ticks, VIDEO_SCALE, _MICROSECONDS)
+    made_us = rescale(ticks, VIDEO_SCALE, MICROSECONDS)
     if not claimed_us:
         return made_us, []
     if abs(made_us - claimed_us) < _ROUNDING_US:
         return claimed_us, []
-    if made_us >= claimed_us * _WHOLE or claimed_us - made_us < _MICROSECONDS:
+    if made_us >= claimed_us * _WHOLE or claimed_us - made_us < MICROSECONDS:
         return made_us, []
-    claimed, there = claimed_us / _MICROSECONDS, made_us / _MICROSECONDS
+    claimed, there = claimed_us / MICROSECONDS, made_us / MICROSECONDS
     return made_us, [
         f"The file claims {claimed:.1f} s, but ends after {there:.1f} s: it may be cut off."
     ]

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from media.no_op import do_nothing
 from storage.catalog.records.transcoding import MadeVideo, VideoWork
 from storage.catalog.videos.jobs import Jobs
 from storage.catalog.videos.spans import Spans
@@ -41,10 +42,6 @@ _SPENT: Final = "Transcoding broke off {} times and was given up; the file may b
 _MOST_IN_A_ROW: Final = 3
 
 
-def _nobody() -> None:
-    """Stand in where nobody wants to know."""
-
-
 class VideoTranscoder:
     """Does jobs, and stretches of jobs. `path_of` is where an object stands as a file; `clock`
     never goes back; `cores` are those that all its engines may use together. What it leases is its
@@ -66,7 +63,7 @@ class VideoTranscoder:
         lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.on_more: Callable[[], None] = _nobody
+        self.on_more: Callable[[], None] = do_nothing
         self.cores = cores or Cores(os.cpu_count() or 1)
         self._jobs = jobs
         self._spans = spans

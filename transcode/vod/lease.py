@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from media.ticks import MICROSECONDS
 from storage.errors import CatalogError
 from storage.job_leases import HeldJob, HeldSpan, JobLost, SpanLost
 
@@ -38,7 +39,7 @@ async def holding(
     failure: Exception | None = None
     try:
         async with asyncio.timeout(None) as deadline, asyncio.TaskGroup() as tasks:
-            beating = tasks.create_task(_beat(held.lease_us / 1_000_000, beat, deadline, clock))
+            beating = tasks.create_task(_beat(held.lease_us / MICROSECONDS, beat, deadline, clock))
             try:
                 outcome.append(await doing)
             except ends as error:

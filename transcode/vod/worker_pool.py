@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from media.no_op import always
 from storage.errors import CatalogError
 from storage.job_leases import HeldJob, HeldSpan, JobLost, SpanLost
 from transcode.vod.job import VideoTranscoder
@@ -17,11 +18,6 @@ log = logging.getLogger(__name__)
 # What another process queued is found so soon; what this one queued, at once (`nudge`).
 _POLL_SECONDS: Final = 0.5
 _TROUBLE_SECONDS: Final = 5.0
-
-
-def _always() -> bool:
-    """Stand in where nothing speaks against a beginning."""
-    return True
 
 
 class FileWorkers:
@@ -37,7 +33,7 @@ class FileWorkers:
         *,
         most: int,
         new_owner: Callable[[], str],
-        may_begin: Callable[[], bool] = _always,
+        may_begin: Callable[[], bool] = always,
     ) -> None:
         self._transcoder = transcoder
         self._most = most

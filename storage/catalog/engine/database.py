@@ -19,6 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.util import greenlet_spawn
 
+from media.no_op import do_nothing
 from storage.catalog.engine import postgres, sqlite
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
@@ -91,16 +92,12 @@ def _translation(error: BaseException | None, *, lost: bool) -> CatalogError:
     return kind.translation(error, lost=lost)
 
 
-def _nothing() -> None:
-    """Stand in where nobody wants to know."""
-
-
 class Database:
     """A database with its kinds of transactions; `place` is its address without a password."""
 
     def __init__(self, url: URL, *, busy_ms: int) -> None:
         self._busy_ms = busy_ms
-        self.on_last: Callable[[], None] = _nothing
+        self.on_last: Callable[[], None] = do_nothing
         """Called after each writing transaction that had something to do last."""
         if url.get_backend_name() == "postgresql":
             self.place = postgres.place_of(url)

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import func, or_, select, text
 
+from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
 from storage.catalog.migrations import REVISION
 from storage.catalog.schema.tables import events, jobs, projects, streams, videos
@@ -17,7 +18,7 @@ from storage.catalog.streams.settings import own_slate, project_slate
 __all__ = ["Checkup", "StuckJob"]
 
 # Any worker takes a job whose lease is over within seconds, where one has nothing else to do.
-_UNLED_US: Final = 600 * 1_000_000
+_UNLED_US: Final = 600 * MICROSECONDS
 _QUEUED, _RUNNING, _WAITING = "queued", "running", "waiting"
 # The first few say what is to be done.
 _MOST: Final = 20

@@ -20,6 +20,7 @@ import msgspec
 from sqlalchemy import Row, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
@@ -30,8 +31,8 @@ __all__ = ["Command", "CommandKind", "CommandRecord", "Commands", "Standing", "a
 _DEADLINE: Final = "deadline_us"
 _MOST: Final = 100  # read at once
 # Answers are read within seconds; what nobody took for weeks belongs to streams long gone.
-_KEPT_US: Final = 3600 * 1_000_000
-_FORGOTTEN_US: Final = 30 * 86_400 * 1_000_000
+_KEPT_US: Final = 3600 * MICROSECONDS
+_FORGOTTEN_US: Final = 30 * 86_400 * MICROSECONDS
 _COLUMNS: Final = (
     commands.c.id,
     commands.c.stream_id,

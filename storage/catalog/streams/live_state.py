@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, NotRequired, TypedDict, Unpack
 from sqlalchemy import or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.ladder import BOXES
+from media.ladder import BOX_LABELS
 from media.stream_keys import PublicHash, Slot, StreamKey
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
@@ -29,7 +29,6 @@ __all__ = [
     "set_live_state",
 ]
 
-_LABELS: Final = {box.number: box.label for box in BOXES}
 _NO_INGEST: Final = "nobody takes encoders in"
 _RUN_OVER: Final = "its run was over"
 
@@ -105,7 +104,7 @@ async def find_ingest(connection: AsyncConnection, key: StreamKey) -> IngestReco
         )
     )
     slots = frozenset({0, *backups.scalars()})
-    labels = frozenset(_LABELS[number] for number in active.scalars() if number in _LABELS)
+    labels = frozenset(BOX_LABELS[number] for number in active.scalars() if number in BOX_LABELS)
     held = in_force(opened.settings, opened.defaults)
     own = own_slate(opened.hash, opened.slate)
     behind = project_slate(opened.project_key, opened.project_slate)

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Row, Select, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import unpacked
-from media.ladder import BOXES
+from media.ladder import SELECTABLE_BOXES
 from media.stream_keys import StreamKey, new_hash
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
@@ -35,7 +35,6 @@ PAGE_SIZE: Final = 10
 # How many numbers one statement names: SQLite takes 32 766, older ones 999.
 _AT_ONCE: Final = 500
 # Smaller boxes serve sources that are smaller still, and are nobody's choice.
-_CHOICES: Final = tuple(sorted((box.number, box.standard) for box in BOXES if box.number <= 6))
 
 
 async def add(
@@ -72,7 +71,10 @@ async def add(
     await connection.execute(insert(stream_backups).values(stream_id=stream, number=1, live=False))
     await connection.execute(
         insert(stream_resolutions),
-        [{"stream_id": stream, "number": number, "active": on} for number, on in _CHOICES],
+        [
+            {"stream_id": stream, "number": box.number, "active": box.standard}
+            for box in SELECTABLE_BOXES
+        ],
     )
     await counters.add(connection, project, "streams", 1)
     facts = {"stream": stream, "title": title}

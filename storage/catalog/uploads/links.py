@@ -11,6 +11,7 @@ from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
+from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
 from storage.catalog.queries import named_rows, project_lookup
@@ -27,7 +28,7 @@ __all__ = ["UploadLinks", "use"]
 _TABLE: Final = upload_links.c
 _BYTES: Final = 24  # of randomness in a link, as in a token
 # A link that is over is told from one that never was for so long.
-_KEPT_US: Final = 7 * 24 * 3600 * 1_000_000
+_KEPT_US: Final = 7 * 24 * 3600 * MICROSECONDS
 _LONGEST: Final = 128  # ours have 32 characters
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Row, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
+from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
@@ -217,7 +218,7 @@ async def finish(
         await connection.execute(insert(video_resolutions), rows)
     wanted = [TagById(tag) for tag in facts.tags]
     await labels.link_tags(connection, recording.project, "video", video, wanted, now_us)
-    told = {"video": recording.hash, "seconds": round(made.length_us / 1_000_000, 3)}
+    told = {"video": recording.hash, "seconds": round(made.length_us / MICROSECONDS, 3)}
     await event_log.record(
         connection, recording.project, "recorded", told, now_us, subject=recording.stream
     )

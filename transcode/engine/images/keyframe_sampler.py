@@ -17,22 +17,21 @@ from av.error import FFmpegError
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
+from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
 from transcode.engine.input.container import MOST_PIXELS, Upload
 from transcode.engine.input.demux import demuxed, ticks_of, times_of
 
 __all__ = ["MOST_PLACES", "Moment", "beginning", "coarse_to_fine", "moments", "places"]
 
-_MICROSECONDS: Final = 1_000_000
 _MOST_PACKETS: Final = 300
 # Decoders show pictures in another order than they come; no codec holds back more than 16.
 _ORDER: Final = 32
 # Between two places: a film of a few seconds has its best picture somewhere, too.
 _LEAST_STEP: Final = 500_000  # µs
-_STEP: Final = 2 * _MICROSECONDS
+_STEP: Final = 2 * MICROSECONDS
 # One sheet of pictures up to here; from there on a picture every ten seconds is close enough.
 _FINE: Final = 100
-_COARSE_STEP: Final = 10 * _MICROSECONDS
+_COARSE_STEP: Final = 10 * MICROSECONDS
 # Four sheets. Each costs a seek and a keyframe, 20 ms at 1080p: 8 s for what is over an hour long.
 MOST_PLACES: Final = 400
 

@@ -18,7 +18,7 @@ from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
-from media.ladder import BOXES, Ladder, ladder_for
+from media.ladder import STANDARD_LABELS, Ladder, ladder_for
 from transcode.engine.codec.decode import TIME_BASE
 from transcode.engine.codec.frame_format import turn_of
 from transcode.engine.codec.jpeg import jpeg
@@ -29,7 +29,6 @@ from transcode.protocol.messages import Make, Poster
 __all__ = ["decoded", "stills"]
 
 MOST_BYTES: Final = 10 * 1024 * 1024
-_STANDARD: Final = frozenset(box.label for box in BOXES if box.standard)
 _LEAST_SIDE: Final = 16  # below it there is nothing to be seen
 _NO_PICTURE: Final = "The file is no picture: send a JPEG, PNG or WebP."
 _DAMAGED: Final = "The picture cannot be decoded: it is damaged, animated or too large."
@@ -50,7 +49,7 @@ def stills(descriptor: int, make: Make) -> list[Poster]:
     width, height = frame.width, frame.height
     if any(name.startswith("transpose") for name in turn_of(frame)):
         width, height = height, width
-    ladder = make.ladder or ladder_for(width, height, _STANDARD)
+    ladder = make.ladder or ladder_for(width, height, STANDARD_LABELS)
     sizes = [_within(width, height, box) for box in _boxes(ladder)]
     try:
         made = Cascade(tuple(sizes)).scale(frame, Fraction(1))

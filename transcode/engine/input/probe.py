@@ -18,6 +18,7 @@ from av.error import FFmpegError
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from media.ticks import MICROSECONDS
 from transcode.engine.codec.frame_format import turn_of
 from transcode.engine.input.container import (
     MOST_PIXELS,
@@ -32,10 +33,9 @@ from transcode.protocol.messages import Probed
 
 __all__ = ["probe"]
 
-_MICROSECONDS: Final = 1_000_000
 # A picture should come out of the first packets; some files begin amidst a long group.
 _MOST_PACKETS: Final = 1_000
-_MOST_LENGTH_US: Final = 24 * 3600 * _MICROSECONDS
+_MOST_LENGTH_US: Final = 24 * 3600 * MICROSECONDS
 # Clocks of 90 000 a second and the like are no frame rates.
 _MOST_RATE: Final = 1_000
 _MOST_SIDE: Final = 16_384
@@ -151,5 +151,5 @@ def _scanned_us(upload: Upload, picture: VideoStream) -> int:
     except FFmpegError:
         pass  # it goes as far as it goes
     base = picture.time_base
-    length_us = 0 if first is None or not base else round((last - first) * base * _MICROSECONDS)
+    length_us = 0 if first is None or not base else round((last - first) * base * MICROSECONDS)
     return length_us if length_us <= _MOST_LENGTH_US else 0
