@@ -44,11 +44,11 @@ class OpenFile:
             OSError: the disk failed, or the file is shorter than it was.
         """
         while start < stop:
-            piece = await self.take(start, min(_PIECE, stop - start))
+            piece = await self.read_some(start, min(_PIECE, stop - start))
             start += len(piece)
             yield piece
 
-    async def take(self, start: int, length: int) -> bytes:
+    async def read_some(self, start: int, length: int) -> bytes:
         """Return up to `length` bytes from `start` on, at least one.
 
         Raises:

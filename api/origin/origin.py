@@ -5,9 +5,9 @@ from the edge alone; all else from disk. Every request is asked for access
 (`api.origin.visibility`). Media names are used once, so caches may keep them for ever; live
 playlists change every 2 s and are fresh for one. What is not open to all is kept by nobody.
 
-Nearly all requests are for what is at hand: somebody asked for the stream within the second, the
-playlist is in memory, the segment in the page cache. `Origin.shortcut` answers these without a task
-and without messages, for a server that can use it.
+Nearly all requests find what they need in memory: access was looked up within the last second, the
+playlist is in memory, the segment in the page cache. `Origin.fast_path` answers these without a
+task and without ASGI messages, for a server that can use it.
 """
 
 import logging
@@ -96,7 +96,7 @@ class Origin:
         finally:
             found.close()
 
-    def shortcut(
+    def fast_path(
         self, method: str, path: str, headers: RawHeaders, peer: str | None = None
     ) -> Answer | Coroutine[Any, Any, Answer] | None:
         """Answer from what is at hand, or say how to wait for it; None: the application is asked.
@@ -216,7 +216,7 @@ class OriginFirst:
     def __init__(self, origin: Origin, other: ASGIApp) -> None:
         self._origin = origin
         self._other = other
-        self.shortcut = origin.shortcut
+        self.fast_path = origin.fast_path
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # ASGI's own maps
         """Hand a request on."""

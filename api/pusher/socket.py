@@ -79,7 +79,7 @@ class Broadcaster:
     def before(self, other: _App) -> _App:
         """Return an application that hands all but web-sockets and their addresses on to another.
 
-        It has the shortcut that the other has.
+        It has the same fast path as the other.
         """
         return _BroadcasterFirst(self, other)
 
@@ -247,8 +247,8 @@ class _BroadcasterFirst:
     def __init__(self, broadcaster: Broadcaster, other: _App) -> None:
         self._broadcaster = broadcaster
         self._other = other
-        if (way := getattr(other, "shortcut", None)) is not None:
-            self.shortcut = way
+        if (fast_path := getattr(other, "fast_path", None)) is not None:
+            self.fast_path = fast_path
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own maps
         """Hand a request on."""

@@ -41,8 +41,10 @@ def _measure(options: argparse.Namespace) -> tuple[Figures, list[Kind]]:
     tool("wrk", "wrk")
     with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
         folder = Path(name)
-        serving, published = stack.enter_context(ours(folder))
+        serving, without, published = stack.enter_context(ours(folder))
         servers = {"ours": serving}
+        if options.asgi:
+            servers["asgi"] = without
         if not options.only_ours:
             servers["nginx"] = stack.enter_context(nginx(folder / "nginx", published))
         asked = [kind for kind in kinds(published) if kind.name in (options.kinds or KINDS)]
@@ -71,6 +73,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="3 rounds of 1 s each")
     parser.add_argument("--only-ours", action="store_true", help="without nginx")
+    parser.add_argument("--asgi", action="store_true", help="also ours without its fast path")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, help="only these")
     options = parser.parse_args()
     if options.quick:

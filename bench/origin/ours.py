@@ -1,7 +1,8 @@
 """Headend's origin as a peer: catalog, objects, edge and application as `headend serve` has them.
 
-Standard output carries one JSON line, `listening`, with the port, the folder of the objects and the
-addresses of what was published. It serves until SIGTERM.
+Standard output carries one JSON line, `listening`, with two ports (the second without the fast
+path, `headend.http.fast_path`), the folder of the objects and the addresses of what was published.
+It serves until SIGTERM.
 
 Usage: python -m bench.origin.ours FOLDER
 """
@@ -13,6 +14,7 @@ import sys
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -23,7 +25,7 @@ from api.origin.visibility import Verdicts
 from api.schemas.urls import Addresses
 from bench.origin.media import publish, publish_long
 from headend.config.sockets import bind
-from headend.http.server import serving
+from headend.http.server import Application, serving
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog, open_catalog
 from storage.edge.memory import MemoryEdge
@@ -52,19 +54,34 @@ async def serve(folder: Path) -> None:
         async def owner(authorization: str | None, hash_: str, /) -> bool:
             return await is_owner(catalog, authorization, hash_)
 
-        app = create_app(
-            catalog=catalog,
-            addresses=_addresses(base),
-            broadcaster_key=broadcaster,
-        )
+        def application() -> OriginFirst:
+            app = create_app(
+                catalog=catalog,
+                addresses=_addresses(base),
+                broadcaster_key=broadcaster,
+            )
+            return OriginFirst(origin, app)
+
         origin = Origin(objects=objects, edge=edge, verdicts=Verdicts(catalog, owner))
-        await stack.enter_async_context(serving(OriginFirst(origin, app), sock))
+        await stack.enter_async_context(serving(application(), sock))
+        slow = stack.enter_context(bind("127.0.0.1:0"))
+        await stack.enter_async_context(serving(_without_fast_path(application()), slow))
         facts = {
             "event": "listening", "port": port, "objects": str(objects.root),
+            "asgi_port": int(slow.getsockname()[1]),
             "playlist": playlist, "long": long, "segment": segment,
         }  # fmt: skip
         print(json.dumps(facts), flush=True)
         await stop.wait()
+
+
+def _without_fast_path(app: OriginFirst) -> Application:
+    """Return the application with nothing but its ASGI interface."""
+
+    async def call(scope: Any, receive: Any, send: Any) -> None:
+        await app(scope, receive, send)
+
+    return call
 
 
 def _now_us() -> int:

@@ -11,27 +11,31 @@ __all__ = ["missed", "table"]
 Figures = Mapping[str, Mapping[str, Sequence[float]]]
 
 
-def _ratio(figures: Figures, kind: str) -> float | None:
-    """Return Headend's median as a multiple of nginx's, where both were measured."""
-    if len(figures) < len(("ours", "nginx")):
+def _ratio(figures: Figures, kind: str, other: str = "nginx") -> float | None:
+    """Return Headend's median as a multiple of the other's, where both were measured."""
+    if other not in figures:
         return None
-    mine, its = (statistics.median(figures[name][kind]) for name in ("ours", "nginx"))
+    mine, its = (statistics.median(figures[name][kind]) for name in ("ours", other))
     return mine / its
 
 
 def table(figures: Figures, kinds: Sequence[Kind]) -> str:
     """Return the figures as a table in Markdown."""
+    with_asgi = "asgi" in figures
     lines = [
         "| requests per CPU-second | "
         + " | ".join(f"{name}: median (least to most)" for name in figures)
+        + (" | ours / asgi" if with_asgi else "")
         + " | ours / nginx | target |",
-        "|---|" + "---|" * (len(figures) + 2),
+        "|---|" + "---|" * (len(figures) + with_asgi + 2),
     ]
     for kind in kinds:
         cells = [
             f"{statistics.median(rounds):.0f} ({min(rounds):.0f} to {max(rounds):.0f})"
             for rounds in (figures[name][kind.name] for name in figures)
         ]
+        if with_asgi:
+            cells.append(f"{_ratio(figures, kind.name, 'asgi') or 0:.2f}")
         ratio = _ratio(figures, kind.name)
         cells.append("" if ratio is None else f"{ratio:.2f}")
         cells.append("" if kind.least is None else f">= {kind.least:.2f}")

@@ -106,8 +106,8 @@ def tool(name: str, package: str) -> str:
 
 
 @contextmanager
-def ours(folder: Path) -> Generator[tuple[Serving, Published], None, None]:
-    """Run Headend's origin; it publishes what both serve.
+def ours(folder: Path) -> Generator[tuple[Serving, Serving, Published], None, None]:
+    """Run Headend's origin: with the fast path, without it (same process), and what it publishes.
 
     Raises:
         Broken: it does not start.
@@ -120,6 +120,7 @@ def ours(folder: Path) -> Generator[tuple[Serving, Published], None, None]:
             raise Broken(f"Headend does not start: {error}") from error
         yield (
             Serving(int(facts["port"]), running.process.pid),
+            Serving(int(facts["asgi_port"]), running.process.pid),
             Published(Path(facts["objects"]), facts["playlist"], facts["long"], facts["segment"]),
         )
 

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from api.http.media_response import Answer
-from headend.http.fast_path import Shortcut
+from headend.http.fast_path import FastPath
 from headend.http.server import Application
 
 __all__ = ["CountedApplication", "WebFigures"]
@@ -57,14 +57,14 @@ class WebFigures(Collector):
 
 
 class CountedApplication:
-    """An application whose answers are counted; it has the shortcut that the inner one has."""
+    """An application whose answers are counted; it has the same fast path as the inner one."""
 
     def __init__(self, app: Application, figures: WebFigures) -> None:
         self._app = app
         self._figures = figures
-        self._way: Shortcut | None = getattr(app, "shortcut", None)
-        if self._way is not None:
-            self.shortcut = self._take_shortcut
+        self._fast_path: FastPath | None = getattr(app, "fast_path", None)
+        if self._fast_path is not None:
+            self.fast_path = self._counted_fast_path
 
     async def __call__(self, scope: Any, receive: Any, send: _Send) -> None:  # ASGI's own maps
         """Answer one request."""
@@ -76,10 +76,12 @@ class CountedApplication:
 
         await self._app(scope, receive, told)
 
-    def _take_shortcut(
+    def _counted_fast_path(
         self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], peer: str | None
     ) -> Answer | Coroutine[Any, Any, Answer] | None:
-        found = self._way(method, path, headers, peer) if self._way is not None else None
+        found = (
+            self._fast_path(method, path, headers, peer) if self._fast_path is not None else None
+        )
         if isinstance(found, Answer):
             self._figures.count(path, found.status)
             return found

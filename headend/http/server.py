@@ -10,7 +10,7 @@ from typing import Final
 
 import uvicorn
 
-from headend.http.fast_path import Shortcut, ShortcutProtocol
+from headend.http.fast_path import FastPath, FastPathProtocol
 from headend.http.limits import BoundedProtocol
 from headend.http.websockets import MAX_MESSAGE, SocketProtocol
 
@@ -36,13 +36,13 @@ class _Server(uvicorn.Server):
 
 
 def _protocol(app: Application) -> type[asyncio.Protocol]:
-    """Return the protocol for an application: with a shortcut where it has one."""
-    way: Shortcut | None = getattr(app, "shortcut", None)
-    if way is None:
+    """Return the protocol for an application: with the fast path if it has one."""
+    function: FastPath | None = getattr(app, "fast_path", None)
+    if function is None:
         return BoundedProtocol
 
-    class Protocol(ShortcutProtocol):
-        shortcut = staticmethod(way)
+    class Protocol(FastPathProtocol):
+        fast_path = staticmethod(function)
 
     return Protocol
 

@@ -47,7 +47,7 @@ class Viewers(msgspec.Struct, frozen=True, kw_only=True):
         address_of = self.clients.client_address
         match access:
             case "all":
-                # Around the origin too: what takes its shortcut would pass by.
+                # Wraps the origin too: its fast path would bypass the log.
                 whole = OriginFirst(self.origin, app)
                 return AccessLog(whole, address_of=address_of, everything=True)
             case "api":

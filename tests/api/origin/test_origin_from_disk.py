@@ -56,8 +56,8 @@ class Watch:
 
 
 async def get(origin: Origin, path: str) -> tuple[int, str]:
-    """Ask as a server does: by the shortcut, and the long way where there is none."""
-    found = origin.shortcut("GET", path, [])
+    """Ask as a server does: through the fast path, and through ASGI where it has none."""
+    found = origin.fast_path("GET", path, [])
     if found is not None:
         answer = found if isinstance(found, Answer) else await found
         answer.close()

@@ -98,9 +98,9 @@ async def test_the_next_poster_has_another_validator(site: Site) -> None:
     assert (after.status_code, after.content) == (200, b"\xff\xd8 other")
 
 
-async def test_the_shortcut_says_the_same(site: Site) -> None:
+async def test_the_fast_path_answers_the_same(site: Site) -> None:
     whole = await site.get(SMALL)
-    found = site.origin.shortcut("GET", SMALL, [], "DE")
+    found = site.origin.fast_path("GET", SMALL, [], "DE")
     assert isinstance(found, Answer)
     headers = {name.decode(): value.decode() for name, value in found.headers}
     assert headers == dict(whole.headers)

@@ -128,11 +128,11 @@ def test_everything_that_a_record_names_can_be_fetched(on_site: OnSite) -> None:
     on_site(scene)
 
 
-def test_the_shortcut_says_the_same(on_site: OnSite) -> None:
+def test_the_fast_path_answers_the_same(on_site: OnSite) -> None:
     async def scene(site: Site) -> None:
         for path in KINDS:
             whole = await site.get(path)
-            found = site.origin.shortcut("GET", path, [], "DE")
+            found = site.origin.fast_path("GET", path, [], "DE")
             assert isinstance(found, Answer), path
             headers = {name.decode(): value.decode() for name, value in found.headers}
             assert headers == dict(whole.headers)
@@ -222,14 +222,14 @@ def test_a_country_is_asked_for_at_every_address(on_site: OnSite, path: str) -> 
             assert blocked.text == "not available in your country\n"
             assert blocked.headers["cache-control"] == "private, no-store"
             assert blocked.headers["access-control-allow-origin"] == "*"
-            coming = site.origin.shortcut("GET", path, [], peer)
+            coming = site.origin.fast_path("GET", path, [], peer)
             assert coming is not None
             assert not isinstance(coming, Answer)
             assert (await coming).status == 451
         inside = await site.get(path, "RO")
         assert inside.status_code == 200
         assert inside.headers["cache-control"] == "private, no-store"
-        found = site.origin.shortcut("GET", path, [], "RO")
+        found = site.origin.fast_path("GET", path, [], "RO")
         assert isinstance(found, Answer)
         assert (b"cache-control", b"private, no-store") in found.headers
         found.close()

@@ -1,4 +1,4 @@
-"""The HTTP server with the shortcut: real sockets, a real origin, connections that misbehave."""
+"""The fast path of the HTTP server: real sockets, a real origin, misbehaving connections."""
 
 import asyncio
 import contextlib
@@ -199,7 +199,7 @@ def test_an_empty_file_is_an_answer_too(at: At) -> None:
     at(scene)
 
 
-def test_the_shortcut_says_what_the_long_way_says(at: At) -> None:
+def test_the_fast_path_answers_as_asgi_does(at: At) -> None:
     async def scene(place: Place) -> None:
         await place.objects.put(SEGMENT[1:], os.urandom(1000))
         client = await place.connect()
@@ -207,7 +207,7 @@ def test_the_shortcut_says_what_the_long_way_says(at: At) -> None:
             for header in ("X: y", "Range: bytes=5-9", "Range: bytes=9999999-",
                            "If-None-Match: *", "Accept-Encoding: gzip"):  # fmt: skip
                 short = await client.get(path, header)
-                # A query keeps an address from the shortcut and means nothing to the origin.
+                # A query keeps a request off the fast path and means nothing to the origin.
                 long = await client.get(f"{path}?x", header)
                 for each in (short, long):
                     each.headers.pop("date")

@@ -44,9 +44,9 @@ class App:
 
 
 class Quick(App):
-    """The same with a shortcut for /quick."""
+    """The same with a fast path for /quick."""
 
-    def shortcut(
+    def fast_path(
         self, _method: str, path: str, _headers: object, _peer: str | None = None
     ) -> Answer | None:
         return plain(200, {}, b"quick") if path == "/quick" else None

@@ -8,13 +8,13 @@ from headend.http.metrics import CountedApplication, WebFigures
 
 
 class Application:
-    """Answers 200 to all, and has a shortcut for what is below `/live`."""
+    """Answers 200 to all, and has a fast path for requests below `/live`."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    def shortcut(self, method: str, path: str, headers: Any, peer: str | None) -> Any:
+    def fast_path(self, method: str, path: str, headers: Any, peer: str | None) -> Any:
         if path == "/live/later":
             return self.wait()
         return Answer(404, ()) if path.startswith("/live/") else None
@@ -34,10 +34,10 @@ def test_answers_are_counted_by_room_and_status() -> None:
     app = CountedApplication(Application(), figures)
     for path in ("/api/projects", "/api/x", "/watch/abc", "/a-strangers-choice", ""):
         asyncio.run(ask(app, path))
-    assert app.shortcut("GET", "/live/x", (), None) == Answer(404, ())
-    later: Any = app.shortcut("GET", "/live/later", (), None)
+    assert app.fast_path("GET", "/live/x", (), None) == Answer(404, ())
+    later: Any = app.fast_path("GET", "/live/later", (), None)
     assert asyncio.run(later) == Answer(200, ())
-    assert app.shortcut("GET", "/api/x", (), None) is None
+    assert app.fast_path("GET", "/api/x", (), None) is None
     lines = [line for line in figures.text().decode().splitlines() if "answers_total{" in line]
     assert lines == [
         'headend_http_answers_total{room="api",status="2xx"} 2.0',
@@ -48,10 +48,10 @@ def test_answers_are_counted_by_room_and_status() -> None:
     ]
 
 
-def test_an_application_without_a_shortcut_gets_none() -> None:
+def test_an_application_without_a_fast_path_gets_none() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None: ...
 
-    assert not hasattr(CountedApplication(app, WebFigures()), "shortcut")
+    assert not hasattr(CountedApplication(app, WebFigures()), "fast_path")
 
 
 def test_the_cost_of_the_process_is_told() -> None:

@@ -1,4 +1,4 @@
-"""The origin's shortcut, and what an audience that comes all at once costs."""
+"""The fast path of the origin, and the cost of an audience that arrives all at once."""
 
 import asyncio
 import gzip
@@ -79,9 +79,9 @@ class SlowShelf(Shelf):
         return await super().shown(hash_)
 
 
-def test_the_shortcut_is_for_reading_what_is_there_and_open(on_site: OnSite) -> None:
+def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) -> None:
     async def scene(site: Site) -> None:
-        ask = site.origin.shortcut
+        ask = site.origin.fast_path
         assert ask("POST", SEGMENT, []) is None
         assert ask("GET", "/api/streams", []) is None
         assert ask("GET", f"{SEGMENT}?x", []) is None
@@ -108,11 +108,11 @@ def test_the_shortcut_is_for_reading_what_is_there_and_open(on_site: OnSite) -> 
     on_site(scene)
 
 
-def test_the_shortcut_shows_a_hidden_stream_to_its_owner_alone(on_site: OnSite) -> None:
+def test_the_fast_path_shows_a_hidden_stream_to_its_owner_alone(on_site: OnSite) -> None:
     async def scene(site: Site) -> None:
         site.shelf.put(hidden=True)
         for headers, status in (([], 404), ([(b"authorization", TOKEN.encode())], 200)):
-            coming = site.origin.shortcut("GET", SEGMENT, headers)
+            coming = site.origin.fast_path("GET", SEGMENT, headers)
             assert coming is not None
             assert not isinstance(coming, Answer)
             found = await coming
