@@ -16,6 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support.house_tables import NAMED_TWICE, NOT_YET_TESTED, WITHOUT_TEST
+
 ROOT: Final = Path(__file__).parents[1]
 ROOMS: Final = ("media", "ingest", "transcode", "storage", "api", "headend")
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -59,6 +61,9 @@ def files() -> Iterator[Path]:
 
 
 FILES: Final = list(files())
+SOURCES: Final = [
+    path for path in FILES if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ROOMS
+]
 
 
 def name(path: Path) -> str:
@@ -119,10 +124,8 @@ def says_what_it_offers(tree: ast.Module) -> bool:
 def test_every_module_says_what_it_offers() -> None:
     silent = [
         name(path)
-        for path in FILES
-        if path.suffix == ".py"
-        and name(path).split("/")[0] in ROOMS
-        and "migrations" not in path.parts  # alembic calls them, nobody imports them
+        for path in SOURCES
+        if "migrations" not in path.parts  # alembic calls them, nobody imports them
         and not says_what_it_offers(ast.parse(text(path)))
     ]
     assert silent == []
@@ -158,6 +161,42 @@ def test_a_test_that_strayed_is_noticed(tmp_path: Path) -> None:
     assert mirrored(tmp_path / "tests" / "ingest" / "test_live_takeover.py", tmp_path)
     assert not mirrored(tmp_path / "tests" / "ingest" / "test_livelihood.py", tmp_path)
     assert not mirrored(tmp_path / "tests" / "media" / "test_live.py", tmp_path)
+
+
+def own_tests(module: Path, root: Path = ROOT) -> list[Path]:
+    """Return the test files of one module: `test_<module>.py` and `test_<module>_<subject>.py`."""
+    folder = root / "tests" / module.parent.relative_to(root)
+    title = f"test_{module.stem.strip('_')}"
+    return [*folder.glob(f"{title}.py"), *folder.glob(f"{title}_*.py")]
+
+
+def test_every_module_has_a_test_of_its_own() -> None:
+    untested = {
+        name(path)
+        for path in SOURCES
+        # What a package's face and a migration do, others' tests show.
+        if path.name != "__init__.py" and "migrations" not in path.parts and not own_tests(path)
+    }
+    without = untested - set(WITHOUT_TEST) - NOT_YET_TESTED
+    assert without == set(), "add a test at the mirrored path, or an exception to house_tables.py"
+
+
+def test_a_module_without_a_test_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "tests" / "ingest").mkdir(parents=True)
+    (tmp_path / "tests" / "ingest" / "test_live_takeover.py").touch()
+    assert own_tests(tmp_path / "ingest" / "live.py", tmp_path)
+    assert not own_tests(tmp_path / "ingest" / "takeover.py", tmp_path)
+    assert not own_tests(tmp_path / "media" / "live.py", tmp_path)
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, set[str]] = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(text(path))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, set()).add(name(path))
+    twice = {each: found for each, found in places.items() if len(found) > 1}
+    assert {each: twice[each] for each in twice if each not in NAMED_TWICE} == {}
 
 
 def test_no_file_speaks_of_the_place_where_it_was_written() -> None:
