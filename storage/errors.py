@@ -2,19 +2,19 @@
 
     StorageError
     └── CatalogError
-        ├── BackupSends         the caller's: a backup whose encoder is sending cannot be removed
+        ├── BackupInUse         the caller's: a backup whose encoder is sending cannot be removed
         ├── CatalogBusy         the world's: another process writes for too long; try again
         ├── CatalogUnavailable  the world's: the database cannot be read or written
-        ├── FileComing          the caller's: a video's first file is still coming
+        ├── UploadInProgress          the caller's: a video's first file is still coming
         ├── HashTaken           nobody's: a public name came up twice; try again
         ├── NameTaken           the caller's: what must have a name of its own was given another's
-        ├── LinkSpent           the caller's: an upload link was used, or its time is over
+        ├── UploadLinkSpent           the caller's: an upload link was used, or its time is over
         ├── NoSuchLabel         the caller's: a tag, category or player to link is not there
         ├── NoSuchVideo         the caller's: the video whose file is to be replaced is not there
-        ├── NotFailed           the caller's: only a failed video is queued again
-        ├── NotNow              the caller's: the stream cannot be paused or resumed as it stands
+        ├── VideoNotFailed           the caller's: only a failed video is queued again
+        ├── StreamStateConflict              the caller's: the stream cannot be paused or resumed as it stands
         ├── NoSuchProject       the caller's: the project to make something in is not there
-        ├── ProjectKept         the caller's: the project cannot be deleted, or not now
+        ├── ProjectNotDeletable         the caller's: the project cannot be deleted, or not now
         ├── TooManyUploads      the caller's: a project has as many uploads under way as it may
         ├── TooManyBackups      the caller's: the stream has as many backups as it may have
         ├── UploadLost          nobody's: another goes on with the upload, or it is gone
@@ -27,28 +27,28 @@ Texts name places and revisions, never a statement, a parameter or a secret.
 """
 
 __all__ = [
-    "BackupSends",
+    "BackupInUse",
     "CatalogBusy",
     "CatalogError",
     "CatalogUnavailable",
-    "FileComing",
     "HashTaken",
-    "LinkSpent",
     "NameTaken",
     "NoSuchLabel",
     "NoSuchProject",
     "NoSuchVideo",
-    "NotFailed",
-    "NotNow",
-    "ProjectKept",
+    "ProjectNotDeletable",
     "SchemaMismatch",
     "SchemaMissing",
     "SchemaNewer",
     "SchemaOlder",
     "StorageError",
+    "StreamStateConflict",
     "TooManyBackups",
     "TooManyUploads",
+    "UploadInProgress",
+    "UploadLinkSpent",
     "UploadLost",
+    "VideoNotFailed",
 ]
 
 
@@ -110,16 +110,16 @@ class HashTaken(CatalogError):
         self.hash = hash_
 
 
-class LinkSpent(CatalogError):
+class UploadLinkSpent(CatalogError):
     """An upload link was used already, or its time is over; the text says which."""
 
 
 class TooManyUploads(CatalogError):
     """A project was to have more than `most` uploads under way."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"a project may have at most {most} uploads under way")
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a project may have at most {limit} uploads under way")
+        self.limit = limit
 
 
 class UploadLost(CatalogError):
@@ -129,7 +129,7 @@ class UploadLost(CatalogError):
         super().__init__("the upload is another's, or gone")
 
 
-class NotFailed(CatalogError):
+class VideoNotFailed(CatalogError):
     """A video that has not failed, or whose file is gone, was to be queued again."""
 
     def __init__(self, video: int, state: str) -> None:
@@ -138,7 +138,7 @@ class NotFailed(CatalogError):
         self.state = state
 
 
-class FileComing(CatalogError):
+class UploadInProgress(CatalogError):
     """A video whose first file is still coming was to get another."""
 
     def __init__(self, video: int) -> None:
@@ -146,15 +146,15 @@ class FileComing(CatalogError):
         self.video = video
 
 
-class NotNow(CatalogError):
+class StreamStateConflict(CatalogError):
     """A stream cannot be paused, resumed or drilled as it stands; the text is the reason."""
 
 
-class ProjectKept(CatalogError):
+class ProjectNotDeletable(CatalogError):
     """A project cannot be deleted, or not now; the text is the reason."""
 
 
-class BackupSends(CatalogError):
+class BackupInUse(CatalogError):
     """A backup was to be removed while its encoder is sending; `number` names its slot."""
 
     def __init__(self, number: int) -> None:
@@ -165,9 +165,9 @@ class BackupSends(CatalogError):
 class TooManyBackups(CatalogError):
     """A stream was to have more than `most` backups."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"a stream may have at most {most} backups")
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a stream may have at most {limit} backups")
+        self.limit = limit
 
 
 class SchemaMismatch(CatalogError):

@@ -13,7 +13,7 @@ import msgspec
 
 from media.ticks import MICROSECONDS
 
-__all__ = ["SpanPace", "seconds_left"]
+__all__ = ["SpanPace", "seconds_remaining"]
 
 # From taking a stretch to its first picture: an engine starts and decodes from a keyframe on.
 _START_US: Final = 600_000
@@ -36,7 +36,7 @@ class SpanPace(msgspec.Struct, frozen=True):
         """How long what is done of it took, but for the start."""
         return max(0, self.changed_us - self.begun_us - _START_US) if self.done else 0
 
-    def left_us(self, pace: float, now_us: int) -> float:
+    def remaining_us(self, pace: float, now_us: int) -> float:
         """Return how long it will still take where a piece of its cost takes `pace`."""
         left = max(0, self.cost - self.done) * pace
         if self.state != "running":
@@ -46,7 +46,7 @@ class SpanPace(msgspec.Struct, frozen=True):
         return max(0.0, left - max(0, now_us - self.changed_us))
 
 
-def seconds_left(spans: Sequence[SpanPace], now_us: int, *, free: int = 0) -> int:
+def seconds_remaining(spans: Sequence[SpanPace], now_us: int, *, idle_workers: int = 0) -> int:
     """Return the seconds until all are done, 0 where nothing is known yet.
 
     `spans` are in the order in which they are taken; `free` workers beside those of the stretches
@@ -57,11 +57,11 @@ def seconds_left(spans: Sequence[SpanPace], now_us: int, *, free: int = 0) -> in
     if not work or not busy:
         return 0
     pace = busy / work
-    workers = [each.left_us(pace, now_us) for each in taken if each.state == "running"]
-    workers += [0.0] * free
+    workers = [each.remaining_us(pace, now_us) for each in taken if each.state == "running"]
+    workers += [0.0] * idle_workers
     workers = workers or [0.0]
     heapq.heapify(workers)
     for each in spans:
         if each.state not in ("running", "done"):
-            heapq.heapreplace(workers, workers[0] + each.left_us(pace, now_us))
+            heapq.heapreplace(workers, workers[0] + each.remaining_us(pace, now_us))
     return round(max(workers) / MICROSECONDS)

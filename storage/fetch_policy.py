@@ -21,10 +21,10 @@ __all__ = [
     "BadWebAddress",
     "Network",
     "WebAddress",
-    "is_literal",
-    "is_open",
-    "networks",
-    "web_address",
+    "is_fetchable",
+    "is_ip_literal",
+    "parse_networks",
+    "parse_web_address",
 ]
 
 Address = IPv4Address | IPv6Address
@@ -108,19 +108,19 @@ class WebAddress(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=T
         last = self.target.partition("?")[0].rpartition("/")[2]
         return unquote(last) if re.fullmatch(r".+\.[0-9A-Za-z]{2,5}", last) else ""
 
-    def moved(self, location: str, ports: Collection[int]) -> "WebAddress":
+    def redirected(self, location: str, ports: Collection[int]) -> "WebAddress":
         """Return the address that a server sends us on to.
 
         Raises:
             BadWebAddress: it is none that a file can be fetched from.
         """
         try:
-            return web_address(urljoin(self.url, location), ports)
+            return parse_web_address(urljoin(self.url, location), ports)
         except ValueError as error:
             raise BadWebAddress("The address is not a web address.") from error
 
 
-def web_address(url: str, ports: Collection[int]) -> WebAddress:
+def parse_web_address(url: str, ports: Collection[int]) -> WebAddress:
     """Return the address in a text; `ports` are those that may be connected to.
 
     Raises:
@@ -170,7 +170,7 @@ def _host(name: str) -> str:
     return plain
 
 
-def is_literal(host: str) -> bool:
+def is_ip_literal(host: str) -> bool:
     """Say whether a host is an address itself, and no name."""
     try:
         ip_address(host)
@@ -179,7 +179,7 @@ def is_literal(host: str) -> bool:
     return True
 
 
-def is_open(address: str, allowed: Iterable[Network] = ()) -> bool:
+def is_fetchable(address: str, allowed: Iterable[Network] = ()) -> bool:
     """Say whether a connection may be made to an address; those in `allowed` networks may be."""
     try:
         found = ip_address(address)
@@ -192,7 +192,7 @@ def is_open(address: str, allowed: Iterable[Network] = ()) -> bool:
     return found in _PUBLIC_6 and not any(found in network for network in _REFUSED_6)
 
 
-def networks(text: str) -> tuple[Network, ...]:
+def parse_networks(text: str) -> tuple[Network, ...]:
     """Return the networks in a text, with commas between.
 
     Raises:

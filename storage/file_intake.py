@@ -14,7 +14,15 @@ import msgspec
 from media.ladder import BOX_NUMBERS, STANDARD_LABELS, ladder_for
 from storage.catalog.records.videos import Landed
 
-__all__ = ["FileFacts", "FileRefused", "Probe", "landed", "landing", "looked_into", "rungs_of"]
+__all__ = [
+    "FileFacts",
+    "FileRefused",
+    "Probe",
+    "probe_file",
+    "probe_source",
+    "source_file",
+    "standard_rungs",
+]
 
 
 class FileRefused(Exception):
@@ -45,7 +53,7 @@ class Probe(Protocol):
         ...
 
 
-async def looked_into(probe: Probe, file: Path) -> FileFacts:
+async def probe_file(probe: Probe, file: Path) -> FileFacts:
     """Return what a file is; sizes of 0 where the probe takes too long.
 
     Raises:
@@ -54,16 +62,16 @@ async def looked_into(probe: Probe, file: Path) -> FileFacts:
     return await probe(file) or FileFacts(length_us=0, width=0, height=0)
 
 
-async def landing(probe: Probe, file: Path, source: str, size: int) -> Landed:
+async def probe_source(probe: Probe, file: Path, source: str, size: int) -> Landed:
     """Look into a whole file of `size` bytes, which is to stand at the address `source`.
 
     Raises:
         FileRefused: it is no media.
     """
-    return landed(await looked_into(probe, file), source, size)
+    return source_file(await probe_file(probe, file), source, size)
 
 
-def landed(facts: FileFacts, source: str, size: int) -> Landed:
+def source_file(facts: FileFacts, source: str, size: int) -> Landed:
     """Return what a video begins with that gets a file of `size` bytes at the address `source`."""
     return Landed(
         source=source,
@@ -71,11 +79,11 @@ def landed(facts: FileFacts, source: str, size: int) -> Landed:
         length_us=facts.length_us,
         width=facts.width,
         height=facts.height,
-        rungs=rungs_of(facts),
+        rungs=standard_rungs(facts),
     )
 
 
-def rungs_of(facts: FileFacts) -> list[tuple[int, int, int]]:
+def standard_rungs(facts: FileFacts) -> list[tuple[int, int, int]]:
     """Return the resolutions that a video of this size is to have: number, width, height."""
     if not facts.width or not facts.height:
         return []

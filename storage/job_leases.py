@@ -21,11 +21,11 @@ import msgspec
 from storage.errors import StorageError
 
 __all__ = [
-    "BEAT_SECONDS",
+    "HEARTBEAT_SECONDS",
     "LEASE_US",
-    "LONGEST_LEASE_US",
-    "LONGEST_PAUSE_US",
-    "MOST_FAILURES",
+    "MAX_FAILURES",
+    "MAX_LEASE_US",
+    "MAX_PAUSE_US",
     "HeldJob",
     "HeldSpan",
     "JobFacts",
@@ -38,12 +38,12 @@ __all__ = [
 LEASE_US: Final = 15_000_000
 # The most that can be set. Who holds something for longer got it by a clock that has been set back
 # since: the worker may be gone, and nobody would wait for a day to know.
-LONGEST_LEASE_US: Final = 600_000_000
+MAX_LEASE_US: Final = 600_000_000
 # Two may fail before the lease is over: one for a database that is busy, one for a slow disk.
-BEAT_SECONDS: Final = 5.0
+HEARTBEAT_SECONDS: Final = 5.0
 # Three workers that died over the same file, or three disks that were full: a fourth try would not
 # cure it, and the owner should know.
-MOST_FAILURES: Final = 3
+MAX_FAILURES: Final = 3
 _FIRST_PAUSE_US: Final = 5_000_000
 
 
@@ -74,7 +74,7 @@ class HeldJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spent(self) -> bool:
         """Whether it failed so often that it is not to be tried again, but ended."""
-        return self.failures >= MOST_FAILURES
+        return self.failures >= MAX_FAILURES
 
 
 class PlannedSpan(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +109,7 @@ class HeldSpan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spent(self) -> bool:
         """Whether it failed so often that it is not to be tried again, but ended."""
-        return self.failures >= MOST_FAILURES
+        return self.failures >= MAX_FAILURES
 
 
 class JobLost(StorageError):
@@ -134,4 +134,4 @@ def pause_us(failures: int) -> int:
 
 
 # Who is told to wait for longer was told so by a clock that has been set back since.
-LONGEST_PAUSE_US: Final = pause_us(MOST_FAILURES)
+MAX_PAUSE_US: Final = pause_us(MAX_FAILURES)

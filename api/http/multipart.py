@@ -17,7 +17,7 @@ from multipart import MultipartError, MultipartSegment, ParserLimitReached, Push
 
 from api.http.errors import ApiError, invalid
 from api.http.filenames import file_name
-from storage.objects.incoming import Inflow, InflowTooLarge
+from storage.objects.incoming import IncomingFile, IncomingFileTooLarge
 
 __all__ = ["LEAST_BYTES", "QUIET_SECONDS", "TEXT_BYTES", "FileField", "Form", "read_form"]
 
@@ -38,7 +38,7 @@ Reader = Callable[[object], str]
 class FileField(msgspec.Struct, frozen=True, kw_only=True):
     """Where a file of a form goes; `most` says in words how large it may be."""
 
-    inflow: Inflow
+    inflow: IncomingFile
     most: str
 
 
@@ -109,7 +109,7 @@ class _Reading:
             return
         try:
             await part.field.inflow.write(data)
-        except InflowTooLarge as error:
+        except IncomingFileTooLarge as error:
             message = f"The {part.name} may have at most {part.field.most}."
             raise ApiError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, errors={part.name: [message]}

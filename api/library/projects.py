@@ -21,7 +21,7 @@ from api.schemas.text_fields import Name
 from api.schemas.timestamps import written
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal, ProjectRecord
-from storage.errors import ProjectKept
+from storage.errors import ProjectNotDeletable
 
 __all__ = ["HANDLERS", "ProjectId", "project_of"]
 
@@ -243,7 +243,7 @@ async def delete_project(
     project = await project_of(catalog, request.auth, project_id)
     try:
         hashes = await catalog.delete_project(project.id, by=request.auth.id, now_us=now_us)
-    except ProjectKept as error:
+    except ProjectNotDeletable as error:
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
     if hashes is None:
         raise missing("project")

@@ -27,7 +27,7 @@ from api.http.static_files import Asset
 from api.origin.access import Access
 from api.origin.routes import CARD, PLAYLIST, ROOMS, belongs, form_of, is_early, object_of, place
 from api.origin.visibility import Verdict, Verdicts, Viewer
-from storage.edge.base import Edge, Text
+from storage.edge.base import CachedPlaylist, Edge
 from storage.errors import StorageError
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
@@ -76,7 +76,7 @@ class Origin:
         self._verdicts = verdicts
         self._card = card
         self._clock = clock
-        self._texts: dict[str, tuple[float, tuple[int, int], Text]] = {}
+        self._texts: dict[str, tuple[float, tuple[int, int], CachedPlaylist]] = {}
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         """Answer one request."""
@@ -149,8 +149,8 @@ class Origin:
                 return None
             return Held(body=file, headers=_headers(match, verdict.access), tag=file.tag)
         if match["part"]:
-            return _part(self._edge.part_here(address), match, verdict.access)
-        text = self._edge.text_here(address) or self._read_before(address)
+            return _part(self._edge.local_part(address), match, verdict.access)
+        text = self._edge.local_playlist(address) or self._read_before(address)
         return _text(text, match, asked, verdict.access)
 
     async def _held(self, match: re.Match[str], asked: Asked, verdict: Verdict) -> Held | None:
@@ -163,7 +163,7 @@ class Origin:
         if address is None or match["poster"]:
             return None
         if match["part"]:
-            return _part(await self._edge.part(address), match, verdict.access)
+            return _part(await self._edge.get_part(address), match, verdict.access)
         return _text(await self._read(address), match, asked, verdict.access)
 
     def _placeholder(self, match: re.Match[str], verdict: Verdict) -> Held | None:
@@ -174,7 +174,7 @@ class Origin:
         headers = _described(form_of(match)[0], cached, "")
         return Held(body=card.body, headers=headers, tag=card.tag)
 
-    def _read_before(self, address: str) -> Text | None:
+    def _read_before(self, address: str) -> CachedPlaylist | None:
         """Return a playlist that was read from disk, if it is still the same there."""
         known = self._texts.get(address)
         if known is None or self._clock() - known[0] >= _TRUSTED:
@@ -185,9 +185,9 @@ class Origin:
             return None
         return known[2] if known[1] == (stat.st_mtime_ns // 1000, stat.st_size) else None
 
-    async def _read(self, address: str) -> Text | None:
+    async def _read(self, address: str) -> CachedPlaylist | None:
         """Return a playlist: the edge's, or the one on disk, read once per change."""
-        text = await self._edge.text(address)
+        text = await self._edge.get_playlist(address)
         if text is not None:
             return text
         now = self._clock()
@@ -195,7 +195,7 @@ class Origin:
         if stat is None:
             return None
         try:
-            text = Text.of((await self._objects.get(address)).decode())
+            text = CachedPlaylist.from_text((await self._objects.get(address)).decode())
         except ObjectMissing:
             return None
         self._texts.pop(address, None)
@@ -257,7 +257,9 @@ def _part(part: bytes | None, match: re.Match[str], access: Access) -> Held | No
     return Held(body=part, headers=_headers(match, access))
 
 
-def _text(text: Text | None, match: re.Match[str], asked: Asked, access: Access) -> Held | None:
+def _text(
+    text: CachedPlaylist | None, match: re.Match[str], asked: Asked, access: Access
+) -> Held | None:
     if text is None:
         return None
     if takes_gzip(asked.headers.get("accept-encoding")):

@@ -13,7 +13,7 @@ from api.schemas.presenter import Presenter
 from api.streams.lookup import CHANGES, STREAM, Call, stream_of
 from api.streams.schemas import BackupAdded
 from storage.catalog import Catalog
-from storage.errors import BackupSends, TooManyBackups
+from storage.errors import BackupInUse, TooManyBackups
 
 __all__ = ["HANDLERS"]
 
@@ -37,7 +37,7 @@ async def add_backup(
     try:
         added = await catalog.streams.add_backup(stream.id, now_us=now_us, by=request.auth.id)
     except TooManyBackups as error:
-        message = f"A stream may have at most {error.most} backups."
+        message = f"A stream may have at most {error.limit} backups."
         raise ApiError(HTTPStatus.CONFLICT, message) from error
     if added is None:
         raise missing("stream")
@@ -67,7 +67,7 @@ async def delete_backup(
         removed = await catalog.streams.remove_backup(
             stream.id, backup, now_us=now_us, by=request.auth.id
         )
-    except BackupSends as error:
+    except BackupInUse as error:
         message = f"An encoder is sending to backup {error.number}: it cannot be deleted now."
         raise ApiError(HTTPStatus.CONFLICT, message) from error
     if not removed:

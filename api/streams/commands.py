@@ -22,7 +22,7 @@ from api.streams.lookup import CHANGES, STREAM, Call, found, stream_of
 from api.streams.schemas import Drill, Drilled, StreamChanged
 from storage.catalog import Catalog
 from storage.catalog.streams.commands import Standing
-from storage.errors import NotNow
+from storage.errors import StreamStateConflict
 
 __all__ = ["HANDLERS"]
 
@@ -143,7 +143,7 @@ def _as_it_stands() -> Generator[None, None, None]:
     """Turn what a stream cannot do now into an answer."""
     try:
         yield
-    except NotNow as error:
+    except StreamStateConflict as error:
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
 
 

@@ -39,9 +39,9 @@ from storage.catalog import Catalog
 from storage.catalog.streams.settings import Chosen
 from storage.catalog.streams.slates import SlateSet
 from storage.errors import StorageError
-from storage.objects.addresses import slate_picture, slates
+from storage.objects.addresses import slate_folder, slate_picture
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming import Inflow, receiving
+from storage.objects.incoming import IncomingFile, open_incoming_file
 
 __all__ = ["HANDLERS"]
 
@@ -100,7 +100,7 @@ async def _put(request: Call, intake: Intake, place: _Place) -> Chosen:
     guarded(intake, announced(request))
     async with (
         stored(intake, request.auth.id),
-        receiving(intake.objects, most=MAX_POSTER, spare=intake.least_free) as file,
+        open_incoming_file(intake.objects, most=MAX_POSTER, spare=intake.least_free) as file,
     ):
         fields = {_FIELD: FileField(inflow=file, most=f"{MAX_POSTER} bytes")}
         form = await read_form(request, texts={}, files=fields, quiet_seconds=intake.quiet_seconds)
@@ -118,7 +118,7 @@ async def _put(request: Call, intake: Intake, place: _Place) -> Chosen:
     return await _replaced(intake.objects, place, made)
 
 
-async def _made(intake: Intake, file: Inflow) -> bytes:
+async def _made(intake: Intake, file: IncomingFile) -> bytes:
     """Return a picture as it is to be shown.
 
     Raises:
@@ -145,7 +145,7 @@ async def _replaced(objects: DiskObjects, place: _Place, made: SlateSet | None) 
     Raises:
         ApiError: 404 where the stream or the project was deleted meanwhile.
     """
-    unused = slates(place.owner) if made is None else made.before
+    unused = slate_folder(place.owner) if made is None else made.before
     if unused is not None:
         try:
             await (objects.delete_tree if made is None else objects.delete)(unused)

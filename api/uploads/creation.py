@@ -30,7 +30,13 @@ from api.uploads.single_request import announced, guarded
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.uploads import LinkRecord, NewUpload, UploadRecord, Wanted
-from storage.errors import FileComing, LinkSpent, NoSuchLabel, NoSuchVideo, TooManyUploads
+from storage.errors import (
+    NoSuchLabel,
+    NoSuchVideo,
+    TooManyUploads,
+    UploadInProgress,
+    UploadLinkSpent,
+)
 
 __all__ = ["begin"]
 
@@ -63,7 +69,7 @@ async def begin(
         new = msgspec.structs.replace(new, hash=await catalog.videos.free_hash())
     try:
         record = await catalog.uploads.begin(project, new, now_us)
-    except (FileComing, LinkSpent, NoSuchLabel, NoSuchVideo, TooManyUploads) as error:
+    except (UploadInProgress, UploadLinkSpent, NoSuchLabel, NoSuchVideo, TooManyUploads) as error:
         raise _refused(error) from error
     if with_bytes:
         first = Patch(offset=0, length=None, checksum=checksum)
@@ -133,7 +139,7 @@ def _through(link: LinkRecord, wanted: Wanted) -> Wanted:
 
 
 def _refused(
-    error: FileComing | LinkSpent | NoSuchLabel | NoSuchVideo | TooManyUploads,
+    error: UploadInProgress | UploadLinkSpent | NoSuchLabel | NoSuchVideo | TooManyUploads,
 ) -> ApiError:
     match error:
         case NoSuchLabel():
@@ -141,10 +147,10 @@ def _refused(
             return invalid({field: [f"There is no {error.kind} {error.number} in this project."]})
         case NoSuchVideo():
             return missing("video")
-        case FileComing():
+        case UploadInProgress():
             return coming()
-        case LinkSpent():
+        case UploadLinkSpent():
             return ApiError(HTTPStatus.CONFLICT, str(error))
         case TooManyUploads():
-            message = f"This project has {error.most} uploads under way, as many as it may have."
+            message = f"This project has {error.limit} uploads under way, as many as it may have."
             return ApiError(HTTPStatus.TOO_MANY_REQUESTS, message)

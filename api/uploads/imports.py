@@ -32,9 +32,9 @@ from storage.fetch_policy import (
     BadWebAddress,
     Network,
     WebAddress,
-    is_literal,
-    is_open,
-    web_address,
+    is_fetchable,
+    is_ip_literal,
+    parse_web_address,
 )
 
 __all__ = ["HANDLERS", "ImportRules"]
@@ -85,10 +85,10 @@ def _address(url: str, rules: ImportRules) -> WebAddress:
         ApiError: 422 where it is none, or says itself that it leads into a private network.
     """
     try:
-        address = web_address(url, rules.ports)
+        address = parse_web_address(url, rules.ports)
     except BadWebAddress as error:
         raise invalid({"url": [error.reason]}) from None  # the address stays out of all texts
-    if is_literal(address.host) and not is_open(address.host, rules.allowed):
+    if is_ip_literal(address.host) and not is_fetchable(address.host, rules.allowed):
         raise invalid({"url": ["The address leads to a private network."]})
     return address
 

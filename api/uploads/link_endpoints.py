@@ -38,7 +38,7 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
 from storage.catalog.records.uploads import LinkRecord, UploadRecord
 from storage.catalog.records.videos import Arrived, Landed, WholeVideo
-from storage.errors import LinkSpent, NoSuchVideo
+from storage.errors import NoSuchVideo, UploadLinkSpent
 
 __all__ = ["HANDLERS", "LINKED", "needs_link"]
 
@@ -284,7 +284,7 @@ async def _added(
 
     try:
         return await taken_form(request, catalog, intake, caller=-link.id, most=most, add=add)
-    except LinkSpent as error:
+    except UploadLinkSpent as error:
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
 
 

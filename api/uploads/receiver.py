@@ -28,9 +28,9 @@ from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import Landed, WholeVideo
 from storage.catalog.uploads.repository import Uploads
 from storage.errors import UploadLost
-from storage.file_intake import FileRefused, landing
+from storage.file_intake import FileRefused, probe_source
 from storage.objects import addresses
-from storage.objects.appending import Appending, StillHeld, appending
+from storage.objects.appending import FileStillLocked, ResumableFile, open_resumable_file
 from storage.objects.base import ObjectError, StoreFull
 
 __all__ = ["Receiver", "gone"]
@@ -71,7 +71,7 @@ def _overtaken() -> ApiError:
 class _Held:
     """An upload whose writer we are; `record` is how it stands."""
 
-    def __init__(self, record: UploadRecord, writer: str, turn: Turn, file: Appending) -> None:
+    def __init__(self, record: UploadRecord, writer: str, turn: Turn, file: ResumableFile) -> None:
         self.record = record
         self.writer = writer
         self.turn = turn
@@ -105,7 +105,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
                     await self._append(held, patch, receive)
                     await self._finish(held)
                 return held.record
-        except StillHeld as error:
+        except FileStillLocked as error:
             raise _overtaken() from error
 
     async def offset(self, name: str) -> UploadRecord:
@@ -120,7 +120,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
                     # All of it came, and the process died before it was a video.
                     await self._finish(held)
                     return held.record
-            except StillHeld:
+            except FileStillLocked:
                 pass
             except ApiError as error:
                 if error.status_code != HTTPStatus.LOCKED:
@@ -142,7 +142,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
                         raise gone()
                     if not held.record.done:
                         await held.file.remove()
-        except StillHeld as error:
+        except FileStillLocked as error:
             raise _overtaken() from error
 
     # -- an upload that is ours -------------------------------------------------------------------
@@ -157,19 +157,21 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
                 try:
                     file = await stack.enter_async_context(self._file(record, _LEAVE_SECONDS))
                     latest = await self.uploads.claim(name, writer)
-                except StillHeld:
+                except FileStillLocked:
                     # By another process, which hears of it through the catalog.
                     await self.uploads.claim(name, writer)
                     file = await stack.enter_async_context(self._file(record, _WAIT_SECONDS))
                     latest = await self.uploads.held(name, writer)
                 if latest is None:
                     raise await self._lost(name, file)
-                if latest.done and not file.moved:  # it was made by looking for it
+                if latest.done and not file.is_relocated:  # it was made by looking for it
                     await file.remove()
                 yield _Held(latest, writer, turn, file)
 
-    def _file(self, record: UploadRecord, seconds: float) -> AbstractAsyncContextManager[Appending]:
-        return appending(
+    def _file(
+        self, record: UploadRecord, seconds: float
+    ) -> AbstractAsyncContextManager[ResumableFile]:
+        return open_resumable_file(
             self.intake.objects,
             addresses.upload(record.name),
             _place(record),
@@ -184,7 +186,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
             raise ApiError(HTTPStatus.GONE, "The time of this upload is over.")
         return record
 
-    async def _lost(self, name: str, file: Appending) -> ApiError:
+    async def _lost(self, name: str, file: ResumableFile) -> ApiError:
         """Say why an upload is not ours any more; of one that is gone no byte stays."""
         if await self.uploads.find(name) is not None:
             return _overtaken()
@@ -195,7 +197,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
     async def _agree(self, held: _Held, patch: Patch) -> None:
         """See that a request fits to how the upload stands."""
         if not held.record.done:
-            at = await held.file.begin(held.record.received)
+            at = await held.file.truncate(held.record.received)
             if at != held.record.received:  # what was on no disk when the power went
                 await self._advance(held, at)
         record = held.record
@@ -229,12 +231,12 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
             return
         digest = checksum.begin()
         try:
-            await file.begin(start, digest)
+            await file.truncate(start, digest)
             await self._pour(held, receive, whole=True)
             await file.flush()
             _compare(digest.digest(), checksum.digest)
         except (ApiError, StoreFull):
-            await file.begin(start)
+            await file.truncate(start)
             raise
         await self._save(held)
 
@@ -279,19 +281,21 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
         record, file = held.record, held.file
         if record.done or not record.whole:
             return
-        if file.moved:  # by one who died before it was written down
-            await file.begin(record.received)
+        if file.is_relocated:  # by one who died before it was written down
+            await file.truncate(record.received)
         if file.size() != record.received:
-            await self._advance(held, await file.begin(record.received))
+            await self._advance(held, await file.truncate(record.received))
             return
         now_us = self.clock_us()
         try:
-            landed = await landing(self.intake.probe, file.path, _place(record), record.received)
+            landed = await probe_source(
+                self.intake.probe, file.path, _place(record), record.received
+            )
         except FileRefused as error:
             await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
             await file.remove()
             raise invalid({"video": [error.reason]}) from error
-        await file.move(self.intake.objects.path(landed.source))
+        await file.relocate(self.intake.objects.path(landed.source))
         if record.replaces:
             await self._replace(held, landed, now_us)
         else:

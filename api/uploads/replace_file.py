@@ -27,8 +27,8 @@ from media.stream_keys import PublicHash, new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
 from storage.catalog.records.videos import Landed, VideoRecord, WholeVideo
-from storage.errors import FileComing, LinkSpent
-from storage.file_intake import landed
+from storage.errors import UploadInProgress, UploadLinkSpent
+from storage.file_intake import source_file
 from storage.objects import addresses
 from storage.objects.base import ObjectError
 from storage.objects.disk import DiskObjects
@@ -97,7 +97,9 @@ async def formed(
         facts = await probed(intake, inflow)
         source = addresses.replaced_source(video.hash, new_hash())
         await inflow.keep(source)
-        return await settled(intake.objects, video.hash, landed(facts, source, inflow.size), write)
+        return await settled(
+            intake.objects, video.hash, source_file(facts, source, inflow.size), write
+        )
 
 
 async def settled(
@@ -114,9 +116,9 @@ async def settled(
     """
     try:
         replaced = await write(file)
-    except (FileComing, LinkSpent) as error:
+    except (UploadInProgress, UploadLinkSpent) as error:
         await objects.delete(file.source)
-        if isinstance(error, FileComing):
+        if isinstance(error, UploadInProgress):
             raise coming() from error
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
     if replaced is None:

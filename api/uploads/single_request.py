@@ -37,11 +37,11 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
 from storage.catalog.records.videos import Arrived, WholeVideo
 from storage.errors import StorageError
-from storage.file_intake import looked_into, rungs_of
+from storage.file_intake import probe_file, standard_rungs
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming import Inflow, receiving
+from storage.objects.incoming import IncomingFile, open_incoming_file
 
 __all__ = [
     "FORM_BYTES",
@@ -216,8 +216,8 @@ async def taken_form(  # what it is for, each by its name
     guarded(intake, announced(request))
     async with (
         stored(intake, caller),
-        receiving(intake.objects, most=most, spare=intake.least_free) as video,
-        receiving(intake.objects, most=MAX_POSTER, spare=intake.least_free) as poster,
+        open_incoming_file(intake.objects, most=most, spare=intake.least_free) as video,
+        open_incoming_file(intake.objects, most=MAX_POSTER, spare=intake.least_free) as poster,
     ):
         form = await read_form(
             request,
@@ -248,7 +248,7 @@ async def taken_form(  # what it is for, each by its name
             length_us=facts.length_us,
             width=facts.width,
             height=facts.height,
-            rungs=rungs_of(facts),
+            rungs=standard_rungs(facts),
             posters=folder,
             poster_labels=tuple(pictures),
         )
@@ -280,7 +280,7 @@ async def _undone(
         raise
 
 
-async def probed(intake: Intake, video: Inflow) -> FileFacts:
+async def probed(intake: Intake, video: IncomingFile) -> FileFacts:
     """Return what a file is; sizes of 0 where the probe takes too long.
 
     Raises:
@@ -288,12 +288,12 @@ async def probed(intake: Intake, video: Inflow) -> FileFacts:
     """
     await video.flush()
     try:
-        return await looked_into(intake.probe, video.path)
+        return await probe_file(intake.probe, video.path)
     except FileRefused as error:
         raise invalid({"video": [error.reason]}) from error
 
 
-async def _pictures(intake: Intake, poster: Inflow, facts: FileFacts) -> Mapping[str, bytes]:
+async def _pictures(intake: Intake, poster: IncomingFile, facts: FileFacts) -> Mapping[str, bytes]:
     """Return the posters that a picture makes.
 
     Raises:
@@ -321,7 +321,7 @@ async def only_file(
     *,
     most: int,
     caller: int,
-) -> AsyncGenerator[Inflow, None]:
+) -> AsyncGenerator[IncomingFile, None]:
     """Take a form in that is one file of at most `most` bytes; it is gone after the block.
 
     `caller` is whom the gate counts.
@@ -332,7 +332,7 @@ async def only_file(
     guarded(intake, announced(request))
     async with (
         stored(intake, caller),
-        receiving(intake.objects, most=most, spare=intake.least_free) as inflow,
+        open_incoming_file(intake.objects, most=most, spare=intake.least_free) as inflow,
     ):
         fields = {name: FileField(inflow=inflow, most=f"{most} bytes")}
         form = await read_form(request, texts={}, files=fields, quiet_seconds=intake.quiet_seconds)

@@ -14,7 +14,7 @@ from api.videos.presenter import VideoPresenter, status
 from api.videos.schemas import VideoChanged, VideoStatusData
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
-from storage.errors import NotFailed
+from storage.errors import VideoNotFailed
 
 __all__ = ["HANDLERS"]
 
@@ -104,7 +104,7 @@ async def retry_video(
     number = (await video_of(catalog, request.auth, video_id)).video.id
     try:
         changed = still(await catalog.videos.retry(number, now_us, by=request.auth.id))
-    except NotFailed as error:
+    except VideoNotFailed as error:
         message = "Only a video that has failed can be tried again."
         raise ApiError(HTTPStatus.CONFLICT, message) from error
     return VideoChanged(message="Video queued again.", video=video_presenter.full(changed))

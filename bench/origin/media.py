@@ -90,5 +90,5 @@ async def publish_long(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash
     address = live_playlist(hash_, "20260131T120000000", _TOP.name)
     text = render(playlist)
     await objects.put(address, text.encode())
-    await edge.publish({address: text})
+    await edge.put_playlists({address: text})
     return address

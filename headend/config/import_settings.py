@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from storage.fetch_policy import Network, networks
+from storage.fetch_policy import Network, parse_networks
 
 __all__ = ["Imports"]
 
@@ -71,7 +71,7 @@ class Imports(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def private_networks(self) -> tuple[Network, ...]:
         """The networks; `ValueError` where one is none."""
-        return networks(self.allow_private)
+        return parse_networks(self.allow_private)
 
     def faults(self) -> Mapping[str, ValueError]:
         """Return what is wrong with its lists, by setting name."""

@@ -30,7 +30,7 @@ from storage.cleanup.orphans import AGE_US, find, remove_leftovers
 from storage.errors import StorageError
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
-from storage.objects.read_only import LookedAt
+from storage.objects.read_only import ReadOnlyObjects
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import BoxError
 
@@ -59,7 +59,7 @@ async def examine(settings: Settings, now_us: int) -> tuple[Finding, ...]:
         return (*found, Finding(topic="data folder", verdict="act", text=text))
     found += [_room(folder, settings.storage.min_free_bytes)]
     found += _certificates(settings, folder / "tls", now_us)
-    files = LookedAt(folder / "objects")
+    files = ReadOnlyObjects(folder / "objects")
     try:
         async with open_catalog(catalog_place(settings), migrate=False) as catalog:
             for look in (
@@ -204,7 +204,7 @@ async def _clock(catalog: Catalog, now_us: int) -> Finding:
 # -- rows and files -------------------------------------------------------------------------------
 
 
-async def _missing(catalog: Catalog, files: LookedAt) -> Finding:
+async def _missing(catalog: Catalog, files: ReadOnlyObjects) -> Finding:
     """Look for the files that rows name."""
     lost: list[Thing] = []
     after = ""
@@ -224,7 +224,7 @@ async def _missing(catalog: Catalog, files: LookedAt) -> Finding:
     return Finding(topic="files", verdict="act", text=text, things=tuple(lost[:_MOST_SHOWN]))
 
 
-async def _lost(files: LookedAt, row: Standing) -> list[Thing]:
+async def _lost(files: ReadOnlyObjects, row: Standing) -> list[Thing]:
     wanted: list[tuple[str, str]] = []
     if row.source:
         wanted.append((row.source, "uploaded file"))
@@ -239,7 +239,7 @@ async def _lost(files: LookedAt, row: Standing) -> list[Thing]:
     return [Thing(path=f"objects/{address}", what=what) for address, what in gone]
 
 
-async def _leftovers(catalog: Catalog, files: LookedAt, now_us: int) -> Finding:
+async def _leftovers(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Finding:
     found: list[tuple[str, str]] = []
     async with aclosing(find(files, catalog.upkeep, now_us)) as leftovers:
         async for each in leftovers:
@@ -247,7 +247,7 @@ async def _leftovers(catalog: Catalog, files: LookedAt, now_us: int) -> Finding:
     return await _tidy("leftovers", files, found)
 
 
-async def _uploads(catalog: Catalog, files: LookedAt, now_us: int) -> Finding:
+async def _uploads(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Finding:
     """Look for uploads whose time is over, and for bytes of none."""
     found = [
         (addresses.upload(name), "upload that nobody goes on with")
@@ -265,7 +265,7 @@ async def _uploads(catalog: Catalog, files: LookedAt, now_us: int) -> Finding:
     return await _tidy("uploads", files, found)
 
 
-async def _tidy(topic: str, files: LookedAt, found: Iterable[tuple[str, str]]) -> Finding:
+async def _tidy(topic: str, files: ReadOnlyObjects, found: Iterable[tuple[str, str]]) -> Finding:
     things = [
         Thing(path=f"objects/{address}", what=what, bytes=await files.size(address))
         for address, what in found

@@ -41,4 +41,4 @@ class StoredMedia:
             await self._objects.delete_tree(folder)
         except StorageError as error:
             log.warning("media not removed", extra={"folder": folder, "cause": str(error)})
-        await self._edge.forget(folder)
+        await self._edge.drop_folder(folder)

@@ -17,10 +17,10 @@ import msgspec
 
 from storage.errors import StorageError
 
-__all__ = ["Bus", "BusUnavailable", "Lost", "Mailbox", "Notice", "checked_topic"]
+__all__ = ["Bus", "BusMessage", "BusUnavailable", "Mailbox", "MessagesLost", "checked_topic"]
 
 # A subscriber that is this far behind is better off asking for the present state.
-WAITING: Final = 1024
+MAILBOX_CAPACITY: Final = 1024
 _TOPIC: Final = re.compile(r"[0-9A-Za-z_.:-]{1,200}")
 
 
@@ -28,14 +28,14 @@ class BusUnavailable(StorageError):
     """The bus cannot be reached."""
 
 
-class Notice(msgspec.Struct, frozen=True):
+class BusMessage(msgspec.Struct, frozen=True):
     """What was published under a topic."""
 
     topic: str
     data: bytes
 
 
-class Lost(msgspec.Struct, frozen=True):
+class MessagesLost(msgspec.Struct, frozen=True):
     """Notices may be missing at this place: the bus was away, or the reader too slow."""
 
 
@@ -46,25 +46,25 @@ class Mailbox:
     and who lost one must ask anew anyway.
     """
 
-    def __init__(self, waiting: int = WAITING) -> None:
-        self._waiting = waiting
-        self._notices: deque[Notice | Lost] = deque()
+    def __init__(self, capacity: int = MAILBOX_CAPACITY) -> None:
+        self._waiting = capacity
+        self._notices: deque[BusMessage | MessagesLost] = deque()
         self._more = asyncio.Event()
 
-    def put(self, notice: Notice) -> None:
+    def put(self, notice: BusMessage) -> None:
         """Add a notice; never waits."""
         if len(self._notices) >= self._waiting:
-            self.lose()
+            self.mark_lost()
         self._notices.append(notice)
         self._more.set()
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """Put `Lost` in place of all that waits."""
         self._notices.clear()
-        self._notices.append(Lost())
+        self._notices.append(MessagesLost())
         self._more.set()
 
-    async def get(self) -> Notice | Lost:
+    async def get(self) -> BusMessage | MessagesLost:
         """Return the next notice; waits for it."""
         while not self._notices:
             self._more.clear()

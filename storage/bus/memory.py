@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 
-from storage.bus.base import Mailbox, Notice, checked_topic
+from storage.bus.base import BusMessage, Mailbox, checked_topic
 
 __all__ = ["MemoryBus", "Topics"]
 
@@ -15,7 +15,7 @@ class Topics:
         self._boxes: dict[str, list[Mailbox]] = {}
 
     @asynccontextmanager
-    async def listening(self, topics: Iterable[str]) -> AsyncGenerator[Mailbox, None]:
+    async def subscribe(self, topics: Iterable[str]) -> AsyncGenerator[Mailbox, None]:
         """Let a new box listen to topics for the length of a block."""
         box = Mailbox()
         names = {checked_topic(topic) for topic in topics}
@@ -29,15 +29,15 @@ class Topics:
                 if not self._boxes[name]:
                     del self._boxes[name]
 
-    def put(self, topic: str, data: bytes) -> None:
+    def deliver(self, topic: str, data: bytes) -> None:
         """Give a notice to all who listen to its topic."""
         for box in self._boxes.get(topic, ()):
-            box.put(Notice(topic, data))
+            box.put(BusMessage(topic, data))
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """Tell all listeners that notices may be missing."""
         for box in {box for boxes in self._boxes.values() for box in boxes}:
-            box.lose()
+            box.mark_lost()
 
 
 class MemoryBus:
@@ -48,10 +48,10 @@ class MemoryBus:
 
     async def publish(self, topic: str, data: bytes) -> None:
         """Say something to all who listen to the topic now."""
-        self._topics.put(checked_topic(topic), data)
+        self._topics.deliver(checked_topic(topic), data)
 
     @asynccontextmanager
     async def subscribe(self, *topics: str) -> AsyncGenerator[Mailbox, None]:
         """Listen to topics for the length of a block: from its first line on, nothing is missed."""
-        async with self._topics.listening(topics) as box:
+        async with self._topics.subscribe(topics) as box:
             yield box

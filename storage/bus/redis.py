@@ -62,10 +62,10 @@ class RedisBus:
 
         While Redis is away nothing is heard; `Lost` comes when it is back.
         """
-        async with self._topics.listening(topics) as box:
+        async with self._topics.subscribe(topics) as box:
             yield box
 
-    async def pump(self) -> None:
+    async def run(self) -> None:
         """Listen for as long as the bus is open."""
         pause = _FIRST_PAUSE
         while True:
@@ -89,7 +89,7 @@ class RedisBus:
             while True:
                 message = await listening.get_message(timeout=_QUIET)
                 if message is not None:
-                    self._hear(message)
+                    self._handle_message(message)
                 elif asked:
                     raise TimeoutError("no word since the ping")
                 else:
@@ -99,17 +99,17 @@ class RedisBus:
         finally:
             await listening.aclose()
 
-    def _hear(self, message: dict[str, Any]) -> None:  # Any: redis-py's
+    def _handle_message(self, message: dict[str, Any]) -> None:  # Any: redis-py's
         if message["type"] == "psubscribe":
             # From here on nothing is missed; what was said before went by.
-            self._topics.lose()
+            self._topics.mark_lost()
             self._up.set()
             log.info("bus listens")
         elif message["type"] == "pmessage":
             topic = message["channel"].decode(errors="replace").removeprefix(self._prefix)
-            self._topics.put(topic, message["data"])
+            self._topics.deliver(topic, message["data"])
 
-    async def wait_up(self) -> None:
+    async def wait_connected(self) -> None:
         """Wait until the bus listens."""
         await self._up.wait()
 
@@ -142,10 +142,10 @@ async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenera
         except _AWAY as error:
             raise BusUnavailable(f"Redis cannot be reached: {type(error).__name__}") from error
         async with asyncio.TaskGroup() as tasks:
-            pumping = tasks.create_task(bus.pump())
+            pumping = tasks.create_task(bus.run())
             try:
                 async with asyncio.timeout(_SECONDS):
-                    await bus.wait_up()
+                    await bus.wait_connected()
                 yield bus
             finally:
                 pumping.cancel()

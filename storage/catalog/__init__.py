@@ -132,7 +132,7 @@ class Catalog:
         Returns the hashes of the streams and videos whose media must go too.
 
         Raises:
-            ProjectKept: it is the first one, or one of its streams is on air.
+            ProjectNotDeletable: it is the first one, or one of its streams is on air.
         """
         async with self._database.writing() as connection:
             removed = await projects.remove(connection, project, now_us)

@@ -10,10 +10,10 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["Edge", "Text"]
+__all__ = ["CachedPlaylist", "Edge"]
 
 
-class Text(msgspec.Struct, frozen=True):
+class CachedPlaylist(msgspec.Struct, frozen=True):
     """A playlist ready to be sent: as it is, compressed, and the name of its state (no quotes)."""
 
     body: bytes
@@ -21,7 +21,7 @@ class Text(msgspec.Struct, frozen=True):
     tag: str
 
     @classmethod
-    def of(cls, text: str) -> "Text":
+    def from_text(cls, text: str) -> "CachedPlaylist":
         """Return the text with its compressed copy; equal texts are equal in all bytes."""
         body = text.encode()
         # Level 6 halves level 1's size on playlists at about 0.1 ms; no time stamp inside.
@@ -32,34 +32,34 @@ class Text(msgspec.Struct, frozen=True):
 class Edge(Protocol):
     """The newest media."""
 
-    async def keep(self, address: str, data: bytes) -> None:
+    async def put_part(self, address: str, data: bytes) -> None:
         """Keep a part until newer ones push it out."""
         ...
 
-    async def publish(self, texts: Mapping[str, str]) -> None:
+    async def put_playlists(self, playlists: Mapping[str, str]) -> None:
         """Put playlists in the place of older ones, all in one step."""
         ...
 
-    async def part(self, address: str) -> bytes | None:
+    async def get_part(self, address: str) -> bytes | None:
         """Return a part, or None where it is not here (any more)."""
         ...
 
-    async def text(self, address: str) -> Text | None:
+    async def get_playlist(self, address: str) -> CachedPlaylist | None:
         """Return a playlist, or None where it is not here."""
         ...
 
-    async def drop(self, addresses: Iterable[str]) -> None:
+    async def drop_parts(self, addresses: Iterable[str]) -> None:
         """Drop parts that nobody will ask for any more."""
         ...
 
-    async def forget(self, prefix: str) -> None:
+    async def drop_folder(self, prefix: str) -> None:
         """Drop all that stands below `prefix`."""
         ...
 
-    def part_here(self, address: str) -> bytes | None:
+    def local_part(self, address: str) -> bytes | None:
         """Return a part that is in this process's memory; `part` may still find it elsewhere."""
         ...
 
-    def text_here(self, address: str) -> Text | None:
+    def local_playlist(self, address: str) -> CachedPlaylist | None:
         """Return a playlist that is in this process's memory; `text` may still find it."""
         ...

@@ -32,8 +32,8 @@ async def tell(
     written = failed is None
     if written:
         failed = await _write(objects, variants)
-    await edge.publish(media)
-    await edge.publish(variants)
+    await edge.put_playlists(media)
+    await edge.put_playlists(variants)
     return Told(media=written, all=failed is None, failed=failed)
 
 

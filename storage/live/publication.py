@@ -121,7 +121,7 @@ class Publication:
                 await objects.delete(live_variants(hash))
         last = before.run if before is not None else None
         for run in await clear_older(objects, hash, last):
-            await edge.forget(live_run(hash, run))
+            await edge.drop_folder(live_run(hash, run))
         found = RunFound(hash=hash, run=new_name(now_us, last), notes=RunNotes())
         return cls(objects, edge, found, window=window, now_us=now_us, clock=clock)
 
@@ -228,7 +228,7 @@ class Publication:
                 address = live_part(
                     self.hash, self.run, report.rendition, report.sequence, report.index
                 )
-                await self._edge.keep(address, report.data)
+                await self._edge.put_part(address, report.data)
             case Segment():
                 await self._take_segment(report)
             case _:
@@ -369,7 +369,7 @@ class Publication:
         """
         while len(self._at_edge) > _EDGE_STEPS:
             old = self._at_edge.pop(0)
-            await self._edge.drop(
+            await self._edge.drop_parts(
                 live_part(self.hash, self.run, name, old.sequence, index)
                 for name, cut in old.cuts.items()
                 for index in range(cut.parts)

@@ -26,8 +26,8 @@ __all__ = [
     "live_stream",
     "live_variants",
     "replaced_source",
+    "slate_folder",
     "slate_picture",
-    "slates",
     "upload",
     "video",
     "video_init",
@@ -39,12 +39,12 @@ __all__ = [
     "video_posters",
     "video_preview_list",
     "video_preview_sheet",
-    "video_replaced",
+    "video_replaced_mark",
     "video_segment",
     "video_source",
     "video_sources",
+    "video_subtitles",
     "video_variants",
-    "video_words",
 ]
 
 # 8 parts of 80 characters, and 400 in all, leave room for a root below PATH_MAX (4096) and keep
@@ -114,7 +114,7 @@ def live_part(hash_: str, run: str, rendition: str, sequence: int, index: int) -
     return f"live/{hash_}/{run}/{rendition}/{sequence}.{index}.m4s"
 
 
-def slates(owner: str) -> str:
+def slate_folder(owner: str) -> str:
     """Return the folder of the pictures that stand in while nobody is on air.
 
     `owner` is `s-` and a stream's hash, or `p-` and a project's key.
@@ -212,12 +212,12 @@ def video_segment(hash_: str, folder: str, rendition: str, sequence: int) -> str
     return f"videos/{hash_}/{folder}/{rendition}/{sequence}.m4s"
 
 
-def video_words(hash_: str, folder: str, rendition: str) -> str:
+def video_subtitles(hash_: str, folder: str, rendition: str) -> str:
     """Return the one segment of a video's subtitles."""
     return f"videos/{hash_}/{folder}/{rendition}/0.vtt"
 
 
-def video_replaced(hash_: str, folder: str) -> str:
+def video_replaced_mark(hash_: str, folder: str) -> str:
     """Return the mark of a folder whose file was replaced: as old as that is."""
     return f"videos/{hash_}/{folder}/replaced"
 

@@ -24,7 +24,7 @@ from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming import PIECE_BYTES
 
-__all__ = ["Appending", "Digest", "StillHeld", "appending"]
+__all__ = ["Digest", "FileStillLocked", "ResumableFile", "open_resumable_file"]
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 # A disk that does not take half a megabyte, or sync some, in this time is as good as broken.
@@ -37,7 +37,7 @@ _LOOK_SECONDS: Final = 0.05
 T = TypeVar("T")
 
 
-class StillHeld(StorageError):
+class FileStillLocked(StorageError):
     """Whoever appended before does not let go of the file."""
 
     def __init__(self) -> None:
@@ -52,18 +52,18 @@ class Digest(Protocol):
         ...
 
 
-class Appending:
+class ResumableFile:
     """A file that is held; one task at a time may use it.
 
     `position` is where the next byte goes.
     """
 
-    def __init__(self, path: Path, home: Path, file: int, *, spare: int) -> None:
+    def __init__(self, path: Path, home: Path, file: int, *, min_free_bytes: int) -> None:
         self.path = path
         self._home = home
         self.position = 0
         self._file = file
-        self._spare = spare
+        self._spare = min_free_bytes
         self._written = 0
         self._pieces: list[bytes] = []
         self._waiting = 0
@@ -71,7 +71,7 @@ class Appending:
         self._lock = threading.Lock()  # a write that was given up on may still be under way
         self._over = False
 
-    async def begin(self, at: int, digest: Digest | None = None) -> int:
+    async def truncate(self, size: int, digest: Digest | None = None) -> int:
         """Go on behind the first `at` bytes, or behind all there are where they are fewer.
 
         Returns which; what stands behind is cut off. What comes from then on goes into `digest`.
@@ -82,7 +82,7 @@ class Appending:
         """
         self._digest = digest
         self._pieces, self._waiting = [], 0
-        self.position = self._written = await _in_thread(lambda: self._begin(at))
+        self.position = self._written = await _in_thread(lambda: self._begin(size))
         return self.position
 
     async def write(self, data: bytes) -> None:
@@ -121,7 +121,7 @@ class Appending:
         """
         return await _in_thread(self._sync)
 
-    async def move(self, path: Path) -> None:
+    async def relocate(self, path: Path) -> None:
         """Have the file stand elsewhere on the same file system; it stays held.
 
         Raises:
@@ -134,7 +134,7 @@ class Appending:
         return os.fstat(self._file).st_size
 
     @property
-    def moved(self) -> bool:
+    def is_relocated(self) -> bool:
         """Whether the file stands at the address that it gets in the end."""
         return self.path != self._home
 
@@ -238,32 +238,32 @@ def _hold(home: Path, moved: Path) -> tuple[Path, int] | None:
 
 
 @asynccontextmanager
-async def appending(
+async def open_resumable_file(
     objects: DiskObjects,
     address: str,
-    moved: str,
+    final_address: str,
     *,
-    spare: int = 0,
+    min_free_bytes: int = 0,
     wait_seconds: float = _WAIT_SECONDS,
-) -> AsyncGenerator[Appending, None]:
+) -> AsyncGenerator[ResumableFile, None]:
     """Hold the file at an address for the length of the block; it is made where there is none.
 
     `moved` is the address that it gets in the end, where it is looked for too. `spare` is how many
     bytes of the disk are to stay free.
 
     Raises:
-        StillHeld: whoever holds it did not let go within `wait_seconds`.
+        FileStillLocked: whoever holds it did not let go within `wait_seconds`.
         StoreFull, StoreFailed: the file cannot be made.
     """
-    home, target = objects.path(address), objects.path(moved)
+    home, target = objects.path(address), objects.path(final_address)
     clock = asyncio.get_running_loop().time
     until = clock() + wait_seconds
     while (found := await _in_thread(lambda: _hold(home, target))) is None:
         if clock() >= until:
-            raise StillHeld
+            raise FileStillLocked
         await asyncio.sleep(_LOOK_SECONDS)
     path, file = found
-    held = Appending(path, home, file, spare=spare)
+    held = ResumableFile(path, home, file, min_free_bytes=min_free_bytes)
     try:
         yield held
     finally:

@@ -151,7 +151,7 @@ class DiskObjects:
         except OSError as error:
             if not vital or error.errno not in _FULL:
                 raise
-            with self._reserve.lent():
+            with self._reserve.borrowed():
                 self._write(path, data, given_up)
         else:
             self._reserve.renew()

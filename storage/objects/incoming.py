@@ -22,7 +22,7 @@ from storage.errors import StorageError
 from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
 
-__all__ = ["PIECE_BYTES", "Inflow", "InflowTooLarge", "receiving"]
+__all__ = ["PIECE_BYTES", "IncomingFile", "IncomingFileTooLarge", "open_incoming_file"]
 
 PIECE_BYTES: Final = 1 << 19
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -31,21 +31,21 @@ _SECONDS: Final = 20.0
 _NAME: Final = "incoming file"  # it has no address yet, and its path is nobody's business
 
 
-class InflowTooLarge(StorageError):
+class IncomingFileTooLarge(StorageError):
     """More than `most` bytes came; whose fault it is, the sender's."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"more than {most} bytes came")
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"more than {limit} bytes came")
+        self.limit = limit
 
 
-class Inflow:
+class IncomingFile:
     """A file that is arriving; one task at a time may use it."""
 
-    def __init__(self, objects: DiskObjects, *, most: int, spare: int) -> None:
+    def __init__(self, objects: DiskObjects, *, max_bytes: int, min_free_bytes: int) -> None:
         self._objects = objects
-        self._most = most
-        self._spare = spare
+        self._most = max_bytes
+        self._spare = min_free_bytes
         self._pieces: list[bytes] = []
         self._waiting = 0
         self._lock = threading.Lock()  # a write that was given up on may still be under way
@@ -58,13 +58,13 @@ class Inflow:
         """Take bytes, which must not be changed afterwards.
 
         Raises:
-            InflowTooLarge: they are more than may come.
+            IncomingFileTooLarge: they are more than may come.
             StoreFull: there is no room, or less than is to stay free.
             StoreFailed: the disk failed.
         """
         self.size += len(data)
         if self.size > self._most:
-            raise InflowTooLarge(self._most)
+            raise IncomingFileTooLarge(self._most)
         self._pieces.append(data)
         self._waiting += len(data)
         if self._waiting >= PIECE_BYTES:
@@ -158,14 +158,14 @@ async def _in_thread(work: Callable[[], None]) -> None:
 
 
 @asynccontextmanager
-async def receiving(
-    objects: DiskObjects, *, most: int, spare: int = 0
-) -> AsyncGenerator[Inflow, None]:
+async def open_incoming_file(
+    objects: DiskObjects, *, max_bytes: int, min_free_bytes: int = 0
+) -> AsyncGenerator[IncomingFile, None]:
     """Take a file of at most `most` bytes in; it is gone after the block unless it was kept.
 
     `spare` is how many bytes of the disk are to stay free.
     """
-    inflow = Inflow(objects, most=most, spare=spare)
+    inflow = IncomingFile(objects, max_bytes=max_bytes, min_free_bytes=min_free_bytes)
     try:
         yield inflow
     finally:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from storage.objects.addresses import checked
 from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
 
-__all__ = ["LookedAt"]
+__all__ = ["ReadOnlyObjects"]
 
 # A whole tree may be asked for: a disk of spinning platters lists 10 000 files in that time.
 _SECONDS: Final = 60.0
@@ -18,7 +18,7 @@ _SECONDS: Final = 60.0
 T = TypeVar("T")
 
 
-class LookedAt:
+class ReadOnlyObjects:
     """The objects below `root`, as `storage.objects.disk` keeps them."""
 
     def __init__(self, root: Path) -> None:

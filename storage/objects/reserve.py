@@ -51,7 +51,7 @@ class Reserve:
             self._lock.release()
 
     @contextmanager
-    def lent(self) -> Generator[None]:
+    def borrowed(self) -> Generator[None]:
         """Give the room up for the length of the block; one after the other may have it."""
         with self._lock:
             self._held = False

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.eta import SpanPace, seconds_left
+from storage.eta import SpanPace, seconds_remaining
 
 SECOND = 1_000_000
 NOW = 1000 * SECOND
@@ -45,7 +45,7 @@ def done(seconds: int) -> SpanPace:
 def test_what_is_left_is_as_the_workers_will_take_it(
     spans: list[SpanPace], free: int, left: int
 ) -> None:
-    assert seconds_left(spans, NOW, free=free) == left
+    assert seconds_remaining(spans, NOW, idle_workers=free) == left
 
 
 @given(
@@ -62,4 +62,4 @@ def test_what_is_left_is_as_the_workers_will_take_it(
     st.integers(0, 3),
 )
 def test_whatever_was_noted_gives_a_number(spans: list[SpanPace], free: int) -> None:
-    assert seconds_left(spans, NOW, free=free) >= 0
+    assert seconds_remaining(spans, NOW, idle_workers=free) >= 0

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from storage.fetch_policy import (
     MAX_URL,
     BadWebAddress,
-    is_literal,
-    is_open,
-    networks,
-    web_address,
+    is_fetchable,
+    is_ip_literal,
+    parse_networks,
+    parse_web_address,
 )
 
 PORTS = frozenset({80, 443, 8443})
@@ -30,9 +30,9 @@ PORTS = frozenset({80, 443, 8443})
     ],
 )
 def test_an_address_is_read(url: str, host: str, port: int, target: str) -> None:
-    found = web_address(url, PORTS)
+    found = parse_web_address(url, PORTS)
     assert (found.host, found.port, found.target) == (host, port, target)
-    assert web_address(found.url, PORTS) == found
+    assert parse_web_address(found.url, PORTS) == found
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_an_address_is_read(url: str, host: str, port: int, target: str) -> None
 )
 def test_what_is_no_such_address_is_refused(url: str, reason: str) -> None:
     with pytest.raises(BadWebAddress, match=reason):
-        web_address(url, PORTS)
+        parse_web_address(url, PORTS)
 
 
 def test_a_redirect_is_read_as_the_first_address_is() -> None:
-    here = web_address("https://a.example/films/b.mp4?key=1", PORTS)
-    assert here.moved("c.mp4", PORTS).url == "https://a.example/films/c.mp4"
-    assert here.moved("//b.example/c", PORTS).url == "https://b.example/c"
+    here = parse_web_address("https://a.example/films/b.mp4?key=1", PORTS)
+    assert here.redirected("c.mp4", PORTS).url == "https://a.example/films/c.mp4"
+    assert here.redirected("//b.example/c", PORTS).url == "https://b.example/c"
     for bad in (
         "file:///etc/passwd",
         "http://a:b@c.example/",
@@ -81,11 +81,11 @@ def test_a_redirect_is_read_as_the_first_address_is() -> None:
         "//x:22/",
     ):
         with pytest.raises(BadWebAddress):
-            here.moved(bad, PORTS)
+            here.redirected(bad, PORTS)
 
 
 def test_an_address_hides_its_path_and_query() -> None:
-    address = web_address("https://a.example/secret/b.mp4?signature=hush", PORTS)
+    address = parse_web_address("https://a.example/secret/b.mp4?signature=hush", PORTS)
     assert repr(address) == "WebAddress(https://a.example)"
 
 
@@ -100,7 +100,7 @@ def test_an_address_hides_its_path_and_query() -> None:
     ],
 )
 def test_only_what_looks_like_a_files_name_is_one(url: str, name: str) -> None:
-    assert web_address(url, PORTS).file_name == name
+    assert parse_web_address(url, PORTS).file_name == name
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_only_what_looks_like_a_files_name_is_one(url: str, name: str) -> None:
     ],
 )
 def test_what_is_not_public_is_closed(address: str) -> None:
-    assert not is_open(address)
+    assert not is_fetchable(address)
 
 
 @pytest.mark.parametrize(
@@ -159,42 +159,44 @@ def test_what_is_not_public_is_closed(address: str) -> None:
     ["1.1.1.1", "8.8.8.8", "172.15.0.1", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "2a00::1"],
 )
 def test_what_is_public_is_open(address: str) -> None:
-    assert is_open(address)
+    assert is_fetchable(address)
 
 
 @given(st.ip_addresses())
 def test_nothing_that_the_standard_library_calls_private_is_open(address: object) -> None:
     found = ip_address(str(address))
     if found.is_private or found.is_loopback or found.is_multicast or found.is_link_local:
-        assert not is_open(str(address))
+        assert not is_fetchable(str(address))
 
 
 def test_networks_that_are_named_are_open() -> None:
-    allowed = networks("10.1.0.0/16, fd00::/8,127.0.0.1")
-    assert is_open("10.1.2.3", allowed)
-    assert is_open("fd12::1", allowed)
-    assert is_open("127.0.0.1", allowed)
-    assert not is_open("10.2.0.1", allowed)
-    assert not is_open("127.0.0.2", allowed)
-    assert networks("") == ()
+    allowed = parse_networks("10.1.0.0/16, fd00::/8,127.0.0.1")
+    assert is_fetchable("10.1.2.3", allowed)
+    assert is_fetchable("fd12::1", allowed)
+    assert is_fetchable("127.0.0.1", allowed)
+    assert not is_fetchable("10.2.0.1", allowed)
+    assert not is_fetchable("127.0.0.2", allowed)
+    assert parse_networks("") == ()
     with pytest.raises(ValueError, match="everywhere"):
-        networks("everywhere")
+        parse_networks("everywhere")
 
 
 def test_a_literal_is_told_from_a_name() -> None:
-    assert is_literal("127.0.0.1")
-    assert is_literal("::1")
-    assert not is_literal("127.1")  # whoever looks names up makes an address of it, which is asked
-    assert not is_literal("localhost")
+    assert is_ip_literal("127.0.0.1")
+    assert is_ip_literal("::1")
+    assert not is_ip_literal(
+        "127.1"
+    )  # whoever looks names up makes an address of it, which is asked
+    assert not is_ip_literal("localhost")
 
 
 @given(st.text(st.characters(codec=None, exclude_categories=()), max_size=80))
 def test_any_text_is_an_address_or_refused(text: str) -> None:
     for url in (text, f"http://{text}", f"https://a.example/{text}"):
         try:
-            found = web_address(url, PORTS)
+            found = parse_web_address(url, PORTS)
         except BadWebAddress:
             continue
         assert found.target.isascii() and found.host.isascii()
         assert not set(found.target) & set(" \r\n\t")
-        assert web_address(found.url, PORTS) == found
+        assert parse_web_address(found.url, PORTS) == found

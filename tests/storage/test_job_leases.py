@@ -1,6 +1,6 @@
 import pytest
 
-from storage.job_leases import BEAT_SECONDS, LEASE_US, MOST_FAILURES, HeldJob, JobLost, pause_us
+from storage.job_leases import HEARTBEAT_SECONDS, LEASE_US, MAX_FAILURES, HeldJob, JobLost, pause_us
 
 
 def held(failures: int) -> HeldJob:
@@ -9,7 +9,7 @@ def held(failures: int) -> HeldJob:
 
 def test_a_job_is_given_up_after_three_failures_and_not_before() -> None:
     assert [held(failures).spent for failures in range(5)] == [False] * 3 + [True] * 2
-    assert MOST_FAILURES == 3
+    assert MAX_FAILURES == 3
 
 
 def test_each_failure_makes_a_job_wait_longer() -> None:
@@ -17,7 +17,7 @@ def test_each_failure_makes_a_job_wait_longer() -> None:
 
 
 def test_a_lease_outlives_two_beats_that_failed() -> None:
-    assert LEASE_US >= 3 * BEAT_SECONDS * 1_000_000
+    assert LEASE_US >= 3 * HEARTBEAT_SECONDS * 1_000_000
 
 
 def test_a_lost_job_says_which_and_not_who_held_it() -> None:

@@ -17,7 +17,7 @@ import httpcore
 import msgspec
 
 from storage.fetch_policy import BadWebAddress, WebAddress
-from storage.objects.incoming import Inflow, InflowTooLarge
+from storage.objects.incoming import IncomingFile, IncomingFileTooLarge
 from transcode.imports.http_client import Broken, FetchRefused, Remote
 
 __all__ = ["Bounds", "Told", "fetch"]
@@ -53,7 +53,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def fetch(
-    address: WebAddress, inflow: Inflow, *, remote: Remote, bounds: Bounds, told: Told
+    address: WebAddress, inflow: IncomingFile, *, remote: Remote, bounds: Bounds, told: Told
 ) -> None:
     """Bring the file at an address; it stands in `inflow` then, whole.
 
@@ -70,7 +70,7 @@ async def fetch(
     except TimeoutError as error:
         reason = f"The file did not come within {_span(bounds.seconds)}."
         raise FetchRefused(reason) from error
-    except InflowTooLarge as error:
+    except IncomingFileTooLarge as error:
         raise _too_large(bounds) from error
 
 
@@ -80,7 +80,13 @@ class _Fetch:
     """
 
     def __init__(
-        self, address: WebAddress, inflow: Inflow, *, remote: Remote, bounds: Bounds, told: Told
+        self,
+        address: WebAddress,
+        inflow: IncomingFile,
+        *,
+        remote: Remote,
+        bounds: Bounds,
+        told: Told,
     ) -> None:
         self._address = address
         self._inflow = inflow
@@ -123,7 +129,7 @@ class _Fetch:
                     await self._take(response, headers)
                     return
             try:
-                address = address.moved(location, self._bounds.ports)
+                address = address.redirected(location, self._bounds.ports)
             except BadWebAddress as error:
                 reason = f"The server sends us on to where we do not go. {error.reason}"
                 raise FetchRefused(reason) from error

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import httpcore
 
-from storage.fetch_policy import Network, WebAddress, is_open
+from storage.fetch_policy import Network, WebAddress, is_fetchable
 
 __all__ = ["Broken", "FetchRefused", "Remote", "Resolve", "look_up"]
 
@@ -76,7 +76,7 @@ class _Checked(httpcore.AsyncNetworkBackend):
                 found = await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
             raise Broken("The address names a server that cannot be found.") from error
-        addresses = [address for address in found if is_open(address, self._allowed)]
+        addresses = [address for address in found if is_fetchable(address, self._allowed)]
         if not addresses:
             raise FetchRefused("The address leads to a private network.")
         for address in addresses[:_MOST_TRIED]:

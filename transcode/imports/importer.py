@@ -18,13 +18,13 @@ from media.stream_keys import PublicHash
 from storage.catalog.videos.imports import Imports, ImportWork
 from storage.catalog.videos.jobs import IMPORT, Jobs
 from storage.errors import CatalogError, StorageError
-from storage.fetch_policy import BadWebAddress, web_address
-from storage.file_intake import FileRefused, Probe, landing
-from storage.job_leases import BEAT_SECONDS, LEASE_US, HeldJob, JobLost
+from storage.fetch_policy import BadWebAddress, parse_web_address
+from storage.file_intake import FileRefused, Probe, probe_source
+from storage.job_leases import HEARTBEAT_SECONDS, LEASE_US, HeldJob, JobLost
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming import Inflow, receiving
+from storage.objects.incoming import IncomingFile, open_incoming_file
 from transcode.imports.download import Bounds, fetch
 from transcode.imports.http_client import FetchRefused, Remote
 from transcode.vod.lease import holding
@@ -130,10 +130,12 @@ class Importer:
     async def _bring(self, work: ImportWork, held: HeldJob) -> int:
         """Fetch the file and give it to the video; returns its size in bytes."""
         try:
-            address = web_address(work.url, self._bounds.ports)
+            address = parse_web_address(work.url, self._bounds.ports)
         except BadWebAddress as error:
             raise FetchRefused(error.reason) from error
-        taking = receiving(self._objects, most=self._bounds.most_bytes, spare=self._least_free)
+        taking = open_incoming_file(
+            self._objects, most=self._bounds.most_bytes, spare=self._least_free
+        )
         try:
             async with taking as inflow:
                 told = _Telling(self._imports, held, self._now_us, self._clock)
@@ -149,9 +151,9 @@ class Importer:
             log.error("import failed", extra={"video": work.hash, "reason": str(error)})  # noqa: TRY400  # the world's
             raise _NotDone(_NOT_KEPT) from error
 
-    async def _keep(self, work: ImportWork, held: HeldJob, inflow: Inflow) -> None:
+    async def _keep(self, work: ImportWork, held: HeldJob, inflow: IncomingFile) -> None:
         place = addresses.imported_source(work.hash, held.attempt)
-        landed = await landing(self._probe, inflow.path, place, inflow.size)
+        landed = await probe_source(self._probe, inflow.path, place, inflow.size)
         # Nobody puts a file where it is not to stay, as far as that can be known.
         await self._jobs.beat(held, self._now_us())
         await inflow.keep(place)
@@ -178,7 +180,7 @@ class Importer:
     async def _give_back(self, work: ImportWork, held: HeldJob) -> None:
         """Let another worker begin at once; what cannot be done here its lease does."""
         try:
-            async with asyncio.timeout(BEAT_SECONDS):
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
                 await self._imports.put_back(held, self._now_us(), failed=False)
             log.info("import given back", extra={"video": work.hash, "job": held.id})
         except (JobLost, CatalogError, TimeoutError) as error:

@@ -10,7 +10,7 @@ import msgspec
 from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.catalog.records.transcoding import MadeSubtitles, VideoWork
-from storage.job_leases import BEAT_SECONDS, HeldJob, HeldSpan, PlannedSpan
+from storage.job_leases import HEARTBEAT_SECONDS, HeldJob, HeldSpan, PlannedSpan
 from transcode.protocol.file_messages import Film, Stretch
 from transcode.protocol.messages import Probed
 from transcode.vod.rendition_store import MadePiece
@@ -78,7 +78,7 @@ class Pace:
         if self._first is None and done:
             self._first = done, now
         percent = int(done * 100)
-        if percent == self._percent and now - self._written < BEAT_SECONDS:
+        if percent == self._percent and now - self._written < HEARTBEAT_SECONDS:
             return None
         self._percent, self._written = percent, now
         return percent, self._eta(done, now)

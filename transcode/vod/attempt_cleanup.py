@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from storage.objects.addresses import video, video_replaced
+from storage.objects.addresses import video, video_replaced_mark
 from storage.objects.base import ObjectError, Objects
 
 __all__ = ["remove_folders", "retire", "sweep"]
@@ -64,7 +64,7 @@ async def retire(objects: Objects, hash_: str, media: str | None, generation: in
         for name in sorted(folders):
             of = _OF_ATTEMPT.fullmatch(name) or _OF_STRETCH.fullmatch(name)
             if of and of[1] == older:
-                await objects.put(video_replaced(hash_, name), b"")
+                await objects.put(video_replaced_mark(hash_, name), b"")
     except ObjectError as error:
         log.warning("replaced media not marked", extra={"video": hash_, "cause": str(error)})
 

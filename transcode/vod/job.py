@@ -20,7 +20,7 @@ from storage.catalog.videos.jobs import Jobs
 from storage.catalog.videos.spans import Spans
 from storage.catalog.videos.transcoding import Transcoding
 from storage.errors import CatalogError
-from storage.job_leases import BEAT_SECONDS, LEASE_US, HeldJob, HeldSpan, JobLost
+from storage.job_leases import HEARTBEAT_SECONDS, LEASE_US, HeldJob, HeldSpan, JobLost
 from storage.objects.base import Objects
 from transcode.inspect.probe import NotMedia
 from transcode.vod.assembler import VideoMaker
@@ -235,7 +235,7 @@ class VideoTranscoder:
     async def _give_back(self, work: VideoWork, held: HeldJob) -> None:
         """Let another worker begin at once; what cannot be done here its lease does."""
         try:
-            async with asyncio.timeout(BEAT_SECONDS):
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
                 await self._transcoding.put_back(held, self._now_us(), failed=False)
                 await self._remove(work, held)
             log.info("video given back", extra={"video": work.hash, "job": held.id})

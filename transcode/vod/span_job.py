@@ -12,7 +12,7 @@ import msgspec
 
 from media.hls.segment import InitSection, Part, Segment
 from storage.errors import CatalogError
-from storage.job_leases import BEAT_SECONDS, HeldSpan, SpanLost
+from storage.job_leases import HEARTBEAT_SECONDS, HeldSpan, SpanLost
 from storage.objects.base import ObjectError
 from transcode.inspect.probe import NotMedia
 from transcode.protocol.file_messages import Stretch
@@ -146,7 +146,7 @@ class Stretcher:
     async def _give_back(self, held: HeldSpan) -> None:
         """Let another worker begin at once; what cannot be done here its lease does."""
         try:
-            async with asyncio.timeout(BEAT_SECONDS):
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
                 await self._studio.spans.put_back(held, self._studio.now_us(), failed=False)
                 await self._remove(held)
             log.info("span given back", extra={"video": held.hash, "span": held.number})

@@ -15,7 +15,7 @@ from media.hls.webvtt import render
 from media.languages import language_name
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from storage.catalog.records.transcoding import MadeSubtitles
-from storage.objects.addresses import video_words
+from storage.objects.addresses import video_subtitles
 from storage.objects.base import Objects
 from transcode.protocol.engine_process import engine
 from transcode.protocol.file_messages import Subtitles
@@ -88,7 +88,7 @@ async def store_subtitles(
         # Their time 0 is the film's first picture, which is there on the media's clock.
         data = render(each.cues, ticks=ORIGIN_SECONDS * VIDEO_SCALE).encode()
         rendition = f"words{number}"
-        await objects.put(video_words(hash_, folder, rendition), data)
+        await objects.put(video_subtitles(hash_, folder, rendition), data)
         title = _unlike(each.title or language_name(each.language) or _UNNAMED, names)
         names.add(title)
         made.append(

@@ -12,7 +12,7 @@ from storage.catalog.records.common import Page, ProjectRecord
 from storage.catalog.schema.tables import projects, streams, videos
 from storage.catalog.streams import commands
 from storage.catalog.streams.commands import Command, CommandKind
-from storage.errors import ProjectKept
+from storage.errors import ProjectNotDeletable
 
 __all__ = ["add", "edit", "find_page", "remove"]
 
@@ -91,7 +91,7 @@ async def remove(
     Returns what it was, and the hashes of the streams and videos whose media must go too.
 
     Raises:
-        ProjectKept: it is the first one, or one of its streams is on air.
+        ProjectNotDeletable: it is the first one, or one of its streams is on air.
     """
     # Streams and videos first, the project last: who changes one of them holds its row already when
     # it writes an event, which waits for the project.
@@ -101,12 +101,12 @@ async def remove(
     if row is None:
         return None
     if project == await project_lookup.find_first(connection):
-        raise ProjectKept("The first project cannot be deleted.")
+        raise ProjectNotDeletable("The first project cannot be deleted.")
     if await _hashes(connection, project) != held.hashes:
-        raise ProjectKept("Something was just added to this project: try again.")
+        raise ProjectNotDeletable("Something was just added to this project: try again.")
     for stream in held.streams:
         if stream.live or stream.processing or stream.receiving_count:
-            raise ProjectKept("A stream of this project is on air: end it first.")
+            raise ProjectNotDeletable("A stream of this project is on air: end it first.")
         # An encoder may have leave to publish already, and not be seen yet.
         forget = Command(stream=stream.id, hash=stream.hash, kind=CommandKind.FORGET)
         await commands.ask(connection, forget, now_us)

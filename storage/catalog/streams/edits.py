@@ -23,7 +23,7 @@ from storage.catalog.queries.named_rows import MOST
 from storage.catalog.schema.tables import stream_backups, stream_resolutions, streams
 from storage.catalog.streams import commands
 from storage.catalog.streams.commands import Command, CommandKind
-from storage.errors import BackupSends, NotNow, TooManyBackups
+from storage.errors import BackupInUse, StreamStateConflict, TooManyBackups
 
 __all__ = [
     "MAX_BACKUPS",
@@ -211,15 +211,17 @@ async def ask_drill(
     Returns the command's number; None: there is no such stream.
 
     Raises:
-        NotNow: the stream is not live, or it is paused.
+        StreamStateConflict: the stream is not live, or it is paused.
     """
     row = await _locked(connection, stream)
     if row is None:
         return None
     if not row.live:
-        raise NotNow("The stream is not live: there is no encoder to switch away from.")
+        raise StreamStateConflict(
+            "The stream is not live: there is no encoder to switch away from."
+        )
     if row.paused:
-        raise NotNow("The stream is paused: resume it first.")
+        raise StreamStateConflict("The stream is paused: resume it first.")
     return await _ask(connection, row, CommandKind.DRILL, now_us, deadline_us, by)
 
 
@@ -231,15 +233,15 @@ async def pause(
     Returns the number of the command that has it done; None: there is no such stream.
 
     Raises:
-        NotNow: the stream is not live, or it is paused already.
+        StreamStateConflict: the stream is not live, or it is paused already.
     """
     row = await _locked(connection, stream)
     if row is None:
         return None
     if not row.live:
-        raise NotNow("The stream is not live: there is nothing to pause.")
+        raise StreamStateConflict("The stream is not live: there is nothing to pause.")
     if row.paused:
-        raise NotNow("The stream is paused already.")
+        raise StreamStateConflict("The stream is paused already.")
     return await _hold(connection, row, CommandKind.PAUSE, now_us, by)
 
 
@@ -249,13 +251,13 @@ async def resume(
     """Show viewers the encoder on air again; as `pause`.
 
     Raises:
-        NotNow: the stream is not paused.
+        StreamStateConflict: the stream is not paused.
     """
     row = await _locked(connection, stream)
     if row is None:
         return None
     if not row.paused:
-        raise NotNow("The stream is not paused.")
+        raise StreamStateConflict("The stream is not paused.")
     return await _hold(connection, row, CommandKind.RESUME, now_us, by)
 
 
@@ -337,7 +339,7 @@ async def remove_backup(
     """Take an ingest address away; False where the stream has none of that number.
 
     Raises:
-        BackupSends: its encoder is sending.
+        BackupInUse: its encoder is sending.
     """
     row = await _locked(connection, stream)
     if row is None or not 0 < backup <= MOST:
@@ -349,7 +351,7 @@ async def remove_backup(
     if found is None:
         return False
     if found.live:
-        raise BackupSends(found.number)
+        raise BackupInUse(found.number)
     await connection.execute(delete(stream_backups).where(*mine))
     await _set(connection, stream, now_us, {})
     facts = {"backup": backup, "number": found.number}

@@ -80,7 +80,7 @@ class Streams:
         """Ask for a switch to another encoder until a moment; returns the command.
 
         Raises:
-            NotNow: the stream is not live, or it is paused.
+            StreamStateConflict: the stream is not live, or it is paused.
         """
         async with self._database.writing() as connection:
             return await stream_edits.ask_drill(connection, stream, now_us, deadline_us, by)
@@ -89,7 +89,7 @@ class Streams:
         """Show viewers the slate until the stream is resumed; returns the command.
 
         Raises:
-            NotNow: the stream is not live, or it is paused already.
+            StreamStateConflict: the stream is not live, or it is paused already.
         """
         async with self._database.writing() as connection:
             return await stream_edits.pause(connection, stream, now_us, by)
@@ -98,7 +98,7 @@ class Streams:
         """Show viewers the encoder on air again; returns the command.
 
         Raises:
-            NotNow: the stream is not paused.
+            StreamStateConflict: the stream is not paused.
         """
         async with self._database.writing() as connection:
             return await stream_edits.resume(connection, stream, now_us, by)
@@ -125,7 +125,7 @@ class Streams:
         """Take an ingest address away.
 
         Raises:
-            BackupSends: its encoder is sending.
+            BackupInUse: its encoder is sending.
         """
         async with self._database.writing() as connection:
             return await stream_edits.remove_backup(connection, stream, backup, now_us, by)

@@ -32,7 +32,7 @@ async def begin(
     """Write down an upload of which nothing came yet, and its video where it makes one.
 
     Raises:
-        NoSuchProject, NoSuchLabel, HashTaken, LinkSpent, TooManyUploads, NoSuchVideo, FileComing:
+        NoSuchProject, NoSuchLabel, HashTaken, UploadLinkSpent, TooManyUploads, NoSuchVideo, UploadInProgress:
             as in `Uploads.begin`.
     """
     video, hash_ = await _video_of(connection, project, new, now_us)

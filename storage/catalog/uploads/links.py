@@ -21,7 +21,7 @@ from storage.catalog.records.uploads import LinkRecord, ListedLink, Wanted
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import upload_links, uploads
 from storage.catalog.videos import replacement
-from storage.errors import LinkSpent, NoSuchVideo
+from storage.errors import NoSuchVideo, UploadLinkSpent
 
 __all__ = ["UploadLinks", "use"]
 
@@ -63,12 +63,12 @@ async def use(connection: AsyncConnection, link: int, now_us: int) -> None:
     """Use a link up.
 
     Raises:
-        LinkSpent: it was used, or its time is over.
+        UploadLinkSpent: it was used, or its time is over.
     """
     used = update(upload_links).where(_TABLE.id == link, _TABLE.used_us.is_(None))
     used = used.where(_TABLE.expires_us > now_us).values(used_us=now_us)
     if (await connection.execute(used.returning(_TABLE.id))).one_or_none() is None:
-        raise LinkSpent("This link was used, or its time is over.")
+        raise UploadLinkSpent("This link was used, or its time is over.")
 
 
 async def _hash_of(connection: AsyncConnection, project: int, video: int) -> PublicHash:

@@ -159,10 +159,10 @@ class Uploads:
             NoSuchProject: there is no such project.
             NoSuchLabel: a tag or the category is none of the project.
             HashTaken: another video or stream has the hash by now.
-            LinkSpent: the link was used, or its time is over.
+            UploadLinkSpent: the link was used, or its time is over.
             TooManyUploads: the project has too many under way.
             NoSuchVideo: the project has no such video as it replaces the file of.
-            FileComing: that one's first file is not there yet.
+            UploadInProgress: that one's first file is not there yet.
         """
         async with self._database.writing() as connection:
             return await upload_creation.begin(connection, project, new, now_us)
@@ -173,7 +173,7 @@ class Uploads:
         """Make a video of a file that came whole through a link (see `arriving.add`).
 
         Raises:
-            LinkSpent: the link was used, or its time is over.
+            UploadLinkSpent: the link was used, or its time is over.
             NoSuchProject, NoSuchLabel, HashTaken: as in `begin`.
         """
         async with self._database.writing() as connection:
@@ -188,8 +188,8 @@ class Uploads:
         """Give a video a file that came whole through a link for it (see `replacing.replace`).
 
         Raises:
-            LinkSpent: the link was used, or its time is over.
-            FileComing: as in `begin`.
+            UploadLinkSpent: the link was used, or its time is over.
+            UploadInProgress: as in `begin`.
         """
         async with self._database.writing() as connection:
             if await replacement.hold(connection, video) is None:
@@ -277,7 +277,7 @@ class Uploads:
 
         Raises:
             UploadLost: this is not who appends, or the upload was taken away.
-            FileComing: as in `begin`.
+            UploadInProgress: as in `begin`.
         """
         async with self._database.writing() as connection:
             if await replacement.hold(connection, record.video) is None:

@@ -23,7 +23,7 @@ from storage.catalog.schema.tables import videos as table
 from storage.catalog.videos import imports, jobs
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
-from storage.errors import NotFailed
+from storage.errors import VideoNotFailed
 
 __all__ = ["VideoChange", "edit", "publish", "retry", "set_player", "set_posters", "unpublish"]
 
@@ -157,17 +157,17 @@ async def retry(
     """Queue a failed video again.
 
     Raises:
-        NotFailed: it has not failed, or its file is gone.
+        VideoNotFailed: it has not failed, or its file is gone.
     """
     row = await _locked(connection, video)
     if row is None:
         return None
     if row.state != "failed":
-        raise NotFailed(video, row.state)
+        raise VideoNotFailed(video, row.state)
     if row.source is not None:
         await jobs.enqueue(connection, video, now_us)
     elif not await imports.again(connection, video, now_us):
-        raise NotFailed(video, row.state)
+        raise VideoNotFailed(video, row.state)
     values: _Values = {
         "state": "queued" if row.source is not None else UPLOADING,
         "phase": "inprogress",

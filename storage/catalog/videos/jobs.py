@@ -15,8 +15,8 @@ from storage.catalog.engine.database import Database
 from storage.catalog.schema.tables import jobs, videos
 from storage.job_leases import (
     LEASE_US,
-    LONGEST_LEASE_US,
-    LONGEST_PAUSE_US,
+    MAX_LEASE_US,
+    MAX_PAUSE_US,
     HeldJob,
     JobFacts,
     JobLost,
@@ -247,7 +247,7 @@ def _due(now_us: int, kind: str) -> ColumnElement[bool]:
 def free(of: Table, now_us: int) -> ColumnElement[bool]:
     """Say which rows of `jobs` or `spans` may be leased: nobody holds them, nor need they wait."""
     table = of.c
-    late_us, endless_us = now_us + LONGEST_PAUSE_US, now_us + LONGEST_LEASE_US
+    late_us, endless_us = now_us + MAX_PAUSE_US, now_us + MAX_LEASE_US
     begins, ends = table.run_after_us, table.leased_until_us
     return or_(
         and_(table.state == _QUEUED, or_(begins <= now_us, begins > late_us)),

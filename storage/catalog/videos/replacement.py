@@ -20,7 +20,7 @@ from storage.catalog.schema.upload_tables import imports
 from storage.catalog.videos import jobs
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
-from storage.errors import FileComing, NoSuchVideo
+from storage.errors import NoSuchVideo, UploadInProgress
 
 __all__ = ["hold", "replace", "require"]
 
@@ -44,13 +44,13 @@ async def require(connection: AsyncConnection, project: int, video: int) -> Publ
 
     Raises:
         NoSuchVideo: the project has no such video.
-        FileComing: its first file is not there yet.
+        UploadInProgress: its first file is not there yet.
     """
     row = await hold(connection, video)
     if row is None or row.project_id != project:
         raise NoSuchVideo(video)
     if row.state == UPLOADING:
-        raise FileComing(video)
+        raise UploadInProgress(video)
     return row.hash
 
 
@@ -63,14 +63,14 @@ async def replace(
     with the video the address of the old file, which nothing names any more; None: no such video.
 
     Raises:
-        FileComing: its first file is not there yet.
+        UploadInProgress: its first file is not there yet.
     """
     asked = select(table).where(_ROW.id == video).with_for_update()
     row = (await connection.execute(asked)).one_or_none()
     if row is None:
         return None
     if row.state == UPLOADING:
-        raise FileComing(video)
+        raise UploadInProgress(video)
     await connection.execute(
         update(table)
         .where(_ROW.id == video)

@@ -102,7 +102,7 @@ class Videos:
         """Give a video another file; returns the old one's address, too (`replacing.replace`).
 
         Raises:
-            FileComing: its first file is not there yet.
+            UploadInProgress: its first file is not there yet.
         """
         async with self._database.writing() as connection:
             return await replacement.replace(connection, video, file, now_us, by=by)
@@ -153,7 +153,7 @@ class Videos:
         """Queue a failed video again.
 
         Raises:
-            NotFailed: it has not failed, or its file is gone.
+            VideoNotFailed: it has not failed, or its file is gone.
         """
         async with self._database.writing() as connection:
             return await video_edits.retry(connection, video, now_us, by=by)

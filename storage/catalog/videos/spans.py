@@ -20,7 +20,7 @@ from storage.catalog.schema.tables import videos
 from storage.catalog.schema.upload_tables import spans
 from storage.catalog.videos import jobs
 from storage.catalog.videos.transcoding import mark_failed
-from storage.eta import SpanPace, seconds_left
+from storage.eta import SpanPace, seconds_remaining
 from storage.job_leases import (
     LEASE_US,
     HeldJob,
@@ -324,7 +324,7 @@ async def _tell(
         return
     done = sum(each.done for each in found)
     percent = max(row.progress, min(100 * done // cost, _NEARLY))
-    eta = min(seconds_left(found, now_us, free=free), named_rows.MOST)
+    eta = min(seconds_remaining(found, now_us, idle_workers=free), named_rows.MOST)
     if (percent, eta) == (row.progress, row.eta):
         return
     await connection.execute(

@@ -181,7 +181,7 @@ def test_playlists_come_from_disk_where_the_edge_has_none_and_follow_its_changes
 ) -> None:
     async def scene(site: Site) -> None:
         before = await site.get(PLAYLIST)
-        await site.edge.forget("live")
+        await site.edge.drop_folder("live")
         after = await site.get(PLAYLIST)
         assert after.content == before.content
         assert after.headers["etag"] == before.headers["etag"]

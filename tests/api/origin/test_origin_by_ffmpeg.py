@@ -153,7 +153,7 @@ def test_ffmpeg_reads_every_rendition_without_a_word(
         objects, edge = DiskObjects(tmp_path), MemoryEdge()
         await publish(media, objects, edge, (TOP, LOW))
         if not from_edge:
-            await edge.forget("live")
+            await edge.drop_folder("live")
         async with served(objects, edge) as url:
             out, complaints = await run(
                 FFPROBE, "-v", "warning", "-count_packets", "-of", "csv=p=0",

@@ -95,7 +95,7 @@ def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) ->
         assert file.stop - file.start == 300_000
         file.close()
         # The edge forgets, the disk has it: read once, then known by its time and size.
-        await site.edge.forget("live")
+        await site.edge.drop_folder("live")
         assert not isinstance(later := ask("GET", PLAYLIST, []), Answer)
         assert later is not None
         assert (await later).status == 200

@@ -143,7 +143,7 @@ def at(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., None]:
     def play(scene: Callable[[Place], Awaitable[None]]) -> None:
         async def go() -> None:
             async with placed(tmp_path) as place:
-                await place.edge.publish({PLAYLIST[1:]: "#EXTM3U\n" + 300 * "#A LINE\n"})
+                await place.edge.put_playlists({PLAYLIST[1:]: "#EXTM3U\n" + 300 * "#A LINE\n"})
                 await scene(place)
 
         with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:

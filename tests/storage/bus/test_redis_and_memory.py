@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.bus.base import Bus, BusUnavailable, Lost, Mailbox, Notice
+from storage.bus.base import Bus, BusMessage, BusUnavailable, Mailbox, MessagesLost
 from storage.bus.memory import MemoryBus
 from storage.bus.redis import open_redis_bus
 
@@ -61,7 +61,7 @@ async def redis_bus(folder: Path) -> AsyncGenerator[Bus, None]:
 OPENERS = [pytest.param(memory_bus, id="memory"), pytest.param(redis_bus, id="redis")]
 
 
-async def read(box: Mailbox) -> Notice | Lost:
+async def read(box: Mailbox) -> BusMessage | MessagesLost:
     async with asyncio.timeout(10):
         return await box.get()
 
@@ -80,11 +80,11 @@ def test_who_listens_hears_in_order_and_only_its_topics(
             for number in range(50):
                 await bus.publish("stream.a" if number % 2 else "stream.b", bytes([number]))
             heard = [await read(both) for _ in range(50)]
-            assert [notice.data for notice in heard if isinstance(notice, Notice)] == [
+            assert [notice.data for notice in heard if isinstance(notice, BusMessage)] == [
                 bytes([number]) for number in range(50)
             ]
             assert [await read(one) for _ in range(25)] == [
-                Notice("stream.a", bytes([number])) for number in range(1, 50, 2)
+                BusMessage("stream.a", bytes([number])) for number in range(1, 50, 2)
             ]
 
     asyncio.run(go())
@@ -98,9 +98,12 @@ def test_after_the_block_nothing_is_heard_and_others_still_hear(
         async with opener(tmp_path) as bus, bus.subscribe("t") as stays:
             async with bus.subscribe("t") as leaves:
                 await bus.publish("t", b"1")
-                assert await read(leaves) == Notice("t", b"1")
+                assert await read(leaves) == BusMessage("t", b"1")
             await bus.publish("t", b"2")
-            assert [await read(stays), await read(stays)] == [Notice("t", b"1"), Notice("t", b"2")]
+            assert [await read(stays), await read(stays)] == [
+                BusMessage("t", b"1"),
+                BusMessage("t", b"2"),
+            ]
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await leaves.get()
@@ -110,10 +113,10 @@ def test_after_the_block_nothing_is_heard_and_others_still_hear(
 
 def test_a_mailbox_that_is_full_says_that_notices_were_lost() -> None:
     async def go() -> None:
-        box = Mailbox(waiting=3)
+        box = Mailbox(capacity=3)
         for number in range(4):
-            box.put(Notice("t", bytes([number])))
-        assert [await box.get(), await box.get()] == [Lost(), Notice("t", b"\3")]
+            box.put(BusMessage("t", bytes([number])))
+        assert [await box.get(), await box.get()] == [MessagesLost(), BusMessage("t", b"\3")]
 
     asyncio.run(go())
 
@@ -129,15 +132,15 @@ def test_redis_that_went_away_and_came_back_is_heard_again_and_the_hole_is_told(
             bus.subscribe("t") as box,
         ):
             await bus.publish("t", b"before")
-            assert await read(box) == Notice("t", b"before")
+            assert await read(box) == BusMessage("t", b"before")
             server.kill()
             await server.wait()
             with pytest.raises(BusUnavailable):
                 await bus.publish("t", b"to nobody")
             async with redis_server(port, tmp_path):
-                assert await read(box) == Lost()
+                assert await read(box) == MessagesLost()
                 await bus.publish("t", b"after")
-                assert await read(box) == Notice("t", b"after")
+                assert await read(box) == BusMessage("t", b"after")
 
     asyncio.run(go())
 
@@ -157,9 +160,9 @@ def test_a_listener_that_redis_disconnects_is_told_though_publishing_never_faile
             assert await reader.readline() == b":1\r\n"
             writer.close()
             await writer.wait_closed()
-            assert await read(box) == Lost()
+            assert await read(box) == MessagesLost()
             await bus.publish("t", b"after")
-            assert await read(box) == Notice("t", b"after")
+            assert await read(box) == BusMessage("t", b"after")
 
     asyncio.run(go())
 
@@ -176,7 +179,7 @@ def test_two_services_in_one_redis_do_not_hear_each_other(tmp_path: Path) -> Non
         ):
             await two.publish("t", b"of two")
             await one.publish("t", b"of one")
-            assert await read(box) == Notice("t", b"of one")
+            assert await read(box) == BusMessage("t", b"of one")
 
     asyncio.run(go())
 

@@ -84,11 +84,11 @@ def test_a_segment_is_its_parts_joined_and_parts_are_read_by_name_at_the_edge(
         for _ in range(12):
             await take(publication, studio.step())
         folder = f"live/{HASH}/{RUN}/720p"
-        parts = [await stage.edge.part(f"{folder}/11.{index}.m4s") for index in range(2)]
+        parts = [await stage.edge.get_part(f"{folder}/11.{index}.m4s") for index in range(2)]
         whole = await stage.objects.get(f"{folder}/11.m4s")
         assert whole == b"".join(part or b"" for part in parts)
         assert await stage.objects.get(f"{folder}/init-0.mp4") == b"init 720p 0 "
-        kept = [n for n in range(12) if await stage.edge.part(f"{folder}/{n}.0.m4s")]
+        kept = [n for n in range(12) if await stage.edge.get_part(f"{folder}/{n}.0.m4s")]
         assert kept == list(range(4, 12))
 
     asyncio.run(go())

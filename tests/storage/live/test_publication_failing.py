@@ -189,7 +189,7 @@ def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(stage: Stage) -
         await take(publication, studio.step())
         stage.objects.full = {""}
         await publication.finish()
-        text = await stage.edge.text(f"live/{HASH}/{RUN}/720p/index.m3u8")
+        text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
         assert text is not None
         assert text.body.endswith(b"#EXT-X-ENDLIST\n")
         assert not on_disk(stage.disk, "720p").ended
@@ -214,7 +214,7 @@ def test_a_run_is_gone_on_with_on_a_full_disk(stage: Stage) -> None:
         again = await resume_run(stage.objects, stage.edge, stage.clock)
         assert again is not None
         assert again.next_sequence == 2
-        text = await stage.edge.text(f"live/{HASH}/{RUN}/720p/index.m3u8")
+        text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
         assert text is not None
         assert b"\n1.m4s\n" in text.body
         assert stage.uris("720p") == ["0.m4s"]
@@ -256,7 +256,7 @@ def test_playlists_that_find_no_room_are_still_told_at_the_edge(stage: Stage) ->
         stage.objects.full = {"audio/index.m3u8"}
         with pytest.raises(StoreFull):
             await take(publication, studio.step())
-        text = await stage.edge.text(f"live/{HASH}/{RUN}/audio/index.m3u8")
+        text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/audio/index.m3u8")
         assert text is not None
         assert b"\n1.m4s\n" in text.body
         stage.objects.full = set()
@@ -276,7 +276,7 @@ def test_the_way_to_the_playlists_is_written_as_soon_as_there_is_room(stage: Sta
         stage.objects.full = {top}
         with pytest.raises(StoreFull):
             await take(publication, studio.step())
-        assert await stage.edge.text(top) is not None
+        assert await stage.edge.get_playlist(top) is not None
         stage.objects.full = set()
         await take(publication, studio.step())
         assert variants(stage.disk).variants[0].uri.startswith(RUN)

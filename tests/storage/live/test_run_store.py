@@ -73,8 +73,8 @@ def test_the_run_before_stays_and_older_ones_go(tmp_path: Path) -> None:
         assert runs(objects) == names[2:]
         assert {one.uri.split("/")[0] for one in variants(objects.disk).variants} == {names[3]}
         assert on_disk(objects.disk, "720p", names[2]).ended
-        assert await edge.text(f"live/{HASH}/{names[0]}/720p/index.m3u8") is None
-        assert await edge.text(f"live/{HASH}/{names[2]}/720p/index.m3u8") is not None
+        assert await edge.get_playlist(f"live/{HASH}/{names[0]}/720p/index.m3u8") is None
+        assert await edge.get_playlist(f"live/{HASH}/{names[2]}/720p/index.m3u8") is not None
 
     asyncio.run(go())
 

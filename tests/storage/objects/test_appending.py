@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.objects.appending import StillHeld, appending
+from storage.objects.appending import FileStillLocked, open_resumable_file
 from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
 from tests.support.storage.full_disk import MIB, small_disk
@@ -31,56 +31,56 @@ def objects(tmp_path: Path) -> Generator[DiskObjects]:
 
 
 async def test_bytes_go_behind_those_that_count(objects: DiskObjects) -> None:
-    async with appending(objects, HOME, MOVED) as file:
-        assert await file.begin(0) == 0
+    async with open_resumable_file(objects, HOME, MOVED) as file:
+        assert await file.truncate(0) == 0
         await file.write(b"0123456789")
         await file.flush()
         assert await file.sync() == 10
-    async with appending(objects, HOME, MOVED) as file:
+    async with open_resumable_file(objects, HOME, MOVED) as file:
         digest = hashlib.sha256()
-        assert await file.begin(4, digest) == 4
+        assert await file.truncate(4, digest) == 4
         for letter in b"abc":
             await file.write(bytes([letter]))
         await file.flush()
         assert (file.position, file.written, file.size()) == (7, 7, 7)
         assert digest.digest() == hashlib.sha256(b"abc").digest()
     assert objects.path(HOME).read_bytes() == b"0123abc"
-    async with appending(objects, HOME, MOVED) as file:
-        assert await file.begin(1000) == 7  # a power cut took the rest
+    async with open_resumable_file(objects, HOME, MOVED) as file:
+        assert await file.truncate(1000) == 7  # a power cut took the rest
 
 
 async def test_what_is_not_flushed_is_not_there(objects: DiskObjects) -> None:
-    async with appending(objects, HOME, MOVED) as file:
-        await file.begin(0)
+    async with open_resumable_file(objects, HOME, MOVED) as file:
+        await file.truncate(0)
         await file.write(b"x" * 1000)
         assert (file.position, file.written) == (1000, 0)
     assert objects.path(HOME).stat().st_size == 0
 
 
 async def test_one_at_a_time_holds_it(objects: DiskObjects) -> None:
-    async with appending(objects, HOME, MOVED) as file:
-        await file.begin(0)
-        with pytest.raises(StillHeld):
-            async with appending(objects, HOME, MOVED, wait_seconds=0.1):
+    async with open_resumable_file(objects, HOME, MOVED) as file:
+        await file.truncate(0)
+        with pytest.raises(FileStillLocked):
+            async with open_resumable_file(objects, HOME, MOVED, wait_seconds=0.1):
                 pass
-    async with appending(objects, HOME, MOVED, wait_seconds=0.1) as file:
-        assert await file.begin(0) == 0
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=0.1) as file:
+        assert await file.truncate(0) == 0
 
 
 async def test_a_file_that_was_moved_is_found_and_taken_back(objects: DiskObjects) -> None:
-    async with appending(objects, HOME, MOVED) as file:
-        await file.begin(0)
+    async with open_resumable_file(objects, HOME, MOVED) as file:
+        await file.truncate(0)
         await file.write(b"whole")
         await file.flush()
-        await file.move(objects.path(MOVED))
-        assert file.moved
+        await file.relocate(objects.path(MOVED))
+        assert file.is_relocated
         assert not objects.path(HOME).exists()
-    async with appending(objects, HOME, MOVED) as file:
-        assert file.moved  # to look changes nothing
+    async with open_resumable_file(objects, HOME, MOVED) as file:
+        assert file.is_relocated  # to look changes nothing
     assert objects.path(MOVED).read_bytes() == b"whole"
-    async with appending(objects, HOME, MOVED) as file:
-        assert await file.begin(5) == 5
-        assert not file.moved
+    async with open_resumable_file(objects, HOME, MOVED) as file:
+        assert await file.truncate(5) == 5
+        assert not file.is_relocated
     assert objects.path(HOME).read_bytes() == b"whole"
     assert not objects.path(MOVED).exists()
 
@@ -89,11 +89,11 @@ async def test_the_lock_goes_with_the_process(objects: DiskObjects, tmp_path: Pa
     script = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from storage.objects.appending import appending\n"
+        "from storage.objects.appending import open_resumable_file\n"
         "from storage.objects.disk import DiskObjects\n"
         "async def go():\n"
         "    with DiskObjects(Path(sys.argv[1])) as objects:\n"
-        f"        async with appending(objects, {HOME!r}, {MOVED!r}) as file:\n"
+        f"        async with open_resumable_file(objects, {HOME!r}, {MOVED!r}) as file:\n"
         "            await file.begin(0)\n"
         "            await file.write(b'x' * 1_000_000)\n"
         "            print('held', flush=True)\n"
@@ -106,12 +106,12 @@ async def test_the_lock_goes_with_the_process(objects: DiskObjects, tmp_path: Pa
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
-        with pytest.raises(StillHeld):
-            async with appending(objects, HOME, MOVED, wait_seconds=0.1):
+        with pytest.raises(FileStillLocked):
+            async with open_resumable_file(objects, HOME, MOVED, wait_seconds=0.1):
                 pass
         child.send_signal(signal.SIGKILL)
-        async with appending(objects, HOME, MOVED) as file:
-            assert await file.begin(10) == 10
+        async with open_resumable_file(objects, HOME, MOVED) as file:
+            assert await file.truncate(10) == 10
     finally:
         child.kill()
         child.wait()
@@ -124,20 +124,20 @@ async def test_a_full_disk_keeps_what_fits_and_says_how_much(tmp_path: Path) -> 
         small_disk(tmp_path / "disk", 8 * MIB) as disk,
         DiskObjects(disk.folder / "objects", reserve_bytes=0) as objects,
     ):
-        async with appending(objects, HOME, MOVED) as file:
-            await file.begin(0)
+        async with open_resumable_file(objects, HOME, MOVED) as file:
+            await file.truncate(0)
             with pytest.raises(StoreFull):
                 while True:
                     await file.write(b"x" * MIB)
             written = file.written
             assert written == file.size() > 0
-        async with appending(objects, HOME, MOVED) as file:
-            assert await file.begin(written) == written
+        async with open_resumable_file(objects, HOME, MOVED) as file:
+            assert await file.truncate(written) == written
 
 
 async def test_room_that_is_to_stay_free_stays_so(objects: DiskObjects) -> None:
-    async with appending(objects, HOME, MOVED, spare=1 << 60) as file:
-        await file.begin(0)
+    async with open_resumable_file(objects, HOME, MOVED, spare=1 << 60) as file:
+        await file.truncate(0)
         await file.write(b"x")
         with pytest.raises(StoreFull):
             await file.flush()

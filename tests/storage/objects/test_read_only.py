@@ -7,7 +7,7 @@ import pytest
 from storage.objects.addresses import BadAddress
 from storage.objects.base import ObjectMissing, StoreFailed
 from storage.objects.disk import DiskObjects
-from storage.objects.read_only import LookedAt
+from storage.objects.read_only import ReadOnlyObjects
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ def anyio_backend() -> str:
 
 
 async def test_it_answers_as_the_store_does(tmp_path: Path) -> None:
-    looked = LookedAt(tmp_path)
+    looked = ReadOnlyObjects(tmp_path)
     with DiskObjects(tmp_path) as objects:
         await objects.put("videos/a/1-1/index.m3u8", b"#EXTM3U\n")
         await objects.put("videos/a/1-1/360p/0.m4s", b"four")
@@ -43,7 +43,7 @@ async def test_it_answers_as_the_store_does(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_made(tmp_path: Path) -> None:
-    assert await LookedAt(tmp_path / "objects").addresses("videos") == []
+    assert await ReadOnlyObjects(tmp_path / "objects").addresses("videos") == []
     assert _below(tmp_path) == []
 
 
@@ -56,4 +56,4 @@ def loop(tmp_path: Path) -> Path:
 
 async def test_what_cannot_be_read_is_told(loop: Path) -> None:
     with pytest.raises(StoreFailed, match="videos: Too many levels of symbolic links"):
-        await LookedAt(loop).folders("videos")
+        await ReadOnlyObjects(loop).folders("videos")

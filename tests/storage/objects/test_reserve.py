@@ -80,7 +80,7 @@ def test_a_reserve_that_finds_no_room_after_a_loan_leaves_no_part_of_itself(
     reserve = Reserve(disk.folder / "reserve", RESERVE)
     reserve.renew()
     disk.fill()
-    with reserve.lent():
+    with reserve.borrowed():
         assert disk.free == RESERVE
         (disk.folder / "notes").write_bytes(bytes(RESERVE // 2))
     assert not reserve.held
@@ -96,7 +96,7 @@ def test_loans_come_one_after_the_other(disk: SmallDisk) -> None:
 
     def borrow() -> None:
         for _ in range(50):
-            with reserve.lent():
+            with reserve.borrowed():
                 free.append(disk.free)
 
     threads = [threading.Thread(target=borrow) for _ in range(4)]

@@ -200,7 +200,7 @@ class WatchedEdge(MemoryEdge):
         for address, text in texts.items():
             check_named(self._disk, address, text, here)
         self.told.append(dict(texts))
-        await super().publish(texts)
+        await super().put_playlists(texts)
 
 
 def named(address: str, text: str) -> Iterator[str]:
@@ -301,7 +301,7 @@ class Stage:
         shapes: set[tuple[object, ...]] = set()
         for name in (TOP.name, LOW.name, AUDIO_RENDITION):
             playlist = on_disk(self.disk, name, run)
-            text = await self.edge.text(f"live/{HASH}/{run}/{name}/index.m3u8")
+            text = await self.edge.get_playlist(f"live/{HASH}/{run}/{name}/index.m3u8")
             assert text is not None
             assert text.body.decode() == render(playlist)
             breaks = tuple(segment.discontinuity for segment in playlist.segments)

@@ -34,7 +34,7 @@ class Viewers:
 
     async def shown(self, run: str, name: str) -> MediaPlaylist:
         """Return what the edge shows of a rendition."""
-        text = await self.stage.edge.text(f"live/{HASH}/{run}/{name}/index.m3u8")
+        text = await self.stage.edge.get_playlist(f"live/{HASH}/{run}/{name}/index.m3u8")
         assert text is not None
         found = parse(text.body.decode())
         assert isinstance(found, MediaPlaylist)
@@ -88,7 +88,7 @@ class Viewers:
         return msgspec.json.decode(path.read_bytes(), type=RunNotes)
 
     async def _look_at_variants(self, lists: dict[str, MediaPlaylist]) -> None:
-        text = await self.stage.edge.text(f"live/{HASH}/index.m3u8")
+        text = await self.stage.edge.get_playlist(f"live/{HASH}/index.m3u8")
         assert text is not None
         found = parse(text.body.decode())
         assert isinstance(found, MultivariantPlaylist)

@@ -9,16 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from storage.fetch_policy import networks, web_address
+from storage.fetch_policy import parse_networks, parse_web_address
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming import Inflow, receiving
+from storage.objects.incoming import IncomingFile, open_incoming_file
 from tests.support.transcode.web_servers import Answer, Asked, serving
 from transcode.imports.download import Bounds, fetch
 from transcode.imports.http_client import FetchRefused, Remote
 
 __all__ = ["LOOPBACK", "MiB", "always", "fetched", "noise", "place", "refused"]
 
-LOOPBACK = networks("127.0.0.1")
+LOOPBACK = parse_networks("127.0.0.1")
 MiB = 1 << 20
 
 
@@ -34,9 +34,9 @@ class Fetched(msgspec.Struct):
 
 
 @asynccontextmanager
-async def place(folder: Path, most: int) -> AsyncGenerator[Inflow]:
+async def place(folder: Path, most: int) -> AsyncGenerator[IncomingFile]:
     with DiskObjects(folder / "objects", reserve_bytes=0) as objects:
-        async with receiving(objects, most=most) as inflow:
+        async with open_incoming_file(objects, most=most) as inflow:
             yield inflow
 
 
@@ -58,7 +58,7 @@ async def fetched(
 
     async with place(folder, given.most_bytes) as inflow:
         await fetch(
-            web_address(url, given.ports),
+            parse_web_address(url, given.ports),
             inflow,
             remote=remote or Remote(allowed=LOOPBACK),
             bounds=given,

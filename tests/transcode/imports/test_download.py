@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headend.install.certificates import ensure_local, tls_context
-from storage.fetch_policy import networks, web_address
+from storage.fetch_policy import parse_networks, parse_web_address
 from tests.support.transcode.loopback_download import (
     LOOPBACK,
     MiB,
@@ -87,7 +87,7 @@ async def _fetch_over(outer: WebServer, inner: WebServer, remote: Remote, folder
 
     async with place(folder, MiB) as inflow:
         await fetch(
-            web_address(outer.url(), ports),
+            parse_web_address(outer.url(), ports),
             inflow,
             remote=remote,
             bounds=Bounds(most_bytes=MiB, ports=ports),
@@ -153,7 +153,7 @@ async def test_of_several_addresses_those_that_are_open_are_tried(tmp_path: Path
         return ["10.0.0.1", "::1", "127.0.0.3", "127.0.0.1"]
 
     async with serving(file_server(b"film")) as site:
-        remote = Remote(allowed=networks("127.0.0.0/29"), resolve=resolve)
+        remote = Remote(allowed=parse_networks("127.0.0.0/29"), resolve=resolve)
         found = await fetched(site.url(host="a.example"), site.port, tmp_path, remote=remote)
     assert found.data == b"film"
 

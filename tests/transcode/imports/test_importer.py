@@ -19,8 +19,8 @@ from storage.catalog.records.uploads import Wanted
 from storage.catalog.records.videos import Landed, VideoStatus, WholeVideo
 from storage.catalog.videos.imports import NewImport
 from storage.catalog.videos.jobs import IMPORT
-from storage.errors import CatalogError, NotFailed
-from storage.fetch_policy import networks
+from storage.errors import CatalogError, VideoNotFailed
+from storage.fetch_policy import parse_networks
 from storage.job_leases import LEASE_US, HeldJob, JobLost
 from storage.objects.addresses import imported_source, replaced_source
 from storage.objects.disk import DiskObjects
@@ -48,7 +48,7 @@ class Port(msgspec.Struct, frozen=True):
             imports=self.catalog.imports,
             objects=self.objects,
             probe=look,
-            remote=Remote(allowed=networks("127.0.0.1")),
+            remote=Remote(allowed=parse_networks("127.0.0.1")),
             bounds=Bounds(most_bytes=64 << 20, ports=frozenset({port}), pause_seconds=0.001),
             least_free=least_free,
             now_us=now_us,
@@ -192,7 +192,7 @@ async def test_a_failed_import_can_be_asked_again(port_on_both: Port, short_film
 
     async with serving(recover) as site:
         video = (await port.ask(site.port)).video.id
-        with pytest.raises(NotFailed):
+        with pytest.raises(VideoNotFailed):
             await port.catalog.videos.retry(video, now_us(), by=None)
         await port.importer(site.port).do(await port.lease())
         good = True

@@ -10,7 +10,7 @@ import pytest
 from media.stream_keys import new_hash
 from storage.catalog.records.videos import Arrived, Landed, WholeVideo
 from storage.cleanup.orphans import AGE_US, remove_leftovers
-from storage.errors import FileComing
+from storage.errors import UploadInProgress
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan, JobLost, SpanLost
 from storage.objects.addresses import replaced_source
 from tests.support.transcode.spanned_asset import is_whole, own_packets
@@ -162,5 +162,5 @@ async def test_a_video_without_a_file_takes_no_other(house: Shop, first_film: Pa
     assert await house.catalog.videos.replace(record.id + 1, from_here, now_us(), by=None) is None
     file = Arrived(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
     coming = await house.catalog.videos.expect(1, file, now_us())
-    with pytest.raises(FileComing):
+    with pytest.raises(UploadInProgress):
         await house.catalog.videos.replace(coming, from_here, now_us(), by=None)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from storage.catalog import Catalog
-from storage.errors import ProjectKept
+from storage.errors import ProjectNotDeletable
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +85,7 @@ async def test_a_deleted_project_takes_all_it_held_along(catalog: Catalog) -> No
 
 async def test_the_first_project_and_one_on_air_are_kept(catalog: Catalog) -> None:
     first = (await catalog.first_start(1)).project
-    with pytest.raises(ProjectKept):
+    with pytest.raises(ProjectNotDeletable):
         await catalog.delete_project(first.id, by=None, now_us=2)
     project = await catalog.add_project("Live", 1)
     stream = await catalog.add_stream(project.id, "A stream", 1)
@@ -98,7 +98,7 @@ async def test_the_first_project_and_one_on_air_are_kept(catalog: Catalog) -> No
 
     for on, sending in ((True, (0,)), (True, ()), (False, (1,))):
         await air(on=on, sending=sending)
-        with pytest.raises(ProjectKept):
+        with pytest.raises(ProjectNotDeletable):
             await catalog.delete_project(project.id, by=None, now_us=3)
         assert await catalog.stream(stream.id) is not None
     await air(on=False)

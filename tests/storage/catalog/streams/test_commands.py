@@ -8,7 +8,7 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.commands import Command, CommandKind, Standing
-from storage.errors import NotNow
+from storage.errors import StreamStateConflict
 
 pytestmark = pytest.mark.anyio
 
@@ -134,9 +134,9 @@ async def test_a_pause_is_written_with_its_command_and_taken_back_where_no_run_w
         assert number is not None
         (asked,) = await catalog.commands.waiting()
         assert (asked.id, asked.command.kind) == (number, CommandKind.PAUSE)
-        with pytest.raises(NotNow, match="paused already"):
+        with pytest.raises(StreamStateConflict, match="paused already"):
             await catalog.streams.pause(stream.id, now_us=10, by=7)
-        with pytest.raises(NotNow, match="paused"):
+        with pytest.raises(StreamStateConflict, match="paused"):
             await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
         assert await paused(catalog, stream)
         await catalog.commands.answer(number, {"done": done}, 20)
@@ -146,7 +146,7 @@ async def test_a_pause_is_written_with_its_command_and_taken_back_where_no_run_w
             assert number is not None
             await catalog.commands.answer(number, {"done": True}, 40)
             assert not await paused(catalog, stream)
-        with pytest.raises(NotNow, match="not paused"):
+        with pytest.raises(StreamStateConflict, match="not paused"):
             await catalog.streams.resume(stream.id, now_us=30, by=7)
     found = [(each.kind, each.token) for each in (await catalog.list_events(1)).items[::-1]]
     assert found[-4:] == [("paused", 7), ("resumed", 7), ("paused", 7), ("resumed", None)]
@@ -155,9 +155,9 @@ async def test_a_pause_is_written_with_its_command_and_taken_back_where_no_run_w
 async def test_a_stream_that_is_not_live_is_not_paused_and_not_drilled(catalog: Catalog) -> None:
     stream = (await catalog.first_start(1)).stream
     assert stream is not None
-    with pytest.raises(NotNow, match="not live"):
+    with pytest.raises(StreamStateConflict, match="not live"):
         await catalog.streams.pause(stream.id, now_us=10, by=7)
-    with pytest.raises(NotNow, match="not live"):
+    with pytest.raises(StreamStateConflict, match="not live"):
         await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
     assert await catalog.commands.waiting() == ()
     assert await catalog.stream(stream.id) == stream

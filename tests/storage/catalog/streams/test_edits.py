@@ -16,7 +16,7 @@ from storage.catalog.records.common import Sort, StreamRecord
 from storage.catalog.streams.commands import CommandKind
 from storage.catalog.streams.edits import MAX_BACKUPS, StreamChange
 from storage.catalog.streams.settings import FailoverChange, SettingsChange
-from storage.errors import BackupSends, NoSuchLabel, TooManyBackups
+from storage.errors import BackupInUse, NoSuchLabel, TooManyBackups
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql
 
@@ -262,7 +262,7 @@ async def test_a_backup_that_is_sent_to_stays(catalog: Catalog) -> None:
     await catalog.set_live_state(
         stream.id, live=True, processing=True, on_air=1, sending=(1,), no_audio=False, now_us=1
     )
-    with pytest.raises(BackupSends):
+    with pytest.raises(BackupInUse):
         await catalog.streams.remove_backup(stream.id, backup.id, now_us=NOW, by=BY)
     other = await catalog.add_stream(1, "Other", 1)
     assert not await catalog.streams.remove_backup(other.id, backup.id, now_us=NOW, by=BY)

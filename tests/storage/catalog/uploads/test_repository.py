@@ -8,7 +8,7 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.uploads import NewUpload, Wanted
 from storage.catalog.records.videos import Landed, VideoQuery
-from storage.errors import HashTaken, LinkSpent, NoSuchLabel, NoSuchProject
+from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, UploadLinkSpent
 from tests.support.sql import run_sql
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +69,7 @@ async def test_what_cannot_begin_leaves_nothing(catalog: Catalog, project: int) 
         await catalog.uploads.begin(project, new("two", hash=new().hash), NOW)
     with pytest.raises(NoSuchLabel):
         await catalog.uploads.begin(project, new("two", wanted=Wanted(category=9)), NOW)
-    with pytest.raises(LinkSpent):
+    with pytest.raises(UploadLinkSpent):
         await catalog.uploads.begin(project, new("two", link=9), NOW)
     assert await catalog.uploads.find("two") is None
     assert await count(catalog) == (1, 1)
@@ -190,7 +190,7 @@ async def test_a_link_is_used_once(catalog: Catalog, project: int) -> None:
         try:
             await catalog.uploads.begin(project, new(name, link=number), NOW)
             results.append(True)
-        except LinkSpent:
+        except UploadLinkSpent:
             results.append(False)
     assert results == [True, False]
     assert await count(catalog) == (1, 1)

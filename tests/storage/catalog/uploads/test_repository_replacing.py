@@ -10,7 +10,7 @@ from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.queries.digest import digest
 from storage.catalog.records.uploads import NewUpload, UploadRecord, Wanted
 from storage.catalog.records.videos import Arrived, Landed, VideoQuery, WholeVideo
-from storage.errors import FileComing, LinkSpent, NoSuchVideo, UploadLost
+from storage.errors import NoSuchVideo, UploadInProgress, UploadLinkSpent, UploadLost
 from tests.support.sql import run_sql
 
 pytestmark = pytest.mark.anyio
@@ -115,9 +115,9 @@ async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: W
                      size=0)  # fmt: skip
     number = await catalog.videos.expect(1, coming, NOW)
     link = await link_for(catalog, number)
-    with pytest.raises(FileComing):
+    with pytest.raises(UploadInProgress):
         await catalog.uploads.begin(1, new(number, link=link), NOW)
-    with pytest.raises(FileComing):
+    with pytest.raises(UploadInProgress):
         await catalog.uploads.replace_through(link, number, FILE, NOW)
     assert await catalog.uploads.find("one") is None
     listed = await catalog.links.page(1, 1)
@@ -184,9 +184,9 @@ async def test_a_deleted_video_ends_its_uploads_and_its_links(
 async def test_a_link_for_a_video_is_used_once(catalog: Catalog, video: WholeVideo) -> None:
     number = await link_for(catalog, video.video.id)
     assert await catalog.uploads.replace_through(number, video.video.id, FILE, NOW) is not None
-    with pytest.raises(LinkSpent):
+    with pytest.raises(UploadLinkSpent):
         await catalog.uploads.replace_through(number, video.video.id, FILE, NOW)
-    with pytest.raises(LinkSpent):
+    with pytest.raises(UploadLinkSpent):
         await catalog.uploads.begin(1, new(video.video.id, link=number), NOW)
     assert await named(catalog, video) == FILE.source
     (listed,) = (await catalog.links.page(1, 1)).items

@@ -11,7 +11,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.records.videos import Arrived
 from storage.catalog.videos import jobs
-from storage.job_leases import LEASE_US, LONGEST_LEASE_US, HeldJob, JobLost, pause_us
+from storage.job_leases import LEASE_US, MAX_LEASE_US, HeldJob, JobLost, pause_us
 
 pytestmark = pytest.mark.anyio
 
@@ -156,7 +156,7 @@ async def test_a_lease_of_a_clock_that_was_set_back_holds_a_job_for_minutes_at_m
     again = await leased(catalog, "two")
     assert (again.attempt, again.failures) == (2, 1)
     # The longest lease that can be set is one that holds.
-    long = await catalog.jobs.lease("three", NOW + LEASE_US + 1, lease_us=LONGEST_LEASE_US)
+    long = await catalog.jobs.lease("three", NOW + LEASE_US + 1, lease_us=MAX_LEASE_US)
     assert long is not None
     assert await catalog.jobs.lease("four", NOW + LEASE_US + 1) is None
 

@@ -12,7 +12,7 @@ from storage.catalog.library.labels import TagById, TagByName
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import Arrived, VideoQuery, WholeVideo
 from storage.catalog.videos.edits import VideoChange
-from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, NotFailed
+from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, VideoNotFailed
 
 pytestmark = pytest.mark.anyio
 
@@ -221,7 +221,7 @@ async def test_publishing_waits_for_something_to_play(
 
 async def test_only_what_failed_is_queued_again(catalog: Catalog, project: ProjectRecord) -> None:
     made = (await add(catalog, project)).video
-    with pytest.raises(NotFailed):
+    with pytest.raises(VideoNotFailed):
         await catalog.videos.retry(made.id, NOW_US, by=7)
     assert await catalog.videos.retry(99, NOW_US, by=7) is None
 

@@ -12,7 +12,7 @@ from storage.catalog.records.common import PlayerOptions, ProjectRecord, StreamR
 from storage.catalog.records.videos import VideoQuery
 from storage.catalog.streams.edits import StreamChange
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
-from storage.errors import NotFailed
+from storage.errors import VideoNotFailed
 
 pytestmark = pytest.mark.anyio
 
@@ -205,7 +205,7 @@ async def test_there_is_no_file_to_make_a_recording_from_again(
         await begun(catalog, stream), MADE, LATER_US, str.upper
     )
     assert number is not None
-    with pytest.raises(NotFailed):
+    with pytest.raises(VideoNotFailed):
         await catalog.videos.retry(number, LATER_US, by=None)
 
 
