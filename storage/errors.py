@@ -1,29 +1,30 @@
-"""What can go wrong with everything that outlives a process.
+"""The errors of everything that outlives a process.
 
     StorageError
     └── CatalogError
-        ├── BackupInUse         the caller's: a backup whose encoder is sending cannot be removed
-        ├── CatalogBusy         the world's: another process writes for too long; try again
-        ├── CatalogUnavailable  the world's: the database cannot be read or written
-        ├── UploadInProgress          the caller's: a video's first file is still coming
-        ├── HashTaken           nobody's: a public name came up twice; try again
-        ├── NameTaken           the caller's: what must have a name of its own was given another's
-        ├── UploadLinkSpent           the caller's: an upload link was used, or its time is over
-        ├── NoSuchLabel         the caller's: a tag, category or player to link is not there
-        ├── NoSuchVideo         the caller's: the video whose file is to be replaced is not there
-        ├── VideoNotFailed           the caller's: only a failed video is queued again
-        ├── StreamStateConflict              the caller's: the stream cannot be paused or resumed as it stands
-        ├── NoSuchProject       the caller's: the project to make something in is not there
-        ├── ProjectNotDeletable         the caller's: the project cannot be deleted, or not now
-        ├── TooManyUploads      the caller's: a project has as many uploads under way as it may
-        ├── TooManyBackups      the caller's: the stream has as many backups as it may have
-        ├── UploadLost          nobody's: another goes on with the upload, or it is gone
-        └── SchemaMismatch      the operator's: the catalog's form is not the one this code knows
-            ├── SchemaMissing   there is no catalog at that place
-            ├── SchemaOlder     `headend migrate` brings it up
-            └── SchemaNewer     a newer Headend has been here
+        ├── BackupInUse            the caller's: a backup whose encoder is sending cannot be removed
+        ├── CatalogBusy            the world's: another process holds the write lock; try again
+        ├── CatalogUnavailable     the world's: the database cannot be read or written
+        ├── HashTaken              nobody's: a random public name collided; try again
+        ├── NameTaken              the caller's: a tag or category of this name exists
+        ├── NoSuchLabel            the caller's: a tag, category or player to link does not exist
+        ├── NoSuchProject          the caller's: the project does not exist
+        ├── NoSuchVideo            the caller's: the video whose file is replaced does not exist
+        ├── ProjectNotDeletable    the caller's: the project cannot be deleted, or not now
+        ├── StreamStateConflict    the caller's: the stream's state does not allow the command
+        ├── TooManyBackups         the caller's: the stream has as many backups as it may have
+        ├── TooManyUploads         the caller's: the project has as many open uploads as it may have
+        ├── UploadInProgress       the caller's: the video's first file has not been uploaded yet
+        ├── UploadLinkSpent        the caller's: an upload link was used or has expired
+        ├── UploadLost             nobody's: another writer took the upload over, or it was removed
+        ├── VideoNotFailed         the caller's: only a failed video can be queued again
+        └── SchemaMismatch         the operator's: the schema is not the one this code needs
+            ├── SchemaMissing      there is no catalog yet
+            ├── SchemaOlder        `headend migrate` upgrades it
+            └── SchemaNewer        a newer Headend migrated it
 
-Texts name places and revisions, never a statement, a parameter or a secret.
+Messages name places and revisions, never a statement, a parameter or a secret.
+Object stores add `ObjectError` (`storage.objects.base`), the bus `BusUnavailable`.
 """
 
 __all__ = [
@@ -53,15 +54,15 @@ __all__ = [
 
 
 class StorageError(Exception):
-    """The root of this room's errors."""
+    """The root of all storage errors."""
 
 
 class CatalogError(StorageError):
-    """The catalog could not do what was asked."""
+    """The catalog refused or failed an operation."""
 
 
 class CatalogBusy(CatalogError):
-    """Another process held the catalog's write lock for longer than we wait."""
+    """Another process held the catalog's write lock for longer than the timeout."""
 
 
 class CatalogUnavailable(CatalogError):
@@ -69,7 +70,7 @@ class CatalogUnavailable(CatalogError):
 
 
 class NoSuchProject(CatalogError):
-    """Something was to be made in a project that there is not, or not any more."""
+    """The project to create a record in does not exist, or no longer exists."""
 
     def __init__(self, project: int) -> None:
         super().__init__(f"there is no project {project}")
@@ -77,7 +78,7 @@ class NoSuchProject(CatalogError):
 
 
 class NoSuchLabel(CatalogError):
-    """A record was to be linked with a tag, category or player that its project does not have."""
+    """The tag, category or player to link is not in the record's project."""
 
     def __init__(self, kind: str, number: int) -> None:
         super().__init__(f"there is no {kind} {number}")
@@ -86,7 +87,7 @@ class NoSuchLabel(CatalogError):
 
 
 class NoSuchVideo(CatalogError):
-    """The file of a video was to be replaced that its project does not have."""
+    """The video whose file is to be replaced is not in the project."""
 
     def __init__(self, video: int) -> None:
         super().__init__(f"there is no video {video}")
@@ -94,7 +95,7 @@ class NoSuchVideo(CatalogError):
 
 
 class NameTaken(CatalogError):
-    """Another tag or category (`kind`) of the project has this name, whatever its case."""
+    """Another tag or category (`kind`) of the project has this name; case is ignored."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"another {kind} has this name")
@@ -103,7 +104,7 @@ class NameTaken(CatalogError):
 
 
 class HashTaken(CatalogError):
-    """A video or a stream has this public name already."""
+    """A video or a stream already has this public hash."""
 
     def __init__(self, hash_: str) -> None:
         super().__init__(f"the name {hash_} is taken")
@@ -111,11 +112,11 @@ class HashTaken(CatalogError):
 
 
 class UploadLinkSpent(CatalogError):
-    """An upload link was used already, or its time is over; the text says which."""
+    """An upload link was used or has expired; the message says which."""
 
 
 class TooManyUploads(CatalogError):
-    """A project was to have more than `most` uploads under way."""
+    """A project already has `limit` uploads in progress."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"a project may have at most {limit} uploads under way")
@@ -123,14 +124,14 @@ class TooManyUploads(CatalogError):
 
 
 class UploadLost(CatalogError):
-    """An upload was to be finished by who does not append to it any more, or it is gone."""
+    """The caller no longer holds the upload, or the upload was removed."""
 
     def __init__(self) -> None:
         super().__init__("the upload is another's, or gone")
 
 
 class VideoNotFailed(CatalogError):
-    """A video that has not failed, or whose file is gone, was to be queued again."""
+    """The video cannot be queued again: it has not failed, or its file is gone."""
 
     def __init__(self, video: int, state: str) -> None:
         super().__init__(f"video {video} is {state}: there is nothing to try again")
@@ -139,7 +140,7 @@ class VideoNotFailed(CatalogError):
 
 
 class UploadInProgress(CatalogError):
-    """A video whose first file is still coming was to get another."""
+    """The file cannot be replaced while the video's first file is still being uploaded."""
 
     def __init__(self, video: int) -> None:
         super().__init__(f"the file of video {video} is still coming")
@@ -147,15 +148,15 @@ class UploadInProgress(CatalogError):
 
 
 class StreamStateConflict(CatalogError):
-    """A stream cannot be paused, resumed or drilled as it stands; the text is the reason."""
+    """The stream cannot be paused, resumed or drilled now; the message is the reason."""
 
 
 class ProjectNotDeletable(CatalogError):
-    """A project cannot be deleted, or not now; the text is the reason."""
+    """A project cannot be deleted, or not now; the message is the reason."""
 
 
 class BackupInUse(CatalogError):
-    """A backup was to be removed while its encoder is sending; `number` names its slot."""
+    """The backup in slot `number` cannot be removed while its encoder is sending."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"backup {number} is being sent to")
@@ -163,7 +164,7 @@ class BackupInUse(CatalogError):
 
 
 class TooManyBackups(CatalogError):
-    """A stream was to have more than `most` backups."""
+    """A stream already has `limit` backups."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"a stream may have at most {limit} backups")
@@ -171,7 +172,7 @@ class TooManyBackups(CatalogError):
 
 
 class SchemaMismatch(CatalogError):
-    """The catalog at `place` has revision `found` (None: no catalog), the code needs `wanted`."""
+    """The catalog at `place` has revision `found` (None: no catalog); this code needs `wanted`."""
 
     def __init__(self, sentence: str, *, place: str, found: str | None, wanted: str) -> None:
         super().__init__(sentence)
@@ -181,7 +182,7 @@ class SchemaMismatch(CatalogError):
 
 
 class SchemaMissing(SchemaMismatch):
-    """There is no catalog yet."""
+    """No catalog exists yet."""
 
     def __init__(self, place: str, wanted: str) -> None:
         super().__init__(
@@ -193,7 +194,7 @@ class SchemaMissing(SchemaMismatch):
 
 
 class SchemaOlder(SchemaMismatch):
-    """An older Headend made the catalog and nobody has migrated it since."""
+    """An older Headend created the catalog, and it has not been migrated since."""
 
     def __init__(self, place: str, found: str, wanted: str) -> None:
         super().__init__(
@@ -206,7 +207,7 @@ class SchemaOlder(SchemaMismatch):
 
 
 class SchemaNewer(SchemaMismatch):
-    """A newer Headend has migrated the catalog; this one would misread it."""
+    """A newer Headend has migrated the catalog; this version would misread it."""
 
     def __init__(self, place: str, found: str, wanted: str) -> None:
         super().__init__(

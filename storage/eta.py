@@ -1,8 +1,8 @@
-"""How long the stretches of a video will still take, from how long they took so far. Pure.
+"""Estimate how long the remaining spans of a video will take, from the time spent so far. Pure.
 
-Each worker goes on as fast as all did on average, and takes the next stretch when it has ended one:
-so the last stretch, which one worker makes while the others have nothing left, is counted as long
-as it takes. Times are microseconds; what is done is counted in what stretches cost.
+The model assumes that every worker keeps the average pace of all workers and takes the next span
+when it finishes one. The last span, which runs while the other workers are idle, is therefore
+counted in full. Times are microseconds; work is counted in the spans' cost units.
 """
 
 import heapq
@@ -15,14 +15,14 @@ from media.ticks import MICROSECONDS
 
 __all__ = ["SpanPace", "seconds_remaining"]
 
-# From taking a stretch to its first picture: an engine starts and decodes from a keyframe on.
+# From leasing a span to its first picture: the engine starts and decodes from a keyframe.
 _START_US: Final = 600_000
 
 
 class SpanPace(msgspec.Struct, frozen=True):
-    """A stretch: its cost and what of it is done, when it was begun and last written down.
+    """One span: its cost, the cost done so far, when it began and when it was last recorded.
 
-    `state` is running or done; any other one waits, and its times say nothing.
+    `state` is "running" or "done"; any other value means waiting, and the times are then ignored.
     """
 
     state: str
@@ -33,12 +33,12 @@ class SpanPace(msgspec.Struct, frozen=True):
 
     @property
     def busy_us(self) -> int:
-        """How long what is done of it took, but for the start."""
+        """The time spent on the work done so far, without the start-up."""
         return max(0, self.changed_us - self.begun_us - _START_US) if self.done else 0
 
-    def remaining_us(self, pace: float, now_us: int) -> float:
-        """Return how long it will still take where a piece of its cost takes `pace`."""
-        left = max(0, self.cost - self.done) * pace
+    def remaining_us(self, us_per_cost: float, now_us: int) -> float:
+        """Return the time that is left when one unit of cost takes `us_per_cost`."""
+        left = max(0, self.cost - self.done) * us_per_cost
         if self.state != "running":
             return _START_US + left
         if not self.done:
@@ -47,17 +47,17 @@ class SpanPace(msgspec.Struct, frozen=True):
 
 
 def seconds_remaining(spans: Sequence[SpanPace], now_us: int, *, idle_workers: int = 0) -> int:
-    """Return the seconds until all are done, 0 where nothing is known yet.
+    """Return the seconds until all spans are done, or 0 while no pace is known yet.
 
-    `spans` are in the order in which they are taken; `free` workers beside those of the stretches
-    that run are about to take one.
+    `spans` are in the order in which they are leased. `idle_workers` are workers, besides those of
+    the running spans, that are about to lease one.
     """
-    taken = [each for each in spans if each.state in ("running", "done")]
-    work, busy = sum(each.done for each in taken), sum(each.busy_us for each in taken)
+    begun = [each for each in spans if each.state in ("running", "done")]
+    work, busy = sum(each.done for each in begun), sum(each.busy_us for each in begun)
     if not work or not busy:
         return 0
     pace = busy / work
-    workers = [each.remaining_us(pace, now_us) for each in taken if each.state == "running"]
+    workers = [each.remaining_us(pace, now_us) for each in begun if each.state == "running"]
     workers += [0.0] * idle_workers
     workers = workers or [0.0]
     heapq.heapify(workers)

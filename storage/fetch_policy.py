@@ -1,9 +1,8 @@
-"""Addresses on the web that files are fetched from: which are taken, and which machines they may
-lead to. Pure: no name is looked up here.
+"""Decide which web addresses files may be fetched from, and which hosts may be connected to.
 
-What a name leads to is known when it is looked up, so `is_open` is asked of each address that a
-connection is to be made to. Whatever an address holds may be secret (a signed query, a path that
-nobody else knows): only the host is ever shown.
+Pure: no name is looked up here. The addresses of a name are known only after the lookup, so
+`is_fetchable` is called for each address that a connection is about to be made to. An address may
+hold a secret (a signed query, an unguessable path), so only its host is ever shown.
 Source: RFC 3986, RFC 9110 section 4.2; IANA's registries of special-purpose addresses (RFC 6890).
 """
 
@@ -34,17 +33,17 @@ Network = IPv4Network | IPv6Network
 MAX_URL: Final = 4096  # characters
 _PORTS: Final = {"http": 80, "https": 443}
 _HOST: Final = re.compile(r"[0-9a-z_](?:[0-9a-z_.-]{0,251}[0-9a-z_])?")
-# What a reader of addresses would silently leave out, or take for something else.
-_ILL: Final = re.compile(r"[\x00-\x20\x7f\\]")
+# Characters that URL parsers silently drop or interpret differently.
+_FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f\\]")
 _REFUSED_4: Final = tuple(
     IPv4Network(text)
     for text in (
         "0.0.0.0/8",  # this network
         "10.0.0.0/8",
-        "100.64.0.0/10",  # behind a carrier's translation, and some clouds' own services
+        "100.64.0.0/10",  # carrier-grade NAT, and internal services of some clouds
         "127.0.0.0/8",
-        "168.63.129.16/32",  # a cloud's own service on an address that looks public
-        "169.254.0.0/16",  # link-local, and the clouds' metadata
+        "168.63.129.16/32",  # an internal service of a cloud on an address that looks public
+        "169.254.0.0/16",  # link-local, and cloud metadata services
         "172.16.0.0/12",
         "192.0.0.0/24",
         "192.0.2.0/24",
@@ -57,21 +56,21 @@ _REFUSED_4: Final = tuple(
         "240.0.0.0/4",
     )
 )
-# All that is public is in here. What holds an IPv4 address (mapped, translated by NAT64) is not.
+# All public IPv6 addresses. Those that embed an IPv4 address (mapped, NAT64) lie outside.
 _PUBLIC_6: Final = IPv6Network("2000::/3")
 _REFUSED_6: Final = tuple(
     IPv6Network(text)
     for text in (
         "2001::/23",  # protocols, Teredo among them
         "2001:db8::/32",
-        "2002::/16",  # 6to4 holds an IPv4 address
+        "2002::/16",  # 6to4 embeds an IPv4 address
         "3fff::/20",
     )
 )
 
 
 class BadWebAddress(Exception):
-    """No file can be fetched from such an address; `reason` is a sentence for its owner."""
+    """No file can be fetched from the address; `reason` is a sentence for its owner."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -79,8 +78,10 @@ class BadWebAddress(Exception):
 
 
 class WebAddress(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """Where a file is: `host` is a name in ASCII or an address without brackets, `target` the path
-    with its query, which `repr` leaves out.
+    """A parsed web address.
+
+    `host` is a name in ASCII or an IP address without brackets. `target` is the path with its
+    query, which `repr` leaves out.
     """
 
     scheme: str
@@ -93,7 +94,7 @@ class WebAddress(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=T
 
     @property
     def netloc(self) -> str:
-        """Host and port as the `Host` header has them."""
+        """Host and port as in the `Host` header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -104,15 +105,15 @@ class WebAddress(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=T
 
     @property
     def file_name(self) -> str:
-        """The last part of its path where that looks like a file's name, else ""."""
+        """The last part of the path if that looks like a file name, else ""."""
         last = self.target.partition("?")[0].rpartition("/")[2]
         return unquote(last) if re.fullmatch(r".+\.[0-9A-Za-z]{2,5}", last) else ""
 
     def redirected(self, location: str, ports: Collection[int]) -> "WebAddress":
-        """Return the address that a server sends us on to.
+        """Return the address that a `Location` header redirects to.
 
         Raises:
-            BadWebAddress: it is none that a file can be fetched from.
+            BadWebAddress: no file can be fetched from the new address.
         """
         try:
             return parse_web_address(urljoin(self.url, location), ports)
@@ -121,14 +122,14 @@ class WebAddress(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=T
 
 
 def parse_web_address(url: str, ports: Collection[int]) -> WebAddress:
-    """Return the address in a text; `ports` are those that may be connected to.
+    """Parse an address; `ports` are the ports that may be connected to.
 
     Raises:
-        BadWebAddress: it is none that a file can be fetched from.
+        BadWebAddress: no file can be fetched from the address.
     """
     if len(url) > MAX_URL:
         raise BadWebAddress(f"The address may have at most {MAX_URL} characters.")
-    if _ILL.search(url):
+    if _FORBIDDEN.search(url):
         raise BadWebAddress("The address must not contain spaces, backslashes or controls.")
     try:
         parts = urlsplit(url)
@@ -144,7 +145,7 @@ def parse_web_address(url: str, ports: Collection[int]) -> WebAddress:
         raise BadWebAddress(f"Port {port} is not one that files are fetched from.")
     path = parts.path or "/"
     target = f"{path}?{parts.query}" if parts.query else path
-    # What stands escaped stays as it is; what no request line may hold is escaped.
+    # Keep existing escapes; escape what a request line must not contain.
     try:
         target = quote(target, safe=string.punctuation)
     except UnicodeError as error:  # half of a surrogate pair
@@ -171,7 +172,7 @@ def _host(name: str) -> str:
 
 
 def is_ip_literal(host: str) -> bool:
-    """Say whether a host is an address itself, and no name."""
+    """Return whether a host is an IP address rather than a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -180,7 +181,10 @@ def is_ip_literal(host: str) -> bool:
 
 
 def is_fetchable(address: str, allowed: Iterable[Network] = ()) -> bool:
-    """Say whether a connection may be made to an address; those in `allowed` networks may be."""
+    """Return whether connecting to an address is allowed.
+
+    Public addresses are, and those in the `allowed` networks.
+    """
     try:
         found = ip_address(address)
     except ValueError:
@@ -193,9 +197,9 @@ def is_fetchable(address: str, allowed: Iterable[Network] = ()) -> bool:
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """Return the networks in a text, with commas between.
+    """Parse a comma-separated list of networks.
 
     Raises:
-        ValueError: one is none; the text names it.
+        ValueError: one is not a network; the message names it.
     """
     return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())

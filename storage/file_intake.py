@@ -1,9 +1,9 @@
-"""A file that is whole, on its way to being a video: the one way in, whatever brought it.
+"""The common path of every complete file that becomes a video.
 
-However a file comes (a form, a resumable upload, an address it is fetched from), it stands at a
-temporary place when it is whole. `landing` looks into it in a box and says what its video begins
-with; the file is then renamed to `Landed.source`, and the catalog writes video, resolutions, job
-and event in one transaction (`storage.catalog.videos.creation`).
+However a file arrives (a form, a resumable upload, an import from an address), it is complete at a
+temporary path first. `probe_source` inspects it in a sandboxed child process and returns the facts
+that its video starts with. The caller then renames the file to `Landed.source`, and the catalog
+writes video, resolutions, job and event in one transaction (`storage.catalog.videos.creation`).
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class FileRefused(Exception):
-    """Nothing can be made of an uploaded file; `reason` is a sentence for its owner."""
+    """No video can be made of an uploaded file; `reason` is a sentence for its owner."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -34,7 +34,7 @@ class FileRefused(Exception):
 
 
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a video file is: its length in microseconds, its upright picture's size in pixels."""
+    """Length in microseconds and size in pixels of a video file, after rotation to upright."""
 
     length_us: int
     width: int
@@ -42,37 +42,37 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Probe(Protocol):
-    """Looks into an uploaded video file, in a box."""
+    """Inspects an uploaded video file in a sandboxed child process."""
 
     async def __call__(self, file: Path, /) -> FileFacts | None:
-        """Return what the file is; None where that takes too long to wait for.
+        """Return the facts about a file, or None if the probe timed out.
 
         Raises:
-            FileRefused: it is no media, or none that can be made anything of.
+            FileRefused: the file is not media, or not media that can be transcoded.
         """
         ...
 
 
 async def probe_file(probe: Probe, file: Path) -> FileFacts:
-    """Return what a file is; sizes of 0 where the probe takes too long.
+    """Return the facts about a file, all 0 if the probe timed out.
 
     Raises:
-        FileRefused: it is no media.
+        FileRefused: the file is not media.
     """
     return await probe(file) or FileFacts(length_us=0, width=0, height=0)
 
 
 async def probe_source(probe: Probe, file: Path, source: str, size: int) -> Landed:
-    """Look into a whole file of `size` bytes, which is to stand at the address `source`.
+    """Probe a complete file of `size` bytes that will be stored at the address `source`.
 
     Raises:
-        FileRefused: it is no media.
+        FileRefused: the file is not media.
     """
     return source_file(await probe_file(probe, file), source, size)
 
 
 def source_file(facts: FileFacts, source: str, size: int) -> Landed:
-    """Return what a video begins with that gets a file of `size` bytes at the address `source`."""
+    """Describe a probed file of `size` bytes at the address `source` for the catalog."""
     return Landed(
         source=source,
         size=size,
@@ -84,7 +84,7 @@ def source_file(facts: FileFacts, source: str, size: int) -> Landed:
 
 
 def standard_rungs(facts: FileFacts) -> list[tuple[int, int, int]]:
-    """Return the resolutions that a video of this size is to have: number, width, height."""
+    """Return the standard resolutions for a video of this size: number, width, height."""
     if not facts.width or not facts.height:
         return []
     ladder = ladder_for(facts.width, facts.height, STANDARD_LABELS)

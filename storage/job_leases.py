@@ -1,17 +1,17 @@
-"""Work that outlives the process that does it: what a job is, and the rules of holding one.
+"""Jobs that outlive the process that runs them: their facts and the rules of leasing them.
 
 Pure; the statements are in `storage.catalog.videos.jobs` (`enqueue` among them). A worker leases a
-job for `LEASE_US`, or as long as it is set to, and extends that each third of it. A worker that
-dies stops extending, and the job goes to the next one. Whoever held it before and wakes up again
-has lost it: every statement asks for the owner and the attempt, and the attempt rises with each
-lease, for good.
+job for `LEASE_US`, or for the time that is set, and extends the lease every third of that time. A
+worker that dies stops extending, and the job passes to the next one. A worker whose lease has
+passed on has lost the job: every statement checks the owner and the attempt, and the attempt number
+rises with each lease and never falls.
 
-A job may have spans, which any worker leases in the same way while the job is open. Whoever holds
-the job then makes what is made in one piece, and gives it back to wait for them; the last span that
-is done queues the job again, for what is left to do when all is there.
+A job may have spans, which any worker leases in the same way while the job is open. The worker that
+holds the job produces what cannot be split, then returns the job to wait for its spans. The last
+span that is done queues the job again for the final steps.
 
-Projects take turns: whoever leases says of which one it leased before, and gets something of the
-next one that waits. Within a project what came first goes first.
+Projects take turns: a worker passes the project that it leased from before, and gets work of the
+next project that has some. Within a project, work is leased in the order of its arrival.
 """
 
 from typing import Final
@@ -36,31 +36,31 @@ __all__ = [
 ]
 
 LEASE_US: Final = 15_000_000
-# The most that can be set. Who holds something for longer got it by a clock that has been set back
-# since: the worker may be gone, and nobody would wait for a day to know.
+# The longest lease that can be set. A lease with more time left was made before the clock was set
+# back, and is treated as over: its worker may be gone.
 MAX_LEASE_US: Final = 600_000_000
-# Two may fail before the lease is over: one for a database that is busy, one for a slow disk.
+# Two extensions may fail before the lease is over: one for a busy database, one for a slow disk.
 HEARTBEAT_SECONDS: Final = 5.0
-# Three workers that died over the same file, or three disks that were full: a fourth try would not
-# cure it, and the owner should know.
+# After three workers that died over the same file, or three full disks, a fourth attempt would not
+# help, and the owner should know.
 MAX_FAILURES: Final = 3
 _FIRST_PAUSE_US: Final = 5_000_000
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job remembers from one attempt to the next.
+    """The state that a job keeps from one attempt to the next.
 
-    `failures` counts the attempts that ended badly through no fault of the file: workers that died,
-    disks that were full. An attempt that was given back is none.
+    `failures` counts the attempts that failed through no fault of the file, such as workers that
+    died and full disks. An attempt that was returned does not count.
     """
 
     failures: int = 0
 
 
 class HeldJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that a worker has leased; `owner` is the lease's own random name.
+    """A job that a worker has leased; `owner` is a random name of this lease.
 
-    Each beat makes it the worker's for `lease_us` more.
+    Each heartbeat extends the lease to `lease_us` from then.
     """
 
     id: int
@@ -73,14 +73,14 @@ class HeldJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spent(self) -> bool:
-        """Whether it failed so often that it is not to be tried again, but ended."""
+        """True once it has failed so often that it is to be ended instead of tried again."""
         return self.failures >= MAX_FAILURES
 
 
 class PlannedSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a video that is to be made apart; `number` counts from 1 in a job.
+    """A span of a video to be transcoded separately; `number` counts from 1 in a job.
 
-    `cost` is what it is to take beside the others, `facts` is JSON for whoever makes it.
+    `cost` is its expected work relative to the other spans, `facts` is JSON for its worker.
     """
 
     number: int
@@ -89,7 +89,7 @@ class PlannedSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A span that a worker has leased, as a job is, and the video it belongs to."""
+    """A span that a worker has leased, with the video that it belongs to."""
 
     id: int
     job: int
@@ -108,12 +108,12 @@ class HeldSpan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spent(self) -> bool:
-        """Whether it failed so often that it is not to be tried again, but ended."""
+        """True once it has failed so often that it is to be ended instead of tried again."""
         return self.failures >= MAX_FAILURES
 
 
 class JobLost(StorageError):
-    """The job is not the worker's any more: its lease was over, or the video is gone."""
+    """The worker no longer holds the job: its lease ended, or the video is gone."""
 
     def __init__(self, job: HeldJob) -> None:
         super().__init__(f"job {job.id} is not held any more")
@@ -121,7 +121,7 @@ class JobLost(StorageError):
 
 
 class SpanLost(StorageError):
-    """The span is not the worker's any more: its lease was over, or its job has ended."""
+    """The worker no longer holds the span: its lease ended, or its job has ended."""
 
     def __init__(self, span: HeldSpan) -> None:
         super().__init__(f"span {span.number} of job {span.job} is not held any more")
@@ -133,5 +133,5 @@ def pause_us(failures: int) -> int:
     return int(_FIRST_PAUSE_US * 4 ** max(0, failures - 1))
 
 
-# Who is told to wait for longer was told so by a clock that has been set back since.
+# A longer pause was set before the clock was set back, and is treated as over.
 MAX_PAUSE_US: Final = pause_us(MAX_FAILURES)

@@ -17,7 +17,7 @@ from multipart import MultipartError, MultipartSegment, ParserLimitReached, Push
 
 from api.http.errors import ApiError, invalid
 from api.http.filenames import file_name
-from storage.objects.incoming import IncomingFile, IncomingFileTooLarge
+from storage.objects.incoming_file import IncomingFile, IncomingFileTooLarge
 
 __all__ = ["LEAST_BYTES", "QUIET_SECONDS", "TEXT_BYTES", "FileField", "Form", "read_form"]
 

@@ -41,7 +41,7 @@ from storage.catalog.streams.slates import SlateSet
 from storage.errors import StorageError
 from storage.objects.addresses import slate_folder, slate_picture
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming import IncomingFile, open_incoming_file
+from storage.objects.incoming_file import IncomingFile, open_incoming_file
 
 __all__ = ["HANDLERS"]
 
@@ -100,7 +100,9 @@ async def _put(request: Call, intake: Intake, place: _Place) -> Chosen:
     guarded(intake, announced(request))
     async with (
         stored(intake, request.auth.id),
-        open_incoming_file(intake.objects, most=MAX_POSTER, spare=intake.least_free) as file,
+        open_incoming_file(
+            intake.objects, max_bytes=MAX_POSTER, min_free_bytes=intake.least_free
+        ) as file,
     ):
         fields = {_FIELD: FileField(inflow=file, most=f"{MAX_POSTER} bytes")}
         form = await read_form(request, texts={}, files=fields, quiet_seconds=intake.quiet_seconds)

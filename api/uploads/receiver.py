@@ -30,8 +30,8 @@ from storage.catalog.uploads.repository import Uploads
 from storage.errors import UploadLost
 from storage.file_intake import FileRefused, probe_source
 from storage.objects import addresses
-from storage.objects.appending import FileStillLocked, ResumableFile, open_resumable_file
 from storage.objects.base import ObjectError, StoreFull
+from storage.objects.resumable_file import FileStillLocked, ResumableFile, open_resumable_file
 
 __all__ = ["Receiver", "gone"]
 
@@ -175,7 +175,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
             self.intake.objects,
             addresses.upload(record.name),
             _place(record),
-            spare=self.intake.least_free,
+            min_free_bytes=self.intake.least_free,
             wait_seconds=seconds,
         )
 

@@ -41,7 +41,7 @@ from storage.file_intake import probe_file, standard_rungs
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming import IncomingFile, open_incoming_file
+from storage.objects.incoming_file import IncomingFile, open_incoming_file
 
 __all__ = [
     "FORM_BYTES",
@@ -216,8 +216,12 @@ async def taken_form(  # what it is for, each by its name
     guarded(intake, announced(request))
     async with (
         stored(intake, caller),
-        open_incoming_file(intake.objects, most=most, spare=intake.least_free) as video,
-        open_incoming_file(intake.objects, most=MAX_POSTER, spare=intake.least_free) as poster,
+        open_incoming_file(
+            intake.objects, max_bytes=most, min_free_bytes=intake.least_free
+        ) as video,
+        open_incoming_file(
+            intake.objects, max_bytes=MAX_POSTER, min_free_bytes=intake.least_free
+        ) as poster,
     ):
         form = await read_form(
             request,
@@ -332,7 +336,9 @@ async def only_file(
     guarded(intake, announced(request))
     async with (
         stored(intake, caller),
-        open_incoming_file(intake.objects, most=most, spare=intake.least_free) as inflow,
+        open_incoming_file(
+            intake.objects, max_bytes=most, min_free_bytes=intake.least_free
+        ) as inflow,
     ):
         fields = {name: FileField(inflow=inflow, most=f"{most} bytes")}
         form = await read_form(request, texts={}, files=fields, quiet_seconds=intake.quiet_seconds)

@@ -1,10 +1,10 @@
-"""Notices between tasks and processes: at most once, in order, to whoever listens now.
+"""The protocol of the bus: messages between tasks and processes, at most once and in order.
 
     StorageError
-    └── BusUnavailable      the world's: the bus cannot be reached; what was said went to nobody
+    └── BusUnavailable      the world's: the bus cannot be reached; the message was not delivered
 
-A notice says that something changed; who hears it asks the catalog. So a subscriber that may have
-missed some is told with `Lost`, and asks anew.
+A message only says that something changed; its receiver then reads the catalog. A subscriber that
+may have missed messages receives `MessagesLost` and reads the present state.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from storage.errors import StorageError
 
 __all__ = ["Bus", "BusMessage", "BusUnavailable", "Mailbox", "MessagesLost", "checked_topic"]
 
-# A subscriber that is this far behind is better off asking for the present state.
+# A subscriber that is this far behind does better to read the present state.
 MAILBOX_CAPACITY: Final = 1024
 _TOPIC: Final = re.compile(r"[0-9A-Za-z_.:-]{1,200}")
 
@@ -29,66 +29,66 @@ class BusUnavailable(StorageError):
 
 
 class BusMessage(msgspec.Struct, frozen=True):
-    """What was published under a topic."""
+    """A message that was published under a topic."""
 
     topic: str
     data: bytes
 
 
 class MessagesLost(msgspec.Struct, frozen=True):
-    """Notices may be missing at this place: the bus was away, or the reader too slow."""
+    """Messages may be missing here: the bus was unavailable, or the subscriber too slow."""
 
 
 class Mailbox:
-    """What one subscriber has still to read, bounded.
+    """The bounded queue of one subscriber.
 
-    When it is full, all that waits is replaced by one `Lost`: old notices are the cheapest to lose,
-    and who lost one must ask anew anyway.
+    When it is full, its whole content is replaced by one `MessagesLost`: a subscriber that lost one
+    message must read the present state anyway.
     """
 
     def __init__(self, capacity: int = MAILBOX_CAPACITY) -> None:
-        self._waiting = capacity
-        self._notices: deque[BusMessage | MessagesLost] = deque()
+        self._capacity = capacity
+        self._messages: deque[BusMessage | MessagesLost] = deque()
         self._more = asyncio.Event()
 
-    def put(self, notice: BusMessage) -> None:
-        """Add a notice; never waits."""
-        if len(self._notices) >= self._waiting:
+    def put(self, message: BusMessage) -> None:
+        """Add a message, without waiting."""
+        if len(self._messages) >= self._capacity:
             self.mark_lost()
-        self._notices.append(notice)
+        self._messages.append(message)
         self._more.set()
 
     def mark_lost(self) -> None:
-        """Put `Lost` in place of all that waits."""
-        self._notices.clear()
-        self._notices.append(MessagesLost())
+        """Replace all queued messages by one `MessagesLost`."""
+        self._messages.clear()
+        self._messages.append(MessagesLost())
         self._more.set()
 
     async def get(self) -> BusMessage | MessagesLost:
-        """Return the next notice; waits for it."""
-        while not self._notices:
+        """Wait for the next message and return it."""
+        while not self._messages:
             self._more.clear()
             await self._more.wait()
-        return self._notices.popleft()
+        return self._messages.popleft()
 
 
 class Bus(Protocol):
-    """Carries notices."""
+    """Carries messages from publishers to the present subscribers of a topic."""
 
     async def publish(self, topic: str, data: bytes) -> None:
-        """Say something to all who listen to the topic now."""
+        """Send a message to all present subscribers of the topic."""
         ...
 
     def subscribe(self, *topics: str) -> AbstractAsyncContextManager[Mailbox]:
-        """Listen to topics for the length of a block: from its first line on, nothing is missed."""
+        """Subscribe for the length of a block; nothing is missed from its first line on."""
         ...
 
 
 def checked_topic(topic: str) -> str:
-    """Return the topic.
+    """Return a text that is a valid topic.
 
     Raises:
-        ValueError: it is no name of 1 to 200 letters, digits and `_.:-`.
+        ValueError: it is not 1 to 200 letters, digits and `_.:-`.
     """
     if not _TOPIC.fullmatch(topic):
         raise ValueError(f"no topic: {topic[:40]!r}")

@@ -9,14 +9,14 @@ __all__ = ["MemoryBus", "Topics"]
 
 
 class Topics:
-    """Who in this process listens to what; a topic without listeners takes no room."""
+    """The subscriptions of this process, by topic."""
 
     def __init__(self) -> None:
         self._boxes: dict[str, list[Mailbox]] = {}
 
     @asynccontextmanager
     async def subscribe(self, topics: Iterable[str]) -> AsyncGenerator[Mailbox, None]:
-        """Let a new box listen to topics for the length of a block."""
+        """Subscribe a new mailbox to topics for the length of a block."""
         box = Mailbox()
         names = {checked_topic(topic) for topic in topics}
         for name in names:
@@ -30,28 +30,28 @@ class Topics:
                     del self._boxes[name]
 
     def deliver(self, topic: str, data: bytes) -> None:
-        """Give a notice to all who listen to its topic."""
+        """Put a message into the mailboxes of its topic."""
         for box in self._boxes.get(topic, ()):
             box.put(BusMessage(topic, data))
 
     def mark_lost(self) -> None:
-        """Tell all listeners that notices may be missing."""
+        """Mark in every mailbox that messages may be missing."""
         for box in {box for boxes in self._boxes.values() for box in boxes}:
             box.mark_lost()
 
 
 class MemoryBus:
-    """Notices between the tasks of one process (see `storage.bus.base.Bus`)."""
+    """Messages between the tasks of one process (see `storage.bus.base.Bus`)."""
 
     def __init__(self) -> None:
         self._topics = Topics()
 
     async def publish(self, topic: str, data: bytes) -> None:
-        """Say something to all who listen to the topic now."""
+        """Send a message to all present subscribers of the topic."""
         self._topics.deliver(checked_topic(topic), data)
 
     @asynccontextmanager
     async def subscribe(self, *topics: str) -> AsyncGenerator[Mailbox, None]:
-        """Listen to topics for the length of a block: from its first line on, nothing is missed."""
+        """Subscribe for the length of a block; nothing is missed from its first line on."""
         async with self._topics.subscribe(topics) as box:
             yield box

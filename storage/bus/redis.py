@@ -1,10 +1,10 @@
-"""The bus over Redis, between processes and machines (publish and subscribe).
+"""The bus over Redis publish/subscribe, between processes and machines.
 
-One connection a process listens to all topics by a pattern, so listening to one more costs Redis
-nothing and no order of subscribing can go wrong; notices are few and small. The connection is
-watched: when Redis goes away it is opened again with growing pauses. Whenever Redis confirms the
-pattern, all subscribers are told that notices may be missing: that covers the times, too, when
-redis-py reconnects without a word.
+Each process holds one connection that subscribes to all topics by a pattern: another subscriber
+costs Redis nothing, and the order of subscriptions cannot matter. Messages are few and small. The
+connection is watched and reopened with growing pauses when Redis goes away. Each time Redis
+confirms the pattern, all subscribers receive `MessagesLost`, which also covers the silent
+reconnections of redis-py.
 """
 
 import asyncio
@@ -25,26 +25,26 @@ __all__ = ["RedisBus", "open_redis_bus"]
 
 log = logging.getLogger(__name__)
 
-_SECONDS: Final = 5.0  # for anything that Redis is asked
-# The longest silence before the connection is tried: a host that vanished sends no word.
-_QUIET: Final = 5.0
+_SECONDS: Final = 5.0  # for each operation of Redis
+# The longest silence before a ping: a host that vanished does not close its connections.
+_QUIET_SECONDS: Final = 5.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
-_AWAY: Final = (RedisError, OSError, TimeoutError)
+_UNAVAILABLE: Final = (RedisError, OSError, TimeoutError)
 
 
 class RedisBus:
-    """Notices over Redis (see `storage.bus.base.Bus`); `open_redis_bus` makes one."""
+    """Messages over Redis (see `storage.bus.base.Bus`); open it with `open_redis_bus`."""
 
     # Any: redis-py annotates its client in part only.
     def __init__(self, client: Any, namespace: str) -> None:
         self._client = client
         self._prefix = f"{namespace}:"
         self._topics = Topics()
-        self._up = asyncio.Event()
+        self._connected = asyncio.Event()
 
     async def publish(self, topic: str, data: bytes) -> None:
-        """Say something to all who listen to the topic now.
+        """Send a message to all present subscribers of the topic.
 
         Raises:
             BusUnavailable: Redis cannot be reached.
@@ -53,65 +53,65 @@ class RedisBus:
         try:
             async with asyncio.timeout(_SECONDS):
                 await self._client.publish(channel, data)
-        except _AWAY as error:
+        except _UNAVAILABLE as error:
             raise BusUnavailable(f"notice not published: {type(error).__name__}") from error
 
     @asynccontextmanager
     async def subscribe(self, *topics: str) -> AsyncGenerator[Mailbox, None]:
-        """Listen to topics for the length of a block: from its first line on, nothing is missed.
+        """Subscribe for the length of a block; nothing is missed from its first line on.
 
-        While Redis is away nothing is heard; `Lost` comes when it is back.
+        While Redis is unavailable no message arrives; `MessagesLost` follows when it is back.
         """
         async with self._topics.subscribe(topics) as box:
             yield box
 
     async def run(self) -> None:
-        """Listen for as long as the bus is open."""
+        """Receive messages and reconnect, until cancelled."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 await self._listen()
-            except _AWAY as error:
-                if self._up.is_set():
+            except _UNAVAILABLE as error:
+                if self._connected.is_set():
                     log.warning("bus lost", extra={"reason": type(error).__name__})
                     pause = _FIRST_PAUSE
-                self._up.clear()
+                self._connected.clear()
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _listen(self) -> None:
-        """Listen over one connection until it fails."""
-        listening = self._client.pubsub()
+        """Receive over one connection until it fails."""
+        pubsub = self._client.pubsub()
         try:
             async with asyncio.timeout(_SECONDS):
-                await listening.psubscribe(f"{self._prefix}*")
-            asked = False
+                await pubsub.psubscribe(f"{self._prefix}*")
+            pinged = False
             while True:
-                message = await listening.get_message(timeout=_QUIET)
+                message = await pubsub.get_message(timeout=_QUIET_SECONDS)
                 if message is not None:
                     self._handle_message(message)
-                elif asked:
-                    raise TimeoutError("no word since the ping")
+                elif pinged:
+                    raise TimeoutError("no answer to the ping")
                 else:
                     async with asyncio.timeout(_SECONDS):
-                        await listening.ping()
-                asked = message is None
+                        await pubsub.ping()
+                pinged = message is None
         finally:
-            await listening.aclose()
+            await pubsub.aclose()
 
     def _handle_message(self, message: dict[str, Any]) -> None:  # Any: redis-py's
         if message["type"] == "psubscribe":
-            # From here on nothing is missed; what was said before went by.
+            # Earlier messages were missed; from now on all arrive.
             self._topics.mark_lost()
-            self._up.set()
+            self._connected.set()
             log.info("bus listens")
         elif message["type"] == "pmessage":
             topic = message["channel"].decode(errors="replace").removeprefix(self._prefix)
             self._topics.deliver(topic, message["data"])
 
     async def wait_connected(self) -> None:
-        """Wait until the bus listens."""
-        await self._up.wait()
+        """Wait until the bus receives messages."""
+        await self._connected.wait()
 
 
 @asynccontextmanager
@@ -119,35 +119,35 @@ async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenera
     """Open the bus for the length of the block; services that share a Redis differ in namespace.
 
     Raises:
-        BusUnavailable: Redis cannot be reached now; later on it may come and go.
+        BusUnavailable: Redis cannot be reached at the start. Later outages are bridged.
     """
     try:
         client: Any = aioredis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]  # Any: redis-py annotates in part only
             url,
-            # Once more at once, for a pooled connection may be from before Redis went away; a
-            # notice that arrives twice does no harm.
+            # One immediate retry, since a pooled connection may be older than an outage of Redis; a
+            # message that arrives twice does no harm.
             retry=Retry(NoBackoff(), 1),
             socket_connect_timeout=_SECONDS,
             socket_timeout=_SECONDS,
             socket_keepalive=True,
         )
     except ValueError:
-        # The text may hold a password, and so may what was said of it: both stay out.
+        # The URL may hold a password, and so may the text of the error: neither is shown.
         raise BusUnavailable("the address of Redis is no redis:// URL") from None
     bus = RedisBus(client, namespace)
     try:
         try:
             async with asyncio.timeout(_SECONDS):
                 await client.ping()
-        except _AWAY as error:
+        except _UNAVAILABLE as error:
             raise BusUnavailable(f"Redis cannot be reached: {type(error).__name__}") from error
         async with asyncio.TaskGroup() as tasks:
-            pumping = tasks.create_task(bus.run())
+            running = tasks.create_task(bus.run())
             try:
                 async with asyncio.timeout(_SECONDS):
                     await bus.wait_connected()
                 yield bus
             finally:
-                pumping.cancel()
+                running.cancel()
     finally:
         await client.aclose()

@@ -1,6 +1,6 @@
-"""What keeps the newest parts and playlists close to viewers: in memory, by address.
+"""The protocol of the edge: the newest parts and playlists in memory, by address.
 
-Nothing here is kept for good: what is not at the edge is looked up in the object store.
+The edge is a cache. What it does not hold is read from the object store.
 """
 
 import gzip
@@ -14,7 +14,7 @@ __all__ = ["CachedPlaylist", "Edge"]
 
 
 class CachedPlaylist(msgspec.Struct, frozen=True):
-    """A playlist ready to be sent: as it is, compressed, and the name of its state (no quotes)."""
+    """A playlist ready to be sent: plain, gzipped, and its entity tag without quotes."""
 
     body: bytes
     compressed: bytes
@@ -22,44 +22,44 @@ class CachedPlaylist(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_text(cls, text: str) -> "CachedPlaylist":
-        """Return the text with its compressed copy; equal texts are equal in all bytes."""
+        """Compress a text; equal texts give equal bytes."""
         body = text.encode()
-        # Level 6 halves level 1's size on playlists at about 0.1 ms; no time stamp inside.
+        # On playlists level 6 halves the size of level 1, at about 0.1 ms.
         packed = gzip.compress(body, 6, mtime=0)
         return cls(body, packed, hashlib.blake2b(body, digest_size=12).hexdigest())
 
 
 class Edge(Protocol):
-    """The newest media."""
+    """The newest parts and playlists."""
 
     async def put_part(self, address: str, data: bytes) -> None:
-        """Keep a part until newer ones push it out."""
+        """Store a part until newer ones displace it."""
         ...
 
     async def put_playlists(self, playlists: Mapping[str, str]) -> None:
-        """Put playlists in the place of older ones, all in one step."""
+        """Store playlists, replacing older ones all at once."""
         ...
 
     async def get_part(self, address: str) -> bytes | None:
-        """Return a part, or None where it is not here (any more)."""
+        """Return a part, or None if it is not cached."""
         ...
 
     async def get_playlist(self, address: str) -> CachedPlaylist | None:
-        """Return a playlist, or None where it is not here."""
+        """Return a playlist, or None if it is not cached."""
         ...
 
     async def drop_parts(self, addresses: Iterable[str]) -> None:
-        """Drop parts that nobody will ask for any more."""
+        """Drop parts that will not be requested any more."""
         ...
 
     async def drop_folder(self, prefix: str) -> None:
-        """Drop all that stands below `prefix`."""
+        """Drop everything below `prefix`."""
         ...
 
     def local_part(self, address: str) -> bytes | None:
-        """Return a part that is in this process's memory; `part` may still find it elsewhere."""
+        """Return a part from this process's memory; `get_part` may still find it elsewhere."""
         ...
 
     def local_playlist(self, address: str) -> CachedPlaylist | None:
-        """Return a playlist that is in this process's memory; `text` may still find it."""
+        """Return a playlist from this process's memory; `get_playlist` may still find it."""
         ...

@@ -1,8 +1,8 @@
-"""Where things stand in an object store: the one place that builds and checks addresses.
+"""The layout of the object store: the one place that builds and checks addresses.
 
-An address is a relative path of plain ASCII parts between slashes. A part never begins with a dot,
-so neither `..` nor a store's own temporaries can be named; there is no empty part, so no absolute
-path either.
+An address is a relative path of ASCII parts separated by slashes. A part never begins with a dot,
+so neither `..` nor a store's temporary files can be addressed. No part is empty, so an address is
+never an absolute path.
 """
 
 import re
@@ -47,27 +47,27 @@ __all__ = [
     "video_variants",
 ]
 
-# 8 parts of 80 characters, and 400 in all, leave room for a root below PATH_MAX (4096) and keep
-# every part below NAME_MAX (255) of the usual file systems.
+# At most 8 parts of 80 characters and 400 in total: with any usual root this stays below PATH_MAX
+# (4096), and every part below NAME_MAX (255) of the common file systems.
 _PART: Final = r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,79}"
 _ADDRESS: Final = re.compile(rf"{_PART}(?:/{_PART}){{0,7}}")
 _LONGEST: Final = 400
-# The folder of uploads that are still coming.
+# The folder of unfinished uploads.
 UPLOADS: Final = "uploads"
 
 
 class BadAddress(StorageError):
-    """A text is no address: our mistake, or a stranger's try."""
+    """A text is not an address: a bug, or a hostile request."""
 
     def __init__(self, address: str) -> None:
         super().__init__(f"no address: {address[:80]!r}")
 
 
 def checked(address: str) -> str:
-    """Return the address.
+    """Return a text that is a valid address.
 
     Raises:
-        BadAddress: it is none.
+        BadAddress: it is not.
     """
     if len(address) > _LONGEST or not _ADDRESS.fullmatch(address):
         raise BadAddress(address)
@@ -80,7 +80,7 @@ def live_stream(hash_: str) -> str:
 
 
 def live_variants(hash_: str) -> str:
-    """Return the multivariant playlist of a live stream: the stable address."""
+    """Return the multivariant playlist of a live stream, whose address never changes."""
     return f"live/{hash_}/index.m3u8"
 
 
@@ -90,7 +90,7 @@ def live_run(hash_: str, run: str) -> str:
 
 
 def live_state(hash_: str, run: str) -> str:
-    """Return a run's own notes, which are never served."""
+    """Return the saved state of a run, which is never served."""
     return f"live/{hash_}/{run}/state.json"
 
 
@@ -110,12 +110,12 @@ def live_segment(hash_: str, run: str, rendition: str, sequence: int) -> str:
 
 
 def live_part(hash_: str, run: str, rendition: str, sequence: int, index: int) -> str:
-    """Return a part of a segment, which only the edge holds."""
+    """Return a part of a segment; parts exist only at the edge."""
     return f"live/{hash_}/{run}/{rendition}/{sequence}.{index}.m4s"
 
 
 def slate_folder(owner: str) -> str:
-    """Return the folder of the pictures that stand in while nobody is on air.
+    """Return the folder of an owner's slate pictures, shown while no encoder is on air.
 
     `owner` is `s-` and a stream's hash, or `p-` and a project's key.
     """
@@ -123,7 +123,7 @@ def slate_folder(owner: str) -> str:
 
 
 def slate_picture(owner: str, name: str) -> str:
-    """Return such a picture; another one has another name."""
+    """Return a slate picture; a new picture gets a new name."""
     return f"slates/{owner}/{name}.jpg"
 
 
@@ -138,32 +138,35 @@ def live_poster(hash_: str, label: str) -> str:
 
 
 def upload(name: str) -> str:
-    """Return the file of an upload that is still coming, which is never served."""
+    """Return the file of an unfinished upload, which is never served."""
     return f"{UPLOADS}/{name}"
 
 
 def video_sources(hash_: str) -> str:
-    """Return the folder of the files that a video was uploaded as, which are never served."""
+    """Return the folder of a video's uploaded files, which are never served."""
     return f"sources/{hash_}"
 
 
 def video_source(hash_: str, generation: int) -> str:
-    """Return the file that a video was uploaded as, the first or a later one."""
+    """Return an uploaded file of a video; `generation` is 1 for the first."""
     return f"sources/{hash_}/{generation}"
 
 
 def imported_source(hash_: str, attempt: int) -> str:
-    """Return a video's first file where it was fetched: each attempt has a place of its own."""
+    """Return a video's imported first file; each attempt has an address of its own."""
     return f"sources/{hash_}/1-{attempt}"
 
 
 def replaced_source(hash_: str, name: str) -> str:
-    """Return a later file of a video; `name` is new and random: several may come at once."""
+    """Return a replacement file of a video.
+
+    `name` is new and random, since several replacements may be uploaded at once.
+    """
     return f"sources/{hash_}/r-{name}"
 
 
 def video(hash_: str) -> str:
-    """Return the folder of all that is made of a video."""
+    """Return the folder of everything that is made from a video's file."""
     return f"videos/{hash_}"
 
 
@@ -178,22 +181,22 @@ def video_poster(hash_: str, folder: str, label: str) -> str:
 
 
 def video_preview_list(hash_: str, folder: str) -> str:
-    """Return the list of a video's preview pictures."""
+    """Return the WebVTT list of a video's preview pictures."""
     return f"videos/{hash_}/{folder}/previews.vtt"
 
 
 def video_preview_sheet(hash_: str, folder: str, number: int) -> str:
-    """Return a sheet of a video's preview pictures."""
+    """Return a sprite sheet of a video's preview pictures."""
     return f"videos/{hash_}/{folder}/sheet-{number}.jpg"
 
 
 def video_media(hash_: str, folder: str) -> str:
-    """Return a folder of what plays of a video."""
+    """Return a folder of a video's playlists and segments."""
     return f"videos/{hash_}/{folder}"
 
 
 def video_variants(hash_: str, folder: str) -> str:
-    """Return the multivariant playlist of what plays of a video."""
+    """Return the multivariant playlist of a video."""
     return f"videos/{hash_}/{folder}/index.m3u8"
 
 
@@ -213,20 +216,20 @@ def video_segment(hash_: str, folder: str, rendition: str, sequence: int) -> str
 
 
 def video_subtitles(hash_: str, folder: str, rendition: str) -> str:
-    """Return the one segment of a video's subtitles."""
+    """Return the only segment of a subtitle rendition of a video."""
     return f"videos/{hash_}/{folder}/{rendition}/0.vtt"
 
 
 def video_replaced_mark(hash_: str, folder: str) -> str:
-    """Return the mark of a folder whose file was replaced: as old as that is."""
+    """Return the object whose age says when the folder's source file was replaced."""
     return f"videos/{hash_}/{folder}/replaced"
 
 
 def video_pages(hash_: str, folder: str) -> str:
-    """Return the folder of a record's pages, which are never served."""
+    """Return the folder of a recording's pages, which are never served."""
     return f"videos/{hash_}/{folder}/record"
 
 
 def video_page(hash_: str, folder: str, number: int) -> str:
-    """Return a page of a record."""
+    """Return a page of a recording."""
     return f"videos/{hash_}/{folder}/record/{number}.json"

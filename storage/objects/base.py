@@ -1,13 +1,13 @@
-"""What keeps media that outlives a process: whole objects by address.
+"""The protocol of object stores, which keep media that outlives a process.
 
     StorageError
-    └── ObjectError             what an object store could not do
+    └── ObjectError             an object store could not do what was asked
         ├── ObjectMissing       nobody's: there is no such object
         ├── StoreFull           the operator's: no room (ENOSPC, EDQUOT)
-        └── StoreFailed         the world's: the disk or the network (EIO and all else)
+        └── StoreFailed         the world's: the disk or the network failed (EIO and all else)
 
-An object is written whole or not at all, and replaced in one step: a reader sees the old bytes or
-the new ones. Addresses are relative paths (see `storage.objects.addresses`).
+An object is written as a whole or not at all, and replaced atomically: a reader sees the old bytes
+or the new ones. Addresses are relative paths (see `storage.objects.addresses`).
 """
 
 from typing import Protocol
@@ -20,7 +20,7 @@ __all__ = ["ObjectError", "ObjectMissing", "ObjectStat", "Objects", "StoreFailed
 
 
 class ObjectError(StorageError):
-    """An object store could not do what was asked of `address`."""
+    """An operation on the object at `address` failed."""
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"{address}: {reason}")
@@ -29,14 +29,14 @@ class ObjectError(StorageError):
 
 
 class ObjectMissing(ObjectError):
-    """There is no such object."""
+    """No object has this address."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address, "no such object")
 
 
 class StoreFull(ObjectError):
-    """There is no room for it."""
+    """The store has no room for the object."""
 
 
 class StoreFailed(ObjectError):
@@ -44,46 +44,46 @@ class StoreFailed(ObjectError):
 
 
 class ObjectStat(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an object without reading it: bytes, microseconds since the Unix epoch."""
+    """Size in bytes, and time of the last change in microseconds since the Unix epoch."""
 
     size: int
     modified_us: int
 
 
 class Objects(Protocol):
-    """An object store. Every call raises `BadAddress` for what is no address, and `ObjectError`."""
+    """An object store. Every call may raise `BadAddress` and `ObjectError`."""
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-        """Write an object, in place of one that has the address.
+        """Write an object and replace any that has the address.
 
-        A `vital` one is small and leads to others: it may take room that is kept for such.
+        A `vital` object is small and leads to others; it may use the room reserved for such.
         """
         ...
 
     async def link(self, source: str, target: str) -> None:
-        """Have an object at a second address, in place of one that has it; it takes no more room.
+        """Give an object a second address, replacing any object there, without using more room.
 
-        Each lives on without the other. Where a store cannot, it is a copy. `ObjectMissing` where
-        there is no object at `source`.
+        Deleting one address keeps the other. Stores that cannot link make a copy. Raises
+        `ObjectMissing` if there is no object at `source`.
         """
         ...
 
     async def get(self, address: str) -> bytes:
-        """Return an object; `ObjectMissing` where there is none."""
+        """Return the bytes of an object, or raise `ObjectMissing`."""
         ...
 
     async def stat(self, address: str) -> ObjectStat | None:
-        """Return what is known of an object, or None where there is none."""
+        """Return the size and age of an object, or None if there is none."""
         ...
 
     async def delete(self, address: str) -> None:
-        """Remove an object; one that is not there is gone already."""
+        """Delete an object, if it exists."""
         ...
 
     async def addresses(self, prefix: str) -> list[str]:
-        """Return the addresses of all objects below `prefix` (a folder's address), in order."""
+        """Return the sorted addresses of all objects below `prefix`, a folder's address."""
         ...
 
     async def delete_tree(self, prefix: str) -> None:
-        """Remove all objects below `prefix`."""
+        """Delete all objects below `prefix`."""
         ...

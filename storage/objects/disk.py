@@ -1,16 +1,17 @@
 """Objects as files below a folder.
 
-A write goes to a temporary of this process and is renamed into place, so a reader never meets half
-an object. Nothing is fsynced: what was put survives the death of the process (the kernel has it)
-but not always a power cut, after which a file may be short or empty. Who reads back after a start
-compares sizes. To sync a run's notes alone would help nobody, since they are worth nothing without
-the segments that they name; to sync all of it would have every step wait for the disk.
+A write goes to a temporary file of this process and is renamed into place, so a reader never sees a
+partial object. Nothing is fsynced: a written object survives the death of the process (the kernel
+holds it) but not always a power cut, after which a file may be short or empty. Code that reads
+objects back after a start compares sizes. Syncing only the state of a run would not help, since it
+is worthless without the segments that it names; syncing everything would make every step wait for
+the disk.
 
 A full disk refuses an object and keeps the old one. Vital objects can then borrow the room of a
 small reserve (see `storage.objects.reserve`).
 
-Temporaries stand in a folder of their own per process, under a lock that the kernel drops with the
-process: opening a store removes the folders whose owners are gone, and no other's.
+Temporary files are in a folder of their own per process, under a lock that the kernel releases with
+the process. Opening a store removes the folders of processes that are gone, and no others.
 """
 
 import asyncio
@@ -33,14 +34,14 @@ from storage.objects.reserve import RESERVE_BYTES, Reserve
 
 __all__ = ["DiskObjects"]
 
-# Below the root and beginning with a dot: no address leads there.
+# It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-# File systems without hard links, with no more of them for this file, or that forbid them.
+# The file system has no hard links, forbids them, or has no more of them for this file.
 _NO_LINK: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS}
 )
-# A disk that does not answer for this long is as good as broken; a live segment is 2 s.
+# A disk that does not answer for this long is treated as broken; a live segment is 2 s.
 _SECONDS: Final = 20.0
 
 T = TypeVar("T")
@@ -52,13 +53,13 @@ class DiskObjects:
     def __init__(self, root: Path, *, reserve_bytes: int = RESERVE_BYTES) -> None:
         self.root = root
         (root / _TEMPORARIES).mkdir(parents=True, exist_ok=True)
-        self._remove_leftovers()
+        self._remove_abandoned()
         self._own, self._lock = self._claim()
         self._numbers = count()
         self._reserve = Reserve(self._own / "reserve", reserve_bytes)
 
     def close(self) -> None:
-        """Let go of the temporaries; nothing may be put any more."""
+        """Delete the temporary files; nothing may be written afterwards."""
         shutil.rmtree(self._own, ignore_errors=True)
         os.close(self._lock)
 
@@ -69,16 +70,16 @@ class DiskObjects:
         self.close()
 
     def path(self, address: str) -> Path:
-        """Return where an object stands, for who reads the file itself."""
+        """Return the path of an object's file, for callers that read the file itself."""
         return self.root / checked(address)
 
     def temporary(self) -> Path:
-        """Return a new place for a file that is no object yet; it does not outlive this process."""
+        """Return a new path for a temporary file, which goes with this process."""
         return self._own / str(next(self._numbers))
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-        """Write an object, in place of one that has the address (`vital`: see `Objects`)."""
-        # A write that was given up on must not come later and replace a newer one.
+        """Write an object and replace any that has the address (`vital`: see `Objects`)."""
+        # A write that timed out must not finish later and replace a newer one.
         given_up = threading.Event()
         try:
             put = partial(self._put, self.path(address), data, given_up, vital=vital)
@@ -88,7 +89,7 @@ class DiskObjects:
             raise
 
     async def link(self, source: str, target: str) -> None:
-        """Have an object at a second address, in place of one that has it (see `Objects`)."""
+        """Give an object a second address, replacing any object there (see `Objects`)."""
         given_up = threading.Event()
         try:
             link = partial(self._link, self.path(source), self.path(target), given_up)
@@ -98,11 +99,11 @@ class DiskObjects:
             raise
 
     async def get(self, address: str) -> bytes:
-        """Return an object; `ObjectMissing` where there is none."""
+        """Return the bytes of an object, or raise `ObjectMissing`."""
         return await self._run(address, self.path(address).read_bytes)
 
     async def stat(self, address: str) -> ObjectStat | None:
-        """Return what is known of an object, or None where there is none."""
+        """Return the size and age of an object, or None if there is none."""
         try:
             found = await self._run(address, self.path(address).stat)
         except ObjectMissing:
@@ -110,17 +111,17 @@ class DiskObjects:
         return ObjectStat(size=found.st_size, modified_us=found.st_mtime_ns // 1000)
 
     async def delete(self, address: str) -> None:
-        """Remove an object; one that is not there is gone already."""
+        """Delete an object, if it exists."""
         await self._run(address, partial(self.path(address).unlink, missing_ok=True))
 
     async def addresses(self, prefix: str) -> list[str]:
-        """Return the addresses of all objects below `prefix`, in order."""
+        """Return the sorted addresses of all objects below `prefix`."""
         return await self._run(prefix, partial(self._addresses, self.path(prefix)))
 
     async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix`, and when each was changed last.
+        """Return the names of the folders below `prefix` with their last change.
 
-        The moments are microseconds since the Unix epoch. Without a `prefix` there is none.
+        Times are microseconds since the Unix epoch. Without such a folder the result is empty.
         """
         try:
             return await self._run(prefix, partial(_folders, self.path(prefix)))
@@ -128,13 +129,13 @@ class DiskObjects:
             return {}
 
     async def delete_tree(self, prefix: str) -> None:
-        """Remove all objects below `prefix`."""
+        """Delete all objects below `prefix`."""
         await self._run(prefix, partial(_remove_tree, self.path(prefix)))
 
-    # -- what runs in threads ---------------------------------------------------------------------
+    # -- in threads -------------------------------------------------------------------------------
 
     async def _run(self, address: str, work: Callable[[], T]) -> T:
-        """Do blocking work in a thread and translate what goes wrong."""
+        """Run blocking work in a thread and translate its errors."""
         try:
             async with asyncio.timeout(_SECONDS):
                 return await asyncio.to_thread(work)
@@ -163,7 +164,7 @@ class DiskObjects:
         self._place(path, partial(_link_or_copy, source), given_up)
 
     def _place(self, path: Path, make: Callable[[Path], object], given_up: threading.Event) -> None:
-        """Make a file among the temporaries and put it into its place."""
+        """Create a temporary file with `make` and rename it to `path`."""
         temporary = self.temporary()
         try:
             make(temporary)
@@ -175,7 +176,7 @@ class DiskObjects:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 temporary.replace(path)
         finally:
-            # Of two names of one file, a rename leaves both.
+            # A rename between two links of one file keeps both names.
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
@@ -186,7 +187,7 @@ class DiskObjects:
             found += [f"{below}/{name}" for name in names]
         return sorted(found)
 
-    def _remove_leftovers(self) -> None:
+    def _remove_abandoned(self) -> None:
         for folder in (self.root / _TEMPORARIES).iterdir():
             with contextlib.suppress(OSError):
                 handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -197,12 +198,12 @@ class DiskObjects:
                     os.close(handle)
 
     def _claim(self) -> tuple[Path, int]:
-        """Make and lock a folder of our own."""
+        """Create and lock this process's folder of temporary files."""
         while True:
             own = Path(tempfile.mkdtemp(dir=self.root / _TEMPORARIES))
             lock = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Another process that opened the store may have swept it away before the lock held.
+            # Another process that opened the store may have removed it before it was locked.
             if own.exists():
                 return own, lock
             os.close(lock)
@@ -233,5 +234,5 @@ def _remove_tree(folder: Path) -> None:
 
 def _translated(address: str, error: OSError) -> ObjectError:
     kind = StoreFull if error.errno in _FULL else StoreFailed
-    # The library's text would name the path on this machine.
+    # The text of the OSError would name the path on this machine.
     return kind(address, os.strerror(error.errno) if error.errno else type(error).__name__)

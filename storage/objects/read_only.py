@@ -1,4 +1,4 @@
-"""Objects on a disk for who only looks: nothing is made, not even a temporary."""
+"""Read-only access to a disk store: creates nothing, not even a temporary file."""
 
 import asyncio
 import os
@@ -12,49 +12,52 @@ from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
 
 __all__ = ["ReadOnlyObjects"]
 
-# A whole tree may be asked for: a disk of spinning platters lists 10 000 files in that time.
+# For listing a whole tree: a hard disk lists 10 000 files in that time.
 _SECONDS: Final = 60.0
 
 T = TypeVar("T")
 
 
 class ReadOnlyObjects:
-    """The objects below `root`, as `storage.objects.disk` keeps them."""
+    """The objects below `root`, as `storage.objects.disk` stores them."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix`, and when each was changed last."""
-        return await self._ask(prefix, _folders, {})
+        """Return the names of the folders below `prefix` with their last change.
+
+        Times are microseconds since the Unix epoch.
+        """
+        return await self._run(prefix, _folders, {})
 
     async def addresses(self, prefix: str) -> list[str]:
-        """Return the addresses of all objects below `prefix`, in order."""
-        return await self._ask(prefix, partial(_addresses, self._root), [])
+        """Return the sorted addresses of all objects below `prefix`."""
+        return await self._run(prefix, partial(_addresses, self._root), [])
 
     async def stat(self, address: str) -> ObjectStat | None:
-        """Return what is known of an object, or None where there is none."""
-        return await self._ask(address, _stat, None)
+        """Return the size and age of an object, or None if there is none."""
+        return await self._run(address, _stat, None)
 
     async def get(self, address: str) -> bytes:
-        """Return an object; `ObjectMissing` where there is none."""
-        found = await self._ask(address, Path.read_bytes, None)
+        """Return the bytes of an object, or raise `ObjectMissing`."""
+        found = await self._run(address, Path.read_bytes, None)
         if found is None:
             raise ObjectMissing(address)
         return found
 
     async def size(self, prefix: str) -> int:
-        """Return the bytes of an object or of all below a folder; what is linked counts in full."""
-        return await self._ask(prefix, _size, 0)
+        """Return the size in bytes of an object or a folder; hard links count in full."""
+        return await self._run(prefix, _size, 0)
 
-    async def _ask(self, address: str, look: Callable[[Path], T], nothing: T) -> T:
+    async def _run(self, address: str, read: Callable[[Path], T], default: T) -> T:
         try:
             async with asyncio.timeout(_SECONDS):
-                return await asyncio.to_thread(look, self._root / checked(address))
+                return await asyncio.to_thread(read, self._root / checked(address))
         except TimeoutError as error:
             raise StoreFailed(address, f"no answer within {_SECONDS:.0f} s") from error
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return nothing
+            return default
         except OSError as error:
             raise StoreFailed(address, error.strerror or type(error).__name__) from error
 

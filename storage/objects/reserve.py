@@ -1,8 +1,8 @@
-"""Room on a disk that is kept for what must be written even when the disk is full.
+"""Disk space kept for small objects that must be written even when the disk is full.
 
-A file that holds nothing. Who finds no room for a small thing that takes the place of an older one
-borrows the file's room: the file is removed, the thing is written, its predecessor is freed, and
-the file is made again. Others may be faster to take the room, so it is a help and no promise.
+The reserve is an empty file of a fixed size. A small object that replaces an older one and finds no
+room borrows the file's space: the file is deleted, the object is written, its predecessor is freed,
+and the file is created again. Other processes may take the space first, so nothing is guaranteed.
 """
 
 import contextlib
@@ -16,16 +16,16 @@ from typing import Final
 
 __all__ = ["RESERVE_BYTES", "Reserve"]
 
-# A run's notes and playlists are below 100 kB together.
+# The state and playlists of a run are below 100 kB together.
 RESERVE_BYTES: Final = 1 << 20
-# A reserve that was lost is made again when the disk has room for media, too.
-_ROOM: Final = 16
+# A lost reserve is created again once the disk has room for media, too.
+_RENEW_FACTOR: Final = 16
 
 
 class Reserve:
     """The reserve of one object store, at `path`. Its calls block; threads may share it.
 
-    It is first made by `renew`: who only reads needs none.
+    The first `renew` creates it, so that a store that is only read has none.
     """
 
     def __init__(self, path: Path, size: int = RESERVE_BYTES) -> None:
@@ -36,23 +36,23 @@ class Reserve:
 
     @property
     def held(self) -> bool:
-        """Whether the room is kept at the moment."""
+        """True while the reserve file exists."""
         return self._held
 
     def renew(self) -> None:
-        """Make the reserve where it is not there and the disk has room enough."""
+        """Create the reserve if it is missing and the disk has enough room."""
         if self._held or not self._lock.acquire(blocking=False):
             return
         try:
             with contextlib.suppress(OSError):
-                if shutil.disk_usage(self._path.parent).free >= _ROOM * self._size:
-                    self._make()
+                if shutil.disk_usage(self._path.parent).free >= _RENEW_FACTOR * self._size:
+                    self._create()
         finally:
             self._lock.release()
 
     @contextmanager
     def borrowed(self) -> Generator[None]:
-        """Give the room up for the length of the block; one after the other may have it."""
+        """Free the reserve for the length of the block; one caller at a time."""
         with self._lock:
             self._held = False
             with contextlib.suppress(OSError):
@@ -61,9 +61,9 @@ class Reserve:
                 yield
             finally:
                 with contextlib.suppress(OSError):
-                    self._make()
+                    self._create()
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         try:
             handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
             try:
@@ -71,6 +71,6 @@ class Reserve:
             finally:
                 os.close(handle)
         except OSError:
-            self._path.unlink(missing_ok=True)  # a part of it would only take room
+            self._path.unlink(missing_ok=True)  # a partial file would only waste room
             raise
         self._held = True

@@ -17,7 +17,7 @@ import httpcore
 import msgspec
 
 from storage.fetch_policy import BadWebAddress, WebAddress
-from storage.objects.incoming import IncomingFile, IncomingFileTooLarge
+from storage.objects.incoming_file import IncomingFile, IncomingFileTooLarge
 from transcode.imports.http_client import Broken, FetchRefused, Remote
 
 __all__ = ["Bounds", "Told", "fetch"]

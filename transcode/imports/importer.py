@@ -24,7 +24,7 @@ from storage.job_leases import HEARTBEAT_SECONDS, LEASE_US, HeldJob, JobLost
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming import IncomingFile, open_incoming_file
+from storage.objects.incoming_file import IncomingFile, open_incoming_file
 from transcode.imports.download import Bounds, fetch
 from transcode.imports.http_client import FetchRefused, Remote
 from transcode.vod.lease import holding
@@ -134,7 +134,7 @@ class Importer:
         except BadWebAddress as error:
             raise FetchRefused(error.reason) from error
         taking = open_incoming_file(
-            self._objects, most=self._bounds.most_bytes, spare=self._least_free
+            self._objects, max_bytes=self._bounds.most_bytes, min_free_bytes=self._least_free
         )
         try:
             async with taking as inflow:

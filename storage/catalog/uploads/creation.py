@@ -32,8 +32,8 @@ async def begin(
     """Write down an upload of which nothing came yet, and its video where it makes one.
 
     Raises:
-        NoSuchProject, NoSuchLabel, HashTaken, UploadLinkSpent, TooManyUploads, NoSuchVideo, UploadInProgress:
-            as in `Uploads.begin`.
+        NoSuchProject, NoSuchLabel, HashTaken, UploadLinkSpent, TooManyUploads, NoSuchVideo,
+        UploadInProgress: as in `Uploads.begin`.
     """
     video, hash_ = await _video_of(connection, project, new, now_us)
     counted = select(func.count()).select_from(uploads)

@@ -11,7 +11,7 @@ import pytest
 
 from storage.fetch_policy import parse_networks, parse_web_address
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming import IncomingFile, open_incoming_file
+from storage.objects.incoming_file import IncomingFile, open_incoming_file
 from tests.support.transcode.web_servers import Answer, Asked, serving
 from transcode.imports.download import Bounds, fetch
 from transcode.imports.http_client import FetchRefused, Remote
@@ -36,7 +36,7 @@ class Fetched(msgspec.Struct):
 @asynccontextmanager
 async def place(folder: Path, most: int) -> AsyncGenerator[IncomingFile]:
     with DiskObjects(folder / "objects", reserve_bytes=0) as objects:
-        async with open_incoming_file(objects, most=most) as inflow:
+        async with open_incoming_file(objects, max_bytes=most) as inflow:
             yield inflow
 
 

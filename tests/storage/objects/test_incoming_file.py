@@ -12,7 +12,7 @@ import pytest
 
 from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming import PIECE_BYTES, IncomingFileTooLarge, open_incoming_file
+from storage.objects.incoming_file import PIECE_BYTES, IncomingFileTooLarge, open_incoming_file
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ def left(root: Path) -> list[Path]:
 async def test_what_is_kept_stands_whole_at_its_address(tmp_path: Path) -> None:
     whole = os.urandom(3 * PIECE_BYTES + 12_345)
     with DiskObjects(tmp_path) as objects:
-        async with open_incoming_file(objects, most=len(whole)) as inflow:
+        async with open_incoming_file(objects, max_bytes=len(whole)) as inflow:
             for start in range(0, len(whole), 65_537):
                 await inflow.write(whole[start : start + 65_537])
             assert inflow.size == len(whole)
@@ -41,7 +41,7 @@ async def test_what_is_kept_stands_whole_at_its_address(tmp_path: Path) -> None:
 
 async def test_a_flushed_file_can_be_read_before_it_is_kept(tmp_path: Path) -> None:
     with DiskObjects(tmp_path) as objects:
-        async with open_incoming_file(objects, most=10) as inflow:
+        async with open_incoming_file(objects, max_bytes=10) as inflow:
             await inflow.write(b"abc")
             await inflow.flush()
             assert inflow.path.read_bytes() == b"abc"
@@ -52,7 +52,7 @@ async def test_a_flushed_file_can_be_read_before_it_is_kept(tmp_path: Path) -> N
 
 async def test_an_empty_file_is_a_file(tmp_path: Path) -> None:
     with DiskObjects(tmp_path) as objects:
-        async with open_incoming_file(objects, most=10) as inflow:
+        async with open_incoming_file(objects, max_bytes=10) as inflow:
             await inflow.keep("sources/a/1")
         assert await objects.get("sources/a/1") == b""
 
@@ -61,7 +61,7 @@ async def test_an_empty_file_is_a_file(tmp_path: Path) -> None:
 async def test_one_byte_too_many_leaves_nothing(tmp_path: Path, most: int) -> None:
     with DiskObjects(tmp_path) as objects:
         with pytest.raises(IncomingFileTooLarge):
-            async with open_incoming_file(objects, most=most) as inflow:
+            async with open_incoming_file(objects, max_bytes=most) as inflow:
                 await inflow.write(b"x" * most)
                 await inflow.write(b"x")
         assert left(tmp_path) == []
@@ -69,13 +69,13 @@ async def test_one_byte_too_many_leaves_nothing(tmp_path: Path, most: int) -> No
 
 async def test_whatever_ends_the_block_leaves_nothing(tmp_path: Path) -> None:
     async def endless(objects: DiskObjects) -> None:
-        async with open_incoming_file(objects, most=1 << 40) as inflow:
+        async with open_incoming_file(objects, max_bytes=1 << 40) as inflow:
             while True:
                 await inflow.write(b"x" * PIECE_BYTES)
 
     with DiskObjects(tmp_path) as objects:
         with pytest.raises(ZeroDivisionError):
-            async with open_incoming_file(objects, most=1 << 30) as inflow:
+            async with open_incoming_file(objects, max_bytes=1 << 30) as inflow:
                 await inflow.write(b"x" * 2 * PIECE_BYTES)
                 assert left(tmp_path)
                 raise ZeroDivisionError
@@ -90,7 +90,7 @@ async def test_whatever_ends_the_block_leaves_nothing(tmp_path: Path) -> None:
 async def test_room_that_is_to_stay_free_is_not_taken(tmp_path: Path) -> None:
     with DiskObjects(tmp_path) as objects:
         with pytest.raises(StoreFull):
-            async with open_incoming_file(objects, most=10, spare=1 << 60) as inflow:
+            async with open_incoming_file(objects, max_bytes=10, min_free_bytes=1 << 60) as inflow:
                 await inflow.write(b"x")
                 await inflow.flush()
         assert left(tmp_path) == []
@@ -99,7 +99,7 @@ async def test_room_that_is_to_stay_free_is_not_taken(tmp_path: Path) -> None:
 async def test_a_disk_that_is_full_says_so(tmp_path: Path) -> None:
     with DiskObjects(tmp_path) as objects:
         # A device that is always full stands where the file would go.
-        async with open_incoming_file(objects, most=1 << 20) as inflow:
+        async with open_incoming_file(objects, max_bytes=1 << 20) as inflow:
             descriptor = os.open("/dev/full", os.O_WRONLY)
             inflow._file = descriptor  # pyright: ignore[reportPrivateUsage]
             await inflow.write(b"x")
@@ -112,7 +112,7 @@ async def test_an_address_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> 
     with DiskObjects(tmp_path) as objects:
         (tmp_path / "sources").write_bytes(b"in the way")
         with pytest.raises(StoreFailed) as caught:
-            async with open_incoming_file(objects, most=10) as inflow:
+            async with open_incoming_file(objects, max_bytes=10) as inflow:
                 await inflow.write(b"x")
                 await inflow.keep("sources/a/1")
         assert caught.value.reason in (os.strerror(errno.ENOTDIR), os.strerror(errno.EEXIST))
@@ -126,7 +126,7 @@ async def test_a_killed_process_leaves_nothing_once_the_store_is_opened_again(
         import asyncio, os, signal, sys
         from pathlib import Path
         from storage.objects.disk import DiskObjects
-        from storage.objects.incoming import open_incoming_file
+        from storage.objects.incoming_file import open_incoming_file
 
         async def go():
             with DiskObjects(Path(sys.argv[1])) as objects:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.objects.appending import FileStillLocked, open_resumable_file
 from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
+from storage.objects.resumable_file import FileStillLocked, open_resumable_file
 from tests.support.storage.full_disk import MIB, small_disk
 
 pytestmark = pytest.mark.anyio
@@ -89,12 +89,12 @@ async def test_the_lock_goes_with_the_process(objects: DiskObjects, tmp_path: Pa
     script = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from storage.objects.appending import open_resumable_file\n"
+        "from storage.objects.resumable_file import open_resumable_file\n"
         "from storage.objects.disk import DiskObjects\n"
         "async def go():\n"
         "    with DiskObjects(Path(sys.argv[1])) as objects:\n"
         f"        async with open_resumable_file(objects, {HOME!r}, {MOVED!r}) as file:\n"
-        "            await file.begin(0)\n"
+        "            await file.truncate(0)\n"
         "            await file.write(b'x' * 1_000_000)\n"
         "            print('held', flush=True)\n"
         "            await asyncio.sleep(600)\n"
@@ -136,7 +136,7 @@ async def test_a_full_disk_keeps_what_fits_and_says_how_much(tmp_path: Path) -> 
 
 
 async def test_room_that_is_to_stay_free_stays_so(objects: DiskObjects) -> None:
-    async with open_resumable_file(objects, HOME, MOVED, spare=1 << 60) as file:
+    async with open_resumable_file(objects, HOME, MOVED, min_free_bytes=1 << 60) as file:
         await file.truncate(0)
         await file.write(b"x")
         with pytest.raises(StoreFull):

@@ -1,11 +1,12 @@
-"""A file on its way in: taken piece by piece, counted, and kept as an object or not at all.
+"""A file that arrives in one go: written piece by piece, and kept as an object or removed.
 
-It stands in a temporary of this process until `keep` renames it, so whatever ends its arrival (a
-client that goes away, a limit, an error, a kill) leaves nothing at any address, and nothing on the
-disk once the block or the process is over. Nothing is fsynced (see `storage.objects.disk`).
+The bytes go to a temporary file of this process until `keep` renames it. However the transfer ends
+(the client disconnects, a limit, an error, a kill), no address ever shows a partial file, and
+nothing is left on the disk once the block or the process is over. Nothing is fsynced (see
+`storage.objects.disk`).
 
-A piece is written in a thread as soon as `PIECE_BYTES` have come, and `write` waits for it: who
-sends faster than the disk takes is held up, and no more than a piece is in memory.
+A piece is written in a thread once `PIECE_BYTES` have arrived, and `write` waits for it: a sender
+faster than the disk is slowed down, and no more than one piece is held in memory.
 """
 
 import asyncio
@@ -16,23 +17,33 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from storage.errors import StorageError
 from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
 
-__all__ = ["PIECE_BYTES", "IncomingFile", "IncomingFileTooLarge", "open_incoming_file"]
+__all__ = [
+    "PIECE_BYTES",
+    "IncomingFile",
+    "IncomingFileTooLarge",
+    "check_free",
+    "in_thread",
+    "open_incoming_file",
+]
 
 PIECE_BYTES: Final = 1 << 19
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-# A disk that does not take half a megabyte in this time is as good as broken.
+# A disk that cannot write half a megabyte in this time is treated as broken.
 _SECONDS: Final = 20.0
-_NAME: Final = "incoming file"  # it has no address yet, and its path is nobody's business
+_NAME: Final = "incoming file"  # shown in errors instead of the path on this machine
+
+
+T = TypeVar("T")
 
 
 class IncomingFileTooLarge(StorageError):
-    """More than `most` bytes came; whose fault it is, the sender's."""
+    """The sender sent more than `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"more than {limit} bytes came")
@@ -40,57 +51,60 @@ class IncomingFileTooLarge(StorageError):
 
 
 class IncomingFile:
-    """A file that is arriving; one task at a time may use it."""
+    """A file that is being received. Only one task at a time may use it.
+
+    `path` is its temporary place, `size` the bytes received so far.
+    """
 
     def __init__(self, objects: DiskObjects, *, max_bytes: int, min_free_bytes: int) -> None:
         self._objects = objects
-        self._most = max_bytes
-        self._spare = min_free_bytes
+        self._max_bytes = max_bytes
+        self._min_free_bytes = min_free_bytes
         self._pieces: list[bytes] = []
         self._waiting = 0
-        self._lock = threading.Lock()  # a write that was given up on may still be under way
+        self._lock = threading.Lock()  # a write that timed out may still be running
         self._file: int | None = None
         self._over = False
         self.path: Path = objects.temporary()
         self.size = 0
 
     async def write(self, data: bytes) -> None:
-        """Take bytes, which must not be changed afterwards.
+        """Append bytes, which must not be changed afterwards.
 
         Raises:
-            IncomingFileTooLarge: they are more than may come.
-            StoreFull: there is no room, or less than is to stay free.
+            IncomingFileTooLarge: the file exceeds its limit.
+            StoreFull: the disk has no room, or less than `min_free_bytes`.
             StoreFailed: the disk failed.
         """
         self.size += len(data)
-        if self.size > self._most:
-            raise IncomingFileTooLarge(self._most)
+        if self.size > self._max_bytes:
+            raise IncomingFileTooLarge(self._max_bytes)
         self._pieces.append(data)
         self._waiting += len(data)
         if self._waiting >= PIECE_BYTES:
             await self.flush()
 
     async def flush(self) -> None:
-        """Have all that came stand at `path`, for who reads the file before it is kept.
+        """Write all received bytes to `path`, so that the file can be read before it is kept.
 
         Raises:
             StoreFull: as in `write`.
             StoreFailed: as in `write`.
         """
         pieces, self._pieces, self._waiting = self._pieces, [], 0
-        await _in_thread(lambda: self._write(pieces))
+        await in_thread(lambda: self._write(pieces))
 
     async def restart(self) -> None:
-        """Forget what came: it comes again, from its beginning.
+        """Empty the file: it will be received again from the beginning.
 
         Raises:
             StoreFailed: the disk failed.
         """
         self._pieces, self._waiting, self.size = [], 0, 0
-        await _in_thread(self._restart)
+        await in_thread(self._restart)
 
     async def keep(self, address: str) -> None:
-        """Make an object of the file, at an address that has none.
+        """Turn the file into the object at `address`, which must not exist.
 
         Raises:
             StoreFull: as in `write`.
@@ -98,16 +112,16 @@ class IncomingFile:
         """
         target = self._objects.path(address)
         await self.flush()
-        await _in_thread(lambda: self._keep(target))
+        await in_thread(lambda: self._keep(target))
 
     async def discard(self) -> None:
-        """Remove what is not kept; the file that is stays."""
-        # What a disk that hangs does not let go of now goes with the process.
+        """Delete the file unless it was kept."""
+        # If the disk hangs, the file goes with the process instead.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):
                 await asyncio.to_thread(self._discard)
 
-    # -- what runs in threads ---------------------------------------------------------------------
+    # -- in threads -------------------------------------------------------------------------------
 
     def _write(self, pieces: list[bytes]) -> None:
         with self._lock:
@@ -116,10 +130,7 @@ class IncomingFile:
             if self._file is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 self._file = os.open(self.path, flags, 0o600)
-            if self._spare:
-                room = os.fstatvfs(self._file)
-                if room.f_bavail * room.f_frsize < self._spare:
-                    raise OSError(errno.ENOSPC, "less room than is to stay free")
+            check_free(self._file, self._min_free_bytes)
             for piece in pieces:
                 rest = memoryview(piece)
                 while rest:
@@ -145,15 +156,29 @@ class IncomingFile:
             self.path.unlink(missing_ok=True)
 
 
-async def _in_thread(work: Callable[[], None]) -> None:
+def check_free(file: int, min_free_bytes: int) -> None:
+    """Raise ENOSPC if the disk of an open file has less than `min_free_bytes`, unless that is 0."""
+    if min_free_bytes:
+        room = os.fstatvfs(file)
+        if room.f_bavail * room.f_frsize < min_free_bytes:
+            raise OSError(errno.ENOSPC, "less room than must stay free")
+
+
+async def in_thread(work: Callable[[], T], seconds: float = _SECONDS) -> T:
+    """Run blocking file work in a thread and translate its errors.
+
+    Raises:
+        StoreFull: the disk has no room.
+        StoreFailed: the disk failed or did not answer within `seconds`.
+    """
     try:
-        async with asyncio.timeout(_SECONDS):
-            await asyncio.to_thread(work)
+        async with asyncio.timeout(seconds):
+            return await asyncio.to_thread(work)
     except TimeoutError as error:
-        raise StoreFailed(_NAME, f"no answer within {_SECONDS:.0f} s") from error
+        raise StoreFailed(_NAME, f"no answer within {seconds:.0f} s") from error
     except OSError as error:
         kind = StoreFull if error.errno in _FULL else StoreFailed
-        # The library's text would name the path on this machine.
+        # The text of the OSError would name the path on this machine.
         raise kind(_NAME, os.strerror(error.errno or errno.EIO)) from error
 
 
@@ -161,9 +186,9 @@ async def _in_thread(work: Callable[[], None]) -> None:
 async def open_incoming_file(
     objects: DiskObjects, *, max_bytes: int, min_free_bytes: int = 0
 ) -> AsyncGenerator[IncomingFile, None]:
-    """Take a file of at most `most` bytes in; it is gone after the block unless it was kept.
+    """Receive a file of at most `max_bytes`; it is deleted after the block unless it was kept.
 
-    `spare` is how many bytes of the disk are to stay free.
+    `min_free_bytes` of the disk stay free.
     """
     inflow = IncomingFile(objects, max_bytes=max_bytes, min_free_bytes=min_free_bytes)
     try:

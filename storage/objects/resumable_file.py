@@ -1,0 +1,249 @@
+"""A file that arrives in several requests, over hours and restarts, with one writer at a time.
+
+It has its own address from its first byte on. The writer holds a kernel lock (flock) on the file,
+which ends with the process. The caller remembers how many bytes count; the next writer truncates
+whatever follows. `sync` makes the written bytes survive a power cut.
+
+A piece is written in a thread once `PIECE_BYTES` have arrived, and `write` waits for it: a sender
+faster than the disk is slowed down, and no more than one piece is held in memory.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from storage.errors import StorageError
+from storage.objects.disk import DiskObjects
+from storage.objects.incoming_file import PIECE_BYTES, check_free, in_thread
+
+__all__ = ["Digest", "FileStillLocked", "ResumableFile", "open_resumable_file"]
+
+# A disk that cannot write or sync half a megabyte in this time is treated as broken.
+_SECONDS: Final = 30.0
+# The previous writer was asked to release the file, and checks for that every second.
+_WAIT_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 0.05
+
+
+class FileStillLocked(StorageError):
+    """The previous writer has not released the file."""
+
+    def __init__(self) -> None:
+        super().__init__("the file is still being written to")
+
+
+class Digest(Protocol):
+    """An incremental checksum, such as a `hashlib` object."""
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Add bytes."""
+        ...
+
+
+class ResumableFile:
+    """A locked file. Only one task at a time may use it.
+
+    `position` is the offset of the next byte.
+    """
+
+    def __init__(self, path: Path, home: Path, file: int, *, min_free_bytes: int) -> None:
+        self.path = path
+        self._home = home
+        self.position = 0
+        self._file = file
+        self._min_free_bytes = min_free_bytes
+        self._written = 0
+        self._pieces: list[bytes] = []
+        self._waiting = 0
+        self._digest: Digest | None = None
+        self._lock = threading.Lock()  # a write that timed out may still be running
+        self._over = False
+
+    async def truncate(self, size: int, digest: Digest | None = None) -> int:
+        """Cut the file after `size` bytes and return its size, less if the file was shorter.
+
+        Bytes written from now on are added to `digest`. A relocated file moves back to its first
+        address.
+
+        Raises:
+            StoreFailed: the disk failed.
+        """
+        self._digest = digest
+        self._pieces, self._waiting = [], 0
+        self.position = self._written = await in_thread(lambda: self._truncate(size), _SECONDS)
+        return self.position
+
+    async def write(self, data: bytes) -> None:
+        """Append bytes, which must not be changed afterwards.
+
+        Raises:
+            StoreFull: the disk has no room, or less than `min_free_bytes`.
+            StoreFailed: the disk failed.
+        """
+        self._pieces.append(data)
+        self._waiting += len(data)
+        self.position += len(data)
+        if self._waiting >= PIECE_BYTES:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write all received bytes to the file.
+
+        Raises:
+            StoreFull, StoreFailed: as in `write`; `written` is how much was written.
+        """
+        pieces, self._pieces, self._waiting = self._pieces, [], 0
+        if pieces:
+            await in_thread(lambda: self._write(pieces), _SECONDS)
+
+    @property
+    def written(self) -> int:
+        """The bytes that are in the file, without those still in memory."""
+        return self._written
+
+    async def sync(self) -> int:
+        """Make the written bytes survive a power cut; return how many they are.
+
+        Raises:
+            StoreFailed: the disk failed.
+        """
+        return await in_thread(self._sync, _SECONDS)
+
+    async def relocate(self, path: Path) -> None:
+        """Move the file to another path on the same file system; it stays locked.
+
+        Raises:
+            StoreFull, StoreFailed: as in `write`.
+        """
+        await in_thread(lambda: self._move(path), _SECONDS)
+
+    def size(self) -> int:
+        """Return the size of the file in bytes."""
+        return os.fstat(self._file).st_size
+
+    @property
+    def is_relocated(self) -> bool:
+        """True once the file has been moved from its first address to its final one."""
+        return self.path != self._home
+
+    async def remove(self) -> None:
+        """Delete the file; it stays locked until the block ends.
+
+        Raises:
+            StoreFailed: the disk failed.
+        """
+        await in_thread(lambda: self.path.unlink(missing_ok=True), _SECONDS)
+
+    async def close(self) -> None:
+        """Release the lock and close the file."""
+        # If the disk hangs, the lock goes with the process instead.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SECONDS):
+                await asyncio.to_thread(self._close)
+
+    # -- in threads -------------------------------------------------------------------------------
+
+    def _truncate(self, size: int) -> int:
+        with self._lock:
+            if self.path != self._home:
+                self.path = self.path.rename(self._home)
+            size = min(size, os.fstat(self._file).st_size)
+            os.ftruncate(self._file, size)
+            return size
+
+    def _write(self, pieces: list[bytes]) -> None:
+        with self._lock:
+            if self._over:
+                return
+            check_free(self._file, self._min_free_bytes)
+            for piece in pieces:
+                rest = memoryview(piece)
+                while rest:
+                    count = os.pwrite(self._file, rest, self._written)
+                    if self._digest is not None:
+                        self._digest.update(rest[:count])
+                    self._written += count
+                    rest = rest[count:]
+
+    def _sync(self) -> int:
+        with self._lock:
+            written = self._written
+            os.fdatasync(self._file)
+            return written
+
+    def _move(self, path: Path) -> None:
+        with self._lock:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # The last byte may have arrived long ago, and an old file that no row names yet would
+            # be removed as an orphan.
+            os.utime(self._file)
+            self.path = self.path.rename(path)
+
+    def _close(self) -> None:
+        with self._lock:
+            self._over = True
+            os.close(self._file)
+
+
+def _lock(home: Path, final: Path) -> tuple[Path, int] | None:
+    """Open and lock the file at either path; create it if there is none.
+
+    Return None if another writer holds it, or if it was moved meanwhile.
+    """
+    home.parent.mkdir(parents=True, exist_ok=True)
+    moved = not home.exists() and final.exists()
+    place = final if moved else home
+    try:
+        file = os.open(place, os.O_RDWR | os.O_CLOEXEC | (0 if moved else os.O_CREAT), 0o600)
+    except FileNotFoundError:
+        return None
+    held = False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found = os.fstat(file)
+        held = os.path.samestat(found, place.stat())
+    except (BlockingIOError, FileNotFoundError):
+        held = False
+    finally:
+        if not held:
+            os.close(file)
+    return (place, file) if held else None
+
+
+@asynccontextmanager
+async def open_resumable_file(
+    objects: DiskObjects,
+    address: str,
+    final_address: str,
+    *,
+    min_free_bytes: int = 0,
+    wait_seconds: float = _WAIT_SECONDS,
+) -> AsyncGenerator[ResumableFile, None]:
+    """Open and lock the file at an address for the length of the block; create it if needed.
+
+    `final_address` is where the file is moved at the end, so it is looked for there, too.
+    `min_free_bytes` of the disk stay free.
+
+    Raises:
+        FileStillLocked: the previous writer did not release it within `wait_seconds`.
+        StoreFull, StoreFailed: the file cannot be created.
+    """
+    home, final = objects.path(address), objects.path(final_address)
+    clock = asyncio.get_running_loop().time
+    until = clock() + wait_seconds
+    while (found := await in_thread(lambda: _lock(home, final), _SECONDS)) is None:
+        if clock() >= until:
+            raise FileStillLocked
+        await asyncio.sleep(_RETRY_SECONDS)
+    path, file = found
+    held = ResumableFile(path, home, file, min_free_bytes=min_free_bytes)
+    try:
+        yield held
+    finally:
+        await held.close()
