@@ -25,7 +25,7 @@ from transcode.protocol.engine_process import engine
 from transcode.vod import engine_task
 from transcode.vod.core_budget import Cores
 from transcode.vod.job import VideoTranscoder
-from transcode.vod.worker_pool import FileWorkers
+from transcode.vod.worker_pool import TranscodeWorkers
 
 _LOOK_SECONDS: Final = 0.1
 
@@ -58,7 +58,9 @@ async def _make(file: Path, size: int, folder: Path, workers: int) -> dict[str, 
                 now_us=_now_us,
                 cores=Cores(workers),
             )
-            crew = FileWorkers(transcoder, most=workers, new_owner=lambda: secrets.token_hex(8))
+            crew = TranscodeWorkers(
+                transcoder, size=workers, new_owner=lambda: secrets.token_hex(8)
+            )
             async with asyncio.TaskGroup() as tasks:
                 running = tasks.create_task(crew.run())
                 said = await _follow(catalog, video, begun)

@@ -7,9 +7,11 @@ from headend.config.settings import Imports
 from headend.roles.context import Ground, wall_us
 from headend.roles.upload_intake import look
 from media.ticks import MICROSECONDS
+from storage.job_leases import HeldJob
 from transcode.imports.download import Bounds
 from transcode.imports.http_client import Remote
-from transcode.imports.importer import FileImporters, Importer
+from transcode.imports.importer import Importer
+from transcode.jobs.worker_pool import WorkerPool
 
 __all__ = ["file_importers", "import_rules"]
 
@@ -19,7 +21,7 @@ def import_rules(settings: Imports) -> ImportRules:
     return ImportRules(ports=settings.open_ports, allowed=settings.private_networks)
 
 
-def file_importers(ground: Ground) -> FileImporters:
+def file_importers(ground: Ground) -> WorkerPool[HeldJob]:
     """Return the importers of this process; nothing is done before `run`."""
     settings = ground.settings.imports
     importer = Importer(
@@ -37,4 +39,9 @@ def file_importers(ground: Ground) -> FileImporters:
         now_us=wall_us,
         lease_us=round(ground.settings.transcode.lease_seconds * MICROSECONDS),
     )
-    return FileImporters(importer, most=settings.at_once, new_owner=lambda: secrets.token_hex(16))
+    return WorkerPool(
+        importer,
+        size=settings.at_once,
+        new_owner=lambda: secrets.token_hex(16),
+        prefix="import ",
+    )

@@ -12,7 +12,7 @@ from storage.catalog import Catalog
 from storage.objects.disk import DiskObjects
 from transcode.vod.core_budget import Cores
 from transcode.vod.job import VideoTranscoder
-from transcode.vod.worker_pool import FileWorkers
+from transcode.vod.worker_pool import TranscodeWorkers
 
 __all__ = ["file_workers"]
 
@@ -30,7 +30,7 @@ def file_workers(
     catalog: Catalog,
     objects: DiskObjects,
     may_begin: Callable[[], bool] = always,
-) -> FileWorkers:
+) -> TranscodeWorkers:
     """Return the workers of this process; nothing is done before `run`, nor unless `may_begin`."""
     cores = settings.cores or os.cpu_count() or 1
     transcoder = VideoTranscoder(
@@ -44,4 +44,4 @@ def file_workers(
         lease_us=round(settings.lease_seconds * MICROSECONDS),
     )
     most = min(settings.workers or cores, cores)
-    return FileWorkers(transcoder, most=most, new_owner=_new_owner, may_begin=may_begin)
+    return TranscodeWorkers(transcoder, size=most, new_owner=_new_owner, may_begin=may_begin)

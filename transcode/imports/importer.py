@@ -1,59 +1,50 @@
 """Files fetched from addresses, as jobs: each becomes the source of its video.
 
-What is fetched goes to a temporary of this process and is looked into in a box when it is whole,
-as an upload is; then it is renamed to a place of the attempt's own, and one transaction gives it to
-the video. Who lost the job can change nothing, and removes what it put there.
+A file is downloaded to a temporary of this process, and probed in a sandbox when it is whole, as an
+upload is. Then it is renamed to an address of the attempt's own, and one transaction gives it to
+the video. An attempt that lost its lease changes nothing, and removes what it put there.
 """
 
-import asyncio
 import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
-from media.stream_keys import PublicHash
+from storage.catalog.records.videos import Landed
 from storage.catalog.videos.imports import Imports, ImportWork
 from storage.catalog.videos.jobs import IMPORT, Jobs
-from storage.errors import CatalogError, StorageError
+from storage.errors import CatalogError
 from storage.fetch_policy import BadWebAddress, parse_web_address
 from storage.file_intake import FileRefused, Probe, probe_source
-from storage.job_leases import HEARTBEAT_SECONDS, LEASE_US, HeldJob, JobLost
+from storage.job_leases import LEASE_US, HeldJob
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming_file import IncomingFile, open_incoming_file
+from storage.objects.incoming_file import open_incoming_file
 from transcode.imports.download import Bounds, fetch
 from transcode.imports.http_client import FetchRefused, Remote
-from transcode.vod.lease import holding
+from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 
-__all__ = ["FileImporters", "Importer"]
+__all__ = ["ImportJob", "Importer"]
 
 log = logging.getLogger(__name__)
 
-# What a process queued is found so soon.
-_POLL_SECONDS: Final = 0.5
-_TROUBLE_SECONDS: Final = 5.0
-_TELL_SECONDS: Final = 1.0
-_SPENT: Final = "The import broke off {} times and was given up."
+_PROGRESS_SECONDS: Final = 1.0  # each is a transaction
 _FULL: Final = "There is no room for the file."
 _NOT_KEPT: Final = "The file could not be stored."
 
 
-class _NotDone(Exception):
-    """A file could not be had for a reason of ours: another try later may do; `reason` as ever."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 class Importer:
-    """Does jobs that fetch. `least_free` bytes of the disk stay free; `clock` never goes back."""
+    """Leases and does the jobs that fetch files.
 
-    def __init__(  # noqa: PLR0913  # what it stands on, each by its name
+    `least_free` bytes of the disk stay free; `clock` is monotonic, in seconds; leases last
+    `lease_us` unless they are extended.
+    """
+
+    def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
         self,
         *,
         jobs: Jobs,
@@ -67,197 +58,161 @@ class Importer:
         lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._jobs = jobs
-        self._imports = imports
-        self._objects = objects
-        self._probe = probe
-        self._remote = remote
-        self._bounds = bounds
-        self._least_free = least_free
-        self._now_us = now_us
+        self._context = ImportContext(
+            jobs=jobs,
+            imports=imports,
+            objects=objects,
+            probe=probe,
+            remote=remote,
+            bounds=bounds,
+            least_free=least_free,
+            now_us=now_us,
+            clock=clock,
+        )
         self._lease_us = lease_us
-        self._clock = clock
-        self._turn = 0
+        self._last_project = 0
 
     async def lease(self, owner: str) -> HeldJob | None:
-        """Take what is to be fetched next, of the projects in turn; `owner` is a new random name.
+        """Lease what is to be fetched next, of the projects in turn; `owner` is a new random name.
 
         Raises:
             CatalogError: the database did not answer.
         """
-        held = await self._jobs.lease(
-            owner, self._now_us(), IMPORT, lease_us=self._lease_us, after=self._turn
+        held = await self._context.jobs.lease(
+            owner,
+            self._context.now_us(),
+            IMPORT,
+            lease_us=self._lease_us,
+            after=self._last_project,
         )
         if held is not None:
-            self._turn = held.project
+            self._last_project = held.project
         return held
 
     async def do(self, held: HeldJob) -> None:
-        """Fetch a file, or say why that cannot be; cancelled, the job is given back.
+        """Do a job to its end (see `LeasedTask.run`).
 
         Raises:
-            JobLost: another worker has it, or the video is gone.
-            CatalogError: its end could not be written down; the lease will run out.
+            JobLost: another worker holds the lease now, or the video is gone.
+            CatalogError: the end could not be recorded; the lease will expire.
         """
-        work = await self._imports.begin(held, self._now_us())
-        facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
-        if held.spent:
-            await self._fail(work, held, _SPENT.format(held.failures))
-            return
-        log.info("importing", extra=facts)
-        try:
-            size = await holding(
-                self._bring(work, held),
-                held=held,
-                beat=lambda: self._jobs.beat(held, self._now_us()),
-                clock=self._clock,
-                ends=(FetchRefused, FileRefused, _NotDone, JobLost, CatalogError),
-            )
-        except (FetchRefused, FileRefused) as error:
-            await self._fail(work, held, error.reason)
-        except _NotDone as error:
-            if msgspec.structs.replace(held, failures=held.failures + 1).spent:
-                await self._fail(work, held, error.reason)
-            else:
-                await self._imports.put_back(held, self._now_us(), failed=True)
-                log.warning("import put back", extra={**facts, "reason": error.reason})
-        except asyncio.CancelledError:
-            await self._give_back(work, held)
-            raise
-        else:
-            log.info("imported", extra={**facts, "bytes": size})
+        work = await self._context.imports.begin(held, self._context.now_us())
+        await ImportJob(self._context, work, held).run()
 
-    async def _bring(self, work: ImportWork, held: HeldJob) -> int:
-        """Fetch the file and give it to the video; returns its size in bytes."""
+
+class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import works with; the fields are as in `Importer`."""
+
+    jobs: Jobs
+    imports: Imports
+    objects: DiskObjects
+    probe: Probe
+    remote: Remote
+    bounds: Bounds
+    least_free: int
+    now_us: Callable[[], int]
+    clock: Callable[[], float]
+
+
+class ImportJob(LeasedTask[HeldJob, Landed]):
+    """One attempt at fetching a video's file."""
+
+    events: ClassVar = TaskEvents(
+        begun="importing",
+        failed="import failed",
+        given_up="import failed",
+        put_back="import put back",
+        given_back="import given back",
+        not_given_back="import not given back",
+    )
+    spent_reason: ClassVar = "The import broke off {} times and was given up."
+
+    def __init__(self, context: ImportContext, work: ImportWork, held: HeldJob) -> None:
+        facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
+        super().__init__(held, facts, context.clock)
+        self._context = context
+        self._work = work
+        self._source = addresses.imported_source(work.hash, held.attempt)
+        self._progress_recorded: float | None = None
+
+    async def extend_lease(self) -> None:
+        """See `LeasedTask.extend_lease`."""
+        await self._context.jobs.beat(self.held, self._context.now_us())
+
+    async def make(self) -> Landed:
+        """Download the file and put it at its address; see `LeasedTask.make`."""
         try:
-            address = parse_web_address(work.url, self._bounds.ports)
+            return await self._download()
+        except (FetchRefused, FileRefused) as error:
+            raise InputRefused(error.reason) from error
+        except StoreFull as error:
+            raise AttemptFailed(_FULL) from error
+        except ObjectError as error:
+            log.error("import not stored", extra={**self.facts, "cause": str(error)})  # noqa: TRY400  # one line
+            raise AttemptFailed(_NOT_KEPT) from error
+
+    async def _download(self) -> Landed:
+        context = self._context
+        try:
+            address = parse_web_address(self._work.url, context.bounds.ports)
         except BadWebAddress as error:
             raise FetchRefused(error.reason) from error
-        taking = open_incoming_file(
-            self._objects, max_bytes=self._bounds.most_bytes, min_free_bytes=self._least_free
+        bounds = context.bounds
+        async with open_incoming_file(
+            context.objects, max_bytes=bounds.most_bytes, min_free_bytes=context.least_free
+        ) as inflow:
+            await fetch(
+                address, inflow, remote=context.remote, bounds=bounds, told=self._record_progress
+            )
+            await inflow.flush()
+            landed = await probe_source(context.probe, inflow.path, self._source, inflow.size)
+            # If the lease is lost, the file should not be put where it has to be removed again.
+            await self.extend_lease()
+            await inflow.keep(self._source)
+            return landed
+
+    async def finish(self, outcome: Landed) -> None:
+        """Give the file to the video; remove files of older attempts."""
+        await self._context.imports.arrive(self.held, outcome, self._context.now_us())
+        log.info("imported", extra={**self.facts, "bytes": outcome.size})
+        # And no others: the owner may have given the video another file by now.
+        hash_ = self._work.hash
+        await self._remove(
+            {addresses.imported_source(hash_, each) for each in range(self.held.attempt)}
         )
-        try:
-            async with taking as inflow:
-                told = _Telling(self._imports, held, self._now_us, self._clock)
-                await fetch(
-                    address, inflow, remote=self._remote, bounds=self._bounds, told=told.tell
-                )
-                await inflow.flush()
-                await self._keep(work, held, inflow)
-                return inflow.size
-        except StoreFull as error:
-            raise _NotDone(_FULL) from error
-        except ObjectError as error:
-            log.error("import failed", extra={"video": work.hash, "reason": str(error)})  # noqa: TRY400  # the world's
-            raise _NotDone(_NOT_KEPT) from error
 
-    async def _keep(self, work: ImportWork, held: HeldJob, inflow: IncomingFile) -> None:
-        place = addresses.imported_source(work.hash, held.attempt)
-        landed = await probe_source(self._probe, inflow.path, place, inflow.size)
-        # Nobody puts a file where it is not to stay, as far as that can be known.
-        await self._jobs.beat(held, self._now_us())
-        await inflow.keep(place)
-        try:
-            await self._imports.arrive(held, landed, self._now_us())
-        except JobLost:
-            await self._discard(work.hash, {place})
-            raise
-        # No other: the owner may have given the video another file by now.
-        older = {addresses.imported_source(work.hash, each) for each in range(held.attempt)}
-        await self._discard(work.hash, older)
+    async def fail(self, reason: str) -> None:
+        """See `LeasedTask.fail`."""
+        await self._context.imports.fail(self.held, reason, self._context.now_us())
 
-    async def _discard(self, hash_: PublicHash, gone: Collection[str]) -> None:
-        """Remove files of the video's, of attempts that came to nothing."""
-        with contextlib.suppress(ObjectError):  # they go with the leftovers
-            for address in await self._objects.addresses(addresses.video_sources(hash_)):
-                if address in gone:
-                    await self._objects.delete(address)
+    async def put_back(self, *, failed: bool) -> None:
+        """See `LeasedTask.put_back`."""
+        await self._context.imports.put_back(self.held, self._context.now_us(), failed=failed)
 
-    async def _fail(self, work: ImportWork, held: HeldJob, reason: str) -> None:
-        await self._imports.fail(held, reason, self._now_us())
-        log.info("import failed", extra={"video": work.hash, "job": held.id, "reason": reason})
+    async def discard(self) -> None:
+        """Remove this attempt's file."""
+        await self._remove({self._source})
 
-    async def _give_back(self, work: ImportWork, held: HeldJob) -> None:
-        """Let another worker begin at once; what cannot be done here its lease does."""
-        try:
-            async with asyncio.timeout(HEARTBEAT_SECONDS):
-                await self._imports.put_back(held, self._now_us(), failed=False)
-            log.info("import given back", extra={"video": work.hash, "job": held.id})
-        except (JobLost, CatalogError, TimeoutError) as error:
-            log.warning("import not given back", extra={"video": work.hash, "cause": str(error)})
+    async def _remove(self, sources: Collection[str]) -> None:
+        with contextlib.suppress(ObjectError):  # then `storage.cleanup.orphans` removes them
+            for address in await self._context.objects.addresses(
+                addresses.video_sources(self._work.hash)
+            ):
+                if address in sources:
+                    await self._context.objects.delete(address)
 
-
-class _Telling:
-    """Tells how much came, once a second at most; it notices there that the job is lost."""
-
-    def __init__(
-        self,
-        imports: Imports,
-        held: HeldJob,
-        now_us: Callable[[], int],
-        clock: Callable[[], float],
-    ) -> None:
-        self._imports = imports
-        self._held = held
-        self._now_us = now_us
-        self._clock = clock
-        self._told: float | None = None
-
-    async def tell(self, received: int, size: int | None) -> None:
-        """Tell it where it is time.
+    async def _record_progress(self, received: int, size: int | None) -> None:
+        """Record how much was received, every `_PROGRESS_SECONDS`.
 
         Raises:
-            JobLost: the job is not held any more.
+            JobLost: the lease is lost.
         """
-        now = self._clock()
-        if self._told is not None and now - self._told < _TELL_SECONDS:
+        now = self._context.clock()
+        recorded = self._progress_recorded
+        if recorded is not None and now - recorded < _PROGRESS_SECONDS:
             return
-        self._told = now
+        self._progress_recorded = now
         try:
-            await self._imports.progress(self._held, received, size, self._now_us())
+            await self._context.imports.progress(self.held, received, size, self._context.now_us())
         except CatalogError as error:
-            log.warning("progress not told", extra={"cause": str(error)})
-
-
-class FileImporters:
-    """Does the import jobs of a catalog, at most `most` at once; `new_owner` makes random names."""
-
-    def __init__(self, importer: Importer, *, most: int, new_owner: Callable[[], str]) -> None:
-        self._importer = importer
-        self._most = most
-        self._new_owner = new_owner
-
-    async def run(self) -> None:
-        """Take jobs and do them until cancelled; what is under way then is given back."""
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(self._most):
-                tasks.create_task(self._work())
-
-    async def _work(self) -> None:
-        while True:
-            held = await self._next()
-            facts = {"job": held.id, "attempt": held.attempt}
-            try:
-                await self._importer.do(held)
-            except JobLost:
-                log.info("import job lost", extra=facts)
-            except StorageError as error:
-                # The lease runs out, and the job is taken again.
-                log.error("import job not ended", extra={**facts, "cause": str(error)})  # noqa: TRY400  # one line
-                await asyncio.sleep(_TROUBLE_SECONDS)
-            except Exception:  # one file's fault must not end the others, nor what runs beside
-                # Its lease runs out; after the third time the video fails.
-                log.exception("import job broke off", extra=facts)
-
-    async def _next(self) -> HeldJob:
-        """Wait for a job and lease it."""
-        while True:
-            pause = _POLL_SECONDS
-            try:
-                held = await self._importer.lease(self._new_owner())
-                if held is not None:
-                    return held
-            except CatalogError as error:
-                log.warning("no import jobs to be had", extra={"cause": str(error)})
-                pause = _TROUBLE_SECONDS
-            await asyncio.sleep(pause)
+            log.warning("progress not written", extra={**self.facts, "cause": str(error)})

@@ -7,7 +7,6 @@ A short film is made at once. The stretches of a long one are left to all worker
 
 import logging
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
@@ -17,17 +16,23 @@ from storage.errors import CatalogError
 from storage.job_leases import HeldJob
 from storage.objects.base import ObjectError
 from transcode.inspect.probe import ProbeSlow
+from transcode.jobs.leased_task import AttemptFailed
 from transcode.vod.asset_attempt import Filming, Studio
 from transcode.vod.asset_plan import Original, folders_of, length_of
-from transcode.vod.engine_task import NotDone, sentences
+from transcode.vod.engine_task import sentences
 from transcode.vod.playlists import Stitched, stitch, stitched
-from transcode.vod.rendition_store import MadePiece, OutOfStep
+from transcode.vod.rendition_store import NOT_STORED, OUT_OF_STEP, MadePiece, OutOfStep
 
-__all__ = ["VideoMaker"]
+__all__ = ["Assembled", "VideoMaker"]
 
 log = logging.getLogger(__name__)
 
-_NOT_STORED: Final = "The file could not be read, or what was made of it not stored."
+
+class Assembled(msgspec.Struct, frozen=True, kw_only=True):
+    """A video whose playlists are written, and the folders that they name."""
+
+    video: MadeVideo
+    folders: tuple[str, ...]
 
 
 class VideoMaker:
@@ -36,9 +41,7 @@ class VideoMaker:
     def __init__(self, studio: Studio) -> None:
         self._studio = studio
 
-    async def make(
-        self, work: VideoWork, held: HeldJob
-    ) -> tuple[MadeVideo, tuple[str, ...]] | None:
+    async def make(self, work: VideoWork, held: HeldJob) -> Assembled | None:
         """Make of a video what is to be made now; None where its stretches are awaited.
 
         Returns with the video the folders that it consists of. Nothing is shown yet but what plays
@@ -46,25 +49,23 @@ class VideoMaker:
 
         Raises:
             NotMedia: nothing can be made of the file.
-            NotDone: nothing was made of it this time.
+            AttemptFailed: nothing was made of it this time.
             JobLost: another worker has the job.
         """
         try:
             return await self._make(work, held)
         except ProbeSlow as error:
-            raise NotDone("The file could not be examined in time.") from error
+            raise AttemptFailed("The file could not be examined in time.") from error
         except (OSError, ObjectError) as error:
             log.warning("media not stored", extra={"video": work.hash, "cause": str(error)})
-            raise NotDone(_NOT_STORED) from error
+            raise AttemptFailed(NOT_STORED) from error
         except OutOfStep as error:
             log.error("renditions out of step", extra={"video": work.hash, "cause": str(error)})  # noqa: TRY400  # one line
-            raise NotDone("Transcoding made renditions that do not fit together.") from error
+            raise AttemptFailed(OUT_OF_STEP) from error
         except CatalogError as error:
-            raise NotDone("The catalog could not be written.") from error
+            raise AttemptFailed("The catalog could not be written.") from error
 
-    async def _make(
-        self, work: VideoWork, held: HeldJob
-    ) -> tuple[MadeVideo, tuple[str, ...]] | None:
+    async def _make(self, work: VideoWork, held: HeldJob) -> Assembled | None:
         spans = self._studio.spans
         made = await spans.outcomes(held)
         if not made or made[0] is None:
@@ -82,7 +83,7 @@ class VideoMaker:
 
     async def _joined(
         self, work: VideoWork, held: HeldJob, original: Original, others: Sequence[MadePiece]
-    ) -> tuple[MadeVideo, tuple[str, ...]]:
+    ) -> Assembled:
         """Write the playlists of all pieces."""
         media, *_ = folders_of(work, held)
         pieces = (original.piece, *others)
@@ -106,7 +107,7 @@ class VideoMaker:
         for piece in pieces:
             warnings |= piece.warnings
         folders = [media, *(piece.folder for piece in pieces)]
-        return MadeVideo(
+        video = MadeVideo(
             media=media,
             size=size,
             length_us=length_us,
@@ -116,7 +117,8 @@ class VideoMaker:
             previews=original.previews,
             subtitles=original.subtitles,
             warnings=(*(() if "times leap" in warnings else short), *sentences(warnings)),
-        ), tuple(dict.fromkeys(folders))
+        )
+        return Assembled(video=video, folders=tuple(dict.fromkeys(folders)))
 
 
 def _rungs(

@@ -100,7 +100,7 @@ class Filming:
         """Make what is made of the film in one piece.
 
         Raises:
-            NotMedia, NotDone, ProbeSlow, OutOfStep, StorageError, OSError: as they say.
+            NotMedia, AttemptFailed, ProbeSlow, OutOfStep, StorageError, OSError: as they say.
         """
         path = self._studio.path_of(self._work.source)
         found = await probe(path, seconds=_PROBE_SECONDS)

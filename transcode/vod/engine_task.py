@@ -14,6 +14,7 @@ import msgspec
 
 from storage.errors import StorageError
 from transcode.inspect.probe import NotMedia
+from transcode.jobs.leased_task import AttemptFailed
 from transcode.protocol.engine_process import Engine, engine
 from transcode.protocol.messages import (
     Finished,
@@ -26,7 +27,7 @@ from transcode.protocol.messages import (
 )
 from transcode.vod.rendition_store import OutOfStep
 
-__all__ = ["NotDone", "Said", "sentences", "work"]
+__all__ = ["Said", "sentences", "work"]
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +46,6 @@ _SENTENCES: Final = {
     "subtitles cut": "Some subtitles are too many or too long, and were cut off.",
     "subtitles not read": "The subtitles in the file could not be read.",
 }
-
-
-class NotDone(Exception):
-    """The job came to nothing through no fault of the file; `reason` says to its owner what was."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class Said(msgspec.Struct):
@@ -82,7 +75,7 @@ async def work(
 
     Raises:
         NotMedia: it refused the file.
-        NotDone: it broke off.
+        AttemptFailed: it broke off.
         StorageError, OutOfStep: out of `take`.
         OSError: the file cannot be opened.
     """
@@ -110,7 +103,7 @@ async def work(
     if status != 0 or failure is not None or not said.finished:
         facts = {"video": name, "status": status, "cause": repr(failure)}
         log.warning("engine lost", extra=facts)
-        raise NotDone("The transcoder broke off; the file may be damaged.")
+        raise AttemptFailed("The transcoder broke off; the file may be damaged.")
     return said
 
 

@@ -1,56 +1,54 @@
-"""One job, or one stretch of one: an uploaded file becomes an adaptive playlist with posters.
+"""Uploaded files become adaptive playlists with posters: jobs, and the spans of long videos.
 
-What is made lies in folders of the attempt's own, and is shown to nobody before a transaction
-names it. Who loses the job, or fails, removes what it made.
+`VideoTranscoder` decides what is leased next; `VideoJob` is one attempt at a job. Media are written
+to folders of the attempt's own, which nothing names before a transaction does. An attempt that
+fails or loses its lease removes its folders.
 """
 
-import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
 from media.no_op import do_nothing
-from storage.catalog.records.transcoding import MadeVideo, VideoWork
+from storage.catalog.records.transcoding import VideoWork
 from storage.catalog.videos.jobs import Jobs
 from storage.catalog.videos.spans import Spans
 from storage.catalog.videos.transcoding import Transcoding
 from storage.errors import CatalogError
-from storage.job_leases import HEARTBEAT_SECONDS, LEASE_US, HeldJob, HeldSpan, JobLost
+from storage.job_leases import LEASE_US, HeldJob, HeldSpan
 from storage.objects.base import Objects
 from transcode.inspect.probe import NotMedia
-from transcode.vod.assembler import VideoMaker
+from transcode.jobs.leased_task import InputRefused, LeasedTask, TaskEvents
+from transcode.vod.assembler import Assembled, VideoMaker
 from transcode.vod.asset_attempt import Studio
 from transcode.vod.asset_plan import Original, folders_of
 from transcode.vod.attempt_cleanup import remove_folders, retire, sweep
 from transcode.vod.core_budget import Cores
-from transcode.vod.engine_task import NotDone
-from transcode.vod.lease import holding
-from transcode.vod.span_job import Stretcher
+from transcode.vod.span_job import SPENT_REASON, SpanJob
 
-__all__ = ["VideoTranscoder"]
+__all__ = ["VideoJob", "VideoTranscoder"]
 
 log = logging.getLogger(__name__)
 
-_SPENT: Final = "Transcoding broke off {} times and was given up; the file may be damaged."
-# A quarter of what is begun goes on with films that play already: their other sizes come slower
-# while files pour in, but they come.
-_MOST_IN_A_ROW: Final = 3
+# Every fourth lease is a span of a video that plays already: while files pour in, its other
+# renditions come slower, but they come.
+_MOST_JOBS_IN_A_ROW: Final = 3
 
 
 class VideoTranscoder:
-    """Does jobs, and stretches of jobs. `path_of` is where an object stands as a file; `clock`
-    never goes back; `cores` are those that all its engines may use together. What it leases is its
-    own for `lease_us`, and for as long again with each beat.
+    """Leases and does jobs and spans of videos.
 
+    `path_of` returns the file that holds an object; `clock` is monotonic, in seconds; `cores` is
+    the budget of all its engines together; leases last `lease_us` unless they are extended.
     `on_more` is called when there is more to be leased.
     """
 
-    def __init__(  # noqa: PLR0913  # what it stands on, each by its name
+    def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
         self,
         *,
         jobs: Jobs,
@@ -65,16 +63,10 @@ class VideoTranscoder:
     ) -> None:
         self.on_more: Callable[[], None] = do_nothing
         self.cores = cores or Cores(os.cpu_count() or 1)
-        self._jobs = jobs
-        self._spans = spans
-        self._transcoding = transcoding
-        self._objects = objects
-        self._now_us = now_us
         self._lease_us = lease_us
-        self._clock = clock
-        self._turns: dict[type[HeldJob | HeldSpan], int] = {}
+        self._last_project: dict[type[HeldJob | HeldSpan], int] = {}
         self._jobs_in_a_row = 0
-        studio = Studio(
+        self._studio = Studio(
             jobs=jobs,
             transcoding=transcoding,
             spans=spans,
@@ -85,189 +77,150 @@ class VideoTranscoder:
             clock=clock,
             nudge=lambda: self.on_more(),
         )
-        self._maker = VideoMaker(studio)
-        self._stretcher = Stretcher(studio)
 
     async def lease(self, owner: str) -> HeldJob | HeldSpan | None:
-        """Take what is to be done next; `owner` is a new random name.
+        """Lease what is to be done next; `owner` is a new random name.
 
-        A job comes before a span, as it makes what plays first; after some jobs comes a span, so
-        that films are ended however many more come in. Projects take turns in both.
+        A job comes before a span, because it makes what plays first; a span follows a few jobs, so
+        that videos are completed however many files come in. Projects take turns in both.
 
         Raises:
             CatalogError: the database did not answer.
         """
-        if self._jobs_in_a_row < _MOST_IN_A_ROW:
-            return await self._job(owner) or await self._span(owner)
-        return await self._span(owner) or await self._job(owner)
+        if self._jobs_in_a_row < _MOST_JOBS_IN_A_ROW:
+            return await self._lease_job(owner) or await self._lease_span(owner)
+        return await self._lease_span(owner) or await self._lease_job(owner)
 
-    async def _job(self, owner: str) -> HeldJob | None:
-        after, lease_us = self._turns.get(HeldJob, 0), self._lease_us
-        held = await self._jobs.lease(owner, self._now_us(), lease_us=lease_us, after=after)
+    async def _lease_job(self, owner: str) -> HeldJob | None:
+        held = await self._studio.jobs.lease(
+            owner,
+            self._studio.now_us(),
+            lease_us=self._lease_us,
+            after=self._last_project.get(HeldJob, 0),
+        )
         if held is not None:
-            self._turns[HeldJob] = held.project
+            self._last_project[HeldJob] = held.project
             self._jobs_in_a_row += 1
         return held
 
-    async def _span(self, owner: str) -> HeldSpan | None:
-        after, lease_us = self._turns.get(HeldSpan, 0), self._lease_us
-        held = await self._spans.lease(owner, self._now_us(), lease_us=lease_us, after=after)
+    async def _lease_span(self, owner: str) -> HeldSpan | None:
+        held = await self._studio.spans.lease(
+            owner,
+            self._studio.now_us(),
+            lease_us=self._lease_us,
+            after=self._last_project.get(HeldSpan, 0),
+        )
         if held is not None:
-            self._turns[HeldSpan] = held.project
+            self._last_project[HeldSpan] = held.project
             self._jobs_in_a_row = 0
         return held
 
     async def do(self, held: HeldJob | HeldSpan) -> None:
-        """Do a job or a span to its end, good or bad; cancelled, it is given back.
+        """Do a job or a span to its end (see `LeasedTask.run`).
 
         Raises:
-            JobLost, SpanLost: another worker has it.
-            CatalogError: its end could not be written down; the lease will run out.
+            JobLost, SpanLost: another worker holds the lease now, or the video is gone.
+            CatalogError: the end could not be recorded; the lease will expire.
         """
         if isinstance(held, HeldSpan):
-            await self._stretcher.do(held)
+            await SpanJob(self._studio, held).run()
         else:
-            await self._do(held)
+            work = await self._studio.transcoding.begin(held, self._studio.now_us())
+            await VideoJob(self._studio, work, held).run()
 
-    async def _do(self, held: HeldJob) -> None:
-        work = await self._transcoding.begin(held, self._now_us())
+
+class VideoJob(LeasedTask[HeldJob, Assembled | None]):
+    """One attempt at a video's job.
+
+    The first attempt that comes so far makes the video, or plans its spans and gives the job back;
+    when all spans are done the job is leased again, to assemble them.
+    """
+
+    events: ClassVar = TaskEvents(
+        begun="transcoding",
+        failed="video failed",
+        given_up="video given up",
+        put_back="video put back",
+        given_back="video given back",
+        not_given_back="video not given back",
+    )
+    spent_reason: ClassVar = SPENT_REASON
+
+    def __init__(self, studio: Studio, work: VideoWork, held: HeldJob) -> None:
         facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
-        if held.spent:
-            reason = _SPENT.format(held.failures)
-            await self._transcoding.fail(held, reason, self._now_us())
-            log.error("video given up", extra={**facts, "failures": held.failures})
-            await self._sweep(work, held)
-            return
-        log.info("transcoding", extra=facts)
-        try:
-            await self._attempt(work, held, facts)
-        except asyncio.CancelledError:
-            await self._give_back(work, held)
-            raise
-        except JobLost:
-            # Not so where the catalog's answer is missing: what was made may be shown by now.
-            await self._remove(work, held)
-            raise
+        super().__init__(held, facts, studio.clock)
+        self._studio = studio
+        self._work = work
 
-    async def _attempt(self, work: VideoWork, held: HeldJob, facts: Mapping[str, object]) -> None:
-        """Make the video, or write down why not; only then is the disk cleared.
+    async def extend_lease(self) -> None:
+        """See `LeasedTask.extend_lease`."""
+        await self._studio.jobs.beat(self.held, self._studio.now_us())
 
-        Nobody extends the lease while that is slow: another worker would do it all again.
-        """
-        try:
-            await self._make(work, held, facts)
-        except NotMedia as error:
-            await self._transcoding.fail(held, error.reason, self._now_us())
-            log.info("video failed", extra={**facts, "reason": error.reason})
-            await self._sweep(work, held)
-        except NotDone as error:
-            await self._again(work, held, error.reason)
-
-    async def _make(self, work: VideoWork, held: HeldJob, facts: Mapping[str, object]) -> None:
-        done = await self._held(work, held)
-        if done is None:
-            log.info("waiting for spans", extra=dict(facts))
-            self.on_more()
-            return
-        made, folders = done
-        replaced = await self._transcoding.complete(held, made, self._now_us())
-        log.info("video completed", extra={**facts, "bytes": made.size})
-        kept = {*folders, made.posters, work.posters, made.previews}
-        kept -= set(replaced.folders).difference(folders)
-        await sweep(
-            self._objects,
-            work.hash,
-            keep=kept,
-            generations=_this(work),
-            attempt=held.attempt,
-            job=held.id,
-        )
-
-    async def _original(self, held: HeldJob) -> Original | None:
-        """Return what was made in one piece for the job, by this attempt or an older one."""
-        made = await self._spans.outcomes(held)
-        return msgspec.json.decode(made[0], type=Original) if made and made[0] else None
-
-    async def _held(
-        self, work: VideoWork, held: HeldJob
-    ) -> tuple[MadeVideo, tuple[str, ...]] | None:
-        """Make the video while the lease is extended (see `VideoMaker.make`)."""
-        return await holding(
-            self._made(work, held),
-            held=held,
-            beat=lambda: self._jobs.beat(held, self._now_us()),
-            clock=self._clock,
-            ends=(NotMedia, NotDone, JobLost, CatalogError),
-        )
-
-    async def _made(
-        self, work: VideoWork, held: HeldJob
-    ) -> tuple[MadeVideo, tuple[str, ...]] | None:
-        if await self._original(held) is None:
-            # What workers left that were killed; one that only sleeps clears up after itself.
-            await sweep(
-                self._objects,
-                work.hash,
-                keep=(work.media, work.posters, work.previews),
-                generations=_this(work),
-                attempt=held.attempt - 1,
-                job=held.id - 1,
+    async def make(self) -> Assembled | None:
+        """Make the video, or None if its spans are still to be made (see `VideoMaker.make`)."""
+        work, held = self._work, self.held
+        if await self._original() is None:
+            # Folders of workers that were killed; one that only sleeps removes its own.
+            await self._sweep(
+                (work.media, work.posters, work.previews), held.attempt - 1, held.id - 1
             )
-        done = await self._maker.make(work, held)
-        if done is not None:
-            await retire(self._objects, work.hash, work.media, work.generation)
-        return done
-
-    # -- the end that it comes to -----------------------------------------------------------------
-
-    async def _again(self, work: VideoWork, held: HeldJob, reason: str) -> None:
-        last = msgspec.structs.replace(held, failures=held.failures + 1).spent
-        facts = {"video": work.hash, "job": held.id, "reason": reason}
-        if last:
-            await self._transcoding.fail(held, reason, self._now_us())
-            log.error("video given up", extra=facts)
-            await self._sweep(work, held)
-        else:
-            await self._transcoding.put_back(held, self._now_us(), failed=True)
-            log.warning("video put back", extra=facts)
-            await self._remove(work, held)
-
-    async def _give_back(self, work: VideoWork, held: HeldJob) -> None:
-        """Let another worker begin at once; what cannot be done here its lease does."""
         try:
-            async with asyncio.timeout(HEARTBEAT_SECONDS):
-                await self._transcoding.put_back(held, self._now_us(), failed=False)
-                await self._remove(work, held)
-            log.info("video given back", extra={"video": work.hash, "job": held.id})
-        except (JobLost, CatalogError, TimeoutError) as error:
-            log.warning("video not given back", extra={"video": work.hash, "cause": str(error)})
+            assembled = await VideoMaker(self._studio).make(work, held)
+        except NotMedia as error:
+            raise InputRefused(error.reason) from error
+        if assembled is not None:
+            await retire(self._studio.objects, work.hash, work.media, work.generation)
+        return assembled
 
-    async def _remove(self, work: VideoWork, held: HeldJob) -> None:
-        """Remove what this attempt made, but what is shown or still needed."""
+    async def finish(self, outcome: Assembled | None) -> None:
+        """Publish the video, then remove what it replaces."""
+        if outcome is None:
+            log.info("waiting for spans", extra=self.facts)
+            self._studio.nudge()
+            return
+        made, work = outcome.video, self._work
+        replaced = await self._studio.transcoding.complete(self.held, made, self._studio.now_us())
+        log.info("video completed", extra={**self.facts, "bytes": made.size})
+        keep = {*outcome.folders, made.posters, work.posters, made.previews}
+        keep -= set(replaced.folders).difference(outcome.folders)
+        await self._sweep(keep, self.held.attempt, self.held.id)
+
+    async def fail(self, reason: str) -> None:
+        """Fail the video; remove all of this and older attempts but what plays."""
+        await self._studio.transcoding.fail(self.held, reason, self._studio.now_us())
+        shown = await self._studio.transcoding.shown(self.held.video)
+        await self._sweep(shown, self.held.attempt, self.held.id)
+
+    async def put_back(self, *, failed: bool) -> None:
+        """See `LeasedTask.put_back`."""
+        await self._studio.transcoding.put_back(self.held, self._studio.now_us(), failed=failed)
+
+    async def discard(self) -> None:
+        """Remove the folders of this attempt, but those that play or that a span job needs."""
         try:
-            kept = {*await self._transcoding.shown(held.video)}
-            original = await self._original(held)
-        except CatalogError as error:  # whoever completes the video removes it
-            log.warning("leftovers stay", extra={"video": work.hash, "cause": str(error)})
+            keep = {*await self._studio.transcoding.shown(self.held.video)}
+            original = await self._original()
+        except CatalogError as error:  # the attempt that completes the video removes them
+            log.warning("leftovers stay", extra={**self.facts, "cause": str(error)})
             return
         if original is not None:
-            kept |= {original.piece.folder, original.posters, original.previews}
-        folders = [name for name in folders_of(work, held) if name not in kept]
-        await remove_folders(self._objects, work.hash, folders)
+            keep |= {original.piece.folder, original.posters, original.previews}
+        folders = [name for name in folders_of(self._work, self.held) if name not in keep]
+        await remove_folders(self._studio.objects, self._work.hash, folders)
 
-    async def _sweep(self, work: VideoWork, held: HeldJob) -> None:
-        """Remove what this job and older ones left, but what is shown."""
-        keep = await self._transcoding.shown(held.video)
+    async def _original(self) -> Original | None:
+        """Return what this attempt or an older one made in one piece for the job, if recorded."""
+        made = await self._studio.spans.outcomes(self.held)
+        return msgspec.json.decode(made[0], type=Original) if made and made[0] else None
+
+    async def _sweep(self, keep: Collection[str | None], attempt: int, job: int) -> None:
+        """Remove folders of this generation; media of an older file stay for its viewers."""
+        generation = self._work.generation
         await sweep(
-            self._objects,
-            work.hash,
+            self._studio.objects,
+            self._work.hash,
             keep=keep,
-            generations=_this(work),
-            attempt=held.attempt,
-            job=held.id,
+            generations=range(generation, generation + 1),
+            attempt=attempt,
+            job=job,
         )
-
-
-def _this(work: VideoWork) -> range:
-    """Return the generation at work: what an older file was made into plays, and stays a while."""
-    return range(work.generation, work.generation + 1)

@@ -14,11 +14,22 @@ from media.hls.segment import InitSection, Part, Segment
 from storage.objects.addresses import video
 from storage.objects.base import Objects
 
-__all__ = ["MadePiece", "MadeRendition", "MadeSegment", "OutOfStep", "Renditions"]
+__all__ = [
+    "NOT_STORED",
+    "OUT_OF_STEP",
+    "MadePiece",
+    "MadeRendition",
+    "MadeSegment",
+    "OutOfStep",
+    "Renditions",
+]
 
 # Of one rendition's segment: four seconds at 500 Mbit/s, ten times what any rung has. An engine
 # that a file has made its own could fill the memory of the service that listens to it.
 _MOST_WAITING: Final = 256 << 20
+# For owners.
+NOT_STORED: Final = "The file could not be read, or what was made of it not stored."
+OUT_OF_STEP: Final = "Transcoding made renditions that do not fit together."
 
 
 class OutOfStep(Exception):

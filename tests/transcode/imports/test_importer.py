@@ -28,7 +28,8 @@ from tests.support.transcode.transcode_fixture import now_us, until
 from tests.support.transcode.web_servers import Answer, Asked, answer, file_server, serving
 from transcode.imports.download import Bounds
 from transcode.imports.http_client import Remote
-from transcode.imports.importer import FileImporters, Importer
+from transcode.imports.importer import Importer
+from transcode.jobs.worker_pool import WorkerPool
 
 pytestmark = pytest.mark.anyio
 
@@ -385,8 +386,8 @@ async def test_importers_take_what_is_asked_for(port: Port, short_film: Path) ->
     data = await asyncio.to_thread(short_film.read_bytes)
     async with serving(file_server(data)) as site, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(
-            FileImporters(
-                port.importer(site.port), most=2, new_owner=lambda: secrets.token_hex(8)
+            WorkerPool(
+                port.importer(site.port), size=2, new_owner=lambda: secrets.token_hex(8)
             ).run()
         )
         videos = [(await port.ask(site.port)).video.id for _ in range(3)]

@@ -11,7 +11,7 @@ import pytest
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan, SpanLost, pause_us
 from tests.support.transcode.spanned_asset import is_whole, own_packets, sparse_keyframes
 from tests.support.transcode.transcode_fixture import Shop, now_us, shop, until
-from transcode.vod.worker_pool import FileWorkers
+from transcode.vod.worker_pool import TranscodeWorkers
 
 pytestmark = pytest.mark.anyio
 
@@ -221,7 +221,7 @@ async def test_a_span_that_is_cancelled_is_given_back_at_once(house: Shop, own_f
 
 async def test_two_workers_share_the_spans_of_one_film(both: Shop, own_film: Path) -> None:
     video = (await both.add(own_film)).video.id
-    workers = FileWorkers(both.transcoder, most=2, new_owner=lambda: secrets.token_hex(8))
+    workers = TranscodeWorkers(both.transcoder, size=2, new_owner=lambda: secrets.token_hex(8))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
         status = await both.ended(video, within=PATIENCE)
@@ -242,8 +242,8 @@ async def test_nothing_is_begun_while_live_streams_need_the_machine(
         asked += 1
         return not shedding
 
-    workers = FileWorkers(
-        house.transcoder, most=1, new_owner=lambda: secrets.token_hex(8), may_begin=may_begin
+    workers = TranscodeWorkers(
+        house.transcoder, size=1, new_owner=lambda: secrets.token_hex(8), may_begin=may_begin
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())

@@ -14,7 +14,7 @@ from storage.catalog.records.videos import WholeVideo
 from storage.job_leases import LEASE_US
 from tests.support.transcode.transcode_fixture import Shop, now_us, shop, until
 from transcode.vod.job import VideoTranscoder
-from transcode.vod.worker_pool import FileWorkers
+from transcode.vod.worker_pool import TranscodeWorkers
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ async def test_workers_of_one_process_do_several_jobs_at_once(
 ) -> None:
     videos = [(await house.add(short_film)).video.id for _ in range(3)]
     names = iter(f"worker {number}" for number in range(100))
-    workers = FileWorkers(house.transcoder, most=2, new_owner=lambda: next(names))
+    workers = TranscodeWorkers(house.transcoder, size=2, new_owner=lambda: next(names))
     together = 0
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
@@ -87,7 +87,7 @@ async def test_workers_of_one_process_do_several_jobs_at_once(
 
 async def test_a_nudge_is_quicker_than_the_next_look(house: Shop, tmp_path: Path) -> None:
     """The workers sleep half a second between two looks; here they are asked ten times."""
-    workers = FileWorkers(house.transcoder, most=1, new_owner=lambda: "worker")
+    workers = TranscodeWorkers(house.transcoder, size=1, new_owner=lambda: "worker")
     (tmp_path / "a.mp4").write_text("no film")
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
@@ -119,7 +119,7 @@ async def test_a_mistake_of_ours_over_one_file_does_not_end_the_worker(
         now_us=now_us,
     )
     names = iter(f"worker {number}" for number in range(100))
-    workers = FileWorkers(transcoder, most=1, new_owner=lambda: next(names))
+    workers = TranscodeWorkers(transcoder, size=1, new_owner=lambda: next(names))
     (tmp_path / "a.mp4").write_text("no film")
     poison, other = [(await house.add(tmp_path / "a.mp4")).video.id for _ in range(2)]
     async with asyncio.TaskGroup() as tasks:

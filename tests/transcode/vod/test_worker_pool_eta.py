@@ -19,7 +19,7 @@ from tests.support.engine.upload_files import film
 from tests.support.transcode.transcode_fixture import Shop, now_us, shop
 from transcode.vod.core_budget import Cores
 from transcode.vod.job import VideoTranscoder
-from transcode.vod.worker_pool import FileWorkers
+from transcode.vod.worker_pool import TranscodeWorkers
 
 pytestmark = [pytest.mark.anyio, pytest.mark.prove]
 
@@ -81,7 +81,7 @@ async def test_what_is_told_of_a_film_under_way_comes_true(
         now_us=now_us,
         cores=Cores(workers),
     )
-    crew = FileWorkers(transcoder, most=workers, new_owner=lambda: next(names))
+    crew = TranscodeWorkers(transcoder, size=workers, new_owner=lambda: next(names))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(crew.run())
         told = await watched(house, (await house.add(path)).video.id)

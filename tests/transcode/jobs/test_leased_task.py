@@ -1,0 +1,187 @@
+"""The life cycle of a leased task: each end records one thing, and in the right order."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+import pytest
+
+from storage.errors import CatalogError
+from storage.job_leases import MAX_FAILURES, HeldJob, JobLost
+from tests.support.transcode.transcode_fixture import until
+from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+
+pytestmark = pytest.mark.anyio
+
+LEASE_US = round(60_000 * float(os.environ.get("HEADEND_TEST_SCALE", "1")))
+EVENTS = TaskEvents(
+    begun="begun",
+    failed="failed",
+    given_up="given up",
+    put_back="put back",
+    given_back="given back",
+    not_given_back="not given back",
+)
+
+
+def job(failures: int = 0) -> HeldJob:
+    return HeldJob(
+        id=1, video=2, owner="me", attempt=failures + 1, failures=failures, lease_us=LEASE_US
+    )
+
+
+async def succeed() -> str:
+    return "made"
+
+
+class RecordedTask(LeasedTask[HeldJob, str]):
+    """A task that does `work` and keeps a list of what it was asked to record."""
+
+    events: ClassVar = EVENTS
+    spent_reason: ClassVar = "It broke off {} times."
+
+    def __init__(self, work: Callable[[], Awaitable[str]] = succeed, failures: int = 0) -> None:
+        super().__init__(job(failures), {"job": 1}, time.monotonic)
+        self.work = work
+        self.calls: list[str] = []
+        self.extended = 0
+        self.extension_errors: list[Exception] = []
+        self.finish_error: Exception | None = None
+
+    async def extend_lease(self) -> None:
+        self.extended += 1
+        if self.extension_errors:
+            raise self.extension_errors.pop(0)
+
+    async def make(self) -> str:
+        return await self.work()
+
+    async def finish(self, outcome: str) -> None:
+        if self.finish_error is not None:
+            raise self.finish_error
+        self.calls.append(f"finish {outcome}")
+
+    async def fail(self, reason: str) -> None:
+        self.calls.append(f"fail {reason}")
+
+    async def put_back(self, *, failed: bool) -> None:
+        self.calls.append(f"put back {'later' if failed else 'at once'}")
+
+    async def discard(self) -> None:
+        self.calls.append("discard")
+
+
+def raising(error: Exception) -> Callable[[], Awaitable[str]]:
+    async def work() -> str:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "failures", "calls", "event"),
+    [
+        pytest.param(InputRefused("no film"), 0, ["fail no film"], "failed", id="refused"),
+        pytest.param(
+            AttemptFailed("full"), 0, ["put back later", "discard"], "put back", id="failed once"
+        ),
+        pytest.param(
+            AttemptFailed("full"), MAX_FAILURES - 1, ["fail full"], "given up", id="failed last"
+        ),
+    ],
+)
+async def test_what_a_failed_attempt_records(
+    error: Exception,
+    failures: int,
+    calls: list[str],
+    event: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    task = RecordedTask(raising(error), failures)
+    await task.run()
+    assert task.calls == calls
+    assert [record.message for record in caplog.records] == ["begun", event]
+
+
+async def test_a_finished_task_is_recorded_once() -> None:
+    task = RecordedTask()
+    await task.run()
+    assert task.calls == ["finish made"]
+
+
+async def test_a_task_that_failed_too_often_is_not_tried_again() -> None:
+    task = RecordedTask(raising(AssertionError("tried")), MAX_FAILURES)
+    await task.run()
+    assert task.calls == [f"fail It broke off {MAX_FAILURES} times."]
+
+
+async def test_the_lease_is_extended_while_the_work_takes_longer() -> None:
+    task = RecordedTask()
+
+    async def was_extended() -> bool:
+        return task.extended >= 3
+
+    async def wait_for_three() -> str:
+        await until(was_extended, within=60)
+        return "made"
+
+    task.work = wait_for_three
+    # The database may fail for less than a lease.
+    task.extension_errors = [CatalogError("busy")]
+    await task.run()
+    assert task.calls == ["finish made"]
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        pytest.param([JobLost(job())], id="lost"),
+        pytest.param([CatalogError("gone")] * 1000, id="not extended in time"),
+    ],
+)
+async def test_work_whose_lease_is_lost_is_cancelled_and_discarded(errors: list[Exception]) -> None:
+    task = RecordedTask(asyncio.Event().wait)  # type: ignore[arg-type]  # it never returns
+    task.extension_errors = errors
+    async with asyncio.timeout(60):
+        with pytest.raises(JobLost):
+            await task.run()
+    assert task.calls == ["discard"]
+
+
+async def test_a_task_lost_at_its_end_is_discarded() -> None:
+    task = RecordedTask()
+    task.finish_error = JobLost(job())
+    with pytest.raises(JobLost):
+        await task.run()
+    assert task.calls == ["discard"]
+
+
+async def test_nothing_is_discarded_where_the_record_may_have_been_made() -> None:
+    task = RecordedTask()
+    task.finish_error = CatalogError("no answer")
+    with pytest.raises(CatalogError):
+        await task.run()
+    assert task.calls == []
+
+
+async def test_a_cancelled_task_is_given_back_at_once() -> None:
+    begun = asyncio.Event()
+
+    async def hang() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    task = RecordedTask(hang)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(task.run())
+        await begun.wait()
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+    assert running.cancelled()
+    assert task.calls == ["put back at once", "discard"]

@@ -1,0 +1,127 @@
+"""Workers over a source of jobs: how many at once, when they look, and what stops none of them."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from storage.errors import CatalogUnavailable
+from storage.job_leases import HeldJob, JobLost
+from tests.support.transcode.transcode_fixture import until
+from transcode.jobs.worker_pool import WorkerPool
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 60.0
+
+
+def job(number: int) -> HeldJob:
+    return HeldJob(id=number, video=number, owner="", attempt=1, failures=0)
+
+
+class JobList:
+    """A source of the jobs with these numbers; `do` is what doing one is."""
+
+    def __init__(self, numbers: list[int]) -> None:
+        self.waiting = list(numbers)
+        self.done: list[int] = []
+        self.errors: dict[int, Exception] = {}
+        self.at_once = 0
+        self.most_at_once = 0
+
+    async def lease(self, owner: str) -> HeldJob | None:
+        assert owner == "owner"
+        return job(self.waiting.pop(0)) if self.waiting else None
+
+    async def do(self, held: HeldJob) -> None:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        self.done.append(held.id)
+        if held.id in self.errors:
+            raise self.errors[held.id]
+
+
+async def run_until(pool: WorkerPool[HeldJob], condition: Callable[[], bool]) -> None:
+    async def is_so() -> bool:
+        return condition()
+
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(pool.run())
+        await until(is_so, within=PATIENCE)
+        running.cancel()
+
+
+async def test_a_pool_does_as_many_jobs_at_once_as_it_has_workers() -> None:
+    jobs = JobList([1, 2, 3, 4, 5])
+    pool = WorkerPool(jobs, size=2, new_owner=lambda: "owner")
+    await run_until(pool, lambda: len(jobs.done) == 5)
+    assert jobs.most_at_once == 2
+
+
+async def test_a_job_that_is_lost_or_breaks_off_ends_no_worker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jobs = JobList([1, 2, 3])
+    jobs.errors = {1: JobLost(job(1)), 2: RuntimeError("a mistake of ours")}
+    pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner", prefix="import ")
+    await run_until(pool, lambda: jobs.done == [1, 2, 3])
+    assert [record.message for record in caplog.records] == [
+        "import job lost",
+        "import job broke off",
+    ]
+
+
+async def test_a_database_that_does_not_answer_ends_no_worker(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("transcode.jobs.worker_pool._TROUBLE_SECONDS", 0.0)
+    jobs = JobList([1, 2])
+    lease, failures = jobs.lease, [CatalogUnavailable("away")]
+
+    async def lease_later(owner: str) -> HeldJob | None:
+        if failures:
+            raise failures.pop()
+        return await lease(owner)
+
+    monkeypatch.setattr(jobs, "lease", lease_later)
+    jobs.errors = {1: CatalogUnavailable("away")}
+    pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner")
+    await run_until(pool, lambda: jobs.done == [1, 2])
+    assert [record.message for record in caplog.records] == ["jobs not leased", "job not ended"]
+
+
+async def test_nothing_is_leased_while_nothing_may_begin() -> None:
+    jobs = JobList([1])
+    may_begin = False
+    asked = 0
+
+    def answer() -> bool:
+        nonlocal asked
+        asked += 1
+        return may_begin
+
+    pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner", may_begin=answer)
+    await run_until(pool, lambda: asked > 1)
+    assert jobs.done == []
+    may_begin = True
+    await run_until(pool, lambda: jobs.done == [1])
+
+
+async def test_a_nudge_ends_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transcode.jobs.worker_pool._POLL_SECONDS", 2 * PATIENCE)
+    jobs = JobList([])
+    asked = asyncio.Event()
+
+    def note() -> bool:
+        asked.set()
+        return True
+
+    pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner", may_begin=note)
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(run_until(pool, lambda: bool(jobs.done)))
+        await asked.wait()
+        jobs.waiting.append(1)
+        pool.nudge()
+        await first

@@ -1,0 +1,7 @@
+"""Jobs of the catalog as a process does them, whatever they are about.
+
+`leased_task` is the life cycle of one leased job or span: heartbeats while the work is done, then
+finish, fail, put back or give back. `worker_pool` leases work again and again and does it, several
+at a time. What the work is: `transcode.vod` (videos and their spans) and `transcode.imports`. The
+rules of leases are in `storage.job_leases`.
+"""

@@ -1,0 +1,108 @@
+"""Workers that lease jobs or spans and do them, several at a time."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Final, Generic, Protocol, TypeVar
+
+from media.no_op import always
+from storage.errors import CatalogError, StorageError
+from storage.job_leases import HeldJob, HeldSpan, JobLost, SpanLost
+
+__all__ = ["WorkSource", "WorkerPool"]
+
+log = logging.getLogger(__name__)
+
+# Work that another process queued is found this soon; work of this process at once (`nudge`).
+_POLL_SECONDS: Final = 0.5
+_TROUBLE_SECONDS: Final = 5.0  # the database does not answer
+
+HeldT = TypeVar("HeldT", bound=HeldJob | HeldSpan)
+
+
+class WorkSource(Protocol[HeldT]):
+    """What the workers lease, and how it is done."""
+
+    async def lease(self, owner: str) -> HeldT | None:
+        """Lease what is to be done next, if there is anything; `owner` is a new random name."""
+        ...
+
+    async def do(self, held: HeldT) -> None:
+        """Do what was leased."""
+        ...
+
+
+class WorkerPool(Generic[HeldT]):
+    """At most `size` workers at a time over one source of work.
+
+    `new_owner` makes random names. Nothing new is begun while `may_begin` returns False; what is
+    under way goes on. Each piece of work is leased and done within a block of `slot`. `prefix` is
+    put before the names of log events.
+    """
+
+    def __init__(
+        self,
+        source: WorkSource[HeldT],
+        *,
+        size: int,
+        new_owner: Callable[[], str],
+        may_begin: Callable[[], bool] = always,
+        slot: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        prefix: str = "",
+    ) -> None:
+        self._source = source
+        self._size = size
+        self._new_owner = new_owner
+        self._may_begin = may_begin
+        self._slot = slot
+        self._prefix = prefix
+        self._more = asyncio.Event()
+
+    def nudge(self) -> None:
+        """Look for work now instead of at the next poll."""
+        self._more.set()
+
+    async def run(self) -> None:
+        """Lease work and do it until cancelled; what is under way then is given back."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(self._size):
+                tasks.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            self._more.clear()
+            pause = _POLL_SECONDS
+            # The slot comes first: a lease would expire while it waits for one.
+            async with self._slot():
+                try:
+                    held = await self._lease()
+                except CatalogError as error:
+                    log.warning("%sjobs not leased", self._prefix, extra={"cause": str(error)})
+                    held, pause = None, _TROUBLE_SECONDS
+                if held is not None:
+                    await self._do(held)
+                    continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._more.wait()
+
+    async def _lease(self) -> HeldT | None:
+        return await self._source.lease(self._new_owner()) if self._may_begin() else None
+
+    async def _do(self, held: HeldT) -> None:
+        job = held.job if isinstance(held, HeldSpan) else held.id
+        facts = {"job": job, "attempt": held.attempt}
+        try:
+            await self._source.do(held)
+        except (JobLost, SpanLost):
+            log.warning("%sjob lost", self._prefix, extra=facts)
+        except StorageError as error:
+            # The lease expires, and the job is leased again.
+            cause = {**facts, "cause": str(error)}
+            log.error("%sjob not ended", self._prefix, extra=cause)  # noqa: TRY400  # one line
+            await asyncio.sleep(_TROUBLE_SECONDS)
+        except Exception:  # one file's fault must not end the other jobs, nor the live streams
+            # The lease expires; after the third time the video fails.
+            log.exception("%sjob broke off", self._prefix, extra=facts)
