@@ -23,7 +23,7 @@ __all__ = [
 class Showcase(Protocol):
     """Knows which streams there are to be watched; the catalog is one."""
 
-    async def shown(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> Shown | None:
         """Return what viewers may know of the stream, or None where there is none."""
         ...
 
@@ -81,6 +81,6 @@ class SlateMaker(Protocol):
 class ProjectIndex(Protocol):
     """Knows the projects; the catalog is one."""
 
-    async def find_project(self, name: str, /) -> ProjectRecord | None:
+    async def find(self, name: str, /) -> ProjectRecord | None:
         """Return the project whose number or key `name` is."""
         ...

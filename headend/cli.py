@@ -184,7 +184,7 @@ def streams(config: Path | None, **given: str | None) -> None:
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
-        for record in await catalog.all_streams():
+        for record in await catalog.streams.find_all():
             click.echo(f"{record.id}\t{record.hash}\t{record.key.text}\t{record.title}")
 
     _with_catalog(settings, work)
@@ -197,7 +197,7 @@ def broadcaster(config: Path | None, **given: str | None) -> None:
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
-        first = await catalog.installation()
+        first = await catalog.installation.find()
         if first is None:
             raise click.ClickException("this catalog is empty: run `headend migrate` first")
         for name, text in (
@@ -227,7 +227,7 @@ def token_create(
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
-        record, text = await catalog.add_token(name, project, write=write, now_us=_now_us())
+        record, text = await catalog.tokens.add(name, project, write=write, now_us=_now_us())
         click.echo(f"{record.id}\t{text}")
 
     _with_catalog(settings, work)
@@ -240,7 +240,7 @@ def token_list(config: Path | None, **given: str | None) -> None:
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
-        for record in await catalog.list_tokens():
+        for record in await catalog.tokens.find_all():
             state = "revoked" if record.revoked_us else "write" if record.write else "read"
             project = record.project if record.project is not None else "all"
             click.echo(f"{record.id}\t{state}\t{project}\t{record.name}")
@@ -256,7 +256,7 @@ def token_revoke(number: int, config: Path | None, **given: str | None) -> None:
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
-        if not await catalog.revoke_token(number, _now_us()):
+        if not await catalog.tokens.revoke(number, _now_us()):
             raise click.ClickException(f"there is no token {number}")
 
     _with_catalog(settings, work)

@@ -133,7 +133,7 @@ class _Chronicle:
         return [event for event in reversed(await self._page()) if event.id > last]
 
     async def _page(self) -> tuple[EventRecord, ...]:
-        page = await self._catalog.list_events(self._project, subject=self._hash)
+        page = await self._catalog.events.find_page(self._project, subject=self._hash)
         return tuple(page.items)
 
 

@@ -37,7 +37,7 @@ def bearer_token(authorization: str | None) -> str | None:
 
 async def _principal(catalog: Catalog, authorization: str | None) -> Principal | None:
     token = bearer_token(authorization)
-    return None if token is None else await catalog.authorise(token)
+    return None if token is None else await catalog.tokens.authenticate(token)
 
 
 async def is_owner(catalog: Catalog, authorization: str | None, hash_: str) -> bool:
@@ -45,7 +45,7 @@ async def is_owner(catalog: Catalog, authorization: str | None, hash_: str) -> b
     principal = await _principal(catalog, authorization)
     if principal is None:
         return False
-    shown = await catalog.shown(hash_)
+    shown = await catalog.visibility.find(hash_)
     return shown is not None and principal.reaches(shown.project)
 
 
@@ -65,7 +65,7 @@ def needs_token(catalog: Catalog, callers: Callers | None = None) -> Guard:
         token = bearer_token(authorization)
         address = counted.address_of(connection.scope)
         counted.hear(token, address)
-        principal = None if token is None else await catalog.authorise(token)
+        principal = None if token is None else await catalog.tokens.authenticate(token)
         if token is None or principal is None:
             counted.count_stranger(address, token)
             # RFC 6750, section 3: no error code where no token was sent at all.

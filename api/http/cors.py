@@ -140,7 +140,7 @@ async def _origins(catalog: Catalog, scope: Scope) -> Sequence[str]:
         if "link_secret" in names:
             found = await catalog.links.find(str(names["link_secret"]))
         else:
-            found = await catalog.find_project(str(names.get("project_id", "")))
+            found = await catalog.projects.find(str(names.get("project_id", "")))
     except StorageError:
         return ()
     return () if found is None else found.origins

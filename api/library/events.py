@@ -47,7 +47,7 @@ PageNumber = Annotated[
 async def _stream_of(catalog: Catalog, project: int, text: str) -> StreamRecord | None:
     """Return the stream of a project whose number `text` is; None where there is none."""
     number = int(text) if _NUMBER.fullmatch(text) else 0
-    record = await catalog.stream(number)
+    record = await catalog.streams.find(number)
     return record if record is not None and record.project == project else None
 
 
@@ -83,7 +83,7 @@ async def list_events(
     query = read_query(
         search=None, sort_column=None, sort_order=None, page=page, columns=(), faults=faults
     )
-    found = await catalog.list_events(
+    found = await catalog.events.find_page(
         project.id,
         since_us=since_us or 0,
         page=query.page,

@@ -102,7 +102,7 @@ async def project_of(catalog: Catalog, caller: Principal, name: str) -> ProjectR
     Raises:
         ApiError: 404 where there is none, or none that the caller may know of.
     """
-    project = await catalog.find_project(name)
+    project = await catalog.projects.find(name)
     if project is None or not caller.reaches(project.id):
         raise missing("project")
     return project
@@ -152,7 +152,7 @@ async def list_projects(
 ) -> Listing[Project]:
     """List the projects that the token reaches in pages of ten, newest first."""
     query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
-    found = await catalog.list_projects(reach=request.auth.project, page=query.page)
+    found = await catalog.projects.find_page(reach=request.auth.project, page=query.page)
     return envelope(
         found,
         [_shown(record, presenter) for record in found.items],
@@ -178,7 +178,7 @@ async def add_project(
     """Make a project; this takes a token for all projects."""
     _needs_all(request.auth)
     body = await read_body(request, ProjectNaming)
-    record = await catalog.add_project(str(body.name), now_us, by=request.auth.id)
+    record = await catalog.projects.add(str(body.name), now_us, by=request.auth.id)
     return ProjectAnswer(message="Project added.", project=_shown(record, presenter))
 
 
@@ -216,7 +216,7 @@ async def edit_project(
     origins = None if body.origins is msgspec.UNSET else _origins(body.origins)
     record: ProjectRecord | None = project
     if name is not None or origins is not None:
-        record = await catalog.edit_project(
+        record = await catalog.projects.edit(
             project.id, name=name, origins=origins, by=request.auth.id, now_us=now_us
         )
     if record is None:
@@ -242,7 +242,7 @@ async def delete_project(
     _needs_all(request.auth)
     project = await project_of(catalog, request.auth, project_id)
     try:
-        hashes = await catalog.delete_project(project.id, by=request.auth.id, now_us=now_us)
+        hashes = await catalog.projects.remove(project.id, by=request.auth.id, now_us=now_us)
     except ProjectNotDeletable as error:
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
     if hashes is None:

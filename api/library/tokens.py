@@ -103,7 +103,7 @@ async def list_tokens(
     This takes a token that may write.
     """
     query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
-    found = await catalog.list_token_page(reach=request.auth.project, page=query.page)
+    found = await catalog.tokens.find_page(reach=request.auth.project, page=query.page)
     return envelope(
         found,
         [_shown(record) for record in found.items],
@@ -125,7 +125,7 @@ async def _project(catalog: Catalog, caller: Principal, body: TokenAddition) -> 
             message = "This token is for one project: it can make no token for all."
             raise ApiError(HTTPStatus.FORBIDDEN, message)
         return None
-    if not caller.reaches(body.project) or await catalog.find_project(str(body.project)) is None:
+    if not caller.reaches(body.project) or await catalog.projects.find(str(body.project)) is None:
         raise invalid({"project": ["There is no such project."]})
     return body.project
 
@@ -144,7 +144,7 @@ async def add_token(
     """Make a token; it is in this answer (`secret`) and can be read nowhere else."""
     body = await read_body(request, TokenAddition)
     project = await _project(catalog, request.auth, body)
-    record, secret = await catalog.add_token(
+    record, secret = await catalog.tokens.add(
         str(body.name), project, write=body.write, now_us=now_us, by=request.auth.id
     )
     return TokenAdded(message="Token added.", token=_shown(record), secret=secret)
@@ -164,11 +164,11 @@ async def revoke_token(
     now_us: NamedDependency[int],
 ) -> None:
     """End a token's use at once; it stays in the list, with the moment. Once more does nothing."""
-    record = await catalog.find_token(number_of(token_id, "token"))
+    record = await catalog.tokens.find(number_of(token_id, "token"))
     mine = request.auth.project
     if record is None or (mine is not None and record.project != mine):
         raise missing("token")
-    await catalog.revoke_token(record.id, now_us, by=request.auth.id)
+    await catalog.tokens.revoke(record.id, now_us, by=request.auth.id)
 
 
 HANDLERS: Final = (list_tokens, add_token, revoke_token)

@@ -131,7 +131,7 @@ class Verdicts:
         asking = self._asking[hash_] = asyncio.get_running_loop().create_future()
         asked_at = self._clock()
         try:
-            shown = await self._showcase.shown(hash_)
+            shown = await self._showcase.find(hash_)
         except BaseException as error:
             # A request that is cancelled takes no other with it.
             mine = isinstance(error, Exception)

@@ -79,7 +79,7 @@ def documents(verdicts: Verdicts, projects: ProjectIndex, addresses: Addresses) 
 
 
 async def _project(projects: ProjectIndex, key: str) -> Reply:
-    record = await projects.find_project(key)
+    record = await projects.find(key)
     # A number finds a project too, where a token is shown.
     if record is None or record.key != key:
         return _refusal(404, "there is no such project")

@@ -62,7 +62,7 @@ async def add_stream(
     """Make a stream with a key and one backup; it goes on air when an encoder sends."""
     project = await project_of(catalog, request.auth, project_id)
     body = await read_body(request, StreamAddition)
-    record = await catalog.add_stream(project.id, str(body.title), now_us, by=request.auth.id)
+    record = await catalog.streams.add(project.id, str(body.title), now_us, by=request.auth.id)
     return StreamAdded(message="Stream added.", stream=presenter.stream(record))
 
 
@@ -96,7 +96,7 @@ async def list_streams(
         page=page,
         columns=_COLUMNS,
     )
-    found = await catalog.list_streams(
+    found = await catalog.streams.find_page(
         project.id, search=query.search, sort=query.sort, page=query.page
     )
     return envelope(

@@ -77,7 +77,7 @@ async def end_stream(
     if came.standing is Standing.DONE and not came.answer.get("ended"):
         raise ApiError(HTTPStatus.CONFLICT, _NOTHING)
     message = "Stream ended." if came.standing is Standing.DONE else "Stream is ending."
-    record = found(await catalog.stream(stream.id))
+    record = found(await catalog.streams.find(stream.id))
     return StreamChanged(message=message, stream=presenter.stream(record))
 
 
@@ -106,7 +106,7 @@ async def pause_stream(
     came = await ingest.answer(command)
     if came is not None and came.standing is Standing.DONE and not came.answer.get("done"):
         raise ApiError(HTTPStatus.CONFLICT, _OVER)
-    record = found(await catalog.stream(stream.id))
+    record = found(await catalog.streams.find(stream.id))
     return StreamChanged(message="Stream paused.", stream=presenter.stream(record))
 
 
@@ -134,7 +134,7 @@ async def resume_stream(
         raise missing("stream")
     # Where its run has ended meanwhile, it is not paused any more all the same.
     await ingest.answer(command)
-    record = found(await catalog.stream(stream.id))
+    record = found(await catalog.streams.find(stream.id))
     return StreamChanged(message="Stream resumed.", stream=presenter.stream(record))
 
 
@@ -215,7 +215,7 @@ async def rotate_key(
     if command is None:
         raise missing("stream")
     await ingest.answer(command)
-    record = found(await catalog.stream(stream.id))
+    record = found(await catalog.streams.find(stream.id))
     return StreamChanged(message="Stream key changed.", stream=presenter.stream(record))
 
 

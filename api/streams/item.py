@@ -17,7 +17,7 @@ from api.streams.lookup import CHANGES, LOOKS, STREAM, WRITES, Call, found, stre
 from api.streams.schemas import StreamChanged, StreamData, StreamEdit
 from media.ladder import SELECTABLE_BOXES
 from storage.catalog import Catalog
-from storage.catalog.streams.edits import StreamChange
+from storage.catalog.streams.repository import StreamChange
 
 __all__ = ["HANDLERS"]
 

@@ -35,7 +35,7 @@ async def stream_of(catalog: Catalog, caller: Principal, text: str) -> StreamRec
     Raises:
         ApiError: 404 where there is none, or none that the caller may know of.
     """
-    record = await catalog.stream(number_of(text, _NOUN))
+    record = await catalog.streams.find(number_of(text, _NOUN))
     if record is None or not caller.reaches(record.project):
         raise missing(_NOUN)
     return record

@@ -8,7 +8,7 @@ from api.library.countries import CountryReferences
 from api.library.labels import TagReferences
 from api.schemas.common import Backup, Stream
 from api.schemas.text_fields import Description, Title
-from storage.catalog.streams.settings import DETECT_SECONDS, KEEP_DAYS, MAX_SECONDS, RETURN_SECONDS
+from storage.catalog.records.settings import DETECT_SECONDS, KEEP_DAYS, MAX_SECONDS, RETURN_SECONDS
 
 __all__ = [
     "BackupAdded",

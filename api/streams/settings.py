@@ -26,9 +26,9 @@ from api.streams.schemas import (
     Slate,
 )
 from storage.catalog import Catalog
-from storage.catalog.streams.settings import (
-    Chosen,
+from storage.catalog.records.settings import (
     FailoverChange,
+    OwnerSettings,
     RecordingChange,
     SettingsChange,
 )
@@ -40,7 +40,7 @@ _PROJECT: Final = "/projects/{project_id:str}/settings"
 _CHANGED: Final = "Settings updated."
 
 
-def shown(record: Chosen | None, noun: str, addresses: Addresses) -> Settings:
+def shown(record: OwnerSettings | None, noun: str, addresses: Addresses) -> Settings:
     """Return what was set, for a stream or a project that was there a moment ago.
 
     Raises:
@@ -78,7 +78,7 @@ async def show_settings(
     """Show what was set for a stream; null where its project's settings hold."""
     stream = await stream_of(catalog, request.auth, stream_id)
     return SettingsData(
-        data=shown(await catalog.streams.settings(stream.id), "stream", presenter.addresses)
+        data=shown(await catalog.settings.find_stream(stream.id), "stream", presenter.addresses)
     )
 
 
@@ -100,7 +100,9 @@ async def change_settings(
     """Set who is on air, how long a run waits, what is recorded; null takes back what was set."""
     stream = await stream_of(catalog, request.auth, stream_id)
     change = await _change(request)
-    record = await catalog.streams.set(stream.id, change, now_us=now_us, by=request.auth.id)
+    record = await catalog.settings.change_stream(
+        stream.id, change, now_us=now_us, by=request.auth.id
+    )
     return SettingsChanged(message=_CHANGED, settings=shown(record, "stream", presenter.addresses))
 
 
@@ -114,9 +116,7 @@ async def show_project_settings(
     """Show what was set for a project's streams; null where the service's own settings hold."""
     project = await project_of(catalog, request.auth, project_id)
     return SettingsData(
-        data=shown(
-            await catalog.streams.project_settings(project.id), "project", presenter.addresses
-        )
+        data=shown(await catalog.settings.find_project(project.id), "project", presenter.addresses)
     )
 
 
@@ -138,7 +138,7 @@ async def change_project_settings(
     """Set the same for all streams of a project that have no setting of their own."""
     project = await project_of(catalog, request.auth, project_id)
     change = await _change(request)
-    record = await catalog.streams.set_project(
+    record = await catalog.settings.change_project(
         project.id, change, now_us=now_us, by=request.auth.id
     )
     return SettingsChanged(message=_CHANGED, settings=shown(record, "project", presenter.addresses))

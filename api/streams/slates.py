@@ -36,8 +36,7 @@ from api.uploads.single_request import (
 )
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
-from storage.catalog.streams.settings import Chosen
-from storage.catalog.streams.slates import SlateSet
+from storage.catalog.records.settings import OwnerSettings, SlateChange
 from storage.errors import StorageError
 from storage.objects.addresses import slate_folder, slate_picture
 from storage.objects.disk import DiskObjects
@@ -59,8 +58,8 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True):
 
     noun: str
     owner: str
-    change: Callable[[str | None], Awaitable[SlateSet | None]]
-    look: Callable[[], Awaitable[Chosen | None]]
+    change: Callable[[str | None], Awaitable[SlateChange | None]]
+    look: Callable[[], Awaitable[OwnerSettings | None]]
 
 
 async def _of_stream(
@@ -68,12 +67,12 @@ async def _of_stream(
 ) -> _Place:
     stream = await stream_of(catalog, request.auth, stream_id)
 
-    async def change(name: str | None) -> SlateSet | None:
-        return await catalog.streams.set_slate(
+    async def change(name: str | None) -> SlateChange | None:
+        return await catalog.settings.set_stream_slate(
             stream.id, name, now_us=clock_us(), by=request.auth.id
         )
 
-    look = partial(catalog.streams.settings, stream.id)
+    look = partial(catalog.settings.find_stream, stream.id)
     return _Place(noun="stream", owner=f"s-{stream.hash}", change=change, look=look)
 
 
@@ -82,16 +81,16 @@ async def _of_project(
 ) -> _Place:
     project = await project_of(catalog, request.auth, project_id)
 
-    async def change(name: str | None) -> SlateSet | None:
-        return await catalog.streams.set_project_slate(
+    async def change(name: str | None) -> SlateChange | None:
+        return await catalog.settings.set_project_slate(
             project.id, name, now_us=clock_us(), by=request.auth.id
         )
 
-    look = partial(catalog.streams.project_settings, project.id)
+    look = partial(catalog.settings.find_project, project.id)
     return _Place(noun="project", owner=f"p-{project.key}", change=change, look=look)
 
 
-async def _put(request: Call, intake: Intake, place: _Place) -> Chosen:
+async def _put(request: Call, intake: Intake, place: _Place) -> OwnerSettings:
     """Take a picture in and have it shown; returns what is set then.
 
     Raises:
@@ -141,13 +140,13 @@ async def _undone(objects: DiskObjects, place: _Place, address: str) -> None:
             await objects.delete(address)
 
 
-async def _replaced(objects: DiskObjects, place: _Place, made: SlateSet | None) -> Chosen:
+async def _replaced(objects: DiskObjects, place: _Place, made: SlateChange | None) -> OwnerSettings:
     """Remove what is not shown any more; returns what is set now.
 
     Raises:
         ApiError: 404 where the stream or the project was deleted meanwhile.
     """
-    unused = slate_folder(place.owner) if made is None else made.before
+    unused = slate_folder(place.owner) if made is None else made.unused
     if unused is not None:
         try:
             await (objects.delete_tree if made is None else objects.delete)(unused)
@@ -155,10 +154,10 @@ async def _replaced(objects: DiskObjects, place: _Place, made: SlateSet | None) 
             log.warning("picture not removed", extra={"address": unused, "cause": str(error)})
     if made is None:
         raise missing(place.noun)
-    return made.chosen
+    return made.settings
 
 
-def _answer(chosen: Chosen, place: _Place, presenter: Presenter) -> SettingsChanged:
+def _answer(chosen: OwnerSettings, place: _Place, presenter: Presenter) -> SettingsChanged:
     settings = shown(chosen, place.noun, presenter.addresses)
     return SettingsChanged(message=_CHANGED, settings=settings)
 

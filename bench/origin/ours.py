@@ -44,7 +44,7 @@ async def serve(folder: Path) -> None:
         )
         objects = stack.enter_context(DiskObjects(folder / "objects"))
         edge = MemoryEdge()
-        broadcaster = (await catalog.first_start(_now_us())).broadcaster_key
+        broadcaster = (await catalog.installation.first_start(_now_us())).broadcaster_key
         playlist, segment = await publish(objects, edge, await _on_air(catalog))
         long = await publish_long(objects, edge, await _on_air(catalog))
         sock = stack.enter_context(bind("127.0.0.1:0"))
@@ -62,7 +62,7 @@ async def serve(folder: Path) -> None:
             )
             return OriginFirst(origin, app)
 
-        origin = Origin(objects=objects, edge=edge, verdicts=Verdicts(catalog, owner))
+        origin = Origin(objects=objects, edge=edge, verdicts=Verdicts(catalog.visibility, owner))
         await stack.enter_async_context(serving(application(), sock))
         slow = stack.enter_context(bind("127.0.0.1:0"))
         await stack.enter_async_context(serving(_without_fast_path(application()), slow))
@@ -90,9 +90,9 @@ def _now_us() -> int:
 
 async def _on_air(catalog: Catalog) -> PublicHash:
     """Make a stream, publish it as its first source would, and return its public name."""
-    found = await catalog.first_start(_now_us())
-    stream = await catalog.add_stream(found.project.id, "", _now_us())
-    await catalog.set_live_state(
+    found = await catalog.installation.first_start(_now_us())
+    stream = await catalog.streams.add(found.project.id, "", _now_us())
+    await catalog.live_state.set(
         stream.id, live=True, processing=False, on_air=0, sending={0}, no_audio=False,
         now_us=_now_us(),
     )  # fmt: skip

@@ -36,7 +36,7 @@ def _now_us() -> int:
 
 async def _make(file: Path, size: int, folder: Path, workers: int) -> dict[str, object]:
     async with open_catalog(folder / "catalog.sqlite", migrate=True) as catalog:
-        await catalog.first_start(_now_us())
+        await catalog.installation.first_start(_now_us())
         with DiskObjects(folder / "objects") as objects:
             hash_ = new_hash()
             source = f"sources/{hash_}/1"

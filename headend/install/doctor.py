@@ -87,7 +87,7 @@ async def clean(settings: Settings, now_us: int) -> int:
     async with open_catalog(catalog_place(settings), migrate=False) as catalog:
         with relying_on_form(folder), DiskObjects(folder / "objects") as objects:
             removed = await remove_unfinished(objects, catalog.uploads, now_us)
-            removed += await remove_leftovers(objects, catalog.upkeep, now_us)
+            removed += await remove_leftovers(objects, catalog.references, now_us)
             await catalog.links.forget(now_us)
             return removed
 
@@ -175,8 +175,8 @@ def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
 
 
 async def _damage(catalog: Catalog) -> Finding:
-    server, revision = await catalog.checkup.versions()
-    broken = await catalog.checkup.damage()
+    server, revision = await catalog.health.versions()
+    broken = await catalog.health.damage()
     if broken:
         text = f"{server} says: {'; '.join(broken)}. Stop Headend and restore a backup"
         return Finding(topic="database", verdict="act", text=text)
@@ -184,7 +184,7 @@ async def _damage(catalog: Catalog) -> Finding:
 
 
 async def _jobs(catalog: Catalog, now_us: int) -> Finding:
-    stuck = await catalog.checkup.stuck(now_us)
+    stuck = await catalog.health.stuck(now_us)
     if not stuck:
         return Finding(topic="jobs", verdict="well", text="none is stuck")
     things = [Thing(path=f"videos/{each.video}", what=f"{each.kind}, {each.state}, job {each.job}")
@@ -194,7 +194,7 @@ async def _jobs(catalog: Catalog, now_us: int) -> Finding:
 
 
 async def _clock(catalog: Catalog, now_us: int) -> Finding:
-    ahead = await catalog.checkup.newest_us() - now_us
+    ahead = await catalog.health.newest_us() - now_us
     if ahead <= _AHEAD_US:
         return Finding(topic="clock", verdict="well", text="nothing is written down ahead of it")
     text = f"the catalog is {ahead // MICROSECONDS} s ahead of this machine's clock: set all by NTP"
@@ -208,15 +208,15 @@ async def _missing(catalog: Catalog, files: ReadOnlyObjects) -> Finding:
     """Look for the files that rows name."""
     lost: list[Thing] = []
     after = ""
-    while rows := await catalog.upkeep.page(after, _AT_ONCE):
+    while rows := await catalog.references.page(after, _AT_ONCE):
         after = rows[-1].hash
         for row in rows:
             gone = await _lost(files, row)
             # It may have been deleted or made anew between the two looks.
-            if gone and await catalog.upkeep.standing([row.hash]) == (row,):
+            if gone and await catalog.references.standing([row.hash]) == (row,):
                 lost += gone
-    for address in await catalog.checkup.pictures():
-        if await files.stat(address) is None and address in await catalog.checkup.pictures():
+    for address in await catalog.health.pictures():
+        if await files.stat(address) is None and address in await catalog.health.pictures():
             lost.append(Thing(path=f"objects/{address}", what="picture of a slate"))
     if not lost:
         return Finding(topic="files", verdict="well", text="all that rows name are there")
@@ -241,7 +241,7 @@ async def _lost(files: ReadOnlyObjects, row: Standing) -> list[Thing]:
 
 async def _leftovers(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Finding:
     found: list[tuple[str, str]] = []
-    async with aclosing(find(files, catalog.upkeep, now_us)) as leftovers:
+    async with aclosing(find(files, catalog.references, now_us)) as leftovers:
         async for each in leftovers:
             found.append((each.address, each.what))
     return await _tidy("leftovers", files, found)

@@ -54,7 +54,7 @@ async def install(folder: Path, place: str | Path | None = None) -> bool:
         return False
     with changing_form(folder):
         async with open_catalog(place, migrate=True) as catalog:
-            first = await catalog.first_start(time.time_ns() // 1000)
+            first = await catalog.installation.first_start(time.time_ns() // 1000)
         if first.owner_token is not None:
             _keep(folder / OWNER_TOKEN, first.owner_token)
     return True
@@ -66,7 +66,7 @@ async def found_in(catalog: Catalog) -> FirstStart:
     Raises:
         CatalogUnavailable: there was none.
     """
-    first = await catalog.installation()
+    first = await catalog.installation.find()
     if first is None:
         raise CatalogUnavailable("the catalog is empty; run `headend migrate` first")
     return first
@@ -77,7 +77,7 @@ async def _is_ready(place: str | Path) -> bool:
         return False
     try:
         async with open_catalog(place, migrate=False) as catalog:
-            return await catalog.installation() is not None
+            return await catalog.installation.find() is not None
     except (SchemaMissing, SchemaOlder):
         return False
 

@@ -8,7 +8,7 @@ from ingest.stream.failover import Mode, Policy
 from ingest.stream.ports import Grant, Happened, LiveState, PacketSink, PortError
 from media.stream_keys import Slot, StreamKey
 from storage.catalog import Catalog
-from storage.catalog.records.settings import Failover
+from storage.catalog.records.settings import StreamFailover
 from storage.errors import StorageError
 from transcode.live.service import LiveTranscoding
 
@@ -45,7 +45,7 @@ class CatalogDirectory:
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         """Look the key up, whatever the application: each refusal costs the same."""
         try:
-            record = await self._catalog.find_ingest(key)
+            record = await self._catalog.live_state.find_ingest(key)
         except StorageError as error:
             raise PortError(str(error)) from error
         slot = Slot.of_application(application)
@@ -68,7 +68,7 @@ class CatalogDirectory:
         )
 
 
-def _policy(own: Failover, default: Policy) -> Policy:
+def _policy(own: StreamFailover, default: Policy) -> Policy:
     return Policy(
         mode=default.mode if own.mode is None else Mode(own.mode),
         detect_seconds=_set_or(own.detect_seconds, default.detect_seconds),
@@ -90,7 +90,7 @@ class CatalogJournal:
     async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
         """Write the state of one stream, and what happened up to it, in one transaction."""
         try:
-            await self._catalog.set_live_state(
+            await self._catalog.live_state.set(
                 state.stream,
                 live=state.live,
                 processing=state.processing,
@@ -118,7 +118,7 @@ class CatalogChronicle:
         Raises:
             StorageError: it could not be written.
         """
-        await self._catalog.add_event(stream, kind, facts, self._now_us())
+        await self._catalog.events.add(stream, kind, facts, self._now_us())
 
 
 class EngineSinks:

@@ -157,7 +157,7 @@ class Orders:
                 return {"ended": ended or left}
             case CommandKind.DISCONNECT:
                 async with asyncio.timeout(_DATABASE_SECONDS):
-                    proof = await self._catalog.ingest_proof(command.stream)
+                    proof = await self._catalog.live_state.find_proof(command.stream)
                 taken_off = await self._streams.disconnect(command.stream, proof, _KEY_CHANGED)
                 return {"disconnected": taken_off}
             case CommandKind.FORGET:
@@ -179,7 +179,7 @@ class Orders:
     async def _hold(self, command: Command) -> bool:
         """Pause or resume a run as its owner's newest word is: commands may overtake each other."""
         async with asyncio.timeout(_DATABASE_SECONDS):
-            stream = await self._catalog.stream(command.stream)
+            stream = await self._catalog.streams.find(command.stream)
         if stream is None:
             return False
         act = self._streams.pause if stream.paused else self._streams.resume

@@ -77,5 +77,5 @@ async def _bus(settings: Settings, catalog: Catalog, key: str) -> AsyncGenerator
             # Installations that share a Redis differ in their key.
             opened = open_redis_bus(settings.redis.url, namespace=f"headend.{key}")
             bus = await stack.enter_async_context(opened)
-        await stack.enter_async_context(telling(catalog.notices, bus))
+        await stack.enter_async_context(telling(catalog.outbox, bus))
         yield bus

@@ -47,7 +47,7 @@ class Encoders(msgspec.Struct, frozen=True, kw_only=True):
 async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
     """Take encoders in for the length of the block, and do what is asked of their streams."""
     settings, catalog, doors = ground.settings, ground.catalog, ground.doors
-    await catalog.reset_live_states(wall_us())
+    await catalog.live_state.reset(wall_us())
     tls = Tls(settings, ground.folder / "tls", ground.addresses) if doors.rtmps else None
     window = Window(listed=settings.live.listed_seconds, kept=settings.live.kept_seconds)
     posters = LivePosters(
@@ -66,7 +66,7 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
         recorder=recorder,
     )
     left: defaultdict[float, list[PublicHash]] = defaultdict(list)
-    for hash_, window_seconds in (await catalog.reconnect_windows()).items():
+    for hash_, window_seconds in (await catalog.live_state.find_reconnect_windows()).items():
         own = window_seconds is not None
         left[window_seconds if own else settings.live.reconnect_seconds].append(hash_)
     async with (
@@ -131,7 +131,7 @@ async def _end_abandoned(
     """End the runs that nobody came back to; then they are not paused any more."""
     await transcoding.end_abandoned(hashes, window)
     try:
-        await catalog.end_pauses(hashes, wall_us())
+        await catalog.live_state.end_pauses(hashes, wall_us())
     except StorageError as error:
         log.warning("pauses not taken back", extra={"cause": repr(error)})
 

@@ -81,7 +81,7 @@ class Viewers(msgspec.Struct, frozen=True, kw_only=True):
         async def owner(authorization: str | None, hash_: str, /) -> bool:
             return await is_owner(catalog, authorization, hash_)
 
-        verdicts = Verdicts(catalog, owner, geo.country)
+        verdicts = Verdicts(catalog.visibility, owner, geo.country)
         card = Asset.of(_CARD, Path(BUNDLE, _CARD).read_bytes())
         return cls(
             clients=clients,
@@ -89,7 +89,7 @@ class Viewers(msgspec.Struct, frozen=True, kw_only=True):
             origin=Origin(objects=objects, edge=edge, verdicts=verdicts, card=card),
             handlers=[
                 *pages(verdicts, addresses),
-                *documents(verdicts, catalog, addresses),
+                *documents(verdicts, catalog.projects, addresses),
                 *oembed(verdicts, addresses),
                 *slate_pictures(objects),
             ],

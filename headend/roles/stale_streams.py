@@ -54,7 +54,7 @@ async def keep_states_true(
 async def _off_the_air(catalog: Catalog) -> bool:
     try:
         async with asyncio.timeout(_WRITE_SECONDS):
-            await catalog.reset_live_states(time.time_ns() // 1000)
+            await catalog.live_state.reset(time.time_ns() // 1000)
     except (StorageError, TimeoutError) as error:
         log.warning("streams not taken off the air", extra={"cause": repr(error)})
         return False

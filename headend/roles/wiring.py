@@ -88,7 +88,7 @@ async def _serve(settings: Settings) -> AsyncGenerator[Service, None]:
                 lambda: not encoders.is_shedding(),
             ).run(),
             file_importers(ground).run(),
-            keep_clean(ground.objects, ground.catalog.upkeep, wall_us),
+            keep_clean(ground.objects, ground.catalog.references, wall_us),
             _expiring(ground),
             _finishing(ground),
         ),
@@ -161,7 +161,7 @@ async def _transcode(settings: Settings) -> AsyncGenerator[Service, None]:
     """Make uploaded files playable."""
     async with grounded(settings, viewers=False, encoders=False) as ground:
         workers = file_workers(settings.transcode, ground.catalog, ground.objects)
-        clean = keep_clean(ground.objects, ground.catalog.upkeep, wall_us)
+        clean = keep_clean(ground.objects, ground.catalog.references, wall_us)
         importers = file_importers(ground)
         ends = _expiring(ground), _finishing(ground)
         async with while_running(workers.run(), importers.run(), clean, *ends):
@@ -204,7 +204,7 @@ async def _broadcasting(ground: Ground) -> AsyncGenerator[Broadcaster, None]:
         limits=ground.settings.broadcaster,
     )
     async with (
-        delivering(ground.catalog.notices, broadcaster.hub, ground.bus),
+        delivering(ground.catalog.outbox, broadcaster.hub, ground.bus),
         while_running(broadcaster.sweep()),
     ):
         yield broadcaster
@@ -243,11 +243,9 @@ def _application(
         handlers=[
             *viewers.handlers,
             *status_handlers(problems=_problems(ground), figures=figures),
-            *publishing(
-                catalog.notices, key=first.broadcaster_key, secret=first.broadcaster_secret
-            ),
+            *publishing(catalog.outbox, key=first.broadcaster_key, secret=first.broadcaster_secret),
             *authorising(
-                catalog.notices,
+                catalog.outbox,
                 key=first.broadcaster_key,
                 sign=broadcaster.sign,
                 guard=needs_token(catalog, callers),

@@ -87,7 +87,7 @@ class Removing(Files, Protocol):
 
 
 class Known(Protocol):
-    """Knows what rows name (`catalog.upkeep`)."""
+    """Knows what rows name (`catalog.references`)."""
 
     async def videos(self, hashes: Sequence[PublicHash]) -> Collection[PublicHash]:
         """Return those of some hashes that videos have, or are to have."""

@@ -51,7 +51,7 @@ async def house(
     catalog_place: str | Path, objects: DiskObjects, taken_seconds: float
 ) -> AsyncGenerator[House]:
     async with open_catalog(catalog_place, migrate=True) as catalog:
-        first = await catalog.first_start(NOW_US)
+        first = await catalog.installation.first_start(NOW_US)
         media = StoredMedia(objects, MemoryEdge())
         app = create_app(
             catalog=catalog,

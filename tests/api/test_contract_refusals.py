@@ -167,7 +167,7 @@ async def test_a_token_that_may_read_changes_nothing(estate: Estate) -> None:
 
 async def test_another_projects_records_are_as_if_they_were_not_there(estate: Estate) -> None:
     house = estate.house
-    other = await house.catalog.add_project("Other", 1)
+    other = await house.catalog.projects.add("Other", 1)
     stranger = await house.headers_of("stranger", other.id, write=True)
     before = await estate.everything()
     by_key = {**estate.numbers, "project_id": house.key}
@@ -200,7 +200,7 @@ async def test_another_projects_records_are_as_if_they_were_not_there(estate: Es
 
 async def test_a_project_shows_its_own_alone_where_no_record_is_named(estate: Estate) -> None:
     house = estate.house
-    other = await house.catalog.add_project("Other", 1)
+    other = await house.catalog.projects.add("Other", 1)
     stranger = await house.headers_of("stranger", other.id, write=True)
     listed = (await house.client.get("/api/projects", headers=stranger)).json()
     assert [each["id"] for each in listed["data"]] == [other.id]

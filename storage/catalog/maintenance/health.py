@@ -13,7 +13,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.migrations import REVISION
 from storage.catalog.schema.tables import events, jobs, projects, streams, videos
 from storage.catalog.schema.upload_tables import spans
-from storage.catalog.streams.settings import own_slate, project_slate
+from storage.catalog.streams.settings import project_slate, stream_slate
 
 __all__ = ["Checkup", "StuckJob"]
 
@@ -34,7 +34,7 @@ class StuckJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkup:
-    """What is asked of a catalog to see how it is (`catalog.checkup`).
+    """What is asked of a catalog to see how it is (`catalog.health`).
 
     Every method raises `storage.errors.CatalogError` where the database does not answer.
     """
@@ -115,7 +115,7 @@ class Checkup:
         """Return the addresses of all pictures that stand in for streams."""
         async with self._database.reading() as connection:
             mine = select(streams.c.hash, streams.c.slate).where(streams.c.slate.is_not(None))
-            found = [own_slate(*row) for row in await connection.execute(mine)]
+            found = [stream_slate(*row) for row in await connection.execute(mine)]
             shared = select(projects.c.key, projects.c.slate).where(projects.c.slate.is_not(None))
             found += [project_slate(*row) for row in await connection.execute(shared)]
         return tuple(address for address in found if address is not None)

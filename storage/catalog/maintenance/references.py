@@ -15,7 +15,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.schema.tables import jobs, projects, streams
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recordings
-from storage.catalog.streams.settings import own_slate, project_slate
+from storage.catalog.streams.settings import project_slate, stream_slate
 from storage.catalog.videos import queries as videos
 from storage.catalog.videos.jobs import OPEN
 
@@ -39,7 +39,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Upkeep:
-    """What the janitor asks (`catalog.upkeep`); lists hold a few hundred names at most.
+    """What the janitor asks (`catalog.references`); lists hold a few hundred names at most.
 
     Every method raises `storage.errors.CatalogError` where the database does not answer.
     """
@@ -67,7 +67,7 @@ class Upkeep:
         found: set[str | None] = set()
         async with self._database.reading() as connection:
             mine = select(streams.c.hash, streams.c.slate).where(streams.c.hash.in_(names))
-            found.update(own_slate(*row) for row in await connection.execute(mine))
+            found.update(stream_slate(*row) for row in await connection.execute(mine))
             shared = select(projects.c.key, projects.c.slate).where(projects.c.key.in_(names))
             found.update(project_slate(*row) for row in await connection.execute(shared))
         return frozenset(address for address in found if address is not None)

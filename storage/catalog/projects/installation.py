@@ -1,7 +1,4 @@
-"""The installation's own row, and what a first start puts into an empty catalog.
-
-Each function runs within the caller's transaction.
-"""
+"""The row of the installation itself, and the first start, which fills an empty catalog."""
 
 import secrets
 from typing import Final
@@ -9,45 +6,58 @@ from typing import Final
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.database import Database
 from storage.catalog.engine.postgres import take_turn
 from storage.catalog.library import tokens
-from storage.catalog.projects import projects
+from storage.catalog.projects import repository as projects
 from storage.catalog.queries import project_lookup
 from storage.catalog.records.common import FirstStart
 from storage.catalog.schema.tables import installation
 from storage.catalog.streams import queries as stream_queries
 from storage.errors import CatalogError
 
-__all__ = ["find", "first_start"]
+__all__ = ["Installation"]
 
 _PROJECT: Final = "default"
-_TOKEN: Final = "owner"  # noqa: S105  # its name, not itself
+_TOKEN: Final = "owner"  # noqa: S105  # the token's name
 _STREAM: Final = "My first stream"
 _KEY_BYTES: Final = 10  # 20 hexadecimal digits, as clients of this protocol are used to
 _SECRET_BYTES: Final = 20
 _FIRST: Final = "1"
 
 
-async def first_start(connection: AsyncConnection, now_us: int) -> FirstStart:
-    """Fill an empty catalog, or say what a filled one holds.
+class Installation:
+    """What the first start created (`catalog.installation`); each method is one transaction."""
 
-    What its owner deleted since is not made again.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Raises:
-        CatalogError: the project that the first start made is gone.
-    """
-    await take_turn(connection)
-    return await find(connection) or await _fill(connection, now_us)
+    async def first_start(self, now_us: int) -> FirstStart:
+        """Add a project, an owner's token and a stream to an empty catalog.
+
+        In a catalog that was filled before, return what it holds of these; what the owner deleted
+        since is not created again.
+
+        Raises:
+            CatalogError: The project that the first start created is gone.
+        """
+        async with self._database.writing() as connection:
+            await take_turn(connection)
+            return await _find(connection) or await _fill(connection, now_us)
+
+    async def find(self) -> FirstStart | None:
+        """Return what the first start created, without the token; None before the first start.
+
+        Raises:
+            CatalogError: The project that the first start created is gone.
+        """
+        async with self._database.reading() as connection:
+            return await _find(connection)
 
 
-async def find(connection: AsyncConnection) -> FirstStart | None:
-    """Return what the first start left; None where there was none.
-
-    Raises:
-        CatalogError: the project that the first start made is gone.
-    """
-    asked = select(installation.c.broadcaster_key, installation.c.broadcaster_secret)
-    row = (await connection.execute(asked)).one_or_none()
+async def _find(connection: AsyncConnection) -> FirstStart | None:
+    statement = select(installation.c.broadcaster_key, installation.c.broadcaster_secret)
+    row = (await connection.execute(statement)).one_or_none()
     if row is None:
         return None
     key, secret = row

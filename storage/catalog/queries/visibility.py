@@ -1,20 +1,17 @@
-"""What viewers may come to know of streams and videos.
-
-Each function runs within the caller's transaction.
-"""
+"""What viewers may see of streams and videos (`catalog.visibility`)."""
 
 from typing import Final
 
 import msgspec
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import unpacked
 from media.stream_keys import PublicHash
+from storage.catalog.engine.database import Database
 from storage.catalog.records.common import PlayerOptions, Shown
 from storage.catalog.schema.tables import players, streams, videos
 
-__all__ = ["find_shown"]
+__all__ = ["Visibility"]
 
 _OF_STREAMS: Final = (
     select(
@@ -59,58 +56,67 @@ _OF_VIDEOS: Final = (
 )
 
 
-async def find_shown(connection: AsyncConnection, hash_: PublicHash) -> Shown | None:
-    """Return what viewers may come to know of the stream or the video with that hash."""
-    row = (await connection.execute(_OF_STREAMS.where(streams.c.hash == hash_))).one_or_none()
-    if row is not None:
-        return Shown(
-            hash=hash_,
-            project=row.project_id,
-            title=row.title,
-            description=row.description,
-            published=row.published,
-            hidden=row.hidden,
-            live=row.live,
-            countries=_letters(row.countries),
-            player=_options(row.options),
-            poster_labels=_labels(row.poster_labels),
-            width=row.image_width,
-            height=row.image_height,
-            created_us=row.created_us,
-        )
-    row = (await connection.execute(_OF_VIDEOS.where(videos.c.hash == hash_))).one_or_none()
-    if row is None:
-        return None
-    return Shown(
-        hash=hash_,
-        project=row.project_id,
-        title=row.title or row.file_title,
-        description=row.description,
-        published=row.published,
-        hidden=row.hidden,
-        live=False,
-        kind="video",
-        countries=_letters(row.countries),
-        player=_options(row.options),
-        media=row.media,
-        posters=row.posters,
-        previews=row.previews,
-        poster_labels=_labels(row.poster_labels),
-        length_us=row.length_us,
-        width=row.width,
-        height=row.height,
-        created_us=row.created_us,
-        failed=row.state == "failed" and row.media is None,
-    )
+class Visibility:
+    """Reads what viewers may see; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, hash_: PublicHash, /) -> Shown | None:
+        """Return what viewers may see of the stream or video with that hash; None for neither."""
+        async with self._database.reading() as connection:
+            of_stream = _OF_STREAMS.where(streams.c.hash == hash_)
+            row = (await connection.execute(of_stream)).one_or_none()
+            if row is not None:
+                return Shown(
+                    hash=hash_,
+                    project=row.project_id,
+                    title=row.title,
+                    description=row.description,
+                    published=row.published,
+                    hidden=row.hidden,
+                    live=row.live,
+                    countries=_letters(row.countries),
+                    player=_options(row.options),
+                    poster_labels=_labels(row.poster_labels),
+                    width=row.image_width,
+                    height=row.image_height,
+                    created_us=row.created_us,
+                )
+            of_video = _OF_VIDEOS.where(videos.c.hash == hash_)
+            row = (await connection.execute(of_video)).one_or_none()
+            if row is None:
+                return None
+            return Shown(
+                hash=hash_,
+                project=row.project_id,
+                title=row.title or row.file_title,
+                description=row.description,
+                published=row.published,
+                hidden=row.hidden,
+                live=False,
+                kind="video",
+                countries=_letters(row.countries),
+                player=_options(row.options),
+                media=row.media,
+                posters=row.posters,
+                previews=row.previews,
+                poster_labels=_labels(row.poster_labels),
+                length_us=row.length_us,
+                width=row.width,
+                height=row.height,
+                created_us=row.created_us,
+                failed=row.state == "failed" and row.media is None,
+            )
 
 
 def _letters(countries: str) -> frozenset[str]:
-    """Return the letters of a list of countries: one that is not empty stays so."""
+    """Return the two-letter codes of a packed list of countries."""
     return frozenset(country.code for country in unpacked(countries))
 
 
 def _options(text: str | None) -> PlayerOptions | None:
-    """Read a player's options; what is not one of them is passed over."""
+    """Parse a player's options; options that cannot be parsed are the standard ones."""
     if text is None:
         return None
     try:
@@ -120,9 +126,10 @@ def _options(text: str | None) -> PlayerOptions | None:
 
 
 def _labels(text: str) -> tuple[str, ...]:
-    return tuple(sorted((label for label in text.split(",") if label), key=_lines))
+    """Return the labels of posters (`360p`), the smallest first."""
+    return tuple(sorted((label for label in text.split(",") if label), key=_height))
 
 
-def _lines(label: str) -> int:
+def _height(label: str) -> int:
     number = label.removesuffix("p")
     return int(number) if number.isdecimal() else 0

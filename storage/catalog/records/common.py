@@ -9,7 +9,7 @@ import msgspec
 
 from media.countries import Country
 from media.stream_keys import PublicHash, StreamKey
-from storage.catalog.records.settings import Failover, Recording
+from storage.catalog.records.settings import StreamFailover, StreamRecording
 
 __all__ = [
     "BackupRecord",
@@ -164,8 +164,8 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
     slots: frozenset[int]
     active: frozenset[str]
     proof: str
-    failover: Failover = Failover()
-    recording: Recording = Recording()
+    failover: StreamFailover = StreamFailover()
+    recording: StreamRecording = StreamRecording()
     paused: bool = False
     slate: str | None = None
 

@@ -1,6 +1,6 @@
-"""What can be set for a stream, and for a project as the default of its streams: values.
+"""What owners can set for a stream, and for a project as the default of its streams: values.
 
-Seconds and days are as their names say. `storage.catalog.streams.settings` keeps them.
+Units are in the names. `storage.catalog.streams.settings` stores them.
 """
 
 from typing import Final, TypeVar
@@ -13,21 +13,22 @@ __all__ = [
     "MAX_SECONDS",
     "MODES",
     "RETURN_SECONDS",
-    "Chosen",
-    "Failover",
     "FailoverChange",
-    "Recording",
+    "OwnerSettings",
     "RecordingChange",
     "SettingsChange",
+    "SlateChange",
+    "StreamFailover",
+    "StreamRecording",
     "StreamSettings",
-    "in_force",
-    "read",
+    "effective_settings",
+    "parse_settings",
 ]
 
-# A day: a run that waits longer for its encoder is one that nobody waits for.
+# A day: no run waits longer for its encoder.
 MAX_SECONDS: Final = 86_400.0
-# Least and most. Below a second an encoder's own hiccups are taken for its death; after half a
-# minute of nothing viewers have gone.
+# Least and most. Below a second an encoder's own hiccups look like its failure; after half a minute
+# of nothing viewers have gone.
 DETECT_SECONDS: Final = (1.0, 30.0)
 # 0 goes back at once; ten minutes of doubt are as good as `sticky`.
 RETURN_SECONDS: Final = (0.0, 600.0)
@@ -38,13 +39,17 @@ MODES: Final = ("prefer_primary", "sticky")
 _Section = TypeVar("_Section", bound=msgspec.Struct)
 
 
-class Failover(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run does without its encoder, in seconds; None: what stands behind it says.
+class StreamFailover(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run does without its encoder; None leaves a field to the next default.
 
-    `mode` is one of `MODES`: whether a primary that is well again takes over from a backup, which
-    it must have been for `return_seconds`. Media that stay away for `detect_seconds` have failed.
-    `goodbye_seconds` is how long a run waits for an encoder that took its leave,
-    `reconnect_seconds` for one that was lost.
+    A stream's default is its project's setting, a project's is the configuration.
+
+    Attributes:
+        mode: One of `MODES`: whether a primary that has recovered replaces the backup on air.
+        detect_seconds: For how long no media arrive before an encoder counts as failed.
+        return_seconds: For how long a primary must be healthy before it replaces a backup.
+        reconnect_seconds: How long a run waits for an encoder whose connection was lost.
+        goodbye_seconds: How long a run waits for an encoder that disconnected properly.
     """
 
     mode: str | None = None
@@ -54,28 +59,35 @@ class Failover(msgspec.Struct, frozen=True, kw_only=True):
     goodbye_seconds: float | None = None
 
 
-class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether runs are kept as videos, and for how many days; None: what stands behind it says."""
+class StreamRecording(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether runs become videos, and for how many days; None as in `StreamFailover`."""
 
     enabled: bool | None = None
     keep_days: int | None = None
 
 
 class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What was set, section by section."""
+    """The settings of a stream or a project, section by section."""
 
-    failover: Failover = Failover()
-    recording: Recording = Recording()
+    failover: StreamFailover = StreamFailover()
+    recording: StreamRecording = StreamRecording()
 
 
-class Chosen(StreamSettings, frozen=True, kw_only=True):
-    """What was set for one stream or project; `slate` is the address of its own picture."""
+class OwnerSettings(StreamSettings, frozen=True, kw_only=True):
+    """The settings that a stream or project has itself; `slate` is the address of its own slate."""
 
     slate: str | None = None
 
 
+class SlateChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings after a change of the slate, and the address of the picture no longer used."""
+
+    settings: OwnerSettings
+    unused: str | None
+
+
 class FailoverChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to change of `Failover`; None takes back what was set."""
+    """A change of `StreamFailover`; UNSET leaves a field as it is, None removes the setting."""
 
     mode: str | msgspec.UnsetType | None = msgspec.UNSET
     detect_seconds: float | msgspec.UnsetType | None = msgspec.UNSET
@@ -85,37 +97,37 @@ class FailoverChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordingChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to change of `Recording`; None takes back what was set."""
+    """A change of `StreamRecording`; UNSET leaves a field as it is, None removes the setting."""
 
     enabled: bool | msgspec.UnsetType | None = msgspec.UNSET
     keep_days: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to change, section by section."""
+    """A change of the settings, section by section."""
 
     failover: FailoverChange = FailoverChange()
     recording: RecordingChange = RecordingChange()
 
 
-def in_force(settings: str, defaults: str) -> StreamSettings:
-    """Return what holds for a stream: its own settings before those of its project.
+def effective_settings(settings: str, defaults: str) -> StreamSettings:
+    """Return a stream's settings, with its project's where it has none of its own.
 
-    Both are the `settings` columns as they stand.
+    Both arguments are `settings` columns, as JSON.
     """
-    own, behind = read(settings), read(defaults)
+    own, fallback = parse_settings(settings), parse_settings(defaults)
     return StreamSettings(
-        failover=_first(own.failover, behind.failover),
-        recording=_first(own.recording, behind.recording),
+        failover=_merge(own.failover, fallback.failover),
+        recording=_merge(own.recording, fallback.recording),
     )
 
 
-def read(settings: str) -> StreamSettings:
-    """Return what a `settings` column says."""
+def parse_settings(settings: str) -> StreamSettings:
+    """Parse a `settings` column."""
     return msgspec.json.decode(settings, type=StreamSettings)
 
 
-def _first(own: _Section, behind: _Section) -> _Section:
-    """Return a section with each gap of `own` filled from what stands behind it."""
+def _merge(own: _Section, fallback: _Section) -> _Section:
+    """Return a section with each field that is None in `own` filled from `fallback`."""
     unset = [field for field in own.__struct_fields__ if getattr(own, field) is None]
-    return msgspec.structs.replace(own, **{field: getattr(behind, field) for field in unset})
+    return msgspec.structs.replace(own, **{field: getattr(fallback, field) for field in unset})

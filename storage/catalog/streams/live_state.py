@@ -1,6 +1,6 @@
-"""Questions about live streams that ingest and viewers ask: keys, states, what may be shown.
+"""What ingest reads and writes of streams: their keys and their state on air.
 
-Each function runs within the caller's transaction.
+The state that the catalog holds is that of the ingest process: it is reset when ingest starts.
 """
 
 from collections import defaultdict
@@ -12,29 +12,23 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ladder import BOX_LABELS
 from media.stream_keys import PublicHash, Slot, StreamKey
+from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.queries.digest import digest
 from storage.catalog.records.common import IngestRecord
+from storage.catalog.records.settings import effective_settings
 from storage.catalog.schema.tables import projects, stream_backups, stream_resolutions, streams
-from storage.catalog.streams.settings import in_force, own_slate, project_slate
+from storage.catalog.streams.settings import project_slate, stream_slate
 
-__all__ = [
-    "AirState",
-    "end_pauses",
-    "find_ingest",
-    "find_proof",
-    "find_windows",
-    "reset_live_states",
-    "set_live_state",
-]
+__all__ = ["AirState", "LiveState"]
 
 _NO_INGEST: Final = "nobody takes encoders in"
 _RUN_OVER: Final = "its run was over"
 
 
-class _Opened(NamedTuple):
-    """What a key's question finds, in the order of its columns."""
+class _KeyRow(NamedTuple):
+    """The columns that are read for a key, in their order."""
 
     id: int
     project: int
@@ -49,12 +43,12 @@ class _Opened(NamedTuple):
     project_slate: str | None
 
 
-# Stands for no stream at all: a key that is wrong asks about it what a right one asks.
-_NOBODY: Final = _Opened(
+# No stream at all: a wrong key runs the same statements for it that a right one runs.
+_NO_STREAM: Final = _KeyRow(
     id=0,
     project=0,
     hash="",
-    secret="00000000-0000-0000-0000-000000000000",  # noqa: S106  # nobody's
+    secret="00000000-0000-0000-0000-000000000000",  # noqa: S106  # of no stream
     digest="",
     paused=False,
     settings="{}",
@@ -65,16 +59,41 @@ _NOBODY: Final = _Opened(
 )
 
 
-async def find_ingest(connection: AsyncConnection, key: StreamKey) -> IngestRecord | None:
-    """Return the stream that a key opens; without a hash in it, the secret alone names one.
+class AirState(TypedDict):
+    """The state of a stream's run; slots go by their numbers.
 
-    An unknown hash and a wrong secret take the same statements and the same comparison, so that
-    their times do not tell which it was.
+    Attributes:
+        live: Viewers get an encoder's media, or the slate of a run.
+        processing: The run is not over yet.
+        on_air: The slot whose media viewers get; None also while they get the slate.
+        sending: The slots whose encoders send.
+        no_audio: The media on air have no audio.
+        paused: The owner paused a run that is to be continued.
     """
-    table = streams.c
-    same = table.hash == key.hash if key.hash else table.secret_digest == digest(key.secret)
-    row = (
-        await connection.execute(
+
+    live: bool
+    processing: bool
+    on_air: int | None
+    sending: Collection[int]
+    no_audio: bool
+    paused: NotRequired[bool]
+
+
+class LiveState:
+    """The live state of a catalog's streams (`catalog.live_state`); a method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find_ingest(self, key: StreamKey) -> IngestRecord | None:
+        """Return the stream that a key opens; a key without a hash is found by its secret alone.
+
+        An unknown hash and a wrong secret run the same statements and the same comparison, so that
+        their times do not reveal which it was.
+        """
+        table = streams.c
+        same = table.hash == key.hash if key.hash else table.secret_digest == digest(key.secret)
+        statement = (
             select(
                 table.id,
                 table.project_id,
@@ -86,202 +105,209 @@ async def find_ingest(connection: AsyncConnection, key: StreamKey) -> IngestReco
                 table.slate,
                 projects.c.settings.label("defaults"),
                 projects.c.key,
-                projects.c.slate.label("behind"),
+                projects.c.slate.label("project_slate"),
             )
             .join_from(streams, projects, projects.c.id == table.project_id)
             .where(same)
         )
-    ).one_or_none()
-    opened = _NOBODY if row is None else _Opened(*row)
-    right = key.matches(opened.secret) and row is not None
-    stream = opened.id if right else _NOBODY.id
-    backups = await connection.execute(
-        select(stream_backups.c.number).where(stream_backups.c.stream_id == stream)
-    )
-    active = await connection.execute(
-        select(stream_resolutions.c.number).where(
-            stream_resolutions.c.stream_id == stream, stream_resolutions.c.active
-        )
-    )
-    slots = frozenset({0, *backups.scalars()})
-    labels = frozenset(BOX_LABELS[number] for number in active.scalars() if number in BOX_LABELS)
-    held = in_force(opened.settings, opened.defaults)
-    own = own_slate(opened.hash, opened.slate)
-    behind = project_slate(opened.project_key, opened.project_slate)
-    if not right:
-        return None
-    return IngestRecord(
-        id=stream,
-        project=opened.project,
-        hash=opened.hash,
-        slots=slots,
-        active=labels,
-        proof=opened.digest,
-        failover=held.failover,
-        recording=held.recording,
-        paused=opened.paused,
-        slate=own or behind,
-    )
-
-
-async def find_proof(connection: AsyncConnection, stream: int) -> str | None:
-    """Return what a right key's `IngestRecord.proof` is; None where there is no such stream."""
-    asked = select(streams.c.secret_digest).where(streams.c.id == stream)
-    return (await connection.execute(asked)).scalar_one_or_none()
-
-
-async def find_windows(connection: AsyncConnection) -> dict[PublicHash, float | None]:
-    """Return how long each stream waits for its encoder, in seconds; None: nobody said."""
-    asked = select(streams.c.hash, streams.c.settings, projects.c.settings.label("defaults"))
-    rows = await connection.execute(
-        asked.join_from(streams, projects, projects.c.id == streams.c.project_id)
-    )
-    return {
-        hash_: in_force(settings, defaults).failover.reconnect_seconds
-        for hash_, settings, defaults in rows
-    }
-
-
-class AirState(TypedDict):
-    """How a stream stands; slots are named by their numbers.
-
-    `on_air` is who viewers get, None on the slate too, `sending` whose encoders send. `paused` says
-    that its owner holds the output of a run that is to be gone on with.
-    """
-
-    live: bool
-    processing: bool
-    on_air: int | None
-    sending: Collection[int]
-    no_audio: bool
-    paused: NotRequired[bool]
-
-
-async def set_live_state(
-    connection: AsyncConnection,
-    stream: int,
-    now_us: int,
-    happened: Sequence[tuple[str, Mapping[str, object]]] = (),
-    **state: Unpack[AirState],
-) -> None:
-    """Write down how a stream stands, and what happened up to then, as kinds and facts.
-
-    The first time it is live it counts as published, unless its owner unpublished it before. A
-    state that says nothing new changes nothing, its version least of all; one that does is told.
-    Only its owner pauses a stream; without a run, and with none to be gone on with, it is paused
-    no more.
-    """
-    table, backups = streams.c, stream_backups.c
-    live, sending = state["live"], state["sending"]
-    asked = select(
-        table.project_id,
-        table.hash,
-        table.published,
-        table.hidden,
-        table.live,
-        table.processing,
-        table.on_air,
-        table.receiving_count,
-        table.no_audio,
-        table.paused,
-    ).where(table.id == stream)
-    stood = (await connection.execute(asked.with_for_update())).one_or_none()
-    if stood is None:  # deleted while it was on air
-        return
-    changed_backups = (
-        await connection.execute(
-            update(stream_backups)
-            .where(backups.stream_id == stream, backups.live != backups.number.in_(sending))
-            .values(live=backups.number.in_(sending))
-            .returning(backups.id)
-        )
-    ).all()
-    for kind, facts in happened:
-        await event_log.record(
-            connection, stood.project_id, kind, facts, now_us, subject=stood.hash
-        )
-    first = live and not stood.published and not stood.hidden
-    stands = {
-        "live": live,
-        "processing": state["processing"],
-        "on_air": state["on_air"],
-        "receiving_count": len(sending),
-        "no_audio": state["no_audio"],
-        "paused": stood.paused and (state["processing"] or state.get("paused", False)),
-    }
-    if tuple(stands.values()) == tuple(stood)[4:] and not changed_backups and not first:
-        return
-    change = update(streams).where(table.id == stream)
-    if first:
-        change = change.values(published=True, published_us=now_us)
-    await connection.execute(change.values(**stands, version=table.version + 1))
-    turned: dict[str, dict[str, object]] = {}
-    if stood.paused and not stands["paused"]:
-        turned["resumed"] = {"stream": stream, "cause": _RUN_OVER}
-    if live != stood.live:
-        turned["live" if live else "off air"] = {}
-    if first:
-        turned["published"] = {"cause": "live for the first time"}
-    for kind, facts in turned.items():
-        await event_log.record(
-            connection, stood.project_id, kind, facts, now_us, subject=stood.hash
-        )
-    await broadcast.tell_stream(connection, stream, now_us)
-
-
-async def reset_live_states(connection: AsyncConnection, now_us: int) -> None:
-    """Take every stream off the air on paper: what a killed process left behind is not so now."""
-    table = streams.c
-    stale = or_(
-        table.live,
-        table.processing,
-        table.on_air.is_not(None),
-        table.receiving_count != 0,
-        table.no_audio,
-    )
-    asked = select(table.id, table.project_id, table.hash, table.live, table.receiving_count)
-    left = (await connection.execute(asked.where(stale).order_by(table.id).with_for_update())).all()
-    sent = await _backups_off(connection)
-    for row in left:
-        await connection.execute(
-            update(streams)
-            .where(table.id == row.id)
-            .values(
-                live=False,
-                processing=False,
-                on_air=None,
-                receiving_count=0,
-                no_audio=False,
-                version=table.version + 1,
+        async with self._database.reading() as connection:
+            row = (await connection.execute(statement)).one_or_none()
+            found = _NO_STREAM if row is None else _KeyRow(*row)
+            right = key.matches(found.secret) and row is not None
+            stream = found.id if right else _NO_STREAM.id
+            backups = await connection.execute(
+                select(stream_backups.c.number).where(stream_backups.c.stream_id == stream)
             )
-        )
-        told = _encoders_off(row.receiving_count, sent[row.id])
-        if row.live:
-            told.append(("off air", {"cause": _NO_INGEST}))
-        for kind, facts in told:
-            await event_log.record(
-                connection, row.project_id, kind, facts, now_us, subject=row.hash
+            active = await connection.execute(
+                select(stream_resolutions.c.number).where(
+                    stream_resolutions.c.stream_id == stream, stream_resolutions.c.active
+                )
             )
-        await broadcast.tell_stream(connection, row.id, now_us)
+        slots = frozenset({0, *backups.scalars()})
+        labels = frozenset(
+            BOX_LABELS[number] for number in active.scalars() if number in BOX_LABELS
+        )
+        settings = effective_settings(found.settings, found.defaults)
+        own = stream_slate(found.hash, found.slate)
+        default = project_slate(found.project_key, found.project_slate)
+        if not right:
+            return None
+        return IngestRecord(
+            id=stream,
+            project=found.project,
+            hash=found.hash,
+            slots=slots,
+            active=labels,
+            proof=found.digest,
+            failover=settings.failover,
+            recording=settings.recording,
+            paused=found.paused,
+            slate=own or default,
+        )
+
+    async def find_proof(self, stream: int) -> str | None:
+        """Return the proof of a stream's present key (`IngestRecord.proof`); None if it is gone."""
+        statement = select(streams.c.secret_digest).where(streams.c.id == stream)
+        async with self._database.reading() as connection:
+            return (await connection.execute(statement)).scalar_one_or_none()
+
+    async def find_reconnect_windows(self) -> dict[PublicHash, float | None]:
+        """Return for how many seconds each stream waits for its encoder; None if not set."""
+        columns = select(streams.c.hash, streams.c.settings, projects.c.settings.label("defaults"))
+        statement = columns.join_from(streams, projects, projects.c.id == streams.c.project_id)
+        async with self._database.reading() as connection:
+            rows = await connection.execute(statement)
+            return {
+                hash_: effective_settings(settings, defaults).failover.reconnect_seconds
+                for hash_, settings, defaults in rows
+            }
+
+    async def set(
+        self,
+        stream: int,
+        *,
+        now_us: int,
+        happened: Sequence[tuple[str, Mapping[str, object]]] = (),
+        **state: Unpack[AirState],
+    ) -> None:
+        """Write a stream's state, after the events (kinds and facts) that led to it.
+
+        A stream is published the first time that it is live, unless its owner unpublished it
+        before. A state that changes nothing does not raise the version; any other is broadcast.
+        Only the owner pauses a stream; the pause ends with the run, unless that is to be continued.
+        Nothing is written of a stream that was deleted while it was on air.
+        """
+        table, backups = streams.c, stream_backups.c
+        live, sending = state["live"], state["sending"]
+        columns = select(
+            table.project_id,
+            table.hash,
+            table.published,
+            table.hidden,
+            table.live,
+            table.processing,
+            table.on_air,
+            table.receiving_count,
+            table.no_audio,
+            table.paused,
+        )
+        locked = columns.where(table.id == stream).with_for_update()
+        async with self._database.writing() as connection:
+            before = (await connection.execute(locked)).one_or_none()
+            if before is None:
+                return
+            changed_backups = (
+                await connection.execute(
+                    update(stream_backups)
+                    .where(backups.stream_id == stream, backups.live != backups.number.in_(sending))
+                    .values(live=backups.number.in_(sending))
+                    .returning(backups.id)
+                )
+            ).all()
+            for kind, facts in happened:
+                await event_log.record(
+                    connection, before.project_id, kind, facts, now_us, subject=before.hash
+                )
+            first = live and not before.published and not before.hidden
+            after = {
+                "live": live,
+                "processing": state["processing"],
+                "on_air": state["on_air"],
+                "receiving_count": len(sending),
+                "no_audio": state["no_audio"],
+                "paused": before.paused and (state["processing"] or state.get("paused", False)),
+            }
+            if tuple(after.values()) == tuple(before)[4:] and not changed_backups and not first:
+                return
+            change = update(streams).where(table.id == stream)
+            if first:
+                change = change.values(published=True, published_us=now_us)
+            await connection.execute(change.values(**after, version=table.version + 1))
+            events: dict[str, dict[str, object]] = {}
+            if before.paused and not after["paused"]:
+                events["resumed"] = {"stream": stream, "cause": _RUN_OVER}
+            if live != before.live:
+                events["live" if live else "off air"] = {}
+            if first:
+                events["published"] = {"cause": "live for the first time"}
+            for kind, facts in events.items():
+                await event_log.record(
+                    connection, before.project_id, kind, facts, now_us, subject=before.hash
+                )
+            await broadcast.tell_stream(connection, stream, now_us)
+
+    async def reset(self, now_us: int) -> None:
+        """Mark every stream off air; ingest has not started, so a killed process left these."""
+        table = streams.c
+        stale = or_(
+            table.live,
+            table.processing,
+            table.on_air.is_not(None),
+            table.receiving_count != 0,
+            table.no_audio,
+        )
+        columns = select(table.id, table.project_id, table.hash, table.live, table.receiving_count)
+        locked = columns.where(stale).order_by(table.id).with_for_update()
+        async with self._database.writing() as connection:
+            rows = (await connection.execute(locked)).all()
+            sent = await _reset_backups(connection)
+            for row in rows:
+                await connection.execute(
+                    update(streams)
+                    .where(table.id == row.id)
+                    .values(
+                        live=False,
+                        processing=False,
+                        on_air=None,
+                        receiving_count=0,
+                        no_audio=False,
+                        version=table.version + 1,
+                    )
+                )
+                events = _encoders_off(row.receiving_count, sent[row.id])
+                if row.live:
+                    events.append(("off air", {"cause": _NO_INGEST}))
+                for kind, facts in events:
+                    await event_log.record(
+                        connection, row.project_id, kind, facts, now_us, subject=row.hash
+                    )
+                await broadcast.tell_stream(connection, row.id, now_us)
+
+    async def end_pauses(self, hashes: Collection[PublicHash], now_us: int) -> None:
+        """End the pauses of those of these streams that have no run any more."""
+        table = streams.c
+        ended = (table.paused, ~table.live, ~table.processing, table.receiving_count == 0)
+        columns = select(table.id, table.project_id, table.hash).where(*ended).order_by(table.id)
+        async with self._database.writing() as connection:
+            rows = (await connection.execute(columns.with_for_update())).all()
+            for stream, project, hash_ in rows:
+                if hash_ in hashes:
+                    change = update(streams).where(table.id == stream)
+                    await connection.execute(change.values(paused=False, version=table.version + 1))
+                    facts = {"stream": stream, "cause": _RUN_OVER}
+                    await event_log.record(
+                        connection, project, "resumed", facts, now_us, subject=hash_
+                    )
+                    await broadcast.tell_stream(connection, stream, now_us)
 
 
-async def _backups_off(connection: AsyncConnection) -> defaultdict[int, list[int]]:
-    """Take all backups' encoders off on paper; returns the numbers of the slots, by stream."""
+async def _reset_backups(connection: AsyncConnection) -> defaultdict[int, list[int]]:
+    """Mark all backups as not sending; returns the slots that were, by stream."""
     backups = stream_backups.c
-    found = await connection.execute(
+    rows = await connection.execute(
         update(stream_backups)
         .where(backups.live)
         .values(live=False)
         .returning(backups.stream_id, backups.number)
     )
     sent: defaultdict[int, list[int]] = defaultdict(list)
-    for stream, number in found:
+    for stream, number in rows:
         sent[stream].append(number)
     return sent
 
 
 def _encoders_off(count: int, backups: list[int]) -> list[tuple[str, dict[str, object]]]:
-    """Return the events of `count` encoders that nobody takes in any more."""
+    """Return the events of `count` encoders whose connections ended with their ingest."""
     slots = [Slot(number) for number in sorted(backups)]
     if count > len(slots):
         slots.insert(0, Slot(0))
@@ -297,19 +323,3 @@ def _encoders_off(count: int, backups: list[int]) -> list[tuple[str, dict[str, o
         )
         for place, slot in enumerate(slots, start=1)
     ]
-
-
-async def end_pauses(
-    connection: AsyncConnection, hashes: Collection[PublicHash], now_us: int
-) -> None:
-    """Take the pauses back of those of these streams whose runs nobody came back to."""
-    table = streams.c
-    ended = (table.paused, ~table.live, ~table.processing, table.receiving_count == 0)
-    asked = select(table.id, table.project_id, table.hash).where(*ended).order_by(table.id)
-    for stream, project, hash_ in (await connection.execute(asked.with_for_update())).all():
-        if hash_ in hashes:
-            change = update(streams).where(table.id == stream)
-            await connection.execute(change.values(paused=False, version=table.version + 1))
-            facts = {"stream": stream, "cause": _RUN_OVER}
-            await event_log.record(connection, project, "resumed", facts, now_us, subject=hash_)
-            await broadcast.tell_stream(connection, stream, now_us)

@@ -1,13 +1,10 @@
-"""Questions about live streams that their owners ask.
-
-Each function runs within the caller's transaction.
-"""
+"""Add and read streams within the caller's transaction; `Streams` in `repository` opens one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, Select, func, insert, select
+from sqlalchemy import Row, Select, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import unpacked
@@ -22,28 +19,21 @@ from storage.catalog.queries.named_rows import MOST
 from storage.catalog.records.common import (
     BackupRecord,
     Named,
-    Page,
     ResolutionChoice,
-    Sort,
     StreamRecord,
 )
 from storage.catalog.schema.tables import stream_backups, stream_resolutions, streams
 
-__all__ = ["PAGE_SIZE", "add", "find", "find_all", "find_oldest", "find_page"]
-
-PAGE_SIZE: Final = 10
-# How many numbers one statement names: SQLite takes 32 766, older ones 999.
-_AT_ONCE: Final = 500
-# Smaller boxes serve sources that are smaller still, and are nobody's choice.
+__all__ = ["add", "find", "find_oldest", "to_records"]
 
 
 async def add(
     connection: AsyncConnection, project: int, title: str, now_us: int, by: int | None = None
 ) -> StreamRecord:
-    """Make a stream with a fresh key, one backup and the standard resolutions.
+    """Add a stream with a fresh key, one backup and the standard resolutions.
 
     Raises:
-        NoSuchProject: there is no such project.
+        NoSuchProject: There is no such project.
     """
     await project_lookup.require(connection, project)
     key = StreamKey.new(new_hash())
@@ -81,7 +71,7 @@ async def add(
     await event_log.record(
         connection, project, "stream added", facts, now_us, subject=key.hash, by=by
     )
-    (record,) = await _records(connection, rows)
+    (record,) = await to_records(connection, rows)
     return record
 
 
@@ -93,62 +83,21 @@ async def find(connection: AsyncConnection, stream: int) -> StreamRecord | None:
 
 
 async def find_oldest(connection: AsyncConnection, project: int) -> StreamRecord | None:
-    """Return the project's stream that was made first, of those that are left."""
-    mine = select(streams).where(streams.c.project_id == project)
-    return await _first(connection, mine.order_by(streams.c.id).limit(1))
+    """Return the oldest stream that a project has."""
+    own = select(streams).where(streams.c.project_id == project)
+    return await _first(connection, own.order_by(streams.c.id).limit(1))
 
 
-async def find_all(connection: AsyncConnection) -> tuple[StreamRecord, ...]:
-    """Return every stream of every project, oldest first."""
-    found: tuple[StreamRecord, ...] = ()
-    last = 0
-    asked = select(streams).order_by(streams.c.id).limit(_AT_ONCE)
-    while rows := (await connection.execute(asked.where(streams.c.id > last))).all():
-        found += await _records(connection, rows)
-        last = rows[-1].id
-    return found
+async def _first(connection: AsyncConnection, statement: Select[Any]) -> StreamRecord | None:
+    rows = (await connection.execute(statement)).all()
+    return (await to_records(connection, rows))[0] if rows else None
 
 
-async def find_page(
-    connection: AsyncConnection, project: int, *, search: str, sort: Sort, page: int
-) -> Page[StreamRecord]:
-    """Return a page of a project's streams whose titles contain `search`, whatever its case."""
-    wanted = [streams.c.project_id == project]
-    if search:
-        wanted.append(streams.c.title_fold.contains(fold(search), autoescape=True))
-        total = (
-            await connection.execute(select(func.count()).select_from(streams).where(*wanted))
-        ).scalar_one()
-    else:
-        total = await counters.find(connection, project, ("streams",))
-    offset = (page - 1) * PAGE_SIZE
-    records: tuple[StreamRecord, ...] = ()
-    # Beyond the end nothing is asked for: a huge page number is no offset that a database takes.
-    if offset < total:
-        chosen = select(streams).where(*wanted).order_by(*_order(sort))
-        rows = (await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))).all()
-        records = await _records(connection, rows)
-    return Page(items=records, total=total, number=page, size=PAGE_SIZE)
-
-
-def _order(sort: Sort) -> list[ColumnElement[Any]]:  # Any: a column of either type
-    """Return the order; equal titles stand by number, so that no page shows one twice."""
-    columns = [streams.c.id]
-    if sort.column == "title":
-        columns.insert(0, streams.c.title_fold)
-    return [column.desc() if sort.descending else column.asc() for column in columns]
-
-
-async def _first(connection: AsyncConnection, question: Select[Any]) -> StreamRecord | None:
-    rows = (await connection.execute(question)).all()
-    return (await _records(connection, rows))[0] if rows else None
-
-
-async def _records(
+async def to_records(
     connection: AsyncConnection,
     rows: Sequence[Row[Any]],  # Any: the row of a whole table has no static type
 ) -> tuple[StreamRecord, ...]:
-    """Return the records of rows of `streams`, in their order, with what belongs to them."""
+    """Return the records of rows of `streams`, in the same order, with their labels and backups."""
     numbers = [row.id for row in rows]
     backups: dict[int, list[Row[int, int, int, bool]]] = {number: [] for number in numbers}
     asked = select(
@@ -187,7 +136,7 @@ async def _records(
 
 
 def _named(number: int | None, names: Mapping[int, str]) -> Named | None:
-    """Return what a record refers to; None for what was deleted since it was read."""
+    """Return the label or player with that number; None if it was deleted since it was read."""
     return Named(id=number, name=names[number]) if number is not None and number in names else None
 
 

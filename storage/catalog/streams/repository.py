@@ -1,176 +1,430 @@
-"""A catalog's streams, as their owners change them: each call is a transaction of its own."""
+"""Live streams (`catalog.streams`): added, listed, edited, published, deleted by their owners.
 
-from collections.abc import Sequence
+A change locks the stream's row first, sets only the columns that change, and records an event. What
+a stream's runs do is `storage.catalog.streams.settings`, its state on air
+`storage.catalog.streams.live_state`.
+"""
 
-from media.stream_keys import PublicHash
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.countries import Country, packed
+from media.stream_keys import PublicHash, StreamKey
 from storage.catalog.engine.database import Database
-from storage.catalog.records.common import StreamRecord
-from storage.catalog.streams import (
-    edits as stream_edits,
-)
-from storage.catalog.streams import (
-    posters as stream_posters,
-)
-from storage.catalog.streams import (
-    queries as stream_queries,
-)
-from storage.catalog.streams import (
-    settings as stream_settings,
-)
-from storage.catalog.streams import (
-    slates,
-)
-from storage.catalog.streams.edits import StreamChange
-from storage.catalog.streams.settings import Chosen, SettingsChange
-from storage.catalog.streams.slates import SlateSet
+from storage.catalog.events import broadcast
+from storage.catalog.events import log as event_log
+from storage.catalog.library import labels, players
+from storage.catalog.queries import counters
+from storage.catalog.queries.casefold import fold
+from storage.catalog.queries.digest import digest
+from storage.catalog.queries.named_rows import MOST
+from storage.catalog.records.common import Page, Sort, StreamRecord
+from storage.catalog.schema.tables import stream_backups, stream_resolutions, streams
+from storage.catalog.streams import commands
+from storage.catalog.streams import queries as stream_queries
+from storage.catalog.streams.commands import Command, CommandKind
+from storage.errors import BackupInUse, StreamStateConflict, TooManyBackups
 
-__all__ = ["Streams"]
+__all__ = ["MAX_BACKUPS", "PAGE_SIZE", "StreamChange", "Streams"]
+
+MAX_BACKUPS: Final = 8
+PAGE_SIZE: Final = 10
+# How many rows are read at once: SQLite takes 32 766 numbers in a statement, older ones 999.
+_AT_ONCE: Final = 500
+
+
+class StreamChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a stream; UNSET leaves a field as it is, None clears it.
+
+    `tags` and `countries` replace all that there are; `resolutions` are the numbers of those that
+    are to be active.
+    """
+
+    title: str | msgspec.UnsetType = msgspec.UNSET
+    description: str | msgspec.UnsetType = msgspec.UNSET
+    category: int | msgspec.UnsetType | None = msgspec.UNSET
+    player: int | msgspec.UnsetType | None = msgspec.UNSET
+    countries: tuple[Country, ...] | msgspec.UnsetType = msgspec.UNSET
+    tags: tuple[labels.TagWanted, ...] | msgspec.UnsetType = msgspec.UNSET
+    resolutions: frozenset[int] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of the fields that change, sorted."""
+        fields = sorted(self.__struct_fields__)
+        return [name for name in fields if getattr(self, name) is not msgspec.UNSET]
 
 
 class Streams:
-    """The streams of a catalog.
+    """The streams of a catalog; each method is one transaction.
 
-    `by` is the number of the token whose bearer asked. None in place of a record, and False, say
-    that there is no such stream (any more). Where ingest must know of a change, its command's
-    number is in the answer (see `storage.catalog.streams.commands`).
+    `by` is the number of the token that made the request. None in place of a record or of a
+    command's number, and False, mean that there is no such stream (any more). A change that ingest
+    must carry out writes a command, and returns its number (`storage.catalog.streams.commands`).
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def add(
+        self, project: int, title: str, now_us: int, *, by: int | None = None
+    ) -> StreamRecord:
+        """Add a stream with a fresh key, one backup and the standard resolutions.
+
+        Raises:
+            NoSuchProject: There is no such project.
+        """
+        async with self._database.writing() as connection:
+            return await stream_queries.add(connection, project, title, now_us, by)
+
+    async def find(self, stream: int) -> StreamRecord | None:
+        """Return the stream with that number."""
+        async with self._database.reading() as connection:
+            return await stream_queries.find(connection, stream)
+
+    async def find_page(
+        self, project: int, *, search: str = "", sort: Sort | None = None, page: int = 1
+    ) -> Page[StreamRecord]:
+        """Return a page of a project's streams, newest first unless `sort` says otherwise.
+
+        `search` leaves out streams whose titles do not contain it, ignoring case.
+        """
+        wanted = [streams.c.project_id == project]
+        offset = (page - 1) * PAGE_SIZE
+        records: tuple[StreamRecord, ...] = ()
+        async with self._database.reading() as connection:
+            if search:
+                wanted.append(streams.c.title_fold.contains(fold(search), autoescape=True))
+                counted = select(func.count()).select_from(streams).where(*wanted)
+                total = (await connection.execute(counted)).scalar_one()
+            else:
+                total = await counters.find(connection, project, ("streams",))
+            # A page beyond the end is not queried: a huge number is no offset for a database.
+            if offset < total:
+                chosen = select(streams).where(*wanted).order_by(*_order(sort or Sort()))
+                rows = (await connection.execute(chosen.limit(PAGE_SIZE).offset(offset))).all()
+                records = await stream_queries.to_records(connection, rows)
+        return Page(items=records, total=total, number=page, size=PAGE_SIZE)
+
+    async def find_all(self) -> tuple[StreamRecord, ...]:
+        """Return every stream of every project, oldest first."""
+        records: tuple[StreamRecord, ...] = ()
+        last = 0
+        statement = select(streams).order_by(streams.c.id).limit(_AT_ONCE)
+        async with self._database.reading() as connection:
+            while rows := (await connection.execute(statement.where(streams.c.id > last))).all():
+                records += await stream_queries.to_records(connection, rows)
+                last = rows[-1].id
+        return records
+
     async def edit(
         self, stream: int, change: StreamChange, *, now_us: int, by: int | None
     ) -> StreamRecord | None:
-        """Change what a stream is called and sorted under, where it plays, what it makes.
+        """Change a stream's texts, labels, player, countries or resolutions.
 
         Raises:
-            NoSuchLabel: a category, a tag or a player is none of its project.
+            NoSuchLabel: A category, a tag or a player is not one of the stream's project.
         """
-        async with self._database.writing() as connection:
-            await stream_edits.edit(connection, stream, change, now_us, by)
+        async with self._locked(stream) as (connection, row):
+            if row is None:
+                return None
+            if change.keys:
+                values = await _values(connection, row.project_id, change)
+                if change.resolutions is not msgspec.UNSET:
+                    await _set_resolutions(connection, stream, change.resolutions)
+                await _update(connection, stream, now_us, values)
+                facts = {"keys": change.keys}
+                await _record(connection, row, "stream edited", facts, now_us, by)
+            # Last: a transaction that adds tags waits for others that do.
+            if change.tags is not msgspec.UNSET:
+                await labels.link_tags(
+                    connection, row.project_id, "stream", stream, change.tags, now_us
+                )
             return await stream_queries.find(connection, stream)
 
     async def publish(self, stream: int, *, now_us: int, by: int | None) -> StreamRecord | None:
-        """Show a stream to viewers."""
-        async with self._database.writing() as connection:
-            await stream_edits.publish(connection, stream, now_us, by)
+        """Show a stream to viewers, also before its first run."""
+        async with self._locked(stream) as (connection, row):
+            if row is not None and (row.hidden or not row.published):
+                since = row.published_us if row.published_us is not None else now_us
+                values = {"published": True, "hidden": False, "published_us": since}
+                await _update(connection, stream, now_us, values)
+                await _record(connection, row, "published", {}, now_us, by)
+                await broadcast.tell_stream(connection, stream, now_us)
             return await stream_queries.find(connection, stream)
 
     async def unpublish(self, stream: int, *, now_us: int, by: int | None) -> StreamRecord | None:
-        """Hide a stream from viewers until it is published again."""
-        async with self._database.writing() as connection:
-            await stream_edits.unpublish(connection, stream, now_us, by)
+        """Hide a stream from viewers until it is published again, even while it is live."""
+        async with self._locked(stream) as (connection, row):
+            if row is not None and (row.published or not row.hidden):
+                values = {"published": False, "hidden": True}
+                await _update(connection, stream, now_us, values)
+                await _record(connection, row, "unpublished", {}, now_us, by)
+                await broadcast.tell_stream(connection, stream, now_us)
             return await stream_queries.find(connection, stream)
 
     async def rotate(self, stream: int, *, now_us: int, by: int | None) -> int | None:
-        """Give a stream a fresh key; returns the command that closes who has the old one."""
-        async with self._database.writing() as connection:
-            return await stream_edits.rotate(connection, stream, now_us, by)
+        """Replace a stream's key; the command disconnects encoders that use the old one."""
+        async with self._locked(stream) as (connection, row):
+            if row is None:
+                return None
+            key = StreamKey.new(row.hash)
+            values = {"secret": key.secret, "secret_digest": digest(key.secret)}
+            await _update(connection, stream, now_us, values)
+            await _record(connection, row, "stream key changed", {}, now_us, by)
+            return await _command(connection, row, CommandKind.DISCONNECT, now_us)
 
     async def ask_end(
         self, stream: int, *, now_us: int, deadline_us: int, by: int | None
     ) -> int | None:
-        """Ask for the end of a stream's run until a moment; returns the command."""
-        async with self._database.writing() as connection:
-            return await stream_edits.ask_end(connection, stream, now_us, deadline_us, by)
+        """Command the end of a stream's run before a deadline; the event is recorded when done."""
+        async with self._locked(stream) as (connection, row):
+            if row is None:
+                return None
+            return await _command(connection, row, CommandKind.END, now_us, deadline_us, by)
 
     async def ask_drill(
         self, stream: int, *, now_us: int, deadline_us: int, by: int | None
     ) -> int | None:
-        """Ask for a switch to another encoder until a moment; returns the command.
+        """Command a switch to another encoder; the event is recorded when done.
 
         Raises:
-            StreamStateConflict: the stream is not live, or it is paused.
+            StreamStateConflict: The stream is not live, or it is paused.
         """
-        async with self._database.writing() as connection:
-            return await stream_edits.ask_drill(connection, stream, now_us, deadline_us, by)
+        async with self._locked(stream) as (connection, row):
+            if row is None:
+                return None
+            if not row.live:
+                raise StreamStateConflict(
+                    "The stream is not live: there is no encoder to switch away from."
+                )
+            if row.paused:
+                raise StreamStateConflict("The stream is paused: resume it first.")
+            return await _command(connection, row, CommandKind.DRILL, now_us, deadline_us, by)
 
     async def pause(self, stream: int, *, now_us: int, by: int | None) -> int | None:
-        """Show viewers the slate until the stream is resumed; returns the command.
+        """Show viewers the slate until the stream is resumed; encoders stay connected.
 
         Raises:
-            StreamStateConflict: the stream is not live, or it is paused already.
+            StreamStateConflict: The stream is not live, or it is paused already.
         """
-        async with self._database.writing() as connection:
-            return await stream_edits.pause(connection, stream, now_us, by)
+        async with self._locked(stream) as (connection, row):
+            if row is None:
+                return None
+            if not row.live:
+                raise StreamStateConflict("The stream is not live: there is nothing to pause.")
+            if row.paused:
+                raise StreamStateConflict("The stream is paused already.")
+            return await _set_paused(connection, row, True, now_us, by)
 
     async def resume(self, stream: int, *, now_us: int, by: int | None) -> int | None:
-        """Show viewers the encoder on air again; returns the command.
+        """Show viewers the encoder on air again.
 
         Raises:
-            StreamStateConflict: the stream is not paused.
+            StreamStateConflict: The stream is not paused.
         """
-        async with self._database.writing() as connection:
-            return await stream_edits.resume(connection, stream, now_us, by)
+        async with self._locked(stream) as (connection, row):
+            if row is None:
+                return None
+            if not row.paused:
+                raise StreamStateConflict("The stream is not paused.")
+            return await _set_paused(connection, row, False, now_us, by)
 
     async def remove(self, stream: int, *, now_us: int, by: int | None) -> int | None:
-        """Delete a stream; returns the command that ends what runs of it."""
-        async with self._database.writing() as connection:
-            return await stream_edits.remove(connection, stream, now_us, by)
+        """Delete a stream; the command ends its run and removes its media."""
+        async with self._locked(stream) as (connection, row):
+            if row is None:
+                return None
+            await _record(connection, row, "stream deleted", {"title": row.title}, now_us, by)
+            # The last state that its subscribers receive.
+            over = {"live": False, "processing": False, "receiving_count": 0, "published": False}
+            await _update(connection, stream, now_us, {**over, "on_air": None})
+            await broadcast.tell_stream(connection, stream, now_us)
+            await connection.execute(delete(streams).where(streams.c.id == stream))
+            await counters.add(connection, row.project_id, "streams", -1)
+            return await _command(connection, row, CommandKind.FORGET, now_us)
 
     async def add_backup(
         self, stream: int, *, now_us: int, by: int | None
     ) -> tuple[StreamRecord, int] | None:
-        """Give a stream another ingest address; returns the stream and the backup's number.
+        """Add an ingest address; returns the stream and the backup's id.
 
         Raises:
-            TooManyBackups: it has all that it may have.
+            TooManyBackups: The stream has as many as it may have.
         """
-        async with self._database.writing() as connection:
-            backup = await stream_edits.add_backup(connection, stream, now_us, by)
+        table = stream_backups.c
+        counted = select(func.count()).select_from(stream_backups).where(table.stream_id == stream)
+        async with self._locked(stream) as (connection, row):
+            if row is None:
+                return None
+            if (await connection.execute(counted)).scalar_one() >= MAX_BACKUPS:
+                raise TooManyBackups(MAX_BACKUPS)
+            number = row.next_backup
+            added = insert(stream_backups).values(stream_id=stream, number=number, live=False)
+            backup = (await connection.execute(added.returning(table.id))).scalar_one()
+            await _update(connection, stream, now_us, {"next_backup": number + 1})
+            facts = {"backup": backup, "number": number}
+            await _record(connection, row, "backup added", facts, now_us, by)
+            await broadcast.tell_stream(connection, stream, now_us)
             record = await stream_queries.find(connection, stream)
-            return None if backup is None or record is None else (record, backup)
+            return None if record is None else (record, backup)
 
     async def remove_backup(self, stream: int, backup: int, *, now_us: int, by: int | None) -> bool:
-        """Take an ingest address away.
+        """Remove an ingest address; False also if the stream has no backup with that id.
 
         Raises:
-            BackupInUse: its encoder is sending.
+            BackupInUse: Its encoder is sending.
         """
-        async with self._database.writing() as connection:
-            return await stream_edits.remove_backup(connection, stream, backup, now_us, by)
+        table = stream_backups.c
+        own = (table.id == backup, table.stream_id == stream)
+        async with self._locked(stream) as (connection, row):
+            if row is None or not 0 < backup <= MOST:
+                return False
+            statement = select(table.number, table.live).where(*own)
+            removed = (await connection.execute(statement)).one_or_none()
+            if removed is None:
+                return False
+            if removed.live:
+                raise BackupInUse(removed.number)
+            await connection.execute(delete(stream_backups).where(*own))
+            await _update(connection, stream, now_us, {})
+            facts = {"backup": backup, "number": removed.number}
+            await _record(connection, row, "backup removed", facts, now_us, by)
+            await broadcast.tell_stream(connection, stream, now_us)
+            return True
 
     async def set_posters(
         self, hash_: PublicHash, labels: Sequence[str], size: tuple[int, int], *, now_us: int
     ) -> bool:
-        """Write down that a stream has new posters, the largest of that size."""
+        """Record that a stream has new posters.
+
+        `labels` are those of their resolutions, `size` is the width and height of the largest. Only
+        a change of the labels raises the version and is broadcast: a new picture replaces the old
+        one at the same address.
+        """
+        table = streams.c
+        own = select(table.id, table.poster_labels).where(table.hash == hash_)
         async with self._database.writing() as connection:
-            return await stream_posters.set_posters(connection, hash_, labels, size, now_us)
+            row = (await connection.execute(own.with_for_update())).one_or_none()
+            if row is None:
+                return False
+            text = ",".join(labels)
+            values: dict[str, Any] = {  # Any: values of columns of several types
+                "image_us": now_us,
+                "image_width": size[0],
+                "image_height": size[1],
+            }
+            if text != row.poster_labels:
+                values |= {"poster_labels": text, "version": table.version + 1}
+            await connection.execute(update(streams).where(table.id == row.id).values(values))
+            if text != row.poster_labels:
+                await broadcast.tell_stream(connection, row.id, now_us)
+            return True
 
-    async def settings(self, stream: int) -> Chosen | None:
-        """Return what was set for a stream."""
-        async with self._database.reading() as connection:
-            return await stream_settings.find_stream(connection, stream)
-
-    async def set(
-        self, stream: int, change: SettingsChange, *, now_us: int, by: int | None
-    ) -> Chosen | None:
-        """Set what a stream's runs do; returns what is set then."""
+    @asynccontextmanager
+    async def _locked(
+        self, stream: int
+    ) -> AsyncGenerator[tuple[AsyncConnection, Row[Any] | None]]:  # Any: as a whole row is
+        """Write within the block, with the stream's row locked; None if there is no such row."""
         async with self._database.writing() as connection:
-            return await stream_settings.change_stream(connection, stream, change, now_us, by)
+            row = None
+            if 0 < stream <= MOST:
+                statement = select(streams).where(streams.c.id == stream).with_for_update()
+                row = (await connection.execute(statement)).one_or_none()
+            yield connection, row
 
-    async def set_slate(
-        self, stream: int, name: str | None, *, now_us: int, by: int | None
-    ) -> SlateSet | None:
-        """Give a stream the slate's picture of that name, or with None take its own back."""
-        async with self._database.writing() as connection:
-            return await slates.set_stream(connection, stream, name, now_us, by)
 
-    async def set_project_slate(
-        self, project: int, name: str | None, *, now_us: int, by: int | None
-    ) -> SlateSet | None:
-        """Do the same for all streams of a project that have none of their own."""
-        async with self._database.writing() as connection:
-            return await slates.set_project(connection, project, name, now_us, by)
+def _order(sort: Sort) -> list[ColumnElement[Any]]:  # Any: a column of either type
+    """Return the order; equal titles go by number, so that no page repeats a stream."""
+    columns = [streams.c.id]
+    if sort.column == "title":
+        columns.insert(0, streams.c.title_fold)
+    return [column.desc() if sort.descending else column.asc() for column in columns]
 
-    async def project_settings(self, project: int) -> Chosen | None:
-        """Return what was set for all streams of a project."""
-        async with self._database.reading() as connection:
-            return await stream_settings.find_project(connection, project)
 
-    async def set_project(
-        self, project: int, change: SettingsChange, *, now_us: int, by: int | None
-    ) -> Chosen | None:
-        """Set what the runs of a project's streams do; returns what is set then."""
-        async with self._database.writing() as connection:
-            return await stream_settings.change_project(connection, project, change, now_us, by)
+async def _values(
+    connection: AsyncConnection, project: int, change: StreamChange
+) -> dict[str, object]:
+    """Return the columns of a change; check that the project has what it refers to."""
+    values: dict[str, object] = {}
+    if change.title is not msgspec.UNSET:
+        values |= {"title": change.title, "title_fold": fold(change.title)}
+    if change.description is not msgspec.UNSET:
+        values["description"] = change.description
+    if change.countries is not msgspec.UNSET:
+        values["countries"] = packed(change.countries)
+    if change.category is not msgspec.UNSET:
+        if change.category is not None:
+            await labels.require_category(connection, project, change.category)
+        values["category_id"] = change.category
+    if change.player is not msgspec.UNSET:
+        if change.player is not None:
+            await players.require(connection, project, change.player)
+        values["player_id"] = change.player
+    return values
+
+
+async def _set_resolutions(
+    connection: AsyncConnection, stream: int, active: frozenset[int]
+) -> None:
+    table = stream_resolutions.c
+    await connection.execute(
+        update(stream_resolutions)
+        .where(table.stream_id == stream)
+        .values(active=table.number.in_(sorted(active)))
+    )
+
+
+async def _update(
+    connection: AsyncConnection, stream: int, now_us: int, values: Mapping[str, object]
+) -> None:
+    changed = {**values, "updated_us": now_us, "version": streams.c.version + 1}
+    await connection.execute(update(streams).where(streams.c.id == stream).values(changed))
+
+
+async def _record(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: a whole row has no static type
+    kind: str,
+    facts: Mapping[str, object],
+    now_us: int,
+    by: int | None,
+) -> None:
+    """Record an event about a stream."""
+    all_facts = {"stream": row.id, **facts}
+    await event_log.record(
+        connection, row.project_id, kind, all_facts, now_us, subject=row.hash, by=by
+    )
+
+
+async def _set_paused(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as above
+    paused: bool,
+    now_us: int,
+    by: int | None,
+) -> int:
+    await _update(connection, row.id, now_us, {"paused": paused})
+    await _record(connection, row, "paused" if paused else "resumed", {}, now_us, by)
+    kind = CommandKind.PAUSE if paused else CommandKind.RESUME
+    command = await _command(connection, row, kind, now_us, by=by)
+    await broadcast.tell_stream(connection, row.id, now_us)
+    return command
+
+
+async def _command(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as above
+    kind: CommandKind,
+    now_us: int,
+    deadline_us: int | None = None,
+    by: int | None = None,
+) -> int:
+    """Write a command for ingest; returns its number."""
+    command = Command(stream=row.id, hash=row.hash, kind=kind, deadline_us=deadline_us, by=by)
+    return await commands.ask(connection, command, now_us)

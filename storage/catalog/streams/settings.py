@@ -1,64 +1,37 @@
-"""What the owner set for a stream, and for all streams of a project that say nothing themselves.
+"""What owners set for a stream, and for a project as the default of its streams.
 
-Kept as a JSON object of sections with the keys that were set and no others, so that a default which
-is changed later reaches every stream that keeps to it. The picture of the slate is no setting of
-that object but a column (`storage.catalog.streams.slates`). Each function runs within the caller's
-transaction.
+The settings are stored as a JSON object of sections that holds only the keys that were set, so that
+a default which changes later reaches every stream without a setting of its own. The slate is a
+column beside it: the name of a picture, which is an object at an address made of its owner and that
+name (`storage.objects.addresses.slate_picture`). Names are never reused, so an address always shows
+the same picture. The values are `storage.catalog.records.settings`.
 """
 
 import json
 from typing import Any
 
 import msgspec
-from sqlalchemy import Table, select, update
+from sqlalchemy import Row, Table, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.stream_keys import PublicHash
+from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
 from storage.catalog.queries.named_rows import MOST
 from storage.catalog.records.settings import (
-    DETECT_SECONDS,
-    KEEP_DAYS,
-    MAX_SECONDS,
-    MODES,
-    RETURN_SECONDS,
-    Chosen,
-    Failover,
-    FailoverChange,
-    Recording,
-    RecordingChange,
+    OwnerSettings,
     SettingsChange,
-    StreamSettings,
-    in_force,
-    read,
+    SlateChange,
+    parse_settings,
 )
 from storage.catalog.schema.tables import projects, streams
 from storage.objects.addresses import slate_picture
 
-__all__ = [
-    "DETECT_SECONDS",
-    "KEEP_DAYS",
-    "MAX_SECONDS",
-    "MODES",
-    "RETURN_SECONDS",
-    "Chosen",
-    "Failover",
-    "FailoverChange",
-    "Recording",
-    "RecordingChange",
-    "SettingsChange",
-    "StreamSettings",
-    "change_project",
-    "change_stream",
-    "find_project",
-    "find_stream",
-    "in_force",
-    "own_slate",
-    "project_slate",
-]
+__all__ = ["SettingsRepository", "project_slate", "stream_slate"]
 
 
 def _changed(settings: str, change: SettingsChange) -> tuple[str, list[str]]:
-    """Return the settings after a change, and which of them are others now."""
+    """Return the settings after a change, and the sorted keys of those that differ."""
     tree = json.loads(settings)
     keys: list[str] = []
     for section in SettingsChange.__struct_fields__:
@@ -75,92 +48,156 @@ def _changed(settings: str, change: SettingsChange) -> tuple[str, list[str]]:
     return json.dumps(tree), sorted(keys)
 
 
-def _chosen(settings: str, slate: str | None) -> Chosen:
-    known = read(settings)
-    return Chosen(failover=known.failover, recording=known.recording, slate=slate)
+def _owner_settings(settings: str, slate: str | None) -> OwnerSettings:
+    parsed = parse_settings(settings)
+    return OwnerSettings(failover=parsed.failover, recording=parsed.recording, slate=slate)
 
 
-def own_slate(hash_: str, name: str | None) -> str | None:
-    """Return the address of a stream's own picture, where it has one."""
+def stream_slate(hash_: str, name: str | None) -> str | None:
+    """Return the address of a stream's own slate; None if it has none."""
     return None if name is None else slate_picture(f"s-{hash_}", name)
 
 
 def project_slate(key: str, name: str | None) -> str | None:
-    """Return the address of a project's picture, where it has one."""
+    """Return the address of a project's slate; None if it has none."""
     return None if name is None else slate_picture(f"p-{key}", name)
 
 
-async def find_stream(connection: AsyncConnection, stream: int) -> Chosen | None:
-    """Return what was set for a stream; None where there is no such stream."""
+class SettingsRepository:
+    """The settings of streams and projects (`catalog.settings`); each method is one transaction.
+
+    `by` is the number of the token that made the request. None is returned if there is no such
+    stream or project.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find_stream(self, stream: int) -> OwnerSettings | None:
+        """Return what is set for a stream."""
+        if not 0 < stream <= MOST:
+            return None
+        table = streams.c
+        statement = select(table.settings, table.hash, table.slate).where(table.id == stream)
+        async with self._database.reading() as connection:
+            row = (await connection.execute(statement)).one_or_none()
+        if row is None:
+            return None
+        return _owner_settings(row.settings, stream_slate(row.hash, row.slate))
+
+    async def find_project(self, project: int) -> OwnerSettings | None:
+        """Return what is set for a project's streams."""
+        table = projects.c
+        statement = select(table.settings, table.key, table.slate).where(table.id == project)
+        async with self._database.reading() as connection:
+            row = (await connection.execute(statement)).one_or_none()
+        if row is None:
+            return None
+        return _owner_settings(row.settings, project_slate(row.key, row.slate))
+
+    async def change_stream(
+        self, stream: int, change: SettingsChange, *, now_us: int, by: int | None
+    ) -> OwnerSettings | None:
+        """Change what a stream's runs do; returns what is set afterwards."""
+        async with self._database.writing() as connection:
+            row = await _lock_stream(connection, stream)
+            if row is None:
+                return None
+            settings, keys = _changed(row.settings, change)
+            if keys:
+                await _update(connection, streams, stream, {"settings": settings}, now_us)
+                await event_log.record(
+                    connection,
+                    row.project_id,
+                    "stream settings changed",
+                    {"keys": keys},
+                    now_us,
+                    subject=row.hash,
+                    by=by,
+                )
+            return _owner_settings(settings, stream_slate(row.hash, row.slate))
+
+    async def change_project(
+        self, project: int, change: SettingsChange, *, now_us: int, by: int | None
+    ) -> OwnerSettings | None:
+        """Change the defaults of a project's streams; returns what is set afterwards."""
+        async with self._database.writing() as connection:
+            row = await _lock_project(connection, project)
+            if row is None:
+                return None
+            settings, keys = _changed(row.settings, change)
+            if keys:
+                await _update(connection, projects, project, {"settings": settings}, now_us)
+                facts = {"keys": keys}
+                kind = "project settings changed"
+                await event_log.record(connection, project, kind, facts, now_us, by=by)
+            return _owner_settings(settings, project_slate(row.key, row.slate))
+
+    async def set_stream_slate(
+        self, stream: int, name: str | None, *, now_us: int, by: int | None
+    ) -> SlateChange | None:
+        """Make the picture of that name a stream's slate; None removes its own slate."""
+        async with self._database.writing() as connection:
+            row = await _lock_stream(connection, stream)
+            if row is None:
+                return None
+            if row.slate != name:
+                await _update(connection, streams, stream, {"slate": name}, now_us)
+                await event_log.record(
+                    connection,
+                    row.project_id,
+                    "stream slate changed",
+                    {"stream": stream, "picture": name is not None},
+                    now_us,
+                    subject=row.hash,
+                    by=by,
+                )
+            before, after = stream_slate(row.hash, row.slate), stream_slate(row.hash, name)
+            return _slate_change(row.settings, before, after)
+
+    async def set_project_slate(
+        self, project: int, name: str | None, *, now_us: int, by: int | None
+    ) -> SlateChange | None:
+        """Make a picture the slate of a project's streams that have none of their own."""
+        async with self._database.writing() as connection:
+            row = await _lock_project(connection, project)
+            if row is None:
+                return None
+            if row.slate != name:
+                await _update(connection, projects, project, {"slate": name}, now_us)
+                facts = {"picture": name is not None}
+                kind = "project slate changed"
+                await event_log.record(connection, project, kind, facts, now_us, by=by)
+            before, after = project_slate(row.key, row.slate), project_slate(row.key, name)
+            return _slate_change(row.settings, before, after)
+
+
+def _slate_change(settings: str, before: str | None, after: str | None) -> SlateChange:
+    unused = None if before == after else before
+    return SlateChange(settings=_owner_settings(settings, after), unused=unused)
+
+
+async def _lock_stream(
+    connection: AsyncConnection, stream: int
+) -> Row[str, int, PublicHash, str | None] | None:
     if not 0 < stream <= MOST:
         return None
     table = streams.c
-    asked = select(table.settings, table.hash, table.slate).where(table.id == stream)
-    found = (await connection.execute(asked)).one_or_none()
-    if found is None:
-        return None
-    return _chosen(found.settings, own_slate(found.hash, found.slate))
+    statement = select(table.settings, table.project_id, table.hash, table.slate)
+    locked = statement.where(table.id == stream).with_for_update()
+    return (await connection.execute(locked)).one_or_none()
 
 
-async def find_project(connection: AsyncConnection, project: int) -> Chosen | None:
-    """Return what was set for a project; None where there is no such project."""
+async def _lock_project(
+    connection: AsyncConnection, project: int
+) -> Row[str, str, str | None] | None:
     table = projects.c
-    asked = select(table.settings, table.key, table.slate).where(table.id == project)
-    found = (await connection.execute(asked)).one_or_none()
-    if found is None:
-        return None
-    return _chosen(found.settings, project_slate(found.key, found.slate))
+    statement = select(table.settings, table.key, table.slate).where(table.id == project)
+    return (await connection.execute(statement.with_for_update())).one_or_none()
 
 
-async def change_stream(
-    connection: AsyncConnection, stream: int, change: SettingsChange, now_us: int, by: int | None
-) -> Chosen | None:
-    """Set what a stream's runs do; returns what is set then, None where there is no such stream."""
-    if not 0 < stream <= MOST:
-        return None
-    table = streams.c
-    asked = select(table.settings, table.project_id, table.hash, table.slate)
-    row = (
-        await connection.execute(asked.where(table.id == stream).with_for_update())
-    ).one_or_none()
-    if row is None:
-        return None
-    settings, keys = _changed(row.settings, change)
-    if keys:
-        await _write(connection, streams, stream, settings, now_us)
-        facts = {"keys": keys}
-        kind = "stream settings changed"
-        await event_log.record(
-            connection, row.project_id, kind, facts, now_us, subject=row.hash, by=by
-        )
-    return _chosen(settings, own_slate(row.hash, row.slate))
-
-
-async def change_project(
-    connection: AsyncConnection, project: int, change: SettingsChange, now_us: int, by: int | None
-) -> Chosen | None:
-    """Set the defaults of a project's streams; as `change_stream`."""
-    table = projects.c
-    asked = select(table.settings, table.key, table.slate).where(table.id == project)
-    row = (await connection.execute(asked.with_for_update())).one_or_none()
-    if row is None:
-        return None
-    settings, keys = _changed(row.settings, change)
-    if keys:
-        await _write(connection, projects, project, settings, now_us)
-        facts = {"keys": keys}
-        await event_log.record(
-            connection, project, "project settings changed", facts, now_us, by=by
-        )
-    return _chosen(settings, project_slate(row.key, row.slate))
-
-
-async def _write(
-    connection: AsyncConnection, table: Table, number: int, settings: str, now_us: int
-) -> None:
-    values: dict[str, Any] = {  # Any: a column of any type
-        "settings": settings,
-        "updated_us": now_us,
-        "version": table.c.version + 1,
-    }
-    await connection.execute(update(table).where(table.c.id == number).values(values))
+async def _update(
+    connection: AsyncConnection, table: Table, number: int, values: dict[str, Any], now_us: int
+) -> None:  # Any: a column of any type
+    changed = {**values, "updated_us": now_us, "version": table.c.version + 1}
+    await connection.execute(update(table).where(table.c.id == number).values(changed))

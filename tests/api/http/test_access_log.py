@@ -29,7 +29,7 @@ async def logged(
 ) -> AsyncGenerator[tuple[AsyncClient, str]]:
     """Open an application with an access log; with its owner's token."""
     async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
-        first = await catalog.first_start(NOW_US)
+        first = await catalog.installation.first_start(NOW_US)
         app = create_app(catalog=catalog, addresses=ADDRESSES, broadcaster_key="key")
         outer = AccessLog(app, address_of=peer_address, everything=everything)
         transport = ASGITransport(foreign(outer), client=("192.0.2.7", 1234))

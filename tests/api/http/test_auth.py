@@ -62,7 +62,7 @@ async def test_who_may_not_come_in_learns_nothing_of_what_is_there(house: House)
 
 
 async def test_what_each_kind_of_token_may_do(house: House) -> None:
-    mine = await house.catalog.add_project("Mine", NOW_US)
+    mine = await house.catalog.projects.add("Mine", NOW_US)
     path = f"/api/projects/{mine.id}/streams"
     read_mine = await house.headers_of("reader", mine.id, write=False)
     write_mine = await house.headers_of("writer", mine.id, write=True)
@@ -85,7 +85,7 @@ async def test_what_each_kind_of_token_may_do(house: House) -> None:
 
 
 async def test_another_projects_address_answers_as_if_it_were_not_there(house: House) -> None:
-    mine = await house.catalog.add_project("Mine", NOW_US)
+    mine = await house.catalog.projects.add("Mine", NOW_US)
     headers = await house.headers_of("writer", mine.id, write=True)
     foreign = await house.client.post(STREAMS, headers=headers, json=TITLE)
     missing = await house.client.post("/api/projects/99/streams", headers=headers, json=TITLE)
@@ -96,14 +96,14 @@ async def test_another_projects_address_answers_as_if_it_were_not_there(house: H
 async def test_a_revoked_token_is_401_at_once(house: House) -> None:
     headers = await house.headers_of("guest", None, write=False)
     assert (await house.client.get(STREAMS, headers=headers)).status_code == 200
-    (_, guest) = await house.catalog.list_tokens()
-    await house.catalog.revoke_token(guest.id, NOW_US)
+    (_, guest) = await house.catalog.tokens.find_all()
+    await house.catalog.tokens.revoke(guest.id, NOW_US)
     assert (await house.client.get(STREAMS, headers=headers)).status_code == 401
 
 
 async def test_the_owner_of_a_stream_is_told_from_a_viewer(house: House) -> None:
     stream = (await house.add())["hash"]
-    mine = await house.catalog.add_project("Mine", NOW_US)
+    mine = await house.catalog.projects.add("Mine", NOW_US)
     foreign = await house.headers_of("foreign", mine.id, write=True)
     reader = await house.headers_of("reader", 1, write=False)
     catalog = house.catalog

@@ -30,7 +30,7 @@ async def _client(place: Path) -> AsyncGenerator[tuple[AsyncTestClient[Litestar]
     async with open_database(database_url(place), create=True, busy_ms=50) as database:
         await migrate(database)
         catalog = Catalog(database)
-        token = (await catalog.first_start(1)).owner_token
+        token = (await catalog.installation.first_start(1)).owner_token
         app = create_app(
             catalog=catalog, addresses=ADDRESSES, broadcaster_key="key", handlers=[boom]
         )

@@ -169,8 +169,8 @@ async def limited(
 ) -> AsyncGenerator[tuple[AsyncTestClient[Litestar], dict[str, str], dict[str, str]]]:
     """Open an application with limits; with the headers of two tokens."""
     async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
-        first = await catalog.first_start(NOW_US)
-        _, second = await catalog.add_token("second", None, write=True, now_us=NOW_US)
+        first = await catalog.installation.first_start(NOW_US)
+        _, second = await catalog.tokens.add("second", None, write=True, now_us=NOW_US)
         app = create_app(
             catalog=catalog,
             addresses=ADDRESSES,

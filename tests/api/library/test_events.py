@@ -11,8 +11,8 @@ EVENTS = "/api/projects/1/events"
 
 async def test_events_are_listed_newest_first(house: House) -> None:
     stream = await house.add("A stream")
-    await house.catalog.add_event(stream["hash"], "engine lost", {"cause": "x"}, NOW_US)
-    await house.catalog.add_event(
+    await house.catalog.events.add(stream["hash"], "engine lost", {"cause": "x"}, NOW_US)
+    await house.catalog.events.add(
         stream["hash"], "rung shed", {"renditions": ["720p"], "late": 3.1}, NOW_US + 1_000_000
     )
     body = await house.listed(path=EVENTS)
@@ -54,7 +54,7 @@ async def test_events_are_listed_newest_first(house: House) -> None:
 async def test_since_leaves_out_what_is_older(house: House, since: str, found: list[int]) -> None:
     stream = await house.add("A stream")
     for second in (0, 1):
-        await house.catalog.add_event(stream["hash"], "rung shed", {}, NOW_US + second * 1_000_000)
+        await house.catalog.events.add(stream["hash"], "rung shed", {}, NOW_US + second * 1_000_000)
     body = await house.listed(f"?since={since}", path=EVENTS)
     assert [event["id"] for event in body["data"]] == found
     assert "since=" in body["links"]["first"]
@@ -63,8 +63,8 @@ async def test_since_leaves_out_what_is_older(house: House, since: str, found: l
 async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(house: House) -> None:
     streams = [await house.add(title) for title in ("One", "Two")]
     for stream in streams * 6:
-        await house.catalog.add_event(stream["hash"], "rung shed", {}, NOW_US)
-    await house.catalog.edit_project(1, name="New", by=None, now_us=NOW_US)
+        await house.catalog.events.add(stream["hash"], "rung shed", {}, NOW_US)
+    await house.catalog.projects.edit(1, name="New", by=None, now_us=NOW_US)
     for stream in streams:
         query = f"?stream={stream['id']}"
         page = await house.listed(query, path=EVENTS)
@@ -82,8 +82,8 @@ async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(house: H
 
 
 async def test_a_stream_of_another_project_has_no_events_here(house: House) -> None:
-    other = await house.catalog.add_project("other", NOW_US)
-    foreign = await house.catalog.add_stream(other.id, "Foreign", NOW_US)
+    other = await house.catalog.projects.add("other", NOW_US)
+    foreign = await house.catalog.streams.add(other.id, "Foreign", NOW_US)
     answer = await house.client.get(f"{EVENTS}?stream={foreign.id}", headers=house.owner)
     assert answer.status_code == 422
     assert answer.json()["errors"] == {
@@ -105,7 +105,7 @@ async def test_what_is_no_moment_no_page_and_no_stream_is_refused(house: House, 
 
 
 async def test_events_of_another_project_are_not_there(house: House) -> None:
-    other = await house.catalog.add_project("other", NOW_US)
+    other = await house.catalog.projects.add("other", NOW_US)
     headers = await house.headers_of("theirs", other.id, write=False)
     assert (await house.client.get(EVENTS, headers=headers)).status_code == 404
     assert (await house.client.get(EVENTS)).status_code == 401

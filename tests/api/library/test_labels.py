@@ -248,7 +248,7 @@ async def test_what_is_no_records_number_is_not_found(
 @both
 async def test_only_who_may_write_may_change(house: House, noun: str, nouns: str) -> None:
     record = await made(house, noun, nouns, "News")
-    other = (await house.catalog.add_project("Other", 1)).id
+    other = (await house.catalog.projects.add("Other", 1)).id
     stranger = await house.headers_of("stranger", other, write=True)
     reader = await house.headers_of("reader", 1, write=False)
     for headers, added, touched, listed in (
@@ -271,7 +271,7 @@ async def test_only_who_may_write_may_change(house: House, noun: str, nouns: str
 
 @both
 async def test_labels_of_one_project_are_not_anothers(house: House, noun: str, nouns: str) -> None:
-    other = (await house.catalog.add_project("Other", 1)).id
+    other = (await house.catalog.projects.add("Other", 1)).id
     await made(house, noun, nouns, "News")
     answer = await add(house, nouns, other, name="news")
     assert answer.status_code == 201

@@ -143,7 +143,7 @@ async def test_what_is_no_players_number_is_not_found(house: House, number: str)
 
 async def test_only_who_may_write_may_change(house: House) -> None:
     player = await made(house, "One")
-    other = (await house.catalog.add_project("Other", 1)).id
+    other = (await house.catalog.projects.add("Other", 1)).id
     stranger = await house.headers_of("stranger", other, write=True)
     reader = await house.headers_of("reader", 1, write=False)
     one = f"/api/players/{player['id']}"

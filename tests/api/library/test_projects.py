@@ -156,7 +156,7 @@ async def test_a_deleted_project_is_gone_with_its_media(house: House, objects: D
 async def test_the_first_project_and_one_on_air_stay(house: House) -> None:
     project = await made(house, "Live")
     stream = await house.add("A stream", f"{PROJECTS}/{project['id']}/streams")
-    await house.catalog.set_live_state(
+    await house.catalog.live_state.set(
         stream["id"], live=True, processing=True, on_air=0, sending=(0,), no_audio=False,
         now_us=NOW_US,
     )  # fmt: skip

@@ -112,7 +112,7 @@ async def test_what_is_no_tokens_number_is_not_found(house: House, number: str) 
 
 
 async def test_a_token_of_a_project_manages_those_of_its_project_alone(house: House) -> None:
-    other = (await house.catalog.add_project("Other", 1)).id
+    other = (await house.catalog.projects.add("Other", 1)).id
     mine, bearer = await made(house, name="mine", project=other, write=True)
     theirs, _ = await made(house, name="theirs", project=1)
     # Without a project it makes one for its own, and none that opens more.

@@ -33,7 +33,7 @@ CODECS = {"720p": "avc1.64001F", "360p": "avc1.64001E", "audio": "mp4a.40.2"}
 
 
 class OneStream:
-    async def shown(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> Shown | None:
         return Shown(
             hash=hash_, project=1, title="", description="", published=True, hidden=False, live=True
         )

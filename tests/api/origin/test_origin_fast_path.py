@@ -72,11 +72,11 @@ class SlowShelf(Shelf):
         self.opened: asyncio.Event | None = None
         self.was_asked = asyncio.Event()
 
-    async def shown(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> Shown | None:
         self.was_asked.set()
         if self.opened is not None:
             await self.opened.wait()
-        return await super().shown(hash_)
+        return await super().find(hash_)
 
 
 def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) -> None:

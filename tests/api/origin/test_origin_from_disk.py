@@ -34,7 +34,7 @@ VARIANTS = f"/live/{HASH}/index.m3u8"
 class Open:
     """A showcase in which everything is published."""
 
-    async def shown(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> Shown | None:
         return Shown(
             hash=hash_, project=1, title="", description="",
             published=True, hidden=False, live=True,

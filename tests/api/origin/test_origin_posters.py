@@ -44,7 +44,7 @@ class Site:
             objects=objects, edge=MemoryEdge(), verdicts=verdicts, card=CARD, clock=self.clock
         )
 
-    async def shown(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> Shown | None:
         return self.stream if hash_ == HASH else None
 
     async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:

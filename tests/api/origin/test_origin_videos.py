@@ -58,7 +58,7 @@ class Site:
             objects=self.objects, edge=MemoryEdge(), verdicts=verdicts, card=CARD, clock=self.clock
         )
 
-    async def shown(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> Shown | None:
         return self.video if hash_ == HASH else None
 
     async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:

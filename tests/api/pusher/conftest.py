@@ -21,7 +21,7 @@ from tests.support.sql import migrated
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
     async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-        first = await catalog.first_start(NOW_US)
+        first = await catalog.installation.first_start(NOW_US)
         key, secret = first.broadcaster_key, first.broadcaster_secret
         broadcaster = Broadcaster(key=key, secret=secret, limits=Limits())
         app = create_app(
@@ -30,9 +30,9 @@ async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
             broadcaster_key=key,
             clock_us=lambda: NOW_US,
             handlers=[
-                *publishing(catalog.notices, key=key, secret=secret, clock_us=lambda: NOW_US),
+                *publishing(catalog.outbox, key=key, secret=secret, clock_us=lambda: NOW_US),
                 *authorising(
-                    catalog.notices,
+                    catalog.outbox,
                     key=key,
                     sign=broadcaster.sign,
                     guard=needs_token(catalog),

@@ -43,13 +43,13 @@ class Ear(Listener):
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncGenerator[Catalog]:
     async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
-        await catalog.first_start(NOW_US)
+        await catalog.installation.first_start(NOW_US)
         yield catalog
 
 
 async def say(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
     events = [Told(channels=("a",), event=name, body="{}") for name in names]
-    await catalog.notices.publish(events, now_us)
+    await catalog.outbox.publish(events, now_us)
 
 
 def named(texts: list[str]) -> list[str]:
@@ -62,8 +62,8 @@ async def test_what_was_written_is_delivered_at_once_and_in_order(tmp_path: Path
         await say(catalog, "before")
         ear = Ear(hub, "a")
         async with (
-            telling(catalog.notices, bus),
-            delivering(catalog.notices, hub, bus, look_seconds=NEVER),
+            telling(catalog.outbox, bus),
+            delivering(catalog.outbox, hub, bus, look_seconds=NEVER),
         ):
             for number in range(20):
                 await say(catalog, f"{number}", f"{number}+")
@@ -76,8 +76,8 @@ async def test_a_state_is_told_on_the_channels_of_its_record_and_its_project(
 ) -> None:
     hub, bus = Hub(Limits()), MemoryBus()
     async with opened(tmp_path) as catalog:
-        (stream,) = await catalog.all_streams()
-        project = await catalog.find_project("1")
+        (stream,) = await catalog.streams.find_all()
+        project = await catalog.projects.find("1")
         assert project is not None
         names = [
             f"stream.{stream.hash}",
@@ -87,10 +87,10 @@ async def test_a_state_is_told_on_the_channels_of_its_record_and_its_project(
         ]
         ear = Ear(hub, *names, "stream.other")
         async with (
-            telling(catalog.notices, bus),
-            delivering(catalog.notices, hub, bus, look_seconds=NEVER),
+            telling(catalog.outbox, bus),
+            delivering(catalog.outbox, hub, bus, look_seconds=NEVER),
         ):
-            await catalog.set_live_state(
+            await catalog.live_state.set(
                 stream.id, live=True, processing=True, on_air=0, sending=[0], no_audio=False,
                 now_us=NOW_US,
             )  # fmt: skip
@@ -105,7 +105,7 @@ async def test_what_another_process_wrote_is_found_without_a_word(tmp_path: Path
         open_catalog(tmp_path / "catalog.db", migrate=False) as other,
     ):
         ear = Ear(hub, "a")
-        async with delivering(catalog.notices, hub, MemoryBus(), look_seconds=OFTEN):
+        async with delivering(catalog.outbox, hub, MemoryBus(), look_seconds=OFTEN):
             await say(other, "x", "y")
             assert named(await ear.hears(2)) == ["x", "y"]
 
@@ -116,13 +116,13 @@ async def test_what_was_undone_is_not_told_and_nobody_is_nudged(tmp_path: Path) 
         ear = Ear(hub, "a")
         async with (
             bus.subscribe(TOPIC) as box,
-            telling(catalog.notices, bus),
-            delivering(catalog.notices, hub, bus, look_seconds=OFTEN),
+            telling(catalog.outbox, bus),
+            delivering(catalog.outbox, hub, bus, look_seconds=OFTEN),
         ):
             # The second cannot be stored, so the first is undone with it.
             broken = Told(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
             with pytest.raises(CatalogError):
-                await catalog.notices.publish([broken], NOW_US)
+                await catalog.outbox.publish([broken], NOW_US)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await box.get()
@@ -243,8 +243,8 @@ async def test_without_the_bus_events_are_only_later(
     async with opened(tmp_path) as catalog:
         ear = Ear(hub, "a")
         async with (
-            telling(catalog.notices, bus),
-            delivering(catalog.notices, hub, bus, look_seconds=OFTEN),
+            telling(catalog.outbox, bus),
+            delivering(catalog.outbox, hub, bus, look_seconds=OFTEN),
         ):
             for name in ("x", "y", "z"):
                 await say(catalog, name)
@@ -257,7 +257,7 @@ async def test_old_notices_are_trimmed_and_new_ones_stay(tmp_path: Path) -> None
     async with opened(tmp_path) as catalog:
         await say(catalog, *(f"{n}" for n in range(60)))
         await say(catalog, *(f"new{n}" for n in range(60)), now_us=NOW_US + KEPT_US + 1)
-        found, gone = await catalog.notices.since(5, 1000)
+        found, gone = await catalog.outbox.since(5, 1000)
         assert gone
         assert {each.event[:3] for each in found} == {"new"}
-        assert (await catalog.notices.since(found[3].id, 1000))[1] is False
+        assert (await catalog.outbox.since(found[3].id, 1000))[1] is False

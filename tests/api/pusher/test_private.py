@@ -32,14 +32,14 @@ async def test_a_token_opens_the_channels_of_what_it_reaches(desk: Desk, path: s
 
 
 async def test_a_token_that_may_read_one_project_opens_its_channels(desk: Desk) -> None:
-    _, token = await desk.catalog.add_token("reader", 1, write=False, now_us=NOW_US)
+    _, token = await desk.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
     for channel in channels(desk):
         assert (await desk.ask(channel, token=token)).status_code == 200
 
 
 async def test_a_token_of_another_project_opens_none(desk: Desk) -> None:
-    other = await desk.catalog.add_project("other", NOW_US)
-    _, token = await desk.catalog.add_token("other's", other.id, write=True, now_us=NOW_US)
+    other = await desk.catalog.projects.add("other", NOW_US)
+    _, token = await desk.catalog.tokens.add("other's", other.id, write=True, now_us=NOW_US)
     for channel in channels(desk):
         answer = await desk.ask(channel, token=token)
         assert answer.status_code == 403

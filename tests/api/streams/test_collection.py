@@ -115,7 +115,7 @@ async def test_a_title_cannot_break_out_of_the_snippets(house: House) -> None:
 
 async def test_a_stream_on_air_shows_it(house: House) -> None:
     stream = await house.add()
-    await house.catalog.set_live_state(
+    await house.catalog.live_state.set(
         stream["id"],
         live=True,
         processing=True,
@@ -177,7 +177,7 @@ async def test_a_wrong_body_is_refused_with_the_fields_name(
 
 
 async def test_an_empty_list_is_one_empty_page(house: House) -> None:
-    other = await house.catalog.add_project("Empty", 1)
+    other = await house.catalog.projects.add("Empty", 1)
     base = f"https://live.example/api/projects/{other.id}/streams"
     assert await house.listed(path=f"/api/projects/{other.id}/streams") == {
         "data": [],

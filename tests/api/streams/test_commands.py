@@ -61,7 +61,7 @@ async def answering(
 async def live(house: House) -> Json:
     """Return a stream that its primary sends to and that has a backup."""
     stream = await house.add("Live")
-    await house.catalog.set_live_state(
+    await house.catalog.live_state.set(
         stream["id"], live=True, processing=True, on_air=0, sending=(0, 1), no_audio=False,
         now_us=NOW_US,
     )  # fmt: skip
@@ -112,10 +112,10 @@ async def test_a_stream_is_paused_and_resumed(house: House) -> None:
 
 async def test_subscribers_are_told_of_a_pause(house: House) -> None:
     stream = await live(house)
-    since = await house.catalog.notices.newest()
+    since = await house.catalog.outbox.newest()
     async with answering(house.catalog, {CommandKind.PAUSE: {"done": True}}):
         await post(house, stream, "pause", 200)
-    (told,), _ = await house.catalog.notices.since(since, 10)
+    (told,), _ = await house.catalog.outbox.since(since, 10)
     assert '"paused":true' in told.body.replace(" ", "")
 
 
@@ -137,7 +137,7 @@ async def test_a_run_that_ended_meanwhile_is_not_paused(house: House) -> None:
     async with answering(house.catalog, {CommandKind.PAUSE: {"done": False}}):
         body = await post(house, stream, "pause", 409)
     assert body == {"message": "The stream's run is over: there is nothing to pause."}
-    record = await house.catalog.stream(stream["id"])
+    record = await house.catalog.streams.find(stream["id"])
     assert record is not None
     assert not record.paused
     told = [(kind, token) for kind, _, token, _ in await events(house, stream)]

@@ -131,7 +131,7 @@ class Room(msgspec.Struct, frozen=True):
 
     async def shown(self) -> Json:
         """Ask for the report, with a token that may only read."""
-        _, token = await self.catalog.add_token("reader", 1, write=False, now_us=NOW_US)
+        _, token = await self.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
         headers = {"Authorization": f"Bearer {token}"}
         path = f"/api/streams/{self.stream.id}/ingest"
         answer = await self.client.get(path, headers=headers)
@@ -142,7 +142,7 @@ class Room(msgspec.Struct, frozen=True):
 @pytest.fixture
 async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerator[Room]:
     async with open_catalog(catalog_place, migrate=True) as catalog, asyncio.TaskGroup() as tasks:
-        first = await catalog.first_start(NOW_US)
+        first = await catalog.installation.first_start(NOW_US)
         assert first.stream is not None
         streams = LiveStreams(Place(), CatalogJournal(catalog, lambda: NOW_US), tasks)
         edge = MemoryEdge()
@@ -223,7 +223,7 @@ async def test_where_nobody_takes_encoders_in_it_is_503_and_nothing_stays(house:
 
 async def test_it_is_the_owners_and_of_streams_that_are_there(house: House) -> None:
     stream = await house.add()
-    other = await house.catalog.add_project("Other", 1)
+    other = await house.catalog.projects.add("Other", 1)
     theirs = await house.headers_of("theirs", other.id, write=False)
     path = f"/api/streams/{stream['id']}/ingest"
     assert (await house.client.get(path, headers=theirs)).status_code == 404

@@ -131,7 +131,7 @@ async def test_a_stream_that_is_not_there_is_404(house: House, method: str, path
 @every
 async def test_another_projects_token_finds_nothing(house: House, method: str, path: str) -> None:
     stream = await house.add("Mine")
-    other = await house.catalog.add_project("Other", 1)
+    other = await house.catalog.projects.add("Other", 1)
     theirs = await house.headers_of("theirs", other.id, write=True)
     answer = await call(house, method, stream["id"], path, headers=theirs)
     assert answer.status_code == 404

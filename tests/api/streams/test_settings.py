@@ -160,7 +160,7 @@ async def test_a_project_is_found_by_its_key_too_and_another_ones_token_finds_no
 ) -> None:
     await put(house, f"/api/projects/{house.key}/settings", {"failover": {"goodbye_seconds": 5}})
     assert (await get(house, PROJECT))["failover"]["goodbye_seconds"] == 5
-    other = await house.catalog.add_project("Other", 1)
+    other = await house.catalog.projects.add("Other", 1)
     theirs = await house.headers_of("theirs", other.id, write=True)
     assert (await house.client.get(PROJECT, headers=theirs)).status_code == 404
     assert (await house.client.put(PROJECT, json={}, headers=theirs)).status_code == 404

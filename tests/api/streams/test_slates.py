@@ -178,9 +178,9 @@ async def test_a_streams_settings_show_its_own_picture_alone(house: House) -> No
     answer = await put(house, "/api/projects/1", picture())
     assert answer.status_code == 200
     assert await shown(house, path) is None
-    stream = await house.catalog.stream(int(path.rpartition("/")[2]))
+    stream = await house.catalog.streams.find(int(path.rpartition("/")[2]))
     assert stream is not None
-    found = await house.catalog.find_ingest(stream.key)
+    found = await house.catalog.live_state.find_ingest(stream.key)
     assert found is not None
     assert found.slate is not None
     assert found.slate.startswith(f"slates/p-{house.key}/")
@@ -208,12 +208,12 @@ async def test_what_is_deleted_takes_its_pictures_along(house: House, objects: D
 async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
     house: House, objects: DiskObjects
 ) -> None:
-    project = await house.catalog.add_project("Going", 1)
+    project = await house.catalog.projects.add("Going", 1)
     real = intake_on(objects, least_free=0)
 
     async def then_delete(file: Path, /) -> bytes:
         # The project goes while its picture is looked at.
-        assert await house.catalog.delete_project(project.id, by=None, now_us=1) is not None
+        assert await house.catalog.projects.remove(project.id, by=None, now_us=1) is not None
         return await real.slate(file)
 
     intake = msgspec.structs.replace(real, slate=then_delete)

@@ -244,7 +244,7 @@ async def test_a_refused_piece_leaves_the_upload_as_it_was(house: House) -> None
 async def test_who_may_do_what_with_an_upload(house: House) -> None:
     path = await create(house)
     reader = await house.headers_of("reader", 1, write=False)
-    other = await house.catalog.add_project("Other", NOW_US)
+    other = await house.catalog.projects.add("Other", NOW_US)
     stranger = await house.headers_of("stranger", other.id, write=True)
     for headers, status in (({}, 401), (reader, 403), (stranger, 404)):
         for method in ("POST", "HEAD", "PATCH", "DELETE"):

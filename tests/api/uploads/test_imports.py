@@ -114,7 +114,7 @@ async def test_who_may_not_write_may_not_import(house: House) -> None:
     assert (await house.client.post(PATH, json=body)).status_code == 401
     reader = await house.headers_of("reader", 1, write=False)
     assert (await house.client.post(PATH, json=body, headers=reader)).status_code == 403
-    other = await house.catalog.add_project("Other", 1)
+    other = await house.catalog.projects.add("Other", 1)
     stranger = await house.headers_of("stranger", other.id, write=True)
     assert (await house.client.post(PATH, json=body, headers=stranger)).status_code == 404
 

@@ -203,7 +203,7 @@ async def test_a_link_that_is_deleted_opens_nothing_and_ends_what_came(
     one = f"{LINKS}/{record['id']}"
     reader = await house.headers_of("reader", 1, write=False)
     assert (await house.client.delete(one, headers=reader)).status_code == 403
-    other = await house.catalog.add_project("other", NOW_US)
+    other = await house.catalog.projects.add("other", NOW_US)
     elsewhere = f"/api/projects/{other.id}/upload-links/{record['id']}"
     assert (await house.client.delete(elsewhere, headers=house.owner)).status_code == 404
     assert (await house.client.delete(one, headers=house.owner)).status_code == 204
@@ -213,7 +213,7 @@ async def test_a_link_that_is_deleted_opens_nothing_and_ends_what_came(
     assert await videos(house) == []
     assert await objects.addresses("uploads") == []
     assert (await house.client.delete(one, headers=house.owner)).status_code == 404
-    kinds = [each.kind for each in (await house.catalog.list_events(1)).items]
+    kinds = [each.kind for each in (await house.catalog.events.find_page(1)).items]
     assert {"upload link deleted", "upload deleted"} <= set(kinds)
 
 

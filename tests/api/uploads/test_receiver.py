@@ -169,7 +169,7 @@ async def test_a_disk_without_room_refuses_and_keeps_the_offset(tmp_path: Path) 
         path = await create(door, 100)
         assert (await patch(door, path, 0, b"x" * 10)).status_code == 204
     async with opened(tmp_path, least_free=1 << 60) as door:
-        _, token = await door.catalog.add_token("two", None, write=True, now_us=1)
+        _, token = await door.catalog.tokens.add("two", None, write=True, now_us=1)
         full = Door(door.port, token, door.catalog, door.objects)
         created = await ask(full, "POST", UPLOADS, headers={"Upload-Length": "100"})
         assert created.status_code == 503

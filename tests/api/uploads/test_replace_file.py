@@ -71,7 +71,7 @@ async def test_who_may_not_write_replaces_nothing(house: House) -> None:
     film = ("a.mp4", clip())
     reader = await house.headers_of("reader", 1, write=False)
     assert (await put(house, first["id"], token=reader, video=film)).status_code == 403
-    other = await house.catalog.add_project("other", NOW_US)
+    other = await house.catalog.projects.add("other", NOW_US)
     stranger = await house.headers_of("stranger", other.id, write=True)
     assert (await put(house, first["id"], token=stranger, video=film)).status_code == 404
     assert (await put(house, 999, video=film)).status_code == 404

@@ -45,7 +45,7 @@ async def test_one_form_through_a_link_replaces_the_file_of_its_video(
     assert (await create(house, path)).status_code == 409
     assert await source_of(house, objects, first) == clip(*OTHER)
     assert [each["id"] for each in await videos(house)] == [first["id"]]
-    event = (await house.catalog.list_events(1)).items[0]
+    event = (await house.catalog.events.find_page(1)).items[0]
     assert (event.kind, event.subject, event.token) == ("video replaced", first["hash"], None)
     (record,) = await listed(house)
     assert (record["state"], record["video_id"]) == ("used", first["id"])
@@ -86,7 +86,7 @@ async def test_a_link_for_a_new_video_replaces_none(
 async def test_a_link_is_for_a_video_of_its_project_of_which_it_says_nothing(
     house: House, first: Json
 ) -> None:
-    other = await house.catalog.add_project("Other", NOW_US)
+    other = await house.catalog.projects.add("Other", NOW_US)
     elsewhere = f"/api/projects/{other.id}/upload-links"
     number = first["id"]
     cases: tuple[tuple[str, Json, set[str]], ...] = (

@@ -35,7 +35,7 @@ async def begin(house: House, video: Json, length: int | None = None) -> str:
 
 async def source_of(house: House, objects: DiskObjects, video: Json) -> bytes:
     """Return the file that a video's row names, which is the only one that there is."""
-    (row,) = await house.catalog.upkeep.standing([video["hash"]])
+    (row,) = await house.catalog.references.standing([video["hash"]])
     assert row.source is not None
     assert await objects.addresses("sources") == [row.source]
     assert await objects.addresses("uploads") == []
@@ -43,7 +43,7 @@ async def source_of(house: House, objects: DiskObjects, video: Json) -> bytes:
 
 
 async def kinds(house: House) -> list[str]:
-    return [event.kind for event in (await house.catalog.list_events(1)).items]
+    return [event.kind for event in (await house.catalog.events.find_page(1)).items]
 
 
 async def test_a_file_in_pieces_replaces_a_videos_and_the_hash_stays(
@@ -103,7 +103,7 @@ async def test_what_names_no_video_of_the_project_begins_nothing(
     house: House, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(house))["video"]
-    other = await house.catalog.add_project("Other", NOW_US)
+    other = await house.catalog.projects.add("Other", NOW_US)
     theirs = f"/api/projects/{other.id}/uploads"
     for path, text in (
         (UPLOADS, "999"), (UPLOADS, ""), (UPLOADS, "01"), (UPLOADS, "one"), (UPLOADS, "9" * 30),
@@ -152,7 +152,7 @@ async def test_a_file_that_is_none_is_refused_at_the_last_byte_and_the_video_sta
     assert (await send(house, path, 1000, b"")).status_code == 404
     assert await source_of(house, objects, first) == clip()
     assert await shown(house, first["id"]) == before
-    event = (await house.catalog.list_events(1)).items[0]
+    event = (await house.catalog.events.find_page(1)).items[0]
     assert (event.kind, event.subject) == ("upload refused", first["hash"])
 
 

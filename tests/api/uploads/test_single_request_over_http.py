@@ -56,7 +56,7 @@ class Door(msgspec.Struct, frozen=True):
         async with asyncio.timeout(20):
             while files_of(self.objects):  # noqa: ASYNC110  # nobody tells
                 await asyncio.sleep(0.02)
-        project = await self.catalog.find_project("1")
+        project = await self.catalog.projects.find("1")
         assert project is not None
         async with httpx.AsyncClient() as client:
             answer = await client.get(self.url, headers=self.headers)
@@ -70,7 +70,7 @@ async def opened(folder: Path, **changed: Any) -> AsyncGenerator[Door]:  # Any: 
         sock.bind(("127.0.0.1", 0))
         intake = msgspec.structs.replace(intake_on(objects, least_free=0), **changed)
         async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
-            first = await catalog.first_start(NOW_US)
+            first = await catalog.installation.first_start(NOW_US)
             app = create_app(
                 catalog=catalog,
                 addresses=ADDRESSES,
@@ -138,7 +138,7 @@ async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_serv
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path, gate=Gate(most=3, each=2), probe=anything) as door:
-        _, token = await door.catalog.add_token("two", None, write=True, now_us=NOW_US)
+        _, token = await door.catalog.tokens.add("two", None, write=True, now_us=NOW_US)
         other = msgspec.structs.replace(door, token=token)
         whole = form(video(data=b"x" * MiB))
         length = f"Content-Length: {len(whole)}"
@@ -251,11 +251,13 @@ async def test_a_probe_that_takes_too_long_leaves_sizes_for_later(tmp_path: Path
 
 async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
     async with opened(tmp_path) as door:
-        project = await door.catalog.add_project("going", NOW_US)
+        project = await door.catalog.projects.add("going", NOW_US)
 
         async def then_delete(_: Path, /) -> FileFacts | None:
             # The project goes while its video is looked at.
-            assert await door.catalog.delete_project(project.id, by=None, now_us=NOW_US) is not None
+            assert (
+                await door.catalog.projects.remove(project.id, by=None, now_us=NOW_US) is not None
+            )
             return FileFacts(length_us=1, width=640, height=360)
 
         intake = Intake(

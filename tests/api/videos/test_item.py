@@ -315,7 +315,7 @@ async def test_numbers_of_no_video_are_not_found_by_any_operation(house: House) 
 
 async def test_another_projects_videos_are_as_if_not_there(house: House) -> None:
     made = (await upload(house))["video"]
-    other = await house.catalog.add_project("other", NOW_US)
+    other = await house.catalog.projects.add("other", NOW_US)
     stranger = await house.headers_of("stranger", other.id, write=True)
     reader = await house.headers_of("reader", 1, write=False)
     one = f"/api/videos/{made['id']}"

@@ -36,7 +36,7 @@ class Shelf:
 
     broken = False
 
-    async def shown(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> Shown | None:
         if self.broken:
             raise RuntimeError("a mistake of ours")
         return Shown(

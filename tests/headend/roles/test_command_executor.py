@@ -53,7 +53,7 @@ class Room(msgspec.Struct, kw_only=True):
         return encoder
 
     async def now(self) -> StreamRecord:
-        record = await self.catalog.stream(self.stream.id)
+        record = await self.catalog.streams.find(self.stream.id)
         assert record is not None
         return record
 
@@ -70,7 +70,7 @@ async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, Non
     edge = MemoryEdge()
     with DiskObjects(folder / "objects") as objects:
         async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
-            stream = (await catalog.first_start(1)).stream
+            stream = (await catalog.installation.first_start(1)).stream
             assert stream is not None
             place = Place()
             async with asyncio.TaskGroup() as tasks:
@@ -248,7 +248,7 @@ def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:
             return (await inside.now()).on_air == 0
 
         await until(on_air)
-        kinds = [each.kind for each in (await inside.catalog.list_events(1)).items]
+        kinds = [each.kind for each in (await inside.catalog.events.find_page(1)).items]
         told = [kind for kind in reversed(kinds) if kind in NEWS]
         assert told == ["paused", "slate", "resumed", "back on air"]
 
@@ -365,7 +365,9 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
             failover=FailoverChange(mode="sticky", return_seconds=0.0, goodbye_seconds=0.0),
             recording=RecordingChange(enabled=False),
         )
-        assert await inside.catalog.streams.set(inside.stream.id, change, now_us=NOW, by=BY)
+        assert await inside.catalog.settings.change_stream(
+            inside.stream.id, change, now_us=NOW, by=BY
+        )
         grant = await directory.grant("live", inside.stream.key)
         assert grant is not None
         assert grant.policy == Policy(mode=Mode.STICKY, detect_seconds=3.0, return_seconds=0.0)

@@ -44,8 +44,8 @@ async def recorded(
 async def test_what_is_over_goes_and_the_rest_stays(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            project = await catalog.add_project("programmes", NOW_US)
-            stream = await catalog.add_stream(project.id, "Morning", NOW_US)
+            project = await catalog.projects.add("programmes", NOW_US)
+            stream = await catalog.streams.add(project.id, "Morning", NOW_US)
             media = StoredMedia(objects, MemoryEdge())
             gone = [await recorded(catalog, objects, stream, f"a{n}", 1) for n in range(3)]
             kept = await recorded(catalog, objects, stream, "b", 2)
@@ -53,15 +53,15 @@ async def test_what_is_over_goes_and_the_rest_stays(tmp_path: Path) -> None:
             assert await expire_recordings(catalog.recordings, media, NOW_US + DAY_US) == 3
             assert await objects.addresses("videos") == [f"videos/{kept}/1-1/audio/0.m4s"]
             assert await catalog.videos.known([*gone, kept]) == {kept}
-            found = await catalog.list_events(project.id)
+            found = await catalog.events.find_page(project.id)
             assert [event.subject for event in found.items][:3] == list(reversed(gone))
 
 
 async def test_they_go_at_the_start(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            project = await catalog.add_project("programmes", NOW_US)
-            stream = await catalog.add_stream(project.id, "Morning", NOW_US)
+            project = await catalog.projects.add("programmes", NOW_US)
+            stream = await catalog.streams.add(project.id, "Morning", NOW_US)
             await recorded(catalog, objects, stream, "a", 1)
             media = StoredMedia(objects, MemoryEdge())
             now_us = NOW_US + 2 * DAY_US
@@ -80,14 +80,14 @@ async def test_they_go_at_the_start(tmp_path: Path) -> None:
 async def test_what_is_being_recorded_is_not_cleared_away(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            project = await catalog.add_project("programmes", NOW_US)
-            stream = await catalog.add_stream(project.id, "Morning", NOW_US)
+            project = await catalog.projects.add("programmes", NOW_US)
+            stream = await catalog.streams.add(project.id, "Morning", NOW_US)
             row = await catalog.recordings.begin(stream.key.hash, "a", 1, NOW_US)
             assert row is not None
             await objects.put(f"videos/{row.hash}/1-1/audio/0.m4s", b"one")
             stat = await objects.stat(f"videos/{row.hash}/1-1/audio/0.m4s")
             assert stat is not None
             later_us = stat.modified_us + 2 * AGE_US
-            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 0
+            assert await remove_leftovers(objects, catalog.references, later_us) == 0
             await catalog.recordings.drop(row.id)
-            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 1
+            assert await remove_leftovers(objects, catalog.references, later_us) == 1

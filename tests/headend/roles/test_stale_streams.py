@@ -13,12 +13,12 @@ LOOK, PATIENCE = 0.02, 0.2
 
 
 async def is_live(catalog: Catalog) -> bool:
-    return (await catalog.all_streams())[0].live
+    return (await catalog.streams.find_all())[0].live
 
 
 async def go_live(catalog: Catalog) -> None:
-    stream = (await catalog.all_streams())[0]
-    await catalog.set_live_state(
+    stream = (await catalog.streams.find_all())[0]
+    await catalog.live_state.set(
         stream.id, live=True, processing=True, on_air=0, sending={0}, no_audio=False, now_us=1
     )
 

@@ -26,7 +26,7 @@ from tests.support.concurrent_programs import run_together
 
 async def main(place):
     async with open_catalog(place, migrate=True) as catalog:
-        first = await catalog.first_start(1)
+        first = await catalog.installation.first_start(1)
         print(first.project.key, first.broadcaster_key, first.owner_token is not None)
 
 asyncio.run(main(sys.argv[1]))
@@ -146,10 +146,10 @@ async def test_the_named_revision_is_the_newest_step() -> None:
 
 async def test_migrating_again_changes_nothing(empty_place: str | Path) -> None:
     async with open_catalog(empty_place, migrate=True) as catalog:
-        made = await catalog.first_start(1)
+        made = await catalog.installation.first_start(1)
     before = await _facts_of(empty_place)
     async with open_catalog(empty_place, migrate=True) as catalog:
-        assert (await catalog.first_start(2)).project == made.project
+        assert (await catalog.installation.first_start(2)).project == made.project
     assert await _facts_of(empty_place) == before
 
 
@@ -234,7 +234,7 @@ async def test_what_was_there_before_the_whole_interface_is_there_after(
         ),
     )
     async with open_catalog(empty_place, migrate=True) as catalog:
-        kept = await catalog.stream(1)
+        kept = await catalog.streams.find(1)
         assert kept is not None
         assert (kept.title, kept.description, kept.hash) == ("Title 1", "Words", "hash-0000001")
         assert (kept.created_us, kept.updated_us, kept.published_us) == (5, 6, 7)
@@ -242,16 +242,16 @@ async def test_what_was_there_before_the_whole_interface_is_there_after(
         assert [(each.id, each.number) for each in kept.backups] == [(1, 1)]
         assert (4, True) in [(each.number, each.active) for each in kept.resolutions]
         assert (kept.category, kept.player, kept.tags, kept.countries) == (None, None, (), ())
-        totals = [(await catalog.list_streams(project)).total for project in (1, 2, 3)]
+        totals = [(await catalog.streams.find_page(project)).total for project in (1, 2, 3)]
         assert totals == [2, 1, 0]
-        page = await catalog.list_events(1)
+        page = await catalog.events.find_page(1)
         assert [(each.id, each.subject, each.facts) for each in page.items] == [
             (8, "hash-0000002", {"rung": "8"}),
             (7, "hash-0000002", {"rung": "7"}),
         ]
         # Numbers go on, totals too.
-        await catalog.add_event("hash-0000002", "rung shed", {}, 9)
-        assert (await catalog.list_events(1)).items[0].id > 8
+        await catalog.events.add("hash-0000002", "rung shed", {}, 9)
+        assert (await catalog.events.find_page(1)).items[0].id > 8
     assert run_sql(empty_place, "SELECT count(*) FROM totals") == [(24,)]
     secrets = run_sql(empty_place, "SELECT broadcaster_secret FROM installation")
     assert len(str(secrets[0][0])) == 40

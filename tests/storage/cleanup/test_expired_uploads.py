@@ -33,7 +33,7 @@ def objects(tmp_path: Path) -> Generator[DiskObjects]:
 @pytest.fixture
 async def catalog(migrated_place: Path) -> AsyncGenerator[Catalog]:
     async with open_catalog(migrated_place, migrate=True) as opened:
-        await opened.first_start(NOW)
+        await opened.installation.first_start(NOW)
         yield opened
 
 
@@ -78,7 +78,7 @@ async def test_what_is_over_goes_and_what_is_under_way_stays(
     assert await left(objects) == {"going", "young"}
     assert await catalog.videos.find(over) is None
     assert await catalog.videos.find(going) is not None
-    kinds = [event.kind for event in (await catalog.list_events(1)).items]
+    kinds = [event.kind for event in (await catalog.events.find_page(1)).items]
     assert kinds.count("upload expired") == 1
     assert await remove_unfinished(objects, catalog.uploads, now_us) == 0
 

@@ -42,19 +42,19 @@ async def test_files_of_no_video_go_once_they_are_old(tmp_path: Path) -> None:
     now_us = _now_us()
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            project = await catalog.add_project("films", now_us)
+            project = await catalog.projects.add("films", now_us)
             await catalog.videos.add(project.id, _arrived(KEPT), now_us, by=None)
-            assert await remove_leftovers(objects, catalog.upkeep, now_us) == 0
+            assert await remove_leftovers(objects, catalog.references, now_us) == 0
             for hash_ in (KEPT, GONE):
                 await objects.put(f"sources/{hash_}/1", b"x")
                 await objects.put(f"videos/{hash_}/own-x/360p.jpg", b"x")
             # Just written: it may be an upload that is about to be written down.
-            assert await remove_leftovers(objects, catalog.upkeep, now_us) == 0
+            assert await remove_leftovers(objects, catalog.references, now_us) == 0
             later_us = now_us + AGE_US + 60_000_000
-            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 2
+            assert await remove_leftovers(objects, catalog.references, later_us) == 2
             assert await objects.addresses("sources") == [f"sources/{KEPT}/1"]
             assert await objects.addresses("videos") == [f"videos/{KEPT}/own-x/360p.jpg"]
-            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 0
+            assert await remove_leftovers(objects, catalog.references, later_us) == 0
 
 
 async def test_folders_of_other_names_are_not_ours(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ async def test_folders_of_other_names_are_not_ours(tmp_path: Path) -> None:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             for address in ("videos/lost_found/1", "live/README/x", "slates/mine/a.jpg", "other/x"):
                 await objects.put(address, b"x")
-            assert await remove_leftovers(objects, catalog.upkeep, _now_us() + 9 * AGE_US) == 0
+            assert await remove_leftovers(objects, catalog.references, _now_us() + 9 * AGE_US) == 0
 
 
 async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
             await objects.put(f"videos/{hash_}/1-s1-1-1/360p/0.m4s", b"x")
             await objects.delete(f"videos/{hash_}/1-2/audio/index.m3u8")
             later_us = _now_us() + 2 * AGE_US
-            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 0
+            assert await remove_leftovers(objects, catalog.references, later_us) == 0
             await objects.put(f"videos/{hash_}/1-2/audio/index.m3u8", b"#EXTM3U\n")
-            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 1
+            assert await remove_leftovers(objects, catalog.references, later_us) == 1
 
 
 class Stubborn(DiskObjects):
@@ -99,7 +99,7 @@ async def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path) -> None
                 for hash_ in (KEPT, GONE):
                     await objects.put(f"{room}/{hash_}/x", b"x")
             with pytest.raises(StoreFailed):
-                await remove_leftovers(objects, catalog.upkeep, _now_us() + 2 * AGE_US)
+                await remove_leftovers(objects, catalog.references, _now_us() + 2 * AGE_US)
             assert await _all(objects) == {f"{room}/{KEPT}/x" for room in _ROOMS}
 
 
@@ -114,8 +114,8 @@ async def test_what_failed_imports_brought_goes(tmp_path: Path) -> None:
                 world.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
             hash_ = await world.video(state="failed", media=None)
             world.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
-            assert await remove_leftovers(objects, catalog.upkeep, _now_us()) == 0
-            assert await remove_leftovers(objects, catalog.upkeep, _now_us() + 2 * AGE_US) == 1
+            assert await remove_leftovers(objects, catalog.references, _now_us()) == 0
+            assert await remove_leftovers(objects, catalog.references, _now_us() + 2 * AGE_US) == 1
             assert await objects.addresses(f"sources/{hash_}") == []
 
 
@@ -138,7 +138,7 @@ class World:
         cls, catalog: Catalog, objects: DiskObjects, file: Path, chance: random.Random
     ) -> "World":
         world = cls(catalog, objects, file, chance)
-        world.project = (await catalog.add_project("films", _now_us())).id
+        world.project = (await catalog.projects.add("films", _now_us())).id
         return world
 
     async def put(self, address: str, *, stays: bool, data: bytes = b"x") -> None:
@@ -205,14 +205,16 @@ class World:
     async def any_stream(self) -> None:
         """Add a stream with a run, perhaps a picture, perhaps a recording; perhaps delete it."""
         chance = self._chance
-        stream = await self._catalog.add_stream(self.project, "Morning", _now_us())
+        stream = await self._catalog.streams.add(self.project, "Morning", _now_us())
         hash_, deleted = stream.key.hash, chance.random() < 0.4
         recorded = chance.random() < 0.5
         await self.put(f"live/{hash_}/run/360p/0.m4s", stays=recorded or not deleted)
         await self.put(f"slates/s-{hash_}/{new_hash()}.jpg", stays=False)
         if chance.random() < 0.5:
             name = new_hash()
-            await self._catalog.streams.set_slate(stream.id, name, now_us=_now_us(), by=None)
+            await self._catalog.settings.set_stream_slate(
+                stream.id, name, now_us=_now_us(), by=None
+            )
             await self.put(f"slates/s-{hash_}/{name}.jpg", stays=not deleted)
         if recorded:
             row = await self._catalog.recordings.begin(hash_, "run", 1, _now_us())
@@ -235,10 +237,10 @@ class World:
         await self.put(
             "uploads/someones", stays=True
         )  # `storage.cleanup.expired_uploads` knows of these
-        projects = await self._catalog.list_projects()
+        projects = await self._catalog.projects.find_page()
         for project in projects.items:
             name = new_hash()
-            await self._catalog.streams.set_project_slate(
+            await self._catalog.settings.set_project_slate(
                 project.id, name, now_us=_now_us(), by=None
             )
             await self.put(f"slates/p-{project.key}/{name}.jpg", stays=True)
@@ -256,12 +258,12 @@ async def test_what_is_named_stays_and_the_rest_goes(tmp_path: Path, seed: int) 
             await world.strangers()
             before = await _all(objects)
             assert before == world.kept | world.gone
-            assert await remove_leftovers(objects, catalog.upkeep, _now_us()) == 0
+            assert await remove_leftovers(objects, catalog.references, _now_us()) == 0
             assert await _all(objects) == before
             later_us = _now_us() + AGE_US + 60_000_000
-            assert await remove_leftovers(objects, catalog.upkeep, later_us) > 0
+            assert await remove_leftovers(objects, catalog.references, later_us) > 0
             assert await _all(objects) == world.kept
-            assert await remove_leftovers(objects, catalog.upkeep, later_us) == 0
+            assert await remove_leftovers(objects, catalog.references, later_us) == 0
 
 
 async def _all(objects: DiskObjects) -> set[str]:

@@ -336,7 +336,7 @@ async def test_a_deleted_streams_recording_becomes_a_video_for_its_owner(tmp_pat
         await begin(publication, studio)
         await steps(made, studio, publication, 20)
         await made.caught_up(publication)
-        (stream,) = await made.catalog.all_streams()
+        (stream,) = await made.catalog.streams.find_all()
         await made.catalog.streams.remove(stream.id, now_us=NOON_US, by=None)
         await publication.finish()
         await made.recorder.leave(HASH)

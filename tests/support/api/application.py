@@ -34,7 +34,7 @@ class House(msgspec.Struct, frozen=True):
 
     async def headers_of(self, name: str, project: int | None, *, write: bool) -> dict[str, str]:
         """Make a token and return the headers of its bearer."""
-        _, token = await self.catalog.add_token(name, project, write=write, now_us=NOW_US)
+        _, token = await self.catalog.tokens.add(name, project, write=write, now_us=NOW_US)
         return {"Authorization": f"Bearer {token}"}
 
     async def add(self, title: str = "Title", path: str = STREAMS) -> Json:

@@ -45,7 +45,7 @@ class Shelf:
             published=published, hidden=hidden, live=True,
         )  # fmt: skip
 
-    async def shown(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> Shown | None:
         self.asked += 1
         if self.broken:
             raise StorageError("the catalog is away")

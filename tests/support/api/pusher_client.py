@@ -66,7 +66,7 @@ class Desk(msgspec.Struct, frozen=True):
 
     async def told(self) -> tuple[NoticeRecord, ...]:
         """Return all notices that there are."""
-        found, _ = await self.catalog.notices.since(0, 1000)
+        found, _ = await self.catalog.outbox.since(0, 1000)
         return found
 
     async def ask(

@@ -121,7 +121,7 @@ class Booth(msgspec.Struct):
         return await self.disk.addresses("videos") == []
 
     async def videos(self) -> list[VideoRecord]:
-        project = await self.catalog.find_project("1")
+        project = await self.catalog.projects.find("1")
         assert project is not None
         found = await self.catalog.videos.page(project, VideoQuery(), 1)
         return list(reversed(found.items))
@@ -202,9 +202,9 @@ async def booth(
     """
     place = folder / "catalog.db"
     async with open_catalog(migrated(place), migrate=True) as catalog:
-        if await catalog.find_project("1") is None:
-            project = await catalog.add_project("programmes", NOON_US)
-            await catalog.add_stream(project.id, "Morning", NOON_US)
+        if await catalog.projects.find("1") is None:
+            project = await catalog.projects.add("programmes", NOON_US)
+            await catalog.streams.add(project.id, "Morning", NOON_US)
             await asyncio.to_thread(run_sql, place, f"UPDATE streams SET hash = '{HASH}'")
         with DiskObjects(objects or folder / "objects") as disk:
             frail = FrailObjects(disk, writes=writes)

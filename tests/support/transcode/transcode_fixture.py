@@ -148,7 +148,7 @@ async def shop(
     `media` holds the objects, `place` is another catalog than the folder's.
     """
     async with open_catalog(place or migrated(folder / "catalog.sqlite"), migrate=True) as catalog:
-        await catalog.first_start(now_us())
+        await catalog.installation.first_start(now_us())
         with DiskObjects(media or folder / "objects") as objects:
             transcoder = VideoTranscoder(
                 jobs=catalog.jobs,

@@ -76,7 +76,7 @@ class Origin:
             (folder / name / "index.m3u8").exists() for name in names
         )
 
-    async def shown(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> Shown | None:
         """Return a stream's record."""
         return self.streams.get(hash_)
 

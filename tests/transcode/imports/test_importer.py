@@ -85,7 +85,7 @@ class Port(msgspec.Struct, frozen=True):
 
     async def told(self) -> list[dict[str, object]]:
         """The notices so far, of one channel each."""
-        records, _ = await self.catalog.notices.since(0, 1000)
+        records, _ = await self.catalog.outbox.since(0, 1000)
         return [json.loads(record.body) for record in records]
 
     async def sources(self, whole: WholeVideo) -> list[str]:
@@ -102,7 +102,7 @@ class Port(msgspec.Struct, frozen=True):
 @asynccontextmanager
 async def opened(place: str | Path, folder: Path) -> AsyncGenerator[Port]:
     async with open_catalog(place, migrate=True) as catalog:
-        await catalog.first_start(now_us())
+        await catalog.installation.first_start(now_us())
         with DiskObjects(folder / "objects", reserve_bytes=0) as objects:
             yield Port(catalog, objects)
 
@@ -145,7 +145,7 @@ async def test_an_import_becomes_the_source_of_its_video(
     assert held is not None and held.video == whole.video.id
     assert (await port.catalog.transcoding.begin(held, now_us())).source == source
     assert port.temporaries() == []
-    events = (await port.catalog.list_events(1)).items
+    events = (await port.catalog.events.find_page(1)).items
     assert [event.kind for event in events][1:3] == ["video added", "import asked for"]
     told = await port.told()
     assert told[0]["uploading"] is True
@@ -289,7 +289,7 @@ async def test_who_lost_the_job_changes_nothing(port_on_both: Port, short_film: 
             await port.importer(site.port).do(slow)
     whole = await port.found(video)
     assert await port.sources(whole) == [f"sources/{whole.video.hash}/1-2"]
-    assert [event.kind for event in (await port.catalog.list_events(1)).items].count(
+    assert [event.kind for event in (await port.catalog.events.find_page(1)).items].count(
         "video added"
     ) == 1
 

@@ -146,7 +146,7 @@ async def test_a_film_goes_on_however_many_files_come_in(house: Shop, tmp_path: 
 
 async def test_projects_take_turns_in_jobs_and_in_stretches(house: Shop, tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_text("no film")
-    other = (await house.catalog.add_project("other", now_us())).id
+    other = (await house.catalog.projects.add("other", now_us())).id
     films = [await house.add(tmp_path / "a.mp4") for _ in range(4)]
     films += [await house.add(tmp_path / "a.mp4", project=other) for _ in range(2)]
     jobs = [await house.transcoder.lease(f"worker {number}") for number in range(6)]

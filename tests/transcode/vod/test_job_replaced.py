@@ -88,14 +88,14 @@ async def test_what_plays_stays_until_the_new_file_is_made_and_an_hour_after(
     assert whole.video.media.startswith("2-")
     assert await is_whole(house, whole)
     assert old <= set(await house.made_for(first.video.hash))
-    upkeep = house.catalog.upkeep
+    upkeep = house.catalog.references
     await remove_leftovers(house.objects, upkeep, now_us() + AGE_US - 120_000_000)
     assert old <= set(await house.made_for(first.video.hash))
     await remove_leftovers(house.objects, upkeep, now_us() + AGE_US + 1_000_000)
     assert not any("/1-1/" in name for name in await house.made_for(first.video.hash))
     assert len(await house.objects.addresses(f"sources/{first.video.hash}")) == 1
     assert await is_whole(house, whole)
-    kinds = [event.kind for event in (await house.catalog.list_events(1)).items]
+    kinds = [event.kind for event in (await house.catalog.events.find_page(1)).items]
     assert kinds.count("video replaced") == 1
 
 

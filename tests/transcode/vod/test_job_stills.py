@@ -25,7 +25,7 @@ async def test_a_film_has_its_previews_and_subtitles_named_and_counted(
     path = subtitled(tmp_path / "a.mkv", (GERMAN, ENGLISH), seconds=6)
     whole = await house.made(path)
     hash_ = whole.video.hash
-    (row,) = await house.catalog.upkeep.standing([hash_])
+    (row,) = await house.catalog.references.standing([hash_])
     assert (row.media, row.previews) == ("1-1", "previews-1-1")
     words = msgspec.json.decode(row.subtitles, type=tuple[MadeSubtitles, ...])
     assert [(each.folder, each.title) for each in words] == [("1-1", "Deutsch"), ("1-1", "English")]
@@ -37,6 +37,6 @@ async def test_a_film_has_its_previews_and_subtitles_named_and_counted(
     assert {"previews-1-1/previews.vtt", "previews-1-1/sheet-0.jpg", "1-1/words1/0.vtt"} <= names
     size = sum([len(await house.objects.get(name)) for name in await house.made_for(hash_)])
     assert whole.video.storage_size == size
-    shown = await house.catalog.shown(hash_)
+    shown = await house.catalog.visibility.find(hash_)
     assert shown is not None
     assert shown.previews == "previews-1-1"

@@ -59,7 +59,7 @@ async def once(house: Shop, video: int, attempt: int) -> bool:
     assert folders == {f"1-{attempt}", f"poster-1-{attempt}", f"previews-1-{attempt}"}
     files = await house.files(whole)
     assert sorted(files) == ["360p", "480p", "720p", "audio"]
-    kinds = [event.kind for event in (await house.catalog.list_events(1)).items]
+    kinds = [event.kind for event in (await house.catalog.events.find_page(1)).items]
     assert kinds.count("video completed") == 1
     return True
 
@@ -141,7 +141,7 @@ async def test_a_worker_that_is_killed_loses_nothing(data: Path, long_film: Path
         with worker(data):
             status = await house.ended(whole.video.id, within=_LEASE + PATIENCE)
         assert (status.state, status.attempt) == ("completed", 2)
-        began = (await house.catalog.list_events(1)).items
+        began = (await house.catalog.events.find_page(1)).items
         again = max(event.created_us for event in began if event.kind == "transcoding began")
         assert again - killed_us < (_LEASE + 5) * 1_000_000
         assert await once(house, whole.video.id, 2)

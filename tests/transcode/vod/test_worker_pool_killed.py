@@ -176,7 +176,7 @@ async def has_ended_well(house: Shop, place: str | Path, whole: WholeVideo) -> b
     video = whole.video
     states = run_sql(place, f"SELECT state FROM jobs WHERE video_id = {video.id}")
     assert states == [("done",)]
-    kinds = [each.kind for each in (await house.catalog.list_events(1)).items
+    kinds = [each.kind for each in (await house.catalog.events.find_page(1)).items
              if each.subject == video.hash]  # fmt: skip
     assert kinds.count("video completed") == 1
     return True

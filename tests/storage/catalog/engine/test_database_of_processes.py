@@ -24,8 +24,8 @@ async def main(place, rounds):
     async with open_catalog(place, migrate=False) as catalog:
         together()
         for number in range(rounds):
-            added = await catalog.add_stream(1, f"Stream {number}", number)
-            assert await catalog.stream(added.id) == added
+            added = await catalog.streams.add(1, f"Stream {number}", number)
+            assert await catalog.streams.find(added.id) == added
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
@@ -37,14 +37,14 @@ from storage.catalog import open_catalog
 
 async def main(place, rounds):
     async with open_catalog(place, migrate=False) as catalog:
-        first = (await catalog.all_streams())[0]
+        first = (await catalog.streams.find_all())[0]
         together()
         for number in range(rounds):
             on = number % 2 == 0
-            await catalog.set_live_state(first.id, live=on, processing=on, on_air=None,
+            await catalog.live_state.set(first.id, live=on, processing=on, on_air=None,
                                          sending=frozenset({0} if on else ()), no_audio=False,
                                          now_us=number)
-            assert (await catalog.find_ingest(first.key)) is not None
+            assert (await catalog.live_state.find_ingest(first.key)) is not None
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
@@ -89,12 +89,12 @@ WITNESS = """
 import asyncio, sys
 from storage.catalog import open_catalog
 from storage.catalog.streams.commands import Command, CommandKind
-from storage.catalog.streams.edits import StreamChange
+from storage.catalog.streams.repository import StreamChange
 from storage.errors import CatalogBusy
 
 async def main(place, rounds, me):
     async with open_catalog(place, migrate=False) as catalog:
-        (first,) = await catalog.all_streams()
+        (first,) = await catalog.streams.find_all()
 
         async def ended(turn):
             number = await catalog.commands.ask(
@@ -102,10 +102,10 @@ async def main(place, rounds, me):
             await catalog.commands.answer(number, {"ended": True}, turn)
 
         ways = (
-            lambda turn: catalog.add_event(first.hash, "rung shed", {"of": me}, turn),
+            lambda turn: catalog.events.add(first.hash, "rung shed", {"of": me}, turn),
             lambda turn: catalog.streams.edit(
                 first.id, StreamChange(title=f"{me} {turn}"), now_us=turn, by=me),
-            lambda turn: catalog.set_live_state(
+            lambda turn: catalog.live_state.set(
                 first.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False,
                 now_us=turn, happened=(("switched", {"of": me}), ("slate", {"of": me}))),
             ended,
@@ -127,7 +127,7 @@ async def test_eight_processes_that_change_the_same_rows_lose_no_change(
     place: str | Path,
 ) -> None:
     async with open_catalog(place, migrate=True) as catalog:
-        await catalog.first_start(1)
+        await catalog.installation.first_start(1)
     before = run_sql(place, "SELECT version FROM projects UNION ALL SELECT version FROM streams")
     await run_together(*((EDITOR, str(place), str(EDITS), f"e{me}") for me in range(EDITORS)))
     rows = run_sql(
@@ -143,7 +143,7 @@ async def test_eight_processes_number_a_streams_events_without_a_hole_or_a_twin(
     place: str | Path,
 ) -> None:
     async with open_catalog(place, migrate=True) as catalog:
-        await catalog.first_start(1)
+        await catalog.installation.first_start(1)
     await run_together(*((WITNESS, str(place), str(EDITS), str(me)) for me in range(EDITORS)))
     rows = run_sql(place, "SELECT number, kind FROM events WHERE subject != '' ORDER BY id")
     kinds = [kind for _, kind in rows]
@@ -159,12 +159,12 @@ async def test_eight_processes_number_a_streams_events_without_a_hole_or_a_twin(
 
 async def test_writers_of_several_processes_lose_nothing(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
-        first = (await catalog.first_start(1)).stream
+        first = (await catalog.installation.first_start(1)).stream
         assert first is not None
         before = first.version
     await run_together(*((each, str(place), str(ROUNDS)) for each in (CALLER, TAKER, CALLER)))
     async with open_catalog(place, migrate=False) as catalog:
-        streams = await catalog.all_streams()
+        streams = await catalog.streams.find_all()
         titles = sorted(stream.title for stream in streams[1:])
         assert titles == sorted(2 * [f"Stream {number}" for number in range(ROUNDS)])
         # Each write said something new, and the version counted each.

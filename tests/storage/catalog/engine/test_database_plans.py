@@ -16,17 +16,9 @@ from sqlalchemy import Connection, Engine, event
 
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.events import broadcast
-from storage.catalog.events import log as event_log
 from storage.catalog.migrations import migrate
-from storage.catalog.queries.named_rows import find_page as find_named
-from storage.catalog.records.common import Sort
+from storage.catalog.records.common import ProjectRecord, Sort
 from storage.catalog.records.videos import VideoQuery
-from storage.catalog.schema.tables import tags
-from storage.catalog.streams import commands
-from storage.catalog.streams import queries as stream_queries
-from storage.catalog.videos import jobs
-from storage.catalog.videos import queries as video_queries
 from tests.support.sql import run_sql
 
 pytestmark = pytest.mark.anyio
@@ -88,7 +80,7 @@ FILLED = {
     ),
 }
 
-Question = Callable[[Any], Awaitable[Any]]  # a transaction in, whatever it finds out
+Question = Callable[[Catalog], Awaitable[object]]
 
 
 def _lists(of: int) -> dict[str, Question]:
@@ -97,32 +89,28 @@ def _lists(of: int) -> dict[str, Question]:
     failed = VideoQuery(phase="failed")
     span = VideoQuery(from_us=int(MOST_US * 0.95), until_us=MOST_US)
     late = int(MOST_US * 0.99)
-
-    def tag(row: object) -> object:
-        return row
+    project = ProjectRecord(id=of, key="key", name="", created_us=0, updated_us=0)
 
     return {
-        "streams": lambda on: stream_queries.find_page(on, of, search="", sort=Sort(), page=1),
-        "streams by title": lambda on: stream_queries.find_page(
-            on, of, search="", sort=ascending, page=3
+        "streams": lambda catalog: catalog.streams.find_page(of),
+        "streams by title": lambda catalog: catalog.streams.find_page(of, sort=ascending, page=3),
+        "streams by title, backwards": lambda catalog: catalog.streams.find_page(
+            of, sort=Sort(column="title"), page=3
         ),
-        "streams by title, backwards": lambda on: stream_queries.find_page(
-            on, of, search="", sort=Sort(column="title"), page=3
-        ),
-        "videos": lambda on: video_queries.find_page(on, of, "key", VideoQuery(), 2),
-        "videos of a phase": lambda on: video_queries.find_page(on, of, "key", failed, 1),
-        "videos of a span": lambda on: video_queries.find_page(on, of, "key", span, 1),
-        "tags": lambda on: find_named(on, tags, of, tag, search="", sort=Sort(), page=2),
-        "events": lambda on: event_log.find_page(on, of, since_us=0, page=1),
-        "events of late": lambda on: event_log.find_page(on, of, since_us=late, page=1),
+        "videos": lambda catalog: catalog.videos.page(project, VideoQuery(), 2),
+        "videos of a phase": lambda catalog: catalog.videos.page(project, failed, 1),
+        "videos of a span": lambda catalog: catalog.videos.page(project, span, 1),
+        "tags": lambda catalog: catalog.labels.find_page("tag", of, page=2),
+        "events": lambda catalog: catalog.events.find_page(of),
+        "events of late": lambda catalog: catalog.events.find_page(of, since_us=late),
     }
 
 
 QUESTIONS: dict[str, Question] = {
-    "notices after one": lambda on: broadcast.since(on, ROWS - 20, 100),
-    "a job's lease": lambda on: jobs.lease(on, "owner", ROWS),
-    "one video": lambda on: video_queries.find(on, 500),
-    "one stream": lambda on: stream_queries.find(on, 500),
+    "notices after one": lambda catalog: catalog.outbox.since(ROWS - 20, 100),
+    "a job's lease": lambda catalog: catalog.jobs.lease("owner", ROWS),
+    "one video": lambda catalog: catalog.videos.find(500),
+    "one stream": lambda catalog: catalog.streams.find(500),
 }
 
 
@@ -131,8 +119,8 @@ async def filled(both_places: str | Path) -> AsyncGenerator[Database]:
     async with open_database(database_url(both_places), create=True) as database:
         await migrate(database)
         catalog = Catalog(database)
-        await catalog.first_start(1)
-        await catalog.add_project("Other", 1)
+        await catalog.installation.first_start(1)
+        await catalog.projects.add("Other", 1)
         run_sql(
             both_places,
             *(
@@ -186,9 +174,9 @@ Plans = dict[str, list[str]]  # steps, by statement
 
 async def _plans(database: Database, question: Question) -> Plans:
     """Ask a question, and return the plan of each of its statements."""
+    with _caught() as caught:
+        await question(Catalog(database))
     async with database.writing() as connection:
-        with _caught() as caught:
-            await question(connection)
         asked = [each for each in caught if re.search("SELECT|UPDATE|DELETE", each[0])]
         return {
             statement: await connection.run_sync(_plan, statement, parameters)
@@ -222,7 +210,7 @@ async def test_lists_go_by_an_index(filled: Database) -> None:
         found |= _costly(name, await _plans(filled, question), counts=name != "events")
 
     with _caught() as caught:
-        assert len(await commands.Commands(filled).waiting()) == ROWS // 500
+        assert len(await Catalog(filled).commands.waiting()) == ROWS // 500
     (asked,) = [each for each in caught if "FROM commands" in each[0]]
     async with filled.reading() as connection:
         plan = await connection.run_sync(_plan, *asked)

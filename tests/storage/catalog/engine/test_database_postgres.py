@@ -124,12 +124,12 @@ async def test_a_statement_that_takes_too_long_is_reported_as_busy(server_place:
 
 async def test_more_tasks_than_connections_take_turns(server_place: str) -> None:
     async with open_catalog(server_place, migrate=False) as catalog:
-        await catalog.first_start(1)
+        await catalog.installation.first_start(1)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             for number in range(40):
-                tasks.create_task(catalog.add_stream(1, f"{number}", number))
-                tasks.create_task(catalog.list_streams(1))
-        assert (await catalog.list_streams(1)).total == 41
+                tasks.create_task(catalog.streams.add(1, f"{number}", number))
+                tasks.create_task(catalog.streams.find_page(1))
+        assert (await catalog.streams.find_page(1)).total == 41
 
 
 async def test_a_server_that_takes_no_more_connections_is_reported_as_busy(
@@ -150,7 +150,7 @@ async def test_a_restart_of_the_server_is_survived(
     postgres_server: PostgresServer, server_place: str
 ) -> None:
     async with open_catalog(server_place, migrate=False) as catalog:
-        await catalog.first_start(1)
+        await catalog.installation.first_start(1)
         await _use(catalog)
         await asyncio.to_thread(postgres_server.stop)
         try:
@@ -165,7 +165,7 @@ async def test_sessions_that_an_operator_ended_are_replaced_unnoticed(
     postgres_server: PostgresServer, server_place: str
 ) -> None:
     async with open_catalog(server_place, migrate=False) as catalog:
-        await catalog.first_start(1)
+        await catalog.installation.first_start(1)
         await _use(catalog)
         ended = postgres_server.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
@@ -265,8 +265,8 @@ async def test_no_text_holds_the_password(
 
 async def test_texts_with_a_nul_are_looked_up_and_not_found(server_place: str) -> None:
     async with open_catalog(server_place, migrate=False) as catalog:
-        assert await catalog.find_project("a\0b") is None
-        assert await catalog.authorise("headend_\0") is None
+        assert await catalog.projects.find("a\0b") is None
+        assert await catalog.tokens.authenticate("headend_\0") is None
 
 
 async def test_titles_are_in_the_order_of_code_points_as_on_sqlite(
@@ -276,9 +276,9 @@ async def test_titles_are_in_the_order_of_code_points_as_on_sqlite(
     orders: list[list[str]] = []
     for place in (server_place, file):
         async with open_catalog(place, migrate=True) as catalog:
-            await catalog.add_project("Sport", 1)
+            await catalog.projects.add("Sport", 1)
             for title in titles:
-                await catalog.add_stream(1, title, 1)
+                await catalog.streams.add(1, title, 1)
         async with (
             open_database(database_url(place), create=False) as opened,
             opened.reading() as connection,
@@ -290,4 +290,4 @@ async def test_titles_are_in_the_order_of_code_points_as_on_sqlite(
 
 async def _use(catalog: Catalog) -> None:
     await catalog.ping()
-    await catalog.add_stream(1, "One", 1)
+    await catalog.streams.add(1, "One", 1)

@@ -113,10 +113,10 @@ async def test_writers_that_are_cancelled_at_any_moment_stop_nobody(
     moments = random.Random(seed)
 
     async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:
-        await catalog.first_start(1)
+        await catalog.installation.first_start(1)
 
         async def write(now_us: int, *, live: bool) -> None:
-            await catalog.set_live_state(
+            await catalog.live_state.set(
                 1,
                 live=live,
                 processing=not live,

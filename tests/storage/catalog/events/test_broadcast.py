@@ -17,7 +17,7 @@ NOW_US = 1_700_000_000_123_456
 
 async def say(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
     events = [Told(channels=("a",), event=name, body="{}") for name in names]
-    await catalog.notices.publish(events, now_us)
+    await catalog.outbox.publish(events, now_us)
 
 
 async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
@@ -33,7 +33,7 @@ async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
     async def read(catalog: Catalog) -> None:
         last = 0
         while len(heard) < writers * each * 2:
-            found, gone = await catalog.notices.since(last, 7)
+            found, gone = await catalog.outbox.since(last, 7)
             assert not gone
             heard.extend(notice.event for notice in found)
             last = found[-1].id if found else last
@@ -56,41 +56,41 @@ async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
 
 async def test_what_was_undone_is_not_there_and_its_hole_loses_nothing(catalog: Catalog) -> None:
     told: list[int] = []
-    catalog.notices.on_told(lambda: told.append(1))
+    catalog.outbox.on_told(lambda: told.append(1))
     await say(catalog, "before")
-    last = await catalog.notices.newest()
+    last = await catalog.outbox.newest()
     broken = Told(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
     with pytest.raises(CatalogError):
-        await catalog.notices.publish([broken], NOW_US)
+        await catalog.outbox.publish([broken], NOW_US)
     await say(catalog, "after")
-    found, gone = await catalog.notices.since(last, 10)
+    found, gone = await catalog.outbox.since(last, 10)
     assert ([notice.event for notice in found], gone) == (["after"], False)
     assert len(told) == 2
 
 
 async def test_a_change_that_tells_nothing_nudges_nobody(catalog: Catalog) -> None:
     told: list[int] = []
-    catalog.notices.on_told(lambda: told.append(1))
-    await catalog.add_project("a project", NOW_US)
+    catalog.outbox.on_told(lambda: told.append(1))
+    await catalog.projects.add("a project", NOW_US)
     assert told == []
 
 
 async def test_old_notices_go_and_who_was_away_learns_it(catalog: Catalog) -> None:
     await say(catalog, *(f"{number}" for number in range(60)))
-    last = await catalog.notices.newest() - 20
+    last = await catalog.outbox.newest() - 20
     await say(catalog, *(f"new {number}" for number in range(60)), now_us=NOW_US + KEPT_US + 1)
-    found, gone = await catalog.notices.since(last, 1000)
+    found, gone = await catalog.outbox.since(last, 1000)
     assert gone
     assert {notice.event[:3] for notice in found} == {"new"}
-    assert (await catalog.notices.since(found[0].id, 1000))[1] is False
+    assert (await catalog.outbox.since(found[0].id, 1000))[1] is False
 
 
 async def test_any_text_that_can_be_stored_comes_back(catalog: Catalog) -> None:
     told = Told(
         channels=("c" * 200,), event="\u00fc" * 200, body="\u2028\U0001f3a5" * 2000, besides="1.2"
     )
-    await catalog.notices.publish([told], NOW_US)
-    ((notice,), _) = await catalog.notices.since(0, 10)
+    await catalog.outbox.publish([told], NOW_US)
+    ((notice,), _) = await catalog.outbox.since(0, 10)
     assert (notice.channel, notice.event, notice.body, notice.besides) == (
         told.channels[0], told.event, told.body, told.besides,
     )  # fmt: skip

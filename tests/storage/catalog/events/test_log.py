@@ -4,7 +4,7 @@ from storage.catalog import Catalog
 from storage.catalog.events import log as event_log
 from storage.catalog.library.labels import TagById
 from storage.catalog.records.common import EventRecord
-from storage.catalog.streams.edits import StreamChange
+from storage.catalog.streams.repository import StreamChange
 from storage.errors import NoSuchLabel
 
 pytestmark = pytest.mark.anyio
@@ -13,14 +13,14 @@ SINCE = 2  # what is made before, as the first stream, has events of its own
 
 
 async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> None:
-    first = await catalog.first_start(1)
+    first = await catalog.installation.first_start(1)
     assert first.stream is not None
-    other = await catalog.add_project("other", 1)
-    foreign = await catalog.add_stream(other.id, "foreign", 1)
-    await catalog.add_event(first.stream.hash, "engine lost", {"cause": "é"}, 10)
-    await catalog.add_event(foreign.hash, "rung shed", {}, 11)
-    await catalog.add_event(first.stream.hash, "rung shed", {"renditions": ["720p"]}, 12)
-    page = await catalog.list_events(first.project.id, since_us=SINCE)
+    other = await catalog.projects.add("other", 1)
+    foreign = await catalog.streams.add(other.id, "foreign", 1)
+    await catalog.events.add(first.stream.hash, "engine lost", {"cause": "é"}, 10)
+    await catalog.events.add(foreign.hash, "rung shed", {}, 11)
+    await catalog.events.add(first.stream.hash, "rung shed", {"renditions": ["720p"]}, 12)
+    page = await catalog.events.find_page(first.project.id, since_us=SINCE)
     newest = page.items[0].id
     assert page.items == (
         EventRecord(
@@ -42,21 +42,21 @@ async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> 
             number=2,
         ),
     )
-    theirs = await catalog.list_events(other.id, since_us=SINCE)
+    theirs = await catalog.events.find_page(other.id, since_us=SINCE)
     assert [event.id for event in theirs.items] == [newest - 1]
-    newer = await catalog.list_events(first.project.id, since_us=11)
+    newer = await catalog.events.find_page(first.project.id, since_us=11)
     assert [event.id for event in newer.items] == [newest]
 
 
 async def test_the_events_of_each_stream_are_counted_and_no_others(catalog: Catalog) -> None:
-    first = (await catalog.first_start(1)).stream
+    first = (await catalog.installation.first_start(1)).stream
     assert first is not None
-    other = await catalog.add_stream(1, "Other", 1)
-    await catalog.edit_project(1, name="New", by=None, now_us=1)
+    other = await catalog.streams.add(1, "Other", 1)
+    await catalog.projects.edit(1, name="New", by=None, now_us=1)
     for stream in (first, other, first):
-        await catalog.add_event(stream.hash, "rung shed", {}, SINCE)
+        await catalog.events.add(stream.hash, "rung shed", {}, SINCE)
     await catalog.streams.remove(other.id, now_us=SINCE, by=None)
-    found = (await catalog.list_events(1)).items[::-1]
+    found = (await catalog.events.find_page(1)).items[::-1]
     assert [(each.kind, each.subject, each.number) for each in found] == [
         ("stream added", first.hash, 1),
         ("stream added", other.hash, 1),
@@ -66,47 +66,47 @@ async def test_the_events_of_each_stream_are_counted_and_no_others(catalog: Cata
         ("rung shed", first.hash, 3),
         ("stream deleted", other.hash, 3),
     ]
-    mine = await catalog.list_events(1, subject=first.hash)
+    mine = await catalog.events.find_page(1, subject=first.hash)
     assert ([each.number for each in mine.items], mine.total) == ([3, 2, 1], 3)
-    assert (await catalog.list_events(1, subject=first.hash, since_us=SINCE)).total == 2
+    assert (await catalog.events.find_page(1, subject=first.hash, since_us=SINCE)).total == 2
 
 
 async def test_an_event_that_is_taken_back_leaves_no_hole(catalog: Catalog) -> None:
-    stream = (await catalog.first_start(1)).stream
+    stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     with pytest.raises(NoSuchLabel):
         await catalog.streams.edit(stream.id, StreamChange(tags=(TagById(99),)), now_us=1, by=None)
-    await catalog.add_event(stream.hash, "rung shed", {}, SINCE)
-    assert [each.number for each in (await catalog.list_events(1)).items] == [2, 1]
+    await catalog.events.add(stream.hash, "rung shed", {}, SINCE)
+    assert [each.number for each in (await catalog.events.find_page(1)).items] == [2, 1]
 
 
 async def test_an_event_of_no_stream_is_nothing(catalog: Catalog) -> None:
-    await catalog.first_start(1)
-    await catalog.add_event("AAAAAAAAAAAA", "rung shed", {}, SINCE)
-    assert (await catalog.list_events(1, since_us=SINCE)).total == 0
+    await catalog.installation.first_start(1)
+    await catalog.events.add("AAAAAAAAAAAA", "rung shed", {}, SINCE)
+    assert (await catalog.events.find_page(1, since_us=SINCE)).total == 0
 
 
 async def test_pages_hold_ten(catalog: Catalog) -> None:
-    first = await catalog.first_start(1)
+    first = await catalog.installation.first_start(1)
     assert first.stream is not None
     for number in range(23):
-        await catalog.add_event(first.stream.hash, "rung shed", {"n": number}, SINCE + number)
-    last = await catalog.list_events(1, since_us=SINCE, page=3)
+        await catalog.events.add(first.stream.hash, "rung shed", {"n": number}, SINCE + number)
+    last = await catalog.events.find_page(1, since_us=SINCE, page=3)
     assert [event.facts["n"] for event in last.items] == [2, 1, 0]
     assert (last.total, last.last) == (23, 3)
-    assert (await catalog.list_events(1, since_us=SINCE, page=4)).items == ()
+    assert (await catalog.events.find_page(1, since_us=SINCE, page=4)).items == ()
 
 
 async def test_the_oldest_go_when_there_are_too_many(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_log, "KEPT", 50)
-    first = await catalog.first_start(1)
+    first = await catalog.installation.first_start(1)
     assert first.stream is not None
     # Now and then the oldest are looked for: at the 200th, with the one of the stream itself.
-    before = (await catalog.list_events(1)).items[0].id
+    before = (await catalog.events.find_page(1)).items[0].id
     for number in range(before + 1, 201):
-        await catalog.add_event(first.stream.hash, "rung shed", {}, number)
-    page = await catalog.list_events(1)
+        await catalog.events.add(first.stream.hash, "rung shed", {}, number)
+    page = await catalog.events.find_page(1)
     assert page.total == 50
     assert page.items[0].created_us == 200

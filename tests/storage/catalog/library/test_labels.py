@@ -57,7 +57,7 @@ async def link(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_label_is_found_by_its_number(catalog: Catalog, kind: Kind) -> None:
-    project = (await catalog.add_project("One", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
     (label,) = await made(catalog, kind, project, "Știri de azi 🎬")
     assert label == LabelRecord(id=label.id, project=project, name="Știri de azi 🎬", active=True)
     assert await catalog.labels.find(kind, label.id) == label
@@ -70,8 +70,8 @@ async def test_a_label_is_found_by_its_number(catalog: Catalog, kind: Kind) -> N
 async def test_a_name_is_there_once_whatever_its_case(
     catalog: Catalog, kind: Kind, twin: str
 ) -> None:
-    one = (await catalog.add_project("One", 1)).id
-    two = (await catalog.add_project("Two", 1)).id
+    one = (await catalog.projects.add("One", 1)).id
+    two = (await catalog.projects.add("Two", 1)).id
     news, sport = await made(catalog, kind, one, "Știri", "Sport")
     with pytest.raises(NameTaken):
         await made(catalog, kind, one, twin)
@@ -88,7 +88,7 @@ async def test_a_name_is_there_once_whatever_its_case(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_edit_changes_what_it_names_alone(catalog: Catalog, kind: Kind) -> None:
-    project = (await catalog.add_project("One", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
     (label,) = await made(catalog, kind, project, "News")
     off = await catalog.labels.edit(kind, label.id, active=False, by=7, now_us=2)
     assert off == LabelRecord(id=label.id, project=project, name="News", active=False)
@@ -96,7 +96,7 @@ async def test_an_edit_changes_what_it_names_alone(catalog: Catalog, kind: Kind)
     assert named == LabelRecord(id=label.id, project=project, name="Sport", active=False)
     assert await catalog.labels.edit(kind, label.id, by=7, now_us=4) == named
     assert await catalog.labels.edit(kind, 999, name="X", by=7, now_us=4) is None
-    told = (await catalog.list_events(project)).items
+    told = (await catalog.events.find_page(project)).items
     assert [(each.kind, each.facts, each.token) for each in told[:2]] == [
         (f"{kind} edited", {kind: label.id, "keys": ["name"]}, 7),
         (f"{kind} edited", {kind: label.id, "keys": ["active"]}, 7),
@@ -105,8 +105,8 @@ async def test_an_edit_changes_what_it_names_alone(catalog: Catalog, kind: Kind)
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_list_is_searched_sorted_and_paged(catalog: Catalog, kind: Kind) -> None:
-    project = (await catalog.add_project("One", 1)).id
-    other = (await catalog.add_project("Two", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
+    other = (await catalog.projects.add("Two", 1)).id
     await made(catalog, kind, other, "elsewhere")
     await made(catalog, kind, project, "b 100%", "Ärzte", "a_b", "Zoo", "apfel")
     zoo = (await catalog.labels.find_page(kind, project)).items[1]
@@ -131,7 +131,7 @@ async def test_a_list_is_searched_sorted_and_paged(catalog: Catalog, kind: Kind)
 async def test_totals_follow_what_is_added_and_deleted(
     place: str | Path, catalog: Catalog, kind: Kind
 ) -> None:
-    project = (await catalog.add_project("One", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
     table = "tags" if kind == "tag" else "categories"
     one, _, _ = await made(catalog, kind, project, "a", "b", "c")
     with pytest.raises(NameTaken):
@@ -153,8 +153,8 @@ async def test_a_label_of_no_project_is_refused(catalog: Catalog, kind: Kind) ->
 
 
 async def test_tags_are_linked_by_number_and_by_name(place: str | Path, catalog: Catalog) -> None:
-    project = (await catalog.add_project("One", 1)).id
-    stream = (await catalog.add_stream(project, "A stream", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
+    stream = (await catalog.streams.add(project, "A stream", 1)).id
     news, sport = await made(catalog, "tag", project, "News", "Sport")
     linked = await link(
         place, project, stream,
@@ -171,8 +171,8 @@ async def test_tags_are_linked_by_number_and_by_name(place: str | Path, catalog:
 
 
 async def test_many_tags_are_linked_at_once(place: str | Path, catalog: Catalog) -> None:
-    project = (await catalog.add_project("One", 1)).id
-    stream = (await catalog.add_stream(project, "A stream", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
+    stream = (await catalog.streams.add(project, "A stream", 1)).id
     linked = await link(place, project, stream, *(TagByName(f"tag {n}") for n in range(600)))
     assert len(linked) == 600
     again = await link(place, project, stream, *(TagById(tag.id) for tag in linked))
@@ -183,9 +183,9 @@ async def test_many_tags_are_linked_at_once(place: str | Path, catalog: Catalog)
 async def test_a_number_of_no_tag_of_the_project_is_refused_whole(
     place: str | Path, catalog: Catalog
 ) -> None:
-    one = (await catalog.add_project("One", 1)).id
-    two = (await catalog.add_project("Two", 1)).id
-    stream = (await catalog.add_stream(one, "A stream", 1)).id
+    one = (await catalog.projects.add("One", 1)).id
+    two = (await catalog.projects.add("Two", 1)).id
+    stream = (await catalog.streams.add(one, "A stream", 1)).id
     (mine,) = await made(catalog, "tag", one, "mine")
     (theirs,) = await made(catalog, "tag", two, "theirs")
     assert await link(place, one, stream, TagById(mine.id)) == (mine,)
@@ -205,8 +205,8 @@ async def test_a_number_of_no_tag_of_the_project_is_refused_whole(
 
 
 async def test_a_deleted_tag_is_taken_from_what_had_it(place: str | Path, catalog: Catalog) -> None:
-    project = (await catalog.add_project("One", 1)).id
-    stream = (await catalog.add_stream(project, "A stream", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
+    stream = (await catalog.streams.add(project, "A stream", 1)).id
     news, sport = await link(place, project, stream, TagByName("News"), TagByName("Sport"))
     assert await catalog.labels.remove("tag", news.id, by=None, now_us=2)
     async with (
@@ -217,8 +217,8 @@ async def test_a_deleted_tag_is_taken_from_what_had_it(place: str | Path, catalo
 
 
 async def test_a_category_is_of_its_project(place: str | Path, catalog: Catalog) -> None:
-    one = (await catalog.add_project("One", 1)).id
-    two = (await catalog.add_project("Two", 1)).id
+    one = (await catalog.projects.add("One", 1)).id
+    two = (await catalog.projects.add("Two", 1)).id
     (film,) = await made(catalog, "category", one, "Film")
     async with (
         open_database(database_url(place), create=False) as database,
@@ -235,8 +235,9 @@ async def test_a_category_is_of_its_project(place: str | Path, catalog: Catalog)
 # Makes tags of the same names as others do at the same time, by both ways, and deletes some.
 MAKER = """
 import asyncio, sys
-from storage.catalog import labels, open_catalog
+from storage.catalog import open_catalog
 from storage.catalog.engine.database import database_url, open_database
+from storage.catalog.library import labels
 from storage.catalog.library.labels import TagByName
 from storage.errors import NameTaken
 
@@ -266,9 +267,10 @@ PROCESSES = 3
 async def test_processes_that_make_the_same_tags_make_one_of_each(
     place: str | Path, catalog: Catalog
 ) -> None:
-    project = (await catalog.add_project("One", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
     streams = [
-        (await catalog.add_stream(project, f"Stream {number}", 1)).id for number in range(PROCESSES)
+        (await catalog.streams.add(project, f"Stream {number}", 1)).id
+        for number in range(PROCESSES)
     ]
     made = await run_together(
         *((MAKER, str(place), str(project), str(stream), str(ROUNDS)) for stream in streams)
@@ -293,8 +295,8 @@ async def test_processes_that_make_the_same_tags_make_one_of_each(
 async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
     place: str | Path, catalog: Catalog
 ) -> None:
-    project = (await catalog.add_project("One", 1)).id
-    stream = (await catalog.add_stream(project, "A stream", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
+    stream = (await catalog.streams.add(project, "A stream", 1)).id
     outcomes: set[str] = set()
     for number in range(20):
         (tag,) = await made(catalog, "tag", project, f"tag {number}")

@@ -24,7 +24,7 @@ async def made(
 
 
 async def test_a_player_is_found_as_it_was_added(catalog: Catalog) -> None:
-    project = (await catalog.add_project("One", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
     options = PlayerOptions(autoplay=True, muted=True, controls=False, color="#ff00aa")
     player = await made(catalog, project, "Ecran „mare”", options)
     assert player.options == options
@@ -37,7 +37,7 @@ async def test_a_player_is_found_as_it_was_added(catalog: Catalog) -> None:
 
 
 async def test_an_edit_changes_the_options_it_names_alone(catalog: Catalog) -> None:
-    project = (await catalog.add_project("One", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
     player = await made(catalog, project, "One")
     assert player.options == PlayerOptions(
         autoplay=False, muted=False, loop=False, controls=True, color=None
@@ -55,7 +55,7 @@ async def test_an_edit_changes_the_options_it_names_alone(catalog: Catalog) -> N
     assert (cleared.name, cleared.options) == ("Two", PlayerOptions(muted=True))
     assert await catalog.players.edit(player.id, options={}, by=3, now_us=4) == cleared
     assert await catalog.players.edit(999, options={"loop": True}, by=3, now_us=4) is None
-    told = (await catalog.list_events(project)).items
+    told = (await catalog.events.find_page(project)).items
     assert [(each.kind, each.facts, each.token) for each in told[:3]] == [
         ("player edited", {"player": player.id, "keys": ["name", "color"]}, 3),
         ("player edited", {"player": player.id, "keys": ["muted", "color"]}, 3),
@@ -64,7 +64,7 @@ async def test_an_edit_changes_the_options_it_names_alone(catalog: Catalog) -> N
 
 
 async def test_a_name_may_be_there_twice_and_lists_find_both(catalog: Catalog) -> None:
-    project = (await catalog.add_project("One", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
     numbers = [(await made(catalog, project, "Ăl mare")).id for _ in range(2)]
     await made(catalog, project, "other")
     found = await catalog.players.find_page(project, search="ăL M")
@@ -73,8 +73,8 @@ async def test_a_name_may_be_there_twice_and_lists_find_both(catalog: Catalog) -
 
 
 async def test_a_deleted_player_is_nobodys(place: str | Path, catalog: Catalog) -> None:
-    one = (await catalog.add_project("One", 1)).id
-    two = (await catalog.add_project("Two", 1)).id
+    one = (await catalog.projects.add("One", 1)).id
+    two = (await catalog.projects.add("Two", 1)).id
     player = await made(catalog, one, "Mine")
     async with (
         open_database(database_url(place), create=False) as database,
@@ -94,7 +94,7 @@ async def test_a_deleted_player_is_nobodys(place: str | Path, catalog: Catalog) 
 async def test_edits_of_several_options_at_once_are_all_kept(
     place: str | Path, catalog: Catalog
 ) -> None:
-    project = (await catalog.add_project("One", 1)).id
+    project = (await catalog.projects.add("One", 1)).id
     player = await made(catalog, project, "One")
     async with open_catalog(place, migrate=False) as other:
         for on in (True, False) * 5:

@@ -15,9 +15,9 @@ def _kept(folder: Path) -> bytes:
 
 
 async def test_a_token_makes_its_bearer_a_principal(catalog: Catalog) -> None:
-    project = await catalog.add_project("Sport", 1)
-    record, token = await catalog.add_token("player", project.id, write=False, now_us=5)
-    principal = await catalog.authorise(token)
+    project = await catalog.projects.add("Sport", 1)
+    record, token = await catalog.tokens.add("player", project.id, write=False, now_us=5)
+    principal = await catalog.tokens.authenticate(token)
     assert principal is not None
     assert (principal.id, principal.name) == (record.id, "player")
     assert (principal.project, principal.write) == (project.id, False)
@@ -26,8 +26,8 @@ async def test_a_token_makes_its_bearer_a_principal(catalog: Catalog) -> None:
 
 
 async def test_a_token_of_no_project_reaches_all(catalog: Catalog) -> None:
-    _, token = await catalog.add_token("all", None, write=True, now_us=5)
-    principal = await catalog.authorise(token)
+    _, token = await catalog.tokens.add("all", None, write=True, now_us=5)
+    principal = await catalog.tokens.authenticate(token)
     assert principal is not None
     assert principal.write
     assert principal.reaches(1)
@@ -36,34 +36,34 @@ async def test_a_token_of_no_project_reaches_all(catalog: Catalog) -> None:
 
 async def test_a_token_for_no_project_there_is_is_refused(catalog: Catalog) -> None:
     with pytest.raises(NoSuchProject):
-        await catalog.add_token("lost", 99, write=True, now_us=1)
-    assert await catalog.list_tokens() == ()
+        await catalog.tokens.add("lost", 99, write=True, now_us=1)
+    assert await catalog.tokens.find_all() == ()
 
 
 @pytest.mark.parametrize(
     "token", ["", "headend_", "headend_" + "A" * 43, "\udcff\udc00", "ключ", "x" * 100_000]
 )
 async def test_a_strangers_token_opens_nothing(catalog: Catalog, token: str) -> None:
-    await catalog.first_start(1)
-    assert await catalog.authorise(token) is None
+    await catalog.installation.first_start(1)
+    assert await catalog.tokens.authenticate(token) is None
 
 
 async def test_a_revoked_token_opens_nothing_from_then_on(catalog: Catalog) -> None:
-    record, token = await catalog.add_token("old", None, write=True, now_us=5)
-    _, other = await catalog.add_token("new", None, write=True, now_us=6)
-    assert await catalog.revoke_token(record.id, 9)
-    assert await catalog.authorise(token) is None
-    assert await catalog.authorise(other) is not None
-    assert not await catalog.revoke_token(record.id, 10)
-    assert not await catalog.revoke_token(999, 10)
-    listed = await catalog.list_tokens()
+    record, token = await catalog.tokens.add("old", None, write=True, now_us=5)
+    _, other = await catalog.tokens.add("new", None, write=True, now_us=6)
+    assert await catalog.tokens.revoke(record.id, 9)
+    assert await catalog.tokens.authenticate(token) is None
+    assert await catalog.tokens.authenticate(other) is not None
+    assert not await catalog.tokens.revoke(record.id, 10)
+    assert not await catalog.tokens.revoke(999, 10)
+    listed = await catalog.tokens.find_all()
     assert [(each.name, each.revoked_us) for each in listed] == [("old", 9), ("new", None)]
 
 
 async def test_the_files_hold_no_token(file: Path) -> None:
     async with open_catalog(file, migrate=True) as catalog:
-        owner = (await catalog.first_start(1)).owner_token
-        _, token = await catalog.add_token("player", None, write=False, now_us=5)
+        owner = (await catalog.installation.first_start(1)).owner_token
+        _, token = await catalog.tokens.add("player", None, write=False, now_us=5)
         assert owner is not None
         kept = _kept(file.parent)  # while the write-ahead log still stands beside the database
     kept += _kept(file.parent)
@@ -76,34 +76,34 @@ async def test_the_files_hold_no_token(file: Path) -> None:
 async def test_tokens_are_listed_newest_first_as_far_as_a_caller_reaches(
     catalog: Catalog,
 ) -> None:
-    project = (await catalog.add_project("Sport", 1)).id
+    project = (await catalog.projects.add("Sport", 1)).id
     mine = [
-        (await catalog.add_token(f"{number}", project, write=False, now_us=number))[0]
+        (await catalog.tokens.add(f"{number}", project, write=False, now_us=number))[0]
         for number in range(11)
     ]
-    whole, _ = await catalog.add_token("all", None, write=True, now_us=20)
-    first = await catalog.list_token_page()
+    whole, _ = await catalog.tokens.add("all", None, write=True, now_us=20)
+    first = await catalog.tokens.find_page()
     assert (first.items[0], first.total, first.last) == (whole, 12, 2)
-    theirs = await catalog.list_token_page(reach=project, page=2)
+    theirs = await catalog.tokens.find_page(reach=project, page=2)
     assert (theirs.items, theirs.total) == ((mine[0],), 11)
-    assert await catalog.find_token(whole.id) == whole
+    assert await catalog.tokens.find(whole.id) == whole
     for number in (0, -1, 999, 1 << 31, 10**40):
-        assert await catalog.find_token(number) is None
-        assert not await catalog.revoke_token(number, 1)
+        assert await catalog.tokens.find(number) is None
+        assert not await catalog.tokens.revoke(number, 1)
 
 
 async def test_what_becomes_of_a_token_is_told_without_the_token(catalog: Catalog) -> None:
-    first = (await catalog.first_start(1)).project
-    project = (await catalog.add_project("Sport", 1)).id
-    mine, token = await catalog.add_token("mine", project, write=True, now_us=2, by=1)
-    whole, _ = await catalog.add_token("all", None, write=False, now_us=3, by=1)
-    await catalog.revoke_token(mine.id, 4, by=whole.id)
-    await catalog.revoke_token(mine.id, 5, by=whole.id)
-    told = (await catalog.list_events(project)).items
+    first = (await catalog.installation.first_start(1)).project
+    project = (await catalog.projects.add("Sport", 1)).id
+    mine, token = await catalog.tokens.add("mine", project, write=True, now_us=2, by=1)
+    whole, _ = await catalog.tokens.add("all", None, write=False, now_us=3, by=1)
+    await catalog.tokens.revoke(mine.id, 4, by=whole.id)
+    await catalog.tokens.revoke(mine.id, 5, by=whole.id)
+    told = (await catalog.events.find_page(project)).items
     assert [(each.kind, each.facts, each.token) for each in told[:2]] == [
         ("token revoked", {"token": mine.id, "name": "mine", "write": True}, whole.id),
         ("token added", {"token": mine.id, "name": "mine", "write": True}, 1),
     ]
-    newest = (await catalog.list_events(first.id)).items[0]
+    newest = (await catalog.events.find_page(first.id)).items[0]
     assert (newest.kind, newest.facts["token"]) == ("token added", whole.id)
     assert token not in repr(told)

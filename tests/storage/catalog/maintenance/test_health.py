@@ -14,23 +14,23 @@ HOUR_US = 3_600_000_000
 
 @pytest.fixture
 async def project(catalog: Catalog) -> ProjectRecord:
-    return await catalog.add_project("films", NOW_US)
+    return await catalog.projects.add("films", NOW_US)
 
 
 async def test_a_new_catalog_is_well(catalog: Catalog) -> None:
-    name, revision = await catalog.checkup.versions()
+    name, revision = await catalog.health.versions()
     assert name.startswith(("SQLite 3.", "PostgreSQL 1"))
     assert revision == REVISION
-    assert await catalog.checkup.damage() == ()
-    assert await catalog.checkup.stuck(NOW_US) == ()
-    assert await catalog.checkup.newest_us() == 0
-    assert await catalog.checkup.pictures() == ()
+    assert await catalog.health.damage() == ()
+    assert await catalog.health.stuck(NOW_US) == ()
+    assert await catalog.health.newest_us() == 0
+    assert await catalog.health.pictures() == ()
 
 
 async def test_a_job_that_nobody_takes_is_stuck(catalog: Catalog, project: ProjectRecord) -> None:
     video = await add(catalog, project)
-    assert await catalog.checkup.stuck(NOW_US + 1) == ()
-    (stuck,) = await catalog.checkup.stuck(NOW_US + HOUR_US)
+    assert await catalog.health.stuck(NOW_US + 1) == ()
+    (stuck,) = await catalog.health.stuck(NOW_US + HOUR_US)
     assert (stuck.video, stuck.state) == (video.video.hash, "queued")
 
 
@@ -42,9 +42,9 @@ async def test_while_a_worker_works_the_others_wait_their_turn(
     later_us = NOW_US + HOUR_US
     held = await catalog.jobs.lease("me", later_us)
     assert held is not None
-    assert await catalog.checkup.stuck(later_us + 1) == ()
+    assert await catalog.health.stuck(later_us + 1) == ()
     # The worker died, and no other came.
-    states = [each.state for each in await catalog.checkup.stuck(later_us + HOUR_US)]
+    states = [each.state for each in await catalog.health.stuck(later_us + HOUR_US)]
     assert states == ["running", "queued"]
 
 
@@ -52,41 +52,41 @@ async def test_moments_ahead_of_the_clock_are_seen(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     await add(catalog, project)
-    assert await catalog.checkup.newest_us() == NOW_US
+    assert await catalog.health.newest_us() == NOW_US
     ahead_us = NOW_US + HOUR_US
     assert await catalog.jobs.lease("me", ahead_us) is not None
-    assert await catalog.checkup.newest_us() == ahead_us
+    assert await catalog.health.newest_us() == ahead_us
 
 
 async def test_slates_are_named_by_their_owners(catalog: Catalog, project: ProjectRecord) -> None:
-    stream = await catalog.add_stream(project.id, "Morning", NOW_US)
+    stream = await catalog.streams.add(project.id, "Morning", NOW_US)
     name = "AAAAAAAAAAAA"
-    await catalog.streams.set_slate(stream.id, name, now_us=NOW_US, by=None)
-    await catalog.streams.set_project_slate(project.id, name, now_us=NOW_US, by=None)
+    await catalog.settings.set_stream_slate(stream.id, name, now_us=NOW_US, by=None)
+    await catalog.settings.set_project_slate(project.id, name, now_us=NOW_US, by=None)
     mine, ours = f"s-{stream.key.hash}", f"p-{project.key}"
     wanted = {f"slates/{mine}/{name}.jpg", f"slates/{ours}/{name}.jpg"}
-    assert set(await catalog.checkup.pictures()) == wanted
-    assert await catalog.upkeep.slates([mine, ours, "s-unknown"]) == wanted
-    assert await catalog.upkeep.slates([mine]) == {f"slates/{mine}/{name}.jpg"}
+    assert set(await catalog.health.pictures()) == wanted
+    assert await catalog.references.slates([mine, ours, "s-unknown"]) == wanted
+    assert await catalog.references.slates([mine]) == {f"slates/{mine}/{name}.jpg"}
 
 
 async def test_videos_come_in_pages_by_hash(catalog: Catalog, project: ProjectRecord) -> None:
     hashes = sorted([(await add(catalog, project)).video.hash for _ in range(5)])
-    first = await catalog.upkeep.page("", 3)
-    rest = await catalog.upkeep.page(first[-1].hash, 3)
+    first = await catalog.references.page("", 3)
+    rest = await catalog.references.page(first[-1].hash, 3)
     # Which order letters have is the database's own.
     assert sorted(row.hash for row in (*first, *rest)) == hashes
     assert all(row.at_work for row in first)
-    assert await catalog.upkeep.page(rest[-1].hash, 3) == ()
-    assert await catalog.upkeep.standing([first[0].hash]) == first[:1]
-    assert await catalog.upkeep.standing(["unknown"]) == ()
+    assert await catalog.references.page(rest[-1].hash, 3) == ()
+    assert await catalog.references.standing([first[0].hash]) == first[:1]
+    assert await catalog.references.standing(["unknown"]) == ()
 
 
 async def test_streams_that_are_still_recorded_are_known(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    kept = await catalog.add_stream(project.id, "Morning", NOW_US)
-    assert await catalog.upkeep.streams([kept.key.hash, "unknown"]) == {kept.key.hash}
+    kept = await catalog.streams.add(project.id, "Morning", NOW_US)
+    assert await catalog.references.streams([kept.key.hash, "unknown"]) == {kept.key.hash}
     assert await catalog.recordings.begin(kept.key.hash, "run", 1, NOW_US) is not None
     await catalog.streams.remove(kept.id, by=None, now_us=NOW_US)
-    assert await catalog.upkeep.streams([kept.key.hash]) == {kept.key.hash}
+    assert await catalog.references.streams([kept.key.hash]) == {kept.key.hash}

@@ -12,45 +12,45 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_first_start_makes_a_project_a_token_and_a_stream(catalog: Catalog) -> None:
-    first = await catalog.first_start(7)
+    first = await catalog.installation.first_start(7)
     assert (first.project.id, first.project.name, len(first.project.key)) == (1, "default", 12)
     assert first.stream is not None
     assert (first.stream.title, first.stream.project) == ("My first stream", 1)
     assert first.stream.created_us == 7
     assert len(first.broadcaster_key) == 20
     assert first.owner_token is not None
-    owner = await catalog.authorise(first.owner_token)
+    owner = await catalog.tokens.authenticate(first.owner_token)
     assert owner is not None
     assert (owner.name, owner.project, owner.write) == ("owner", None, True)
 
 
 async def test_a_second_start_keeps_everything_and_shows_no_token(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
-        first = await catalog.first_start(1)
-        added = await catalog.add_stream(1, "Another", 2)
+        first = await catalog.installation.first_start(1)
+        added = await catalog.streams.add(1, "Another", 2)
     async with open_catalog(place, migrate=True) as catalog:
-        second = await catalog.first_start(3)
+        second = await catalog.installation.first_start(3)
         assert second.owner_token is None
         assert second.project == first.project
         assert second.stream == first.stream
         assert second.broadcaster_key == first.broadcaster_key
-        assert (await catalog.list_streams(1)).items[0] == added
-        assert len(await catalog.list_tokens()) == 1
+        assert (await catalog.streams.find_page(1)).items[0] == added
+        assert len(await catalog.tokens.find_all()) == 1
 
 
 async def test_what_the_owner_deleted_is_not_made_again(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
-        await catalog.first_start(1)
+        await catalog.installation.first_start(1)
     run_sql(place, "DELETE FROM streams")
     async with open_catalog(place, migrate=True) as catalog:
-        assert (await catalog.first_start(2)).stream is None
+        assert (await catalog.installation.first_start(2)).stream is None
         run_sql(place, "DELETE FROM projects")
         with pytest.raises(CatalogError, match="lost its first project"):
-            await catalog.first_start(3)
+            await catalog.installation.first_start(3)
 
 
 async def test_nothing_shows_the_token_by_accident(catalog: Catalog) -> None:
-    first = await catalog.first_start(1)
+    first = await catalog.installation.first_start(1)
     assert first.owner_token is not None
     assert first.stream is not None
     for text in (repr(first), str(first), f"{first}"):

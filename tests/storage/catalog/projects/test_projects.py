@@ -12,15 +12,15 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_project_is_found_by_its_number_and_by_its_key(catalog: Catalog) -> None:
-    one = await catalog.add_project("One", 1)
-    two = await catalog.add_project("Two", 2)
+    one = await catalog.projects.add("One", 1)
+    two = await catalog.projects.add("Two", 2)
     for project in (one, two):
-        assert await catalog.find_project(str(project.id)) == project
-        assert await catalog.find_project(project.key) == project
+        assert await catalog.projects.find(str(project.id)) == project
+        assert await catalog.projects.find(project.key) == project
 
 
 async def test_no_key_can_be_taken_for_a_number(catalog: Catalog) -> None:
-    keys = [(await catalog.add_project(f"{n}", n)).key for n in range(30)]
+    keys = [(await catalog.projects.add(f"{n}", n)).key for n in range(30)]
     assert len(set(keys)) == 30
     assert all(key[0].isalpha() and len(key) == 12 for key in keys)
 
@@ -30,23 +30,23 @@ async def test_no_key_can_be_taken_for_a_number(catalog: Catalog) -> None:
     ["", "0", "01", "+1", "-1", "1.0", " 1", "1 ", "\u0661", "9" * 9, "9" * 5000, "a\x00b", "1\n"],
 )
 async def test_nothing_else_finds_one(catalog: Catalog, name: str) -> None:
-    await catalog.first_start(1)
-    assert await catalog.find_project(name) is None
+    await catalog.installation.first_start(1)
+    assert await catalog.projects.find(name) is None
 
 
 async def test_a_keys_case_counts(catalog: Catalog) -> None:
-    project = await catalog.add_project("One", 1)
-    assert await catalog.find_project(project.key.swapcase()) is None
+    project = await catalog.projects.add("One", 1)
+    assert await catalog.projects.find(project.key.swapcase()) is None
 
 
 async def test_a_project_is_renamed_and_keeps_its_key(catalog: Catalog) -> None:
-    project = await catalog.add_project("One", 1)
-    renamed = await catalog.edit_project(project.id, name="Doi", by=4, now_us=9)
+    project = await catalog.projects.add("One", 1)
+    renamed = await catalog.projects.edit(project.id, name="Doi", by=4, now_us=9)
     assert renamed is not None
     assert (renamed.name, renamed.created_us, renamed.updated_us) == ("Doi", 1, 9)
-    assert await catalog.find_project(project.key) == renamed
-    assert await catalog.edit_project(999, name="X", by=4, now_us=9) is None
-    newest = (await catalog.list_events(project.id)).items[0]
+    assert await catalog.projects.find(project.key) == renamed
+    assert await catalog.projects.edit(999, name="X", by=4, now_us=9) is None
+    newest = (await catalog.events.find_page(project.id)).items[0]
     assert (newest.kind, newest.facts, newest.token) == (
         "project edited",
         {"project": project.id, "keys": ["name"]},
@@ -55,43 +55,43 @@ async def test_a_project_is_renamed_and_keeps_its_key(catalog: Catalog) -> None:
 
 
 async def test_projects_are_listed_as_far_as_a_caller_reaches(catalog: Catalog) -> None:
-    made = [await catalog.add_project(f"{number}", number) for number in range(12)]
-    first = await catalog.list_projects()
+    made = [await catalog.projects.add(f"{number}", number) for number in range(12)]
+    first = await catalog.projects.find_page()
     assert first.items == tuple(made[:1:-1])
     assert (first.total, first.last) == (12, 2)
-    mine = await catalog.list_projects(reach=made[3].id)
+    mine = await catalog.projects.find_page(reach=made[3].id)
     assert (mine.items, mine.total) == ((made[3],), 1)
-    assert (await catalog.list_projects(reach=999)).items == ()
+    assert (await catalog.projects.find_page(reach=999)).items == ()
 
 
 async def test_a_deleted_project_takes_all_it_held_along(catalog: Catalog) -> None:
-    first = (await catalog.first_start(1)).project
-    project = await catalog.add_project("Doomed", 1)
-    streams = [await catalog.add_stream(project.id, f"{number}", 1) for number in range(2)]
+    first = (await catalog.installation.first_start(1)).project
+    project = await catalog.projects.add("Doomed", 1)
+    streams = [await catalog.streams.add(project.id, f"{number}", 1) for number in range(2)]
     tag = await catalog.labels.add("tag", project.id, "Tag", active=True, by=None, now_us=1)
-    _, token = await catalog.add_token("theirs", project.id, write=True, now_us=1)
-    assert await catalog.authorise(token) is not None
-    hashes = await catalog.delete_project(project.id, by=8, now_us=2)
+    _, token = await catalog.tokens.add("theirs", project.id, write=True, now_us=1)
+    assert await catalog.tokens.authenticate(token) is not None
+    hashes = await catalog.projects.remove(project.id, by=8, now_us=2)
     assert hashes == tuple(stream.hash for stream in streams)
-    assert await catalog.find_project(project.key) is None
-    assert await catalog.stream(streams[0].id) is None
+    assert await catalog.projects.find(project.key) is None
+    assert await catalog.streams.find(streams[0].id) is None
     assert await catalog.labels.find("tag", tag.id) is None
-    assert await catalog.authorise(token) is None
-    assert await catalog.delete_project(project.id, by=8, now_us=3) is None
-    newest = (await catalog.list_events(first.id)).items[0]
+    assert await catalog.tokens.authenticate(token) is None
+    assert await catalog.projects.remove(project.id, by=8, now_us=3) is None
+    newest = (await catalog.events.find_page(first.id)).items[0]
     assert (newest.kind, newest.token) == ("project deleted", 8)
     assert newest.facts == {"project": project.id, "key": project.key, "name": "Doomed"}
 
 
 async def test_the_first_project_and_one_on_air_are_kept(catalog: Catalog) -> None:
-    first = (await catalog.first_start(1)).project
+    first = (await catalog.installation.first_start(1)).project
     with pytest.raises(ProjectNotDeletable):
-        await catalog.delete_project(first.id, by=None, now_us=2)
-    project = await catalog.add_project("Live", 1)
-    stream = await catalog.add_stream(project.id, "A stream", 1)
+        await catalog.projects.remove(first.id, by=None, now_us=2)
+    project = await catalog.projects.add("Live", 1)
+    stream = await catalog.streams.add(project.id, "A stream", 1)
 
     async def air(*, on: bool, sending: tuple[int, ...] = ()) -> None:
-        await catalog.set_live_state(
+        await catalog.live_state.set(
             stream.id, live=on, processing=on, on_air=0 if on else None, sending=sending,
             no_audio=False, now_us=2,
         )  # fmt: skip
@@ -99,19 +99,19 @@ async def test_the_first_project_and_one_on_air_are_kept(catalog: Catalog) -> No
     for on, sending in ((True, (0,)), (True, ()), (False, (1,))):
         await air(on=on, sending=sending)
         with pytest.raises(ProjectNotDeletable):
-            await catalog.delete_project(project.id, by=None, now_us=3)
-        assert await catalog.stream(stream.id) is not None
+            await catalog.projects.remove(project.id, by=None, now_us=3)
+        assert await catalog.streams.find(stream.id) is not None
     await air(on=False)
-    assert await catalog.delete_project(project.id, by=None, now_us=4) == (stream.hash,)
+    assert await catalog.projects.remove(project.id, by=None, now_us=4) == (stream.hash,)
 
 
 async def test_a_project_is_deleted_while_its_streams_change_and_nobody_is_held_up(
     catalog: Catalog,
 ) -> None:
-    await catalog.first_start(1)
+    await catalog.installation.first_start(1)
     for _ in range(8):
-        project = await catalog.add_project("Doomed", 1)
-        streams = [await catalog.add_stream(project.id, f"{n}", 1) for n in range(3)]
+        project = await catalog.projects.add("Doomed", 1)
+        streams = [await catalog.streams.add(project.id, f"{n}", 1) for n in range(3)]
         gone = False
 
         async def change(stream: int, over: Callable[[], bool]) -> int:
@@ -119,7 +119,7 @@ async def test_a_project_is_deleted_while_its_streams_change_and_nobody_is_held_
             turn = 0
             while not over():
                 turn += 1
-                await catalog.set_live_state(
+                await catalog.live_state.set(
                     stream, live=False, processing=False, on_air=None, sending=(),
                     no_audio=bool(turn % 2), now_us=turn, happened=(("rung shed", {}),),
                 )  # fmt: skip
@@ -131,7 +131,7 @@ async def test_a_project_is_deleted_while_its_streams_change_and_nobody_is_held_
                 for each in streams
             ]
             await asyncio.sleep(0.02)  # so that they are under way
-            assert await catalog.delete_project(project.id, by=None, now_us=9) is not None
+            assert await catalog.projects.remove(project.id, by=None, now_us=9) is not None
             gone = True
         assert all(each.result() for each in changes)
-        assert await catalog.find_project(project.key) is None
+        assert await catalog.projects.find(project.key) is None

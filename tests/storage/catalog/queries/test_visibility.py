@@ -7,7 +7,7 @@ from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import PlayerOptions, Shown
 from storage.catalog.records.videos import Arrived
-from storage.catalog.streams.edits import StreamChange
+from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.edits import VideoChange
 from storage.catalog.videos.transcoding import MadeVideo
 
@@ -23,7 +23,7 @@ def lands(*codes: str) -> tuple[Country, ...]:
 
 
 async def shown(catalog: Catalog, hash_: str) -> Shown:
-    found = await catalog.shown(hash_)
+    found = await catalog.visibility.find(hash_)
     assert found is not None
     return found
 
@@ -46,8 +46,8 @@ async def add_video(catalog: Catalog) -> tuple[int, str]:
 
 
 async def test_a_stream_is_known_with_its_countries_and_its_player(catalog: Catalog) -> None:
-    await catalog.first_start(NOW)
-    stream = await catalog.add_stream(1, "A stream", NOW)
+    await catalog.installation.first_start(NOW)
+    stream = await catalog.streams.add(1, "A stream", NOW)
     before = await shown(catalog, stream.hash)
     assert (before.kind, before.title, before.published) == ("stream", "A stream", False)
     assert (before.countries, before.player) == (frozenset(), None)
@@ -65,8 +65,8 @@ async def test_a_stream_is_known_with_its_countries_and_its_player(catalog: Cata
 
 
 async def test_a_stream_that_its_owner_takes_back_is_hidden(catalog: Catalog) -> None:
-    await catalog.first_start(NOW)
-    stream = await catalog.add_stream(1, "A stream", NOW)
+    await catalog.installation.first_start(NOW)
+    stream = await catalog.streams.add(1, "A stream", NOW)
     await catalog.streams.unpublish(stream.id, now_us=NOW, by=None)
     assert (await shown(catalog, stream.hash)).hidden
     await catalog.streams.publish(stream.id, now_us=NOW, by=None)
@@ -74,7 +74,7 @@ async def test_a_stream_that_its_owner_takes_back_is_hidden(catalog: Catalog) ->
 
 
 async def test_a_video_is_known_from_its_upload_to_its_media(catalog: Catalog) -> None:
-    await catalog.first_start(NOW)
+    await catalog.installation.first_start(NOW)
     number, hash_ = await add_video(catalog)
     early = await shown(catalog, hash_)
     assert (early.kind, early.title, early.description) == ("video", "A film.cut", "Words")
@@ -104,7 +104,7 @@ async def test_a_video_is_known_from_its_upload_to_its_media(catalog: Catalog) -
 
 
 async def test_a_video_that_cannot_be_made_says_so(catalog: Catalog) -> None:
-    await catalog.first_start(NOW)
+    await catalog.installation.first_start(NOW)
     _, hash_ = await add_video(catalog)
     held = await catalog.jobs.lease("one", NOW)
     assert held is not None
@@ -115,6 +115,6 @@ async def test_a_video_that_cannot_be_made_says_so(catalog: Catalog) -> None:
 
 
 async def test_what_is_not_there_is_not_known(catalog: Catalog) -> None:
-    await catalog.first_start(NOW)
-    assert await catalog.shown("zzzzzzzzzzzz") is None
-    assert await catalog.shown("") is None
+    await catalog.installation.first_start(NOW)
+    assert await catalog.visibility.find("zzzzzzzzzzzz") is None
+    assert await catalog.visibility.find("") is None

@@ -32,16 +32,16 @@ async def standing(catalog: Catalog, number: int) -> Standing | None:
 
 async def on_air(catalog: Catalog) -> StreamRecord:
     """Return the first stream, live from its primary."""
-    stream = (await catalog.first_start(1)).stream
+    stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
-    await catalog.set_live_state(
+    await catalog.live_state.set(
         stream.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False, now_us=1
     )
     return stream
 
 
 async def paused(catalog: Catalog, stream: StreamRecord) -> bool:
-    record = await catalog.stream(stream.id)
+    record = await catalog.streams.find(stream.id)
     assert record is not None
     return record.paused
 
@@ -98,7 +98,7 @@ async def test_old_commands_are_swept_out_answered_or_not(catalog: Catalog) -> N
 
 
 async def test_an_end_is_an_event_once_it_was_done_and_names_who_asked(catalog: Catalog) -> None:
-    first = await catalog.first_start(1)
+    first = await catalog.installation.first_start(1)
     assert first.stream is not None
     stream = first.stream
     for ended in (False, True):
@@ -107,7 +107,7 @@ async def test_an_end_is_an_event_once_it_was_done_and_names_who_asked(catalog: 
         )
         number = await catalog.commands.ask(command, 10)
         await catalog.commands.answer(number, {"ended": ended}, 20)
-    events = await catalog.list_events(first.project.id)
+    events = await catalog.events.find_page(first.project.id)
     mine = [(each.kind, each.token) for each in events.items if each.kind == "stream ended"]
     assert mine == [("stream ended", 7)]
 
@@ -120,7 +120,7 @@ async def test_a_drill_is_an_event_once_another_took_over(catalog: Catalog) -> N
         assert number is not None
         assert await catalog.commands.take(number, 20)
         await catalog.commands.answer(number, answer, 30)
-    events = await catalog.list_events(1)
+    events = await catalog.events.find_page(1)
     drills = [each for each in events.items if each.kind == "failover drill"]
     assert [(each.facts, each.token) for each in drills] == [({"stream": stream.id, **went}, 7)]
 
@@ -148,19 +148,19 @@ async def test_a_pause_is_written_with_its_command_and_taken_back_where_no_run_w
             assert not await paused(catalog, stream)
         with pytest.raises(StreamStateConflict, match="not paused"):
             await catalog.streams.resume(stream.id, now_us=30, by=7)
-    found = [(each.kind, each.token) for each in (await catalog.list_events(1)).items[::-1]]
+    found = [(each.kind, each.token) for each in (await catalog.events.find_page(1)).items[::-1]]
     assert found[-4:] == [("paused", 7), ("resumed", 7), ("paused", 7), ("resumed", None)]
 
 
 async def test_a_stream_that_is_not_live_is_not_paused_and_not_drilled(catalog: Catalog) -> None:
-    stream = (await catalog.first_start(1)).stream
+    stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     with pytest.raises(StreamStateConflict, match="not live"):
         await catalog.streams.pause(stream.id, now_us=10, by=7)
     with pytest.raises(StreamStateConflict, match="not live"):
         await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
     assert await catalog.commands.waiting() == ()
-    assert await catalog.stream(stream.id) == stream
+    assert await catalog.streams.find(stream.id) == stream
 
 
 async def test_a_command_that_was_dropped_is_gone_for_all(

@@ -13,9 +13,9 @@ from media.stream_keys import StreamKey
 from storage.catalog import Catalog
 from storage.catalog.library.labels import TagById, TagByName
 from storage.catalog.records.common import Sort, StreamRecord
+from storage.catalog.records.settings import FailoverChange, SettingsChange
 from storage.catalog.streams.commands import CommandKind
-from storage.catalog.streams.edits import MAX_BACKUPS, StreamChange
-from storage.catalog.streams.settings import FailoverChange, SettingsChange
+from storage.catalog.streams.repository import MAX_BACKUPS, StreamChange
 from storage.errors import BackupInUse, NoSuchLabel, TooManyBackups
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql
@@ -27,13 +27,13 @@ BY = 3
 
 
 async def begun(catalog: Catalog) -> StreamRecord:
-    stream = (await catalog.first_start(1)).stream
+    stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     return stream
 
 
 async def now(catalog: Catalog, stream: StreamRecord) -> StreamRecord:
-    record = await catalog.stream(stream.id)
+    record = await catalog.streams.find(stream.id)
     assert record is not None
     return record
 
@@ -50,7 +50,7 @@ async def kinds(catalog: Catalog) -> list[str]:
     """Return what happened, oldest first."""
     found: list[str] = []
     page = 1
-    while (events := await catalog.list_events(1, page=page)).items:
+    while (events := await catalog.events.find_page(1, page=page)).items:
         found += [each.kind for each in events.items]
         page += 1
     return found[::-1]
@@ -78,7 +78,7 @@ async def test_an_edit_sets_what_was_sent_and_nothing_else(catalog: Catalog) -> 
     assert after == expected
     cleared = await edited(catalog, stream, category=None, countries=(), description="Words")
     assert (cleared.category, cleared.countries, cleared.title) == (None, (), "Ünder")
-    found = await catalog.list_streams(1, search="ünDER", sort=Sort("title"))
+    found = await catalog.streams.find_page(1, search="ünDER", sort=Sort("title"))
     assert [each.id for each in found.items] == [stream.id]
 
 
@@ -118,14 +118,14 @@ async def test_a_refused_edit_changes_nothing(
 
 async def test_what_belongs_to_another_project_is_not_there(catalog: Catalog) -> None:
     stream = await begun(catalog)
-    other = await catalog.add_project("Other", 1)
+    other = await catalog.projects.add("Other", 1)
     theirs = await catalog.labels.add("tag", other.id, "Theirs", active=True, by=None, now_us=1)
     with pytest.raises(NoSuchLabel):
         await edited(catalog, stream, tags=(TagById(theirs.id),))
 
 
 async def test_a_stream_that_is_not_there_is_changed_by_nobody(catalog: Catalog) -> None:
-    streams = catalog.streams
+    streams, settings = catalog.streams, catalog.settings
     for stream in (99, 1 << 31, 1 << 65):
         assert await streams.edit(stream, StreamChange(title="x"), now_us=1, by=1) is None
         assert await streams.publish(stream, now_us=1, by=1) is None
@@ -135,13 +135,13 @@ async def test_a_stream_that_is_not_there_is_changed_by_nobody(catalog: Catalog)
         assert await streams.ask_end(stream, now_us=1, deadline_us=2, by=1) is None
         assert await streams.add_backup(stream, now_us=1, by=1) is None
         assert not await streams.remove_backup(stream, 1, now_us=1, by=1)
-        assert await streams.settings(stream) is None
+        assert await settings.find_stream(stream) is None
         change = SettingsChange(failover=FailoverChange(goodbye_seconds=1.0))
-        assert await streams.set(stream, change, now_us=1, by=1) is None
+        assert await settings.change_stream(stream, change, now_us=1, by=1) is None
         assert await streams.pause(stream, now_us=1, by=1) is None
         assert await streams.resume(stream, now_us=1, by=1) is None
         assert await streams.ask_drill(stream, now_us=1, deadline_us=2, by=1) is None
-        assert await streams.set_slate(stream, "1", now_us=1, by=1) is None
+        assert await settings.set_stream_slate(stream, "1", now_us=1, by=1) is None
     assert await catalog.commands.waiting() == ()
 
 
@@ -152,7 +152,7 @@ async def test_unpublishing_wins_over_runs_and_publishing_undoes_it(
     hidden = await catalog.streams.unpublish(stream.id, now_us=NOW, by=BY)
     assert hidden is not None
     assert (hidden.published, hidden.hidden) == (False, True)
-    await catalog.set_live_state(
+    await catalog.live_state.set(
         stream.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False, now_us=NOW
     )
     assert not (await now(catalog, stream)).published
@@ -174,7 +174,7 @@ async def test_unpublishing_wins_over_runs_and_publishing_undoes_it(
 async def test_states_are_told_and_written_once_each(catalog: Catalog, place: str | Path) -> None:
     stream = await begun(catalog)
     for live in (True, True, False):
-        await catalog.set_live_state(
+        await catalog.live_state.set(
             stream.id, live=live, processing=live, on_air=0 if live else None,
             sending=(0,) if live else (), no_audio=False, now_us=NOW,
         )  # fmt: skip
@@ -184,10 +184,10 @@ async def test_states_are_told_and_written_once_each(catalog: Catalog, place: st
     assert [(each["live"], each["receiving_count"]) for each in told(place)] == [
         (True, 1), (False, 0),
     ]  # fmt: skip
-    await catalog.set_live_state(
+    await catalog.live_state.set(
         stream.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False, now_us=NOW
     )
-    await catalog.reset_live_states(NOW)
+    await catalog.live_state.reset(NOW)
     assert (await kinds(catalog))[-1] == "off air"
     assert told(place)[-1]["live"] is False
     assert told(place)[-1]["version"] == (await now(catalog, stream)).version
@@ -195,22 +195,24 @@ async def test_states_are_told_and_written_once_each(catalog: Catalog, place: st
 
 async def test_a_fresh_key_opens_the_stream_and_the_old_one_nothing(catalog: Catalog) -> None:
     stream = await begun(catalog)
-    before = await catalog.find_ingest(stream.key)
+    before = await catalog.live_state.find_ingest(stream.key)
     assert before is not None
-    assert await catalog.ingest_proof(stream.id) == before.proof
+    assert await catalog.live_state.find_proof(stream.id) == before.proof
     assert before.proof not in repr(before)
     command = await catalog.streams.rotate(stream.id, now_us=NOW, by=BY)
     fresh = (await now(catalog, stream)).key
     assert fresh.hash == stream.key.hash
-    assert await catalog.find_ingest(stream.key) is None
-    assert await catalog.find_ingest(StreamKey(hash="", secret=stream.key.secret)) is None
-    after = await catalog.find_ingest(fresh)
+    assert await catalog.live_state.find_ingest(stream.key) is None
+    assert (
+        await catalog.live_state.find_ingest(StreamKey(hash="", secret=stream.key.secret)) is None
+    )
+    after = await catalog.live_state.find_ingest(fresh)
     assert after is not None
     assert after.proof != before.proof
-    assert await catalog.ingest_proof(stream.id) == after.proof
+    assert await catalog.live_state.find_proof(stream.id) == after.proof
     (asked,) = await catalog.commands.waiting()
     assert (asked.id, asked.command.kind) == (command, CommandKind.DISCONNECT)
-    (event, *_) = (await catalog.list_events(1)).items
+    (event, *_) = (await catalog.events.find_page(1)).items
     assert (event.kind, event.token) == ("stream key changed", BY)
     assert fresh.secret not in str(event.facts)
     assert stream.key.secret not in str(event.facts)
@@ -222,9 +224,9 @@ async def test_a_deleted_stream_is_gone_with_all_but_its_events(
     stream = await begun(catalog)
     await edited(catalog, stream, tags=(TagByName("Tag"),))
     command = await catalog.streams.remove(stream.id, now_us=NOW, by=BY)
-    assert await catalog.stream(stream.id) is None
-    assert await catalog.find_ingest(stream.key) is None
-    assert (await catalog.list_streams(1)).total == 0
+    assert await catalog.streams.find(stream.id) is None
+    assert await catalog.live_state.find_ingest(stream.key) is None
+    assert (await catalog.streams.find_page(1)).total == 0
     for table in ("stream_backups", "stream_resolutions", "stream_tags"):
         # The tables' names are the test's own.
         assert run_sql(place, f"SELECT count(*) FROM {table}") == [(0,)]
@@ -251,7 +253,7 @@ async def test_backups_have_numbers_that_are_never_used_twice(catalog: Catalog) 
     with pytest.raises(TooManyBackups):
         await catalog.streams.add_backup(stream.id, now_us=NOW, by=BY)
     assert await now(catalog, stream) == full
-    ingest = await catalog.find_ingest(stream.key)
+    ingest = await catalog.live_state.find_ingest(stream.key)
     assert ingest is not None
     assert ingest.slots == {0, *range(2, 2 + MAX_BACKUPS)}
 
@@ -259,12 +261,12 @@ async def test_backups_have_numbers_that_are_never_used_twice(catalog: Catalog) 
 async def test_a_backup_that_is_sent_to_stays(catalog: Catalog) -> None:
     stream = await begun(catalog)
     (backup,) = stream.backups
-    await catalog.set_live_state(
+    await catalog.live_state.set(
         stream.id, live=True, processing=True, on_air=1, sending=(1,), no_audio=False, now_us=1
     )
     with pytest.raises(BackupInUse):
         await catalog.streams.remove_backup(stream.id, backup.id, now_us=NOW, by=BY)
-    other = await catalog.add_stream(1, "Other", 1)
+    other = await catalog.streams.add(1, "Other", 1)
     assert not await catalog.streams.remove_backup(other.id, backup.id, now_us=NOW, by=BY)
 
 
@@ -286,7 +288,7 @@ _EDITOR = """
 import anyio, sys
 from pathlib import Path
 from storage.catalog import open_catalog
-from storage.catalog.streams.edits import StreamChange
+from storage.catalog.streams.repository import StreamChange
 async def main():
     place = sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1])
     async with open_catalog(place, migrate=False) as catalog:
@@ -295,7 +297,7 @@ async def main():
             change = StreamChange(description=f"{sys.argv[2]} {number}")
             assert await catalog.streams.edit(1, change, now_us=1, by=None) is not None
             assert await catalog.streams.add_backup(1, now_us=1, by=None) is not None
-            backup = (await catalog.stream(1)).backups[-1]
+            backup = (await catalog.streams.find(1)).backups[-1]
             await catalog.streams.remove_backup(1, backup.id, now_us=1, by=None)
 anyio.run(main)
 """

@@ -32,13 +32,13 @@ def _statements() -> Generator[list[str]]:
 
 
 async def _first(catalog: Catalog) -> StreamRecord:
-    stream = (await catalog.first_start(1)).stream
+    stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     return stream
 
 
 async def _now(catalog: Catalog, stream: StreamRecord) -> StreamRecord:
-    record = await catalog.stream(stream.id)
+    record = await catalog.streams.find(stream.id)
     assert record is not None
     return record
 
@@ -54,7 +54,7 @@ async def _set(
     paused: bool = False,
     happened: tuple[tuple[str, dict[str, object]], ...] = (),
 ) -> None:
-    await catalog.set_live_state(
+    await catalog.live_state.set(
         stream,
         live=live,
         processing=live,
@@ -72,7 +72,7 @@ async def test_a_right_key_opens_its_stream_in_every_form_it_is_shown_in(catalog
     for text in (stream.key.text, stream.key.secret, stream.key.secret.upper()):
         key = StreamKey.parse(text)
         assert key is not None
-        found = await catalog.find_ingest(key)
+        found = await catalog.live_state.find_ingest(key)
         assert found is not None
         assert (found.id, found.project, found.hash) == (stream.id, 1, stream.hash)
         assert found.slots == {0, 1}
@@ -84,7 +84,7 @@ async def test_only_what_is_active_and_there_is_granted(place: str | Path) -> No
         stream = await _first(catalog)
         run_sql(place, "UPDATE stream_resolutions SET active = number = 5")
         run_sql(place, "UPDATE stream_backups SET number = 3")
-        found = await catalog.find_ingest(stream.key)
+        found = await catalog.live_state.find_ingest(stream.key)
         assert found is not None
         assert found.active == {"1440p"}
         assert found.slots == {0, 3}
@@ -92,9 +92,9 @@ async def test_only_what_is_active_and_there_is_granted(place: str | Path) -> No
 
 async def test_a_wrong_key_opens_nothing_and_asks_what_a_right_one_asks(catalog: Catalog) -> None:
     stream = await _first(catalog)
-    other = await catalog.add_stream(1, "Other", 1)
+    other = await catalog.streams.add(1, "Other", 1)
     with _statements() as right:
-        assert await catalog.find_ingest(stream.key) is not None
+        assert await catalog.live_state.find_ingest(stream.key) is not None
     wrong = {
         "a wrong secret": StreamKey.new(stream.hash),
         "an unknown stream": StreamKey.new(new_hash()),
@@ -102,24 +102,27 @@ async def test_a_wrong_key_opens_nothing_and_asks_what_a_right_one_asks(catalog:
     }
     for what, key in wrong.items():
         with _statements() as seen:
-            assert await catalog.find_ingest(key) is None, what
+            assert await catalog.live_state.find_ingest(key) is None, what
         assert seen == right, what
 
 
 async def test_an_unknown_bare_secret_asks_what_a_right_one_asks(catalog: Catalog) -> None:
     stream = await _first(catalog)
     with _statements() as right:
-        assert await catalog.find_ingest(StreamKey(hash="", secret=stream.key.secret)) is not None
+        assert (
+            await catalog.live_state.find_ingest(StreamKey(hash="", secret=stream.key.secret))
+            is not None
+        )
     with _statements() as seen:
-        assert await catalog.find_ingest(StreamKey.new("")) is None
+        assert await catalog.live_state.find_ingest(StreamKey.new("")) is None
     assert seen == right
 
 
 async def test_no_statement_looks_a_secret_up_as_it_is(catalog: Catalog) -> None:
     stream = await _first(catalog)
     with _statements() as seen:
-        await catalog.find_ingest(stream.key)
-        await catalog.find_ingest(StreamKey(hash="", secret=stream.key.secret))
+        await catalog.live_state.find_ingest(stream.key)
+        await catalog.live_state.find_ingest(StreamKey(hash="", secret=stream.key.secret))
     assert not [statement for statement in seen if "secret = " in statement]
 
 
@@ -145,7 +148,7 @@ async def test_a_stream_that_its_owner_unpublished_stays_so(place: str | Path) -
 
 async def test_the_state_names_who_sends_and_who_is_on_air(catalog: Catalog) -> None:
     stream = await _first(catalog)
-    await catalog.set_live_state(
+    await catalog.live_state.set(
         stream.id,
         live=True,
         processing=True,
@@ -166,7 +169,7 @@ async def test_the_state_names_who_sends_and_who_is_on_air(catalog: Catalog) -> 
 
 async def test_the_version_rises_with_each_change_and_with_nothing_else(catalog: Catalog) -> None:
     stream = await _first(catalog)
-    other = await catalog.add_stream(1, "Other", 1)
+    other = await catalog.streams.add(1, "Other", 1)
     await _set(catalog, stream.id)
     assert (await _now(catalog, stream)).version == stream.version + 1
     await _set(catalog, stream.id, now_us=99)
@@ -184,28 +187,28 @@ async def test_a_state_does_not_count_as_an_edit(catalog: Catalog) -> None:
 
 
 async def test_the_state_of_a_deleted_stream_is_no_error(catalog: Catalog) -> None:
-    await catalog.first_start(1)
+    await catalog.installation.first_start(1)
     await _set(catalog, 99)
-    assert await catalog.stream(99) is None
+    assert await catalog.streams.find(99) is None
 
 
 async def test_a_reset_takes_off_the_air_what_a_killed_process_left_there(catalog: Catalog) -> None:
     stream = await _first(catalog)
-    other = await catalog.add_stream(1, "Other", 1)
+    other = await catalog.streams.add(1, "Other", 1)
     await _set(catalog, stream.id, sending=(0, 1))
-    await catalog.reset_live_states(5)
+    await catalog.live_state.reset(5)
     record = await _now(catalog, stream)
     assert (record.live, record.processing, record.receiving_count) == (False, False, 0)
     assert (record.on_air, record.backups[0].live) == (None, False)
     assert (record.published, record.version) == (True, stream.version + 2)
     assert await _now(catalog, other) == other
-    await catalog.reset_live_states(5)
+    await catalog.live_state.reset(5)
     assert await _now(catalog, stream) == record
 
 
 async def _events(catalog: Catalog) -> list[tuple[str, dict[str, object], int | None]]:
     """Return the project's events, oldest first."""
-    page = await catalog.list_events(1)
+    page = await catalog.events.find_page(1)
     return [(each.kind, each.facts, each.number) for each in reversed(page.items)]
 
 
@@ -236,7 +239,7 @@ async def test_what_cannot_be_written_of_it_leaves_no_state_either(catalog: Cata
 
 
 async def test_what_happened_to_a_deleted_stream_is_nobodys_affair(catalog: Catalog) -> None:
-    await catalog.first_start(1)
+    await catalog.installation.first_start(1)
     before = await _events(catalog)
     await _set(catalog, 99, happened=(("slate", {"reason": "lost"}),))
     assert await _events(catalog) == before
@@ -257,10 +260,10 @@ async def test_a_pause_is_its_owners_and_ends_with_the_run(place: str | Path) ->
         assert await paused()  # the run has not heard of it yet
         # A stop, and an encoder that comes back to the run.
         await _set(catalog, stream.id, live=False, on_air=None, sending=(), paused=True)
-        await catalog.reset_live_states(60)
+        await catalog.live_state.reset(60)
         assert await paused()
         await _set(catalog, stream.id, live=False, on_air=None, paused=True)
-        await catalog.end_pauses([stream.hash], 60)
+        await catalog.live_state.end_pauses([stream.hash], 60)
         assert await paused()
         await _set(catalog, stream.id, on_air=None, paused=True)
         assert await paused()
@@ -276,9 +279,9 @@ async def test_a_pause_whose_run_nobody_came_back_to_is_taken_back(place: str | 
     async with open_catalog(place, migrate=True) as catalog:
         stream = await _first(catalog)
         run_sql(place, "UPDATE streams SET paused = true")
-        await catalog.end_pauses(["Another0hash"], 60)
+        await catalog.live_state.end_pauses(["Another0hash"], 60)
         assert (await _now(catalog, stream)).paused
-        await catalog.end_pauses([stream.hash, "Another0hash"], 60)
+        await catalog.live_state.end_pauses([stream.hash, "Another0hash"], 60)
         record = await _now(catalog, stream)
         assert (record.paused, record.version) == (False, stream.version + 1)
         assert (await _events(catalog))[-1][0] == "resumed"
@@ -291,7 +294,7 @@ async def test_a_reset_tells_of_each_encoder_and_of_the_streams_end(
     stream = await _first(catalog)
     await _set(catalog, stream.id, sending=sending)
     before = len(await _events(catalog))
-    await catalog.reset_live_states(60)
+    await catalog.live_state.reset(60)
     told = [(kind, facts) for kind, facts, _ in (await _events(catalog))[before:]]
     cause = {"cause": "nobody takes encoders in"}
     off = [
@@ -303,18 +306,18 @@ async def test_a_reset_tells_of_each_encoder_and_of_the_streams_end(
         )
     ]
     assert told == [*off, ("off air", cause)]
-    await catalog.reset_live_states(60)
+    await catalog.live_state.reset(60)
     assert len(await _events(catalog)) == before + len(told)
 
 
 async def test_viewers_learn_what_is_theirs_to_know(catalog: Catalog) -> None:
     stream = await _first(catalog)
-    shown = await catalog.shown(stream.hash)
+    shown = await catalog.visibility.find(stream.hash)
     assert shown is not None
     assert (shown.hash, shown.project, shown.title) == (stream.hash, 1, "My first stream")
     assert (shown.published, shown.hidden, shown.live) == (False, False, False)
     await _set(catalog, stream.id)
-    shown = await catalog.shown(stream.hash)
+    shown = await catalog.visibility.find(stream.hash)
     assert shown is not None
     assert (shown.published, shown.live) == (True, True)
     assert stream.key.secret not in repr(shown)
@@ -322,7 +325,7 @@ async def test_viewers_learn_what_is_theirs_to_know(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("name", ["", "unknown", "%", "a" * 5000, "x\x00y"])
 async def test_what_is_not_there_is_not_shown(catalog: Catalog, name: str) -> None:
-    await catalog.first_start(1)
-    assert await catalog.shown(name) is None
+    await catalog.installation.first_start(1)
+    assert await catalog.visibility.find(name) is None
     stream = await _first(catalog)
-    assert await catalog.shown(stream.hash.swapcase()) is None
+    assert await catalog.visibility.find(stream.hash.swapcase()) is None

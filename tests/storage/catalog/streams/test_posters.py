@@ -13,13 +13,16 @@ LABELS = ("360p", "480p", "720p")
 
 
 async def stream_of(catalog: Catalog) -> StreamRecord:
-    stream = (await catalog.first_start(NOW)).stream
+    stream = (await catalog.installation.first_start(NOW)).stream
     assert stream is not None
     return stream
 
 
 async def now(catalog: Catalog, stream: StreamRecord) -> tuple[StreamRecord, Shown]:
-    record, shown = await catalog.stream(stream.id), await catalog.shown(stream.hash)
+    record, shown = (
+        await catalog.streams.find(stream.id),
+        await catalog.visibility.find(stream.hash),
+    )
     assert record is not None
     assert shown is not None
     return record, shown
@@ -27,7 +30,7 @@ async def now(catalog: Catalog, stream: StreamRecord) -> tuple[StreamRecord, Sho
 
 async def told(catalog: Catalog, hash_: PublicHash) -> int:
     """Return how many notices there are of a stream."""
-    found, _ = await catalog.notices.since(0, 1000)
+    found, _ = await catalog.outbox.since(0, 1000)
     return len([each for each in found if hash_ in each.channel])
 
 

@@ -21,28 +21,28 @@ async def main():
     async with open_catalog(sys.argv[1], migrate=False) as catalog:
         together()
         for number in range(50):
-            await catalog.add_stream(1, f"{sys.argv[2]} {number}", number)
+            await catalog.streams.add(1, f"{sys.argv[2]} {number}", number)
 
 asyncio.run(main())
 """
 
 
 async def _titles(catalog: Catalog, search: str = "", sort: Sort | None = None) -> list[str]:
-    page = await catalog.list_streams(1, search=search, sort=sort)
+    page = await catalog.streams.find_page(1, search=search, sort=sort)
     assert page.total == len(page.items)
     return [stream.title for stream in page.items]
 
 
 async def _add_all(catalog: Catalog, *titles: str) -> list[StreamRecord]:
-    project = await catalog.add_project("One", 1)
-    return [await catalog.add_stream(project.id, title, 1) for title in titles]
+    project = await catalog.projects.add("One", 1)
+    return [await catalog.streams.add(project.id, title, 1) for title in titles]
 
 
 async def test_a_new_stream_has_a_key_one_backup_and_the_standard_resolutions(
     catalog: Catalog,
 ) -> None:
-    project = await catalog.add_project("One", 1)
-    stream = await catalog.add_stream(project.id, "Título", 1_000_001)
+    project = await catalog.projects.add("One", 1)
+    stream = await catalog.streams.add(project.id, "Título", 1_000_001)
     assert StreamKey.parse(stream.key.text) == stream.key
     assert stream.hash == stream.key.hash
     assert (stream.project, stream.title, stream.description) == (project.id, "Título", "")
@@ -61,21 +61,21 @@ async def test_a_new_stream_has_a_key_one_backup_and_the_standard_resolutions(
         (5, False),
         (6, False),
     ]
-    assert await catalog.stream(stream.id) == stream
-    assert await catalog.stream(stream.id + 1) is None
+    assert await catalog.streams.find(stream.id) == stream
+    assert await catalog.streams.find(stream.id + 1) is None
 
 
 async def test_a_stream_of_no_project_is_refused(catalog: Catalog) -> None:
     with pytest.raises(NoSuchProject, match="no project 99"):
-        await catalog.add_stream(99, "Lost", 1)
+        await catalog.streams.add(99, "Lost", 1)
 
 
 async def test_all_streams_are_listed_oldest_first_over_all_projects(catalog: Catalog) -> None:
-    assert await catalog.all_streams() == ()
+    assert await catalog.streams.find_all() == ()
     added = await _add_all(catalog, "b", "a")
-    other = await catalog.add_project("Two", 1)
-    added.append(await catalog.add_stream(other.id, "c", 1))
-    assert await catalog.all_streams() == tuple(added)
+    other = await catalog.projects.add("Two", 1)
+    added.append(await catalog.streams.add(other.id, "c", 1))
+    assert await catalog.streams.find_all() == tuple(added)
 
 
 async def test_a_deleted_streams_number_is_never_used_again(place: str | Path) -> None:
@@ -83,7 +83,7 @@ async def test_a_deleted_streams_number_is_never_used_again(place: str | Path) -
         first, second = await _add_all(catalog, "a", "b")
         run_sql(place, f"DELETE FROM streams WHERE id = {second.id}")
         assert run_sql(place, "SELECT count(*) FROM stream_backups") == [(1,)]
-        third = await catalog.add_stream(first.project, "c", 1)
+        third = await catalog.streams.add(first.project, "c", 1)
         assert third.id == second.id + 1
         assert third.backups[0].id == second.backups[0].id + 1
 
@@ -99,16 +99,16 @@ async def test_all_streams_are_listed_however_many_they_are(place: str | Path) -
             f" INSERT INTO streams (hash, secret_digest, {columns})"
             f" SELECT CAST(i AS TEXT), CAST(i AS TEXT), {columns} FROM streams, n",
         )
-        everything = await catalog.all_streams()
+        everything = await catalog.streams.find_all()
         assert everything[0] == first
         assert [stream.id for stream in everything] == list(range(1, 1202))
 
 
 async def test_lists_are_newest_first_in_pages_of_ten(catalog: Catalog) -> None:
     added = await _add_all(catalog, *(f"Stream {number}" for number in range(23)))
-    other = await catalog.add_project("Two", 1)
-    await catalog.add_stream(other.id, "Not yours", 1)
-    pages = [await catalog.list_streams(1, page=number) for number in (1, 2, 3, 4)]
+    other = await catalog.projects.add("Two", 1)
+    await catalog.streams.add(other.id, "Not yours", 1)
+    pages = [await catalog.streams.find_page(1, page=number) for number in (1, 2, 3, 4)]
     assert [len(page.items) for page in pages] == [10, 10, 3, 0]
     assert [page.total for page in pages] == [23] * 4
     assert [page.last for page in pages] == [3] * 4
@@ -117,13 +117,13 @@ async def test_lists_are_newest_first_in_pages_of_ten(catalog: Catalog) -> None:
 
 async def test_a_page_far_beyond_any_number_of_a_database_is_empty(catalog: Catalog) -> None:
     await _add_all(catalog, "One")
-    page = await catalog.list_streams(1, page=10**18 - 1)
+    page = await catalog.streams.find_page(1, page=10**18 - 1)
     assert (page.items, page.total, page.last) == ((), 1, 1)
 
 
 async def test_an_empty_list_has_one_page(catalog: Catalog) -> None:
     await _add_all(catalog)
-    page = await catalog.list_streams(1)
+    page = await catalog.streams.find_page(1)
     assert (page.items, page.total, page.last) == ((), 0, 1)
 
 
@@ -165,11 +165,11 @@ async def test_a_search_finds_a_part_of_the_title_taken_literally(
 
 async def test_two_processes_that_add_at_once_lose_nothing(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as catalog:
-        await catalog.add_project("One", 1)
+        await catalog.projects.add("One", 1)
         await run_together(*((ADDER, str(place), name) for name in ("left", "right")))
         seen: list[StreamRecord] = []
         for number in range(1, 11):
-            seen += (await catalog.list_streams(1, page=number)).items
+            seen += (await catalog.streams.find_page(1, page=number)).items
         assert {stream.title for stream in seen} == {
             f"{name} {number}" for name in ("left", "right") for number in range(50)
         }

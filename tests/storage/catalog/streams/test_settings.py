@@ -5,14 +5,14 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
-from storage.catalog.streams.settings import (
-    Chosen,
-    Failover,
+from storage.catalog.records.settings import (
     FailoverChange,
-    Recording,
+    OwnerSettings,
     RecordingChange,
     SettingsChange,
-    in_force,
+    StreamFailover,
+    StreamRecording,
+    effective_settings,
 )
 
 NOW = 5_000
@@ -31,13 +31,13 @@ def changed(**failover: object) -> SettingsChange:
 
 
 async def begun(catalog: Catalog) -> StreamRecord:
-    stream = (await catalog.first_start(1)).stream
+    stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     return stream
 
 
 async def kinds(catalog: Catalog) -> list[tuple[str, object]]:
-    events = (await catalog.list_events(1)).items
+    events = (await catalog.events.find_page(1)).items
     return [(each.kind, each.facts.get("keys")) for each in reversed(events)][1:]
 
 
@@ -62,7 +62,7 @@ async def kinds(catalog: Catalog) -> list[tuple[str, object]]:
 def test_a_streams_own_settings_come_first_key_by_key(
     own: str, behind: str, expected: tuple[object, ...]
 ) -> None:
-    found = in_force(own, behind).failover
+    found = effective_settings(own, behind).failover
     assert (found.mode, found.detect_seconds, found.return_seconds) == expected
 
 
@@ -71,7 +71,7 @@ def test_off_is_set_too() -> None:
         '{"recording": {"enabled": false}}',
         '{"recording": {"enabled": true, "keep_days": 3}}',
     )
-    assert in_force(own, behind).recording == Recording(enabled=False, keep_days=3)
+    assert effective_settings(own, behind).recording == StreamRecording(enabled=False, keep_days=3)
 
 
 @pytest.mark.anyio
@@ -79,51 +79,51 @@ async def test_what_ingest_is_told_is_the_streams_own_before_its_projects(
     catalog: Catalog,
 ) -> None:
     stream = await begun(catalog)
-    streams = catalog.streams
-    assert await streams.settings(stream.id) == Chosen()
+    settings = catalog.settings
+    assert await settings.find_stream(stream.id) == OwnerSettings()
 
-    async def told() -> tuple[Failover, Recording]:
-        found = await catalog.find_ingest(stream.key)
+    async def told() -> tuple[StreamFailover, StreamRecording]:
+        found = await catalog.live_state.find_ingest(stream.key)
         assert found is not None
-        windows = await catalog.reconnect_windows()
+        windows = await catalog.live_state.find_reconnect_windows()
         assert windows == {stream.hash: found.failover.reconnect_seconds}
         return found.failover, found.recording
 
-    assert await told() == (Failover(), Recording())
+    assert await told() == (StreamFailover(), StreamRecording())
     everything = SettingsChange(
         failover=ALL_FAILOVER, recording=RecordingChange(enabled=True, keep_days=7)
     )
-    for_all = await streams.set_project(1, everything, now_us=NOW, by=BY)
-    failover = Failover(**msgspec.structs.asdict(ALL_FAILOVER))
-    recording = Recording(enabled=True, keep_days=7)
-    assert for_all == Chosen(failover=failover, recording=recording)
-    assert await streams.project_settings(1) == for_all
-    assert await streams.settings(stream.id) == Chosen()
+    for_all = await settings.change_project(1, everything, now_us=NOW, by=BY)
+    failover = StreamFailover(**msgspec.structs.asdict(ALL_FAILOVER))
+    recording = StreamRecording(enabled=True, keep_days=7)
+    assert for_all == OwnerSettings(failover=failover, recording=recording)
+    assert await settings.find_project(1) == for_all
+    assert await settings.find_stream(stream.id) == OwnerSettings()
     assert await told() == (failover, recording)
-    own = await streams.set(stream.id, changed(goodbye_seconds=0.0), now_us=NOW, by=BY)
-    assert own == Chosen(failover=Failover(goodbye_seconds=0.0))
+    own = await settings.change_stream(stream.id, changed(goodbye_seconds=0.0), now_us=NOW, by=BY)
+    assert own == OwnerSettings(failover=StreamFailover(goodbye_seconds=0.0))
     assert await told() == (msgspec.structs.replace(failover, goodbye_seconds=0.0), recording)
-    back = await streams.set(stream.id, changed(goodbye_seconds=None), now_us=NOW, by=BY)
-    assert back == Chosen()
+    back = await settings.change_stream(stream.id, changed(goodbye_seconds=None), now_us=NOW, by=BY)
+    assert back == OwnerSettings()
     assert await told() == (failover, recording)
 
 
 @pytest.mark.anyio
 async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> None:
     stream = await begun(catalog)
-    streams = catalog.streams
+    settings = catalog.settings
     both = SettingsChange(
         failover=FailoverChange(mode="sticky", detect_seconds=2.0),
         recording=RecordingChange(enabled=False),
     )
-    await streams.set(stream.id, both, now_us=NOW, by=BY)
+    await settings.change_stream(stream.id, both, now_us=NOW, by=BY)
     again = SettingsChange(failover=FailoverChange(mode="sticky", detect_seconds=3.0))
-    await streams.set(stream.id, again, now_us=NOW, by=BY)
-    before = await catalog.stream(stream.id)
+    await settings.change_stream(stream.id, again, now_us=NOW, by=BY)
+    before = await catalog.streams.find(stream.id)
     assert before is not None
-    await streams.set(stream.id, again, now_us=NOW + 1, by=BY)
-    await streams.set(stream.id, changed(goodbye_seconds=None), now_us=NOW + 1, by=BY)
-    after = await catalog.stream(stream.id)
+    await settings.change_stream(stream.id, again, now_us=NOW + 1, by=BY)
+    await settings.change_stream(stream.id, changed(goodbye_seconds=None), now_us=NOW + 1, by=BY)
+    after = await catalog.streams.find(stream.id)
     assert after is not None
     assert after == before  # which says nothing new
     assert (after.version, after.updated_us) == (stream.version + 2, NOW)
@@ -139,40 +139,40 @@ async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> 
 @pytest.mark.anyio
 async def test_a_stream_has_its_own_picture_its_projects_or_none(catalog: Catalog) -> None:
     stream = await begun(catalog)
-    project = await catalog.find_project("1")
+    project = await catalog.projects.find("1")
     assert project is not None
-    streams = catalog.streams
+    settings = catalog.settings
 
     async def shown() -> str | None:
-        found = await catalog.find_ingest(stream.key)
+        found = await catalog.live_state.find_ingest(stream.key)
         assert found is not None
         return found.slate
 
     assert await shown() is None
-    made = await streams.set_project_slate(1, "41", now_us=NOW, by=BY)
+    made = await settings.set_project_slate(1, "41", now_us=NOW, by=BY)
     assert made is not None
     of_project = f"slates/p-{project.key}/41.jpg"
-    assert (made.chosen.slate, made.before) == (of_project, None)
+    assert (made.settings.slate, made.unused) == (of_project, None)
     assert await shown() == of_project
-    made = await streams.set_slate(stream.id, "42", now_us=NOW, by=BY)
+    made = await settings.set_stream_slate(stream.id, "42", now_us=NOW, by=BY)
     assert made is not None
-    assert (made.chosen.slate, made.before) == (f"slates/s-{stream.hash}/42.jpg", None)
-    assert await shown() == made.chosen.slate
-    settings = await streams.settings(stream.id)
-    assert settings is not None
-    assert settings.slate == made.chosen.slate
-    replaced = await streams.set_slate(stream.id, "43", now_us=NOW, by=BY)
+    assert (made.settings.slate, made.unused) == (f"slates/s-{stream.hash}/42.jpg", None)
+    assert await shown() == made.settings.slate
+    found = await settings.find_stream(stream.id)
+    assert found is not None
+    assert found.slate == made.settings.slate
+    replaced = await settings.set_stream_slate(stream.id, "43", now_us=NOW, by=BY)
     assert replaced is not None
-    assert replaced.before == made.chosen.slate
+    assert replaced.unused == made.settings.slate
     # The same once more: what is shown is not to be removed.
-    same = await streams.set_slate(stream.id, "43", now_us=NOW, by=BY)
+    same = await settings.set_stream_slate(stream.id, "43", now_us=NOW, by=BY)
     assert same is not None
-    assert same.before is None
-    gone = await streams.set_slate(stream.id, None, now_us=NOW, by=BY)
+    assert same.unused is None
+    gone = await settings.set_stream_slate(stream.id, None, now_us=NOW, by=BY)
     assert gone is not None
-    assert (gone.chosen.slate, gone.before) == (None, f"slates/s-{stream.hash}/43.jpg")
+    assert (gone.settings.slate, gone.unused) == (None, f"slates/s-{stream.hash}/43.jpg")
     assert await shown() == of_project
     assert [kind for kind, _ in await kinds(catalog)] == [
         "project slate changed", *["stream slate changed"] * 3,
     ]  # fmt: skip
-    assert await streams.set_project_slate(99, "1", now_us=NOW, by=BY) is None
+    assert await settings.set_project_slate(99, "1", now_us=NOW, by=BY) is None

@@ -34,12 +34,12 @@ def new(name: str = "one", **changed: object) -> NewUpload:
 
 @pytest.fixture
 async def project(catalog: Catalog) -> int:
-    return (await catalog.first_start(NOW)).project.id
+    return (await catalog.installation.first_start(NOW)).project.id
 
 
 async def count(catalog: Catalog) -> tuple[int, int]:
     """Return how many videos there are, and how many of them in the making."""
-    project = await catalog.find_project("1")
+    project = await catalog.projects.find("1")
     assert project is not None
     every = await catalog.videos.page(project, VideoQuery(), 1)
     making = await catalog.videos.page(project, VideoQuery(phase="inprogress"), 1)
@@ -125,7 +125,7 @@ async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project
     assert await catalog.uploads.finish("one", "b", landed, NOW, by=1) is None
     assert await catalog.uploads.remove("one", "upload deleted", NOW, by=1)
     assert await count(catalog) == (1, 1)
-    page = await catalog.list_events(project)
+    page = await catalog.events.find_page(project)
     assert [each.kind for each in page.items[:1]] == ["video added"]
 
 
@@ -213,7 +213,7 @@ async def test_the_secret_of_a_link_is_nowhere(
 
 async def test_two_catalogs_claim_the_same_upload(place: str | Path) -> None:
     async with open_catalog(place, migrate=True) as one, open_catalog(place, migrate=False) as two:
-        project = (await one.first_start(NOW)).project.id
+        project = (await one.installation.first_start(NOW)).project.id
         record = await one.uploads.begin(project, new(), NOW)
         assert await one.uploads.claim("one", "a") == record
         assert await two.uploads.claim("one", "b") == record

@@ -46,7 +46,7 @@ async def link_for(catalog: Catalog, video: int | None) -> int:
 @pytest.fixture
 async def video(catalog: Catalog) -> WholeVideo:
     """A video whose file came and waits for its job."""
-    await catalog.first_start(NOW)
+    await catalog.installation.first_start(NOW)
     file = Arrived(hash="hash00000001", title="T", file_title="t", description="", name="t",
                    size=7, source="sources/v/1", length_us=1, width=64, height=64)  # fmt: skip
     return await catalog.videos.add(1, file, NOW, by=1)
@@ -66,12 +66,12 @@ async def begun(catalog: Catalog, video: WholeVideo, name: str = "one") -> Uploa
 
 async def named(catalog: Catalog, video: WholeVideo) -> str | None:
     """Return the address of the file that the video's row names."""
-    (row,) = await catalog.upkeep.standing([video.video.hash])
+    (row,) = await catalog.references.standing([video.video.hash])
     return row.source
 
 
 async def kinds(catalog: Catalog) -> list[str]:
-    return [event.kind for event in (await catalog.list_events(1)).items]
+    return [event.kind for event in (await catalog.events.find_page(1)).items]
 
 
 async def test_a_video_is_as_it_was_until_the_last_byte(
@@ -107,7 +107,7 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
 
 
 async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: WholeVideo) -> None:
-    other = await catalog.add_project("Other", NOW)
+    other = await catalog.projects.add("Other", NOW)
     for project, number in ((1, 99), (1, 1 << 40), (other.id, video.video.id)):
         with pytest.raises(NoSuchVideo):
             await catalog.uploads.begin(project, new(number), NOW)
@@ -151,7 +151,7 @@ async def test_an_upload_that_ends_leaves_the_video(
     kind = "upload expired" if expired else "upload deleted"
     assert await catalog.uploads.remove("one", kind, NOW + HOUR, by=None, expired=expired)
     assert await found(catalog, video) == video
-    page = await catalog.list_events(1)
+    page = await catalog.events.find_page(1)
     event = page.items[0]
     assert (event.kind, event.subject, event.facts) == (
         kind, video.video.hash, {"replacing": True},
@@ -244,7 +244,7 @@ async def test_files_that_come_at_once_leave_one_and_one_job(
     assert (await kinds(catalog)).count("video replaced") == 6
     assert await catalog.jobs.lease("w", NOW + HOUR) is not None
     assert await catalog.jobs.lease("v", NOW + HOUR) is None
-    project = await catalog.find_project("1")
+    project = await catalog.projects.find("1")
     assert project is not None
     making = await catalog.videos.page(project, VideoQuery(phase="inprogress"), 1)
     assert making.total == 1

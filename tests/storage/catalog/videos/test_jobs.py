@@ -22,7 +22,7 @@ SECOND = 1_000_000
 @pytest.fixture
 async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
     """The same database, for statements in a transaction of the test's own."""
-    await catalog.first_start(NOW)
+    await catalog.installation.first_start(NOW)
     async with open_database(database_url(place), create=False) as opened:
         yield opened
 
@@ -163,7 +163,7 @@ async def test_a_lease_of_a_clock_that_was_set_back_holds_a_job_for_minutes_at_m
 
 async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
     """A thousand files of one project keep nobody else's waiting."""
-    other = (await catalog.add_project("other", NOW)).id
+    other = (await catalog.projects.add("other", NOW)).id
     theirs = [await queued(catalog) for _ in range(5)]
     ours = [await queued(catalog, other) for _ in range(2)]
     taken: list[int] = []

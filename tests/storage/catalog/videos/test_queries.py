@@ -40,7 +40,7 @@ def arrived(hash_: str = "", **changed: object) -> Arrived:
 
 @pytest.fixture
 async def project(catalog: Catalog) -> ProjectRecord:
-    return await catalog.add_project("films", NOW_US)
+    return await catalog.projects.add("films", NOW_US)
 
 
 async def add(catalog: Catalog, project: ProjectRecord, **changed: object) -> WholeVideo:
@@ -78,7 +78,7 @@ async def test_a_video_of_no_project_is_not_made(catalog: Catalog) -> None:
 
 async def test_a_hash_names_one_thing_alone(catalog: Catalog, project: ProjectRecord) -> None:
     made = await add(catalog, project)
-    stream = await catalog.add_stream(project.id, "Live", NOW_US)
+    stream = await catalog.streams.add(project.id, "Live", NOW_US)
     for taken in (made.video.hash, stream.hash):
         with pytest.raises(HashTaken):
             await add(catalog, project, hash_=taken)
@@ -183,7 +183,7 @@ async def test_a_change_sets_what_is_sent_and_nothing_else(
 async def test_a_change_that_is_refused_changes_nothing(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    other = await catalog.add_project("others", NOW_US)
+    other = await catalog.projects.add("others", NOW_US)
     foreign = await catalog.labels.add(
         "tag", other.id, "theirs", active=True, by=None, now_us=NOW_US
     )
@@ -248,7 +248,7 @@ async def test_every_change_leaves_an_event_with_its_token(
     await catalog.videos.publish(made.id, NOW_US, by=8)
     await catalog.videos.set_player(made.id, None, NOW_US, by=8)
     await catalog.videos.remove(made.id, NOW_US, by=9)
-    found = (await catalog.list_events(project.id)).items
+    found = (await catalog.events.find_page(project.id)).items
     told = [(event.kind, event.token) for event in found if event.subject == made.hash]
     assert told == [
         ("video deleted", 9),

@@ -93,8 +93,8 @@ def plan_of(place: str | Path, statement: Statement) -> str:
 
 
 async def test_an_index_has_the_order_of_every_list(place: str | Path, catalog: Catalog) -> None:
-    project = await catalog.add_project("films", NOW_US)
-    other = await catalog.add_project("others", NOW_US)
+    project = await catalog.projects.add("films", NOW_US)
+    other = await catalog.projects.add("others", NOW_US)
     await add(catalog, project)
     fill(place, other.id)
     for name, (query, index) in LISTS.items():
@@ -111,7 +111,7 @@ async def test_an_index_has_the_order_of_every_list(place: str | Path, catalog: 
 
 
 async def test_totals_without_a_search_are_not_counted(place: str | Path, catalog: Catalog) -> None:
-    project = await catalog.add_project("films", NOW_US)
+    project = await catalog.projects.add("films", NOW_US)
     await add(catalog, project)
     with heard() as statements:
         await catalog.videos.page(project, VideoQuery(), 1)

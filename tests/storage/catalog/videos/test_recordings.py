@@ -10,7 +10,7 @@ from storage.catalog import Catalog
 from storage.catalog.library.labels import TagByName
 from storage.catalog.records.common import PlayerOptions, ProjectRecord, StreamRecord
 from storage.catalog.records.videos import VideoQuery
-from storage.catalog.streams.edits import StreamChange
+from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
 from storage.errors import VideoNotFailed
 
@@ -35,13 +35,13 @@ MADE = MadeRecording(
 
 @pytest.fixture
 async def project(catalog: Catalog) -> ProjectRecord:
-    await catalog.add_project("the first", NOW_US)  # which cannot be deleted
-    return await catalog.add_project("films", NOW_US)
+    await catalog.projects.add("the first", NOW_US)  # which cannot be deleted
+    return await catalog.projects.add("films", NOW_US)
 
 
 @pytest.fixture
 async def stream(catalog: Catalog, project: ProjectRecord) -> StreamRecord:
-    return await catalog.add_stream(project.id, "The news", NOW_US)
+    return await catalog.streams.add(project.id, "The news", NOW_US)
 
 
 async def begun(catalog: Catalog, stream: StreamRecord, run: str = RUN) -> RecordingRow:
@@ -51,7 +51,7 @@ async def begun(catalog: Catalog, stream: StreamRecord, run: str = RUN) -> Recor
 
 
 async def kinds(catalog: Catalog, project: ProjectRecord) -> list[tuple[str, object]]:
-    found = await catalog.list_events(project.id)
+    found = await catalog.events.find_page(project.id)
     return [(event.kind, event.facts) for event in found.items]
 
 
@@ -132,7 +132,7 @@ async def test_a_recording_becomes_a_video_like_its_stream(
     listed = await catalog.videos.page(project, VideoQuery(phase="completed"), 1)
     assert [item.id for item in listed.items] == [number]
     assert listed.total == 1
-    shown = await catalog.shown(row.hash)
+    shown = await catalog.visibility.find(row.hash)
     assert shown is not None
     assert (shown.kind, shown.media, shown.countries) == ("video", "1-1", {"RO"})
     # Once is enough.
@@ -176,7 +176,7 @@ async def test_a_deleted_projects_recordings_are_nobodys(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:
     row = await begun(catalog, stream)
-    await catalog.delete_project(project.id, by=None, now_us=NOW_US)
+    await catalog.projects.remove(project.id, by=None, now_us=NOW_US)
     assert await catalog.recordings.all() == ()
     assert await catalog.videos.known([row.hash]) == frozenset()
     assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
@@ -210,7 +210,7 @@ async def test_there_is_no_file_to_make_a_recording_from_again(
 
 
 async def test_a_long_title_keeps_its_date(catalog: Catalog, project: ProjectRecord) -> None:
-    stream = await catalog.add_stream(project.id, "x" * 255, NOW_US)
+    stream = await catalog.streams.add(project.id, "x" * 255, NOW_US)
     row = await begun(catalog, stream)
     assert len(row.title) == 255
     assert row.title.endswith("xx, 2026-01-31 12:00")

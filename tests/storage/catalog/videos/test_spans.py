@@ -29,7 +29,7 @@ PLAN = tuple(PlannedSpan(number=n, cost=100 * n, facts=f'"span {n}"') for n in (
 
 @pytest.fixture
 async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
-    await catalog.first_start(NOW)
+    await catalog.installation.first_start(NOW)
     async with open_database(database_url(place), create=False) as opened:
         yield opened
 
@@ -199,7 +199,7 @@ async def test_a_lease_of_a_clock_that_was_set_back_holds_a_span_for_minutes_at_
 
 async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
     """A film of ten hours keeps nobody else's waiting."""
-    other = (await catalog.add_project("other", NOW)).id
+    other = (await catalog.projects.add("other", NOW)).id
     theirs, ours = await planned(catalog), await planned(catalog, other)
     taken: list[tuple[int, int]] = []
     after = 0

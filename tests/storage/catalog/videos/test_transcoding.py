@@ -36,7 +36,7 @@ MADE = MadeVideo(
 
 @pytest.fixture
 async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
-    await catalog.first_start(NOW)
+    await catalog.installation.first_start(NOW)
     async with open_database(database_url(place), create=False) as opened:
         yield opened
 
@@ -88,8 +88,8 @@ async def told(database: Database) -> list[tuple[str, dict[str, object]]]:
 
 
 async def kinds(catalog: Catalog) -> list[str]:
-    return [event.kind for event in (await catalog.list_events(1)).items if "video" in event.kind
-            or "transcoding" in event.kind]  # fmt: skip
+    events = (await catalog.events.find_page(1)).items
+    return [each.kind for each in events if "video" in each.kind or "transcoding" in each.kind]
 
 
 async def count(database: Database, kind: str) -> int:

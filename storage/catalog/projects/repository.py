@@ -1,0 +1,156 @@
+"""Add, edit, list and delete projects (`catalog.projects`).
+
+Finding one within a transaction is `storage.catalog.queries.project_lookup`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.stream_keys import PublicHash, new_hash
+from storage.catalog.engine.database import Database
+from storage.catalog.events import log as event_log
+from storage.catalog.queries import counters, named_rows, project_lookup
+from storage.catalog.records.common import Page, ProjectRecord
+from storage.catalog.schema.tables import projects, streams, videos
+from storage.catalog.streams import commands
+from storage.catalog.streams.commands import Command, CommandKind
+from storage.errors import ProjectNotDeletable
+
+__all__ = ["Projects", "add"]
+
+_ORDER: Final = (projects.c.id.desc(),)
+
+
+def _new_key() -> str:
+    """Return a random key; it begins with a letter, so that it is never mistaken for a number."""
+    while (key := new_hash())[0].isdigit():
+        pass
+    return key
+
+
+async def add(connection: AsyncConnection, name: str, now_us: int) -> ProjectRecord:
+    """Add a project, within the caller's transaction and without an event."""
+    statement = insert(projects).values(
+        key=_new_key(), name=name, created_us=now_us, updated_us=now_us
+    )
+    row = (await connection.execute(statement.returning(projects))).one()
+    await counters.begin(connection, row.id)
+    return project_lookup.record(row)
+
+
+class Projects:
+    """The projects of a catalog; each method is one transaction.
+
+    `by` is the number of the token that made the request.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, name: str, now_us: int, *, by: int | None = None) -> ProjectRecord:
+        """Add a project."""
+        async with self._database.writing() as connection:
+            record = await add(connection, name, now_us)
+            facts = {"project": record.id, "name": name}
+            await event_log.record(connection, record.id, "project added", facts, now_us, by=by)
+            return record
+
+    async def find(self, name: str) -> ProjectRecord | None:
+        """Return the project whose number or key is `name`; None if there is none."""
+        row = await self._database.row(*project_lookup.select_named(name))
+        return None if row is None else project_lookup.record(row)
+
+    async def find_page(self, *, reach: int | None = None, page: int = 1) -> Page[ProjectRecord]:
+        """Return a page of projects, newest first; `reach` limits it to one project."""
+        wanted = [] if reach is None else [projects.c.id == reach]
+        async with self._database.reading() as connection:
+            return await named_rows.page_of(
+                connection, projects, wanted, _ORDER, project_lookup.record, total=None, page=page
+            )
+
+    async def edit(
+        self,
+        project: int,
+        *,
+        name: str | None = None,
+        origins: Sequence[str] | None = None,
+        by: int | None,
+        now_us: int,
+    ) -> ProjectRecord | None:
+        """Change a project's name, its upload origins or both; None if there is no such project."""
+        values: dict[str, str] = {} if name is None else {"name": name}
+        if origins is not None:
+            values["origins"] = " ".join(origins)
+        statement = (
+            update(projects)
+            .where(projects.c.id == project)
+            .values(version=projects.c.version + 1, updated_us=now_us, **values)
+        )
+        async with self._database.writing() as connection:
+            row = (await connection.execute(statement.returning(projects))).one_or_none()
+            if row is None:
+                return None
+            facts = {"project": project, "keys": list(values)}
+            await event_log.record(connection, project, "project edited", facts, now_us, by=by)
+            return project_lookup.record(row)
+
+    async def remove(
+        self, project: int, *, by: int | None, now_us: int
+    ) -> tuple[PublicHash, ...] | None:
+        """Delete a project and everything in it; None if there is no such project.
+
+        Returns the hashes of its streams and videos, whose media the caller must delete.
+
+        Raises:
+            ProjectNotDeletable: It is the first project, or one of its streams is on air.
+        """
+        async with self._database.writing() as connection:
+            # Streams and videos are locked before the project: a change to one of them holds its
+            # row when it writes an event, which waits for the project.
+            of_streams, hashes = await _lock_contents(connection, project)
+            locked = select(projects).where(projects.c.id == project).with_for_update()
+            row = (await connection.execute(locked)).one_or_none()
+            if row is None:
+                return None
+            first = await project_lookup.find_first(connection)
+            if first is None or project == first:
+                raise ProjectNotDeletable("The first project cannot be deleted.")
+            if await _hashes(connection, project) != hashes:
+                raise ProjectNotDeletable("Something was just added to this project: try again.")
+            for stream in of_streams:
+                if stream.live or stream.processing or stream.receiving_count:
+                    raise ProjectNotDeletable("A stream of this project is on air: end it first.")
+                # An encoder may have been admitted already, and not be on record yet.
+                forget = Command(stream=stream.id, hash=stream.hash, kind=CommandKind.FORGET)
+                await commands.ask(connection, forget, now_us)
+            await connection.execute(delete(projects).where(projects.c.id == project))
+            # The project's own events are deleted with it: this one is the first project's.
+            facts = {"project": project, "key": row.key, "name": row.name}
+            await event_log.record(connection, first, "project deleted", facts, now_us, by=by)
+            return hashes
+
+
+async def _lock_contents(
+    connection: AsyncConnection, project: int
+) -> tuple[Sequence[Row[Any]], tuple[PublicHash, ...]]:  # Any: a whole row has no static type
+    """Lock a project's streams, so that none goes on air, and its videos.
+
+    Returns the rows of the streams, and the hashes of the streams and videos.
+    """
+    own = select(streams).where(streams.c.project_id == project).order_by(streams.c.id)
+    rows = (await connection.execute(own.with_for_update())).all()
+    of_videos = select(videos.c.hash).where(videos.c.project_id == project).order_by(videos.c.id)
+    hashes = (await connection.execute(of_videos.with_for_update())).scalars()
+    return rows, (*(row.hash for row in rows), *hashes)
+
+
+async def _hashes(connection: AsyncConnection, project: int) -> tuple[PublicHash, ...]:
+    """Return the hashes of a project's streams and videos as they are now."""
+    hashes: list[PublicHash] = []
+    for table in (streams, videos):
+        own = select(table.c.hash).where(table.c.project_id == project).order_by(table.c.id)
+        hashes += (await connection.execute(own)).scalars()
+    return tuple(hashes)
