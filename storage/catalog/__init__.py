@@ -26,7 +26,7 @@ from storage.catalog.projects.installation import Installation
 from storage.catalog.projects.repository import Projects
 from storage.catalog.queries.visibility import Visibility
 from storage.catalog.streams.commands import Commands
-from storage.catalog.streams.live_state import LiveState
+from storage.catalog.streams.live_state import LiveStates
 from storage.catalog.streams.repository import Streams
 from storage.catalog.streams.settings import SettingsRepository
 from storage.catalog.uploads.links import UploadLinks
@@ -59,7 +59,7 @@ class Catalog:
         self.outbox = Notices(database)
         self.streams = Streams(database)
         self.settings = SettingsRepository(database)
-        self.live_state = LiveState(database)
+        self.live_state = LiveStates(database)
         self.commands = Commands(database)
         self.videos = Videos(database)
         self.visibility = Visibility(database)

@@ -84,8 +84,6 @@ NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
         "storage/catalog/records/transcoding.py",
         "storage/catalog/records/uploads.py",
         "storage/catalog/records/videos.py",
-        "storage/catalog/streams/repository.py",
-        "storage/catalog/streams/slates.py",
         "storage/catalog/uploads/creation.py",
         "storage/catalog/uploads/links.py",
         "storage/catalog/videos/creation.py",

@@ -21,7 +21,7 @@ from storage.catalog.records.settings import effective_settings
 from storage.catalog.schema.tables import projects, stream_backups, stream_resolutions, streams
 from storage.catalog.streams.settings import project_slate, stream_slate
 
-__all__ = ["AirState", "LiveState"]
+__all__ = ["AirState", "LiveStates"]
 
 _NO_INGEST: Final = "nobody takes encoders in"
 _RUN_OVER: Final = "its run was over"
@@ -79,7 +79,7 @@ class AirState(TypedDict):
     paused: NotRequired[bool]
 
 
-class LiveState:
+class LiveStates:
     """The live state of a catalog's streams (`catalog.live_state`); a method is one transaction."""
 
     def __init__(self, database: Database) -> None:
