@@ -1,24 +1,58 @@
-"""What all tests share: the table of proofs that `make prove` prints and keeps; a PostgreSQL."""
+"""What all tests share: the table of proofs that `make prove` prints and keeps; a PostgreSQL.
+
+Tests may run in several processes (pytest-xdist): what these have to say goes to the one that
+reports.
+"""
 
 import asyncio
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.workermanage import WorkerController
 
 from storage.catalog import open_catalog
 from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.spread import Spread, write_durations
 
 # Rows of the table: what was shown, what was measured, what was asked for.
 _rows = pytest.StashKey[list[tuple[str, str, str]]]()
+_seconds: Counter[str] = Counter()  # by file
 
 Proof = Callable[[str, str, str], None]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_rows] = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Spread:
+    return Spread(config, log)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[report.nodeid.split("::", 1)[0]] += report.duration
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send the rows to the process that reports; keep the durations where that is asked for."""
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["rows"] = session.config.stash[_rows]
+    elif os.environ.get("HEADEND_TEST_DURATIONS"):
+        write_durations(_seconds)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    output: dict[str, list[tuple[str, str, str]]] = getattr(node, "workeroutput", {})
+    node.config.stash[_rows] += [(what, got, asked) for what, got, asked in output.get("rows", [])]
 
 
 @pytest.fixture(scope="session")

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 from litestar.testing import AsyncTestClient
 
-from api.app import create_app
-from api.pages.slate_images import slate_pictures
 from api.streams.command_client import Ingest
 from headend.roles.media_remover import StoredMedia
-from headend.roles.upload_intake import intake_on
 from storage.catalog import open_catalog
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
-from tests.support.api.application import ADDRESSES, NOW_US, House
+from tests.support.api.application import BROADCASTER_KEY, NOW_US, House
 from tests.support.api.origin_client import OnSite, Site
+from tests.support.api.shared_application import application_over
+from tests.support.sql import run_sql
 
 
 @pytest.fixture
@@ -53,16 +52,12 @@ async def house(
     async with open_catalog(catalog_place, migrate=True) as catalog:
         first = await catalog.installation.first_start(NOW_US)
         media = StoredMedia(objects, MemoryEdge())
-        app = create_app(
+        run_sql(catalog_place, f"UPDATE installation SET broadcaster_key = '{BROADCASTER_KEY}'")
+        app = application_over(
             catalog=catalog,
-            addresses=ADDRESSES,
-            broadcaster_key=first.broadcaster_key,
-            version="1.2.3",
             media=media,
-            intake=intake_on(objects, least_free=0),
             ingest=Ingest(catalog, media, taken_seconds=taken_seconds),
-            handlers=slate_pictures(objects),
-            clock_us=lambda: NOW_US,
+            objects=objects,
         )
         # The application answers its own errors: none may come through to the server.
         async with AsyncTestClient(app, raise_server_exceptions=True) as client:
@@ -70,7 +65,7 @@ async def house(
                 client=client,
                 catalog=catalog,
                 key=first.project.key,
-                broadcaster_key=first.broadcaster_key,
+                broadcaster_key=BROADCASTER_KEY,
                 owner={"Authorization": f"Bearer {first.owner_token}"},
             )
 

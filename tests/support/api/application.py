@@ -10,6 +10,7 @@ from api.schemas.urls import Addresses
 from storage.catalog import Catalog
 
 NOW_US = 1_700_000_000_123_456
+BROADCASTER_KEY = "0123456789abcdef0123"  # of every installation; made at random elsewhere
 STREAMS = "/api/projects/1/streams"
 ADDRESSES = Addresses(
     http="https://live.example",
