@@ -8,8 +8,9 @@ BIN := .venv/bin
 PYTHON_ROOMS := media ingest transcode storage api headend tests bench scripts
 ARGS ?=
 ROUNDS ?= 20
+PART ?= 1/1
 
-.PHONY: help run demo install setup tools fmt lint types house test e2e bench fuzz prove web requirements clean
+.PHONY: help run demo install setup tools fmt lint types house quick test e2e bench fuzz prove cover web requirements clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,8 +46,11 @@ house: setup ## who may import whom, and the other rules of the house
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_house.py
 
+quick: setup ## the pure ring: no process, socket, browser or database server
+	@scripts/tests.sh 1 --quick $(ARGS)
+
 test: setup tools lint types house ## everything a change must pass
-	@scripts/halves.sh $(ARGS)
+	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} scripts/tests.sh 2 -m "not prove" $(ARGS)
 
 e2e: setup tools ## only the whole service against foreign software
 	$(BIN)/pytest -m "e2e and not prove" $(ARGS)
@@ -60,9 +64,12 @@ fuzz: setup ## only the property tests, round after round with new examples (ROU
 		$(BIN)/pytest -q -m "hypothesis and not e2e" $(ARGS) || exit; \
 	done
 
-prove: setup lint types house ## all checks, those that take long too; writes docs/proofs.md
+prove: setup lint types house ## all checks, those that take long too; writes docs/proofs.md (PART=1/6 to 6/6)
 	@scripts/test-tools.sh all
-	PROOFS=$${PROOFS:-docs/proofs.md} $(BIN)/pytest $(ARGS)
+	PROOFS=$${PROOFS:-docs/proofs.md} $(BIN)/pytest --part $(PART) $(ARGS)
+
+cover: setup tools ## lines and branches of each package that its own tests reach
+	@scripts/cover.sh $(ARGS)
 
 web: setup ## build the player and pages from web/ into the served bundle
 	@scripts/web.sh

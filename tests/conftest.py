@@ -7,27 +7,53 @@ reports.
 import asyncio
 import os
 import shutil
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Generator
+from contextlib import nullcontext
 from pathlib import Path
 
+import msgspec
 import pytest
 from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
 from storage.catalog import open_catalog
 from tests.support.postgres import PostgresServer, running_postgres
-from tests.support.spread import Spread, write_durations
+from tests.support.rings import forbid_the_world, is_pure
+from tests.support.spread import Spread, part_of, write_durations
 
 # Rows of the table: what was shown, what was measured, what was asked for.
-_rows = pytest.StashKey[list[tuple[str, str, str]]]()
-_seconds: Counter[str] = Counter()  # by file
+_Rows = list[tuple[str, str, str]]
+_rows = pytest.StashKey[_Rows]()
+_seconds: dict[str, float] = defaultdict(float)  # by file
 
 Proof = Callable[[str, str, str], None]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="run the pure ring only")
+    parser.addoption("--part", default="1/1", help="run the N-th of M parts, as N/M")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_rows] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    with forbid_the_world() if item.config.getoption("--quick") else nullcontext():
+        return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = items
+    if config.getoption("--quick"):
+        chosen = [item for item in items if is_pure(item)]
+    chosen = part_of(chosen, *_part(config))
+    if len(chosen) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -53,6 +79,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: WorkerController) -> None:
     output: dict[str, list[tuple[str, str, str]]] = getattr(node, "workeroutput", {})
     node.config.stash[_rows] += [(what, got, asked) for what, got, asked in output.get("rows", [])]
+
+
+def _part(config: pytest.Config) -> tuple[int, int]:
+    number, _, count = str(config.getoption("--part")).partition("/")
+    return int(number), int(count)
 
 
 @pytest.fixture(scope="session")
@@ -105,20 +136,36 @@ def both_places(request: pytest.FixtureRequest) -> Generator[str | Path]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    """Print the table; where the variable PROOFS names a file, keep it there when all passed."""
+    """Print the table; where the variable PROOFS names a file, keep it there when all passed.
+
+    Of parts (`--part`), it is kept when the last of them has passed.
+    """
     rows = config.stash[_rows]
-    if not rows:
+    if rows:
+        terminalreporter.section("proofs")
+        terminalreporter.write_line(_table(rows))
+    page = os.environ.get("PROOFS")
+    if not page or exitstatus != 0:
         return
+    number, count = _part(config)
+    passed = len(terminalreporter.stats.get("passed", []))
+    folder = config.rootpath / ".proofs"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{number}-of-{count}.json").write_bytes(msgspec.json.encode((passed, rows)))
+    files = [folder / f"{each}-of-{count}.json" for each in range(1, count + 1)]
+    if missing := [file.stem for file in files if not file.exists()]:
+        terminalreporter.write_line(f"{page} waits for {', '.join(missing)}")
+        return
+    parts = [msgspec.json.decode(file.read_bytes(), type=tuple[int, _Rows]) for file in files]
+    head = (
+        "# Proofs\n\nThe last result of `make prove`, which runs every check of `make test` "
+        "and those that take\nlonger: the real OBS, every encoder over every road, repeated "
+        f"deaths.\n\n{sum(passed for passed, _ in parts)} tests passed. What they measured:\n\n"
+    )
+    Path(page).write_text(head + _table([row for _, rows in parts for row in rows]) + "\n")
+
+
+def _table(rows: _Rows) -> str:
     table = ["| shown | measured | asked |", "|---|---|---|"]
     table += [f"| {what} | {measured} | {asked} |" for what, measured, asked in sorted(rows)]
-    terminalreporter.section("proofs")
-    terminalreporter.write_line("\n".join(table))
-    page = os.environ.get("PROOFS")
-    if page and exitstatus == 0:
-        passed = len(terminalreporter.stats.get("passed", []))
-        head = (
-            "# Proofs\n\nThe last result of `make prove`, which runs every check of `make test` "
-            "and those that take\nlonger: the real OBS, every encoder over every road, repeated "
-            f"deaths.\n\n{passed} tests passed. What they measured:\n\n"
-        )
-        Path(page).write_text(head + "\n".join(table) + "\n")
+    return "\n".join(table)

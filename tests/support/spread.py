@@ -9,18 +9,21 @@ variable HEADEND_TEST_DURATIONS writes anew.
 """
 
 import json
-from collections import Counter, OrderedDict
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-__all__ = ["DURATIONS", "Spread", "write_durations"]
+__all__ = ["DURATIONS", "Spread", "part_of", "write_durations"]
 
 DURATIONS: Final = Path(__file__).parents[1] / "durations.json"
 _LEAST: Final = 2.0  # seconds
 _SECONDS_OF_A_TEST: Final = 0.1  # in a file that is not listed
+_SECONDS_OF_A_PROOF: Final = 25
 _OF_SERVICES: Final = (
     "tests/e2e/",
     "tests/systemd/",
@@ -43,14 +46,13 @@ class Spread(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
     def _next_for(self, node: WorkerController) -> str:
-        number = int(node.gateway.id.removeprefix("gw"))
-        wants_services = number < self.numnodes // 2
-        costs = _costs(self.workqueue)
+        wants_services = self.nodes.index(node) % 2 == 0
+        costs = _costs({file: len(tests) for file, tests in self.workqueue.items()})
         preferred = [file for file in costs if file.startswith(_OF_SERVICES) == wants_services]
         return max(preferred or costs, key=lambda file: costs[file])
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.split("::", 1)[0]
+        return _file(nodeid)
 
     def _reschedule(self, node: WorkerController) -> None:
         # A process runs its last test only when it knows what comes next: two are enough.
@@ -59,15 +61,36 @@ class Spread(LoadScopeScheduling):
         super()._reschedule(node)
 
 
-def _costs(queue: "OrderedDict[str, dict[str, bool]]") -> dict[str, float]:
+def _costs(counts: Mapping[str, int]) -> dict[str, float]:
+    """Return how many seconds each file is expected to take, of how many tests each has."""
     known: dict[str, float] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
     return {
-        file: known.get(file, min(_LEAST, len(tests) * _SECONDS_OF_A_TEST))
-        for file, tests in queue.items()
+        file: known.get(file, min(_LEAST, count * _SECONDS_OF_A_TEST))
+        for file, count in counts.items()
     }
 
 
-def write_durations(seconds: Counter[str]) -> None:
+def part_of(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
+    """Return the tests of one of `count` parts of about the same length, whole files each."""
+    costs = _costs(Counter(_file(item.nodeid) for item in items))
+    for item in items:
+        if item.get_closest_marker("prove"):
+            costs[_file(item.nodeid)] += _SECONDS_OF_A_PROOF
+    loads = [0.0] * count
+    own: set[str] = set()
+    for file in sorted(costs, key=lambda file: (-costs[file], file)):
+        lightest = loads.index(min(loads))
+        loads[lightest] += costs[file]
+        if lightest == number - 1:
+            own.add(file)
+    return [item for item in items if _file(item.nodeid) in own]
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.split("::", 1)[0]
+
+
+def write_durations(seconds: Mapping[str, float]) -> None:
     """Keep how long each file took."""
     listed = {file: round(took) for file, took in sorted(seconds.items()) if took >= _LEAST}
     DURATIONS.write_text(json.dumps(listed, indent=1) + "\n")

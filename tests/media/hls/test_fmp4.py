@@ -257,12 +257,14 @@ def ffmpeg(path: Path) -> tuple[str, int]:
     return done.stderr, sum(not line.startswith("#") for line in done.stdout.splitlines())
 
 
+@pytest.mark.real
 def test_ffmpeg_decodes_pictures_without_a_word(picture: Coded, tmp_path: Path) -> None:
     path = tmp_path / "picture.mp4"
     path.write_bytes(picture_init(picture) + b"".join(chunked(moved(picture[1], 900_000), 6)))
     assert ffmpeg(path) == ("", 40)
 
 
+@pytest.mark.real
 def test_ffmpeg_decodes_sound_without_a_word(sound: Coded, tmp_path: Path) -> None:
     path = tmp_path / "sound.mp4"
     init = audio_init(config=sound[0], rate=48_000, channels=2)
@@ -270,6 +272,7 @@ def test_ffmpeg_decodes_sound_without_a_word(sound: Coded, tmp_path: Path) -> No
     assert ffmpeg(path) == ("", len(sound[1]))
 
 
+@pytest.mark.real
 def test_a_decoder_can_begin_at_any_segment(picture: Coded, tmp_path: Path) -> None:
     chunks = chunked(moved(picture[1], 900_000), 10)
     path = tmp_path / "second.mp4"

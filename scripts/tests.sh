@@ -1,0 +1,17 @@
+#!/bin/sh
+# Runs tests in several processes at once (pytest-xdist; tests/support/spread.py decides which
+# process runs what).
+#
+#   scripts/tests.sh PROCESSES_PER_CORE ARGUMENTS_OF_PYTEST...
+#
+# Two processes a core keep the cores busy while tests of the whole service wait. Each test then
+# slows the others down: what has a deadline gets more time (HEADEND_TEST_SCALE).
+set -eu
+
+processes=$(($(getconf _NPROCESSORS_ONLN) * $1))
+shift
+# Services and engines start hundreds of times: none shall compile the code anew, as each would
+# where this is set.
+unset PYTHONDONTWRITEBYTECODE
+.venv/bin/python -m compileall -q media ingest transcode storage api headend
+exec .venv/bin/pytest -q -n "$processes" --ignore=tests/test_house.py "$@"

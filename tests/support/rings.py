@@ -1,0 +1,69 @@
+"""The pure ring: tests that `make quick` runs, which reach no process, socket or database server.
+
+A test is in it by its folder, unless its marker or its fixtures say otherwise. While `--quick`
+is given, a test that reaches for a process or a socket all the same fails (`forbid_the_world`).
+"""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+
+__all__ = ["forbid_the_world", "is_pure"]
+
+# Folders and beginnings of files whose tests are pure.
+_PURE: Final = (
+    "tests/api/http/",
+    "tests/api/pages/",
+    "tests/api/pusher/",
+    "tests/api/schemas/",
+    "tests/headend/config/test_settings",
+    "tests/ingest/report/",
+    "tests/ingest/rtmp/",
+    "tests/ingest/stream/",
+    "tests/media/",
+    "tests/storage/live/test_expiry",
+    "tests/storage/live/test_run_state",
+    "tests/storage/live/test_step_builder",
+    "tests/storage/live/test_variants",
+    "tests/storage/recording/test_pages",
+    "tests/transcode/live/test_backlog",
+    "tests/transcode/live/test_epochs",
+    "tests/transcode/live/test_keyframe_monitor",
+    "tests/transcode/live/test_load_shedding",
+    "tests/transcode/live/test_metrics",
+    "tests/transcode/protocol/",
+)
+# Fixtures of a catalog, of the application over one, of encoders' output.
+_REAL_FIXTURES: Final = frozenset({"catalog", "desk", "house", "migrated_file", "place"})
+_MARKERS: Final = ("e2e", "prove", "real")
+_FORBIDDEN: Final = frozenset(
+    {"os.fork", "os.posix_spawn", "socket.bind", "socket.connect", "subprocess.Popen"}
+)
+_forbidding: list[bool] = []  # the last one holds; empty: not hooked in yet
+
+
+def is_pure(item: pytest.Item) -> bool:
+    """Return whether a test belongs to the pure ring."""
+    if not item.nodeid.startswith(_PURE) or any(map(item.get_closest_marker, _MARKERS)):
+        return False
+    return _REAL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+@contextmanager
+def forbid_the_world() -> Generator[None]:
+    """Let processes and sockets fail for the length of the block."""
+    if not _forbidding:
+        sys.addaudithook(_refuse)  # there is no way to remove one
+    _forbidding[:] = [True]
+    try:
+        yield
+    finally:
+        _forbidding[:] = [False]
+
+
+def _refuse(event: str, _arguments: tuple[object, ...]) -> None:
+    if _forbidding[-1] and event in _FORBIDDEN:
+        raise RuntimeError(f"{event}: mark this test `real`, it is not of the pure ring")
