@@ -24,7 +24,7 @@ from media.ladder import BOXES
 from media.stream_keys import StreamKey
 from scripts.settings_page import PAGE, defaults, filled
 from storage.edge.memory import MemoryEdge
-from storage.live.publication import Window
+from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.e2e.odd_sources import INPUTS
 from transcode.live.service import LiveTranscoding
@@ -92,7 +92,7 @@ class Nobody:
 async def families(folder: Path) -> dict[str, str]:
     """What both roles yield without encoders: kinds by name, as they stand in the text."""
     with DiskObjects(folder) as objects:
-        transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=Window())
+        transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow())
         async with listening(
             limits=Limits(),
             directory=Nobody(),

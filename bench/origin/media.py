@@ -15,7 +15,7 @@ from media.ladder import AUDIO_RENDITION, Rendition
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.edge.memory import MemoryEdge
-from storage.live.publication import Publication, Window
+from storage.live.publication import LiveWindow, Publication
 from storage.objects.addresses import live_playlist, live_segment
 from storage.objects.disk import DiskObjects
 
@@ -35,14 +35,16 @@ _CODECS: Final = {_TOP.name: "avc1.640028", AUDIO_RENDITION: "mp4a.40.2"}
 
 async def publish(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash) -> tuple[str, str]:
     """Put a run of 30 s on air; return the addresses of its playlist and its newest segment."""
-    window = Window(listed=float(_LISTED * _SECONDS), kept=60.0)
+    window = LiveWindow(listed_seconds=float(_LISTED * _SECONDS), kept_seconds=60.0)
     run = await Publication.open(objects, edge, hash=hash_, now_us=_NOON_US, window=window)
     await run.prepare(0, (_TOP,), _NOON_US)
     for name in _SIZES:
-        await run.take(InitSection(rendition=name, number=0, codecs=_CODECS[name], data=bytes(700)))
+        await run.append(
+            InitSection(rendition=name, number=0, codecs=_CODECS[name], data=bytes(700))
+        )
     for sequence in range(_LISTED + 1):
         for report in _step(sequence):
-            await run.take(report)
+            await run.append(report)
     return (
         live_playlist(hash_, run.run, _TOP.name),
         live_segment(hash_, run.run, _TOP.name, _LISTED),

@@ -25,8 +25,8 @@ from headend.install.locks import relying_on_form
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import Standing
-from storage.cleanup.expired_uploads import remove_unfinished
-from storage.cleanup.orphans import AGE_US, find, remove_leftovers
+from storage.cleanup.expired_uploads import remove_expired_uploads
+from storage.cleanup.orphans import AGE_US, find_orphans, remove_orphans
 from storage.errors import StorageError
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
@@ -86,8 +86,8 @@ async def clean(settings: Settings, now_us: int) -> int:
     folder = Path(settings.data)
     async with open_catalog(catalog_place(settings), migrate=False) as catalog:
         with relying_on_form(folder), DiskObjects(folder / "objects") as objects:
-            removed = await remove_unfinished(objects, catalog.uploads, now_us)
-            removed += await remove_leftovers(objects, catalog.references, now_us)
+            removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
+            removed += await remove_orphans(objects, catalog.references, now_us)
             await catalog.links.forget(now_us)
             return removed
 
@@ -241,7 +241,7 @@ async def _lost(files: ReadOnlyObjects, row: Standing) -> list[Thing]:
 
 async def _leftovers(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Finding:
     found: list[tuple[str, str]] = []
-    async with aclosing(find(files, catalog.references, now_us)) as leftovers:
+    async with aclosing(find_orphans(files, catalog.references, now_us)) as leftovers:
         async for each in leftovers:
             found.append((each.address, each.what))
     return await _tidy("leftovers", files, found)

@@ -25,7 +25,7 @@ from media.stream_keys import PublicHash
 from media.ticks import VIDEO_SCALE
 from storage.catalog import Catalog
 from storage.errors import StorageError
-from storage.live.publication import Window
+from storage.live.publication import LiveWindow
 from transcode.live.posters import LivePosters
 from transcode.live.service import LiveTranscoding
 
@@ -49,7 +49,9 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
     settings, catalog, doors = ground.settings, ground.catalog, ground.doors
     await catalog.live_state.reset(wall_us())
     tls = Tls(settings, ground.folder / "tls", ground.addresses) if doors.rtmps else None
-    window = Window(listed=settings.live.listed_seconds, kept=settings.live.kept_seconds)
+    window = LiveWindow(
+        listed_seconds=settings.live.listed_seconds, kept_seconds=settings.live.kept_seconds
+    )
     posters = LivePosters(
         ground.objects,
         partial(_pictured, catalog),

@@ -26,12 +26,12 @@ def recorder_on(ground: Ground) -> Recorder:
     objects = ground.objects
     return Recorder(
         objects=objects,
-        ledger=ground.catalog.recordings,
+        catalog=ground.catalog.recordings,
         free_bytes=lambda: shutil.disk_usage(objects.root).free,
-        least_free=ground.settings.storage.min_free_bytes,
+        min_free_bytes=ground.settings.storage.min_free_bytes,
         now_us=wall_us,
         name_of=slug,
-        chronicle=CatalogChronicle(ground.catalog, wall_us).happened,
+        write_event=CatalogChronicle(ground.catalog, wall_us).happened,
     )
 
 

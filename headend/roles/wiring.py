@@ -45,8 +45,8 @@ from headend.roles.upload_intake import intake_on
 from media.no_op import do_nothing
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
-from storage.cleanup.expired_uploads import keep_finishing
-from storage.cleanup.orphans import keep_clean
+from storage.cleanup.expired_uploads import keep_removing_expired_uploads
+from storage.cleanup.orphans import keep_removing_orphans
 from storage.errors import StorageError
 
 __all__ = ["API", "INGEST", "SERVE", "TRANSCODE", "Role", "Service"]
@@ -88,7 +88,7 @@ async def _serve(settings: Settings) -> AsyncGenerator[Service, None]:
                 lambda: not encoders.is_shedding(),
             ).run(),
             file_importers(ground).run(),
-            keep_clean(ground.objects, ground.catalog.references, wall_us),
+            keep_removing_orphans(ground.objects, ground.catalog.references, wall_us),
             _expiring(ground),
             _finishing(ground),
         ),
@@ -161,7 +161,7 @@ async def _transcode(settings: Settings) -> AsyncGenerator[Service, None]:
     """Make uploaded files playable."""
     async with grounded(settings, viewers=False, encoders=False) as ground:
         workers = file_workers(settings.transcode, ground.catalog, ground.objects)
-        clean = keep_clean(ground.objects, ground.catalog.references, wall_us)
+        clean = keep_removing_orphans(ground.objects, ground.catalog.references, wall_us)
         importers = file_importers(ground)
         ends = _expiring(ground), _finishing(ground)
         async with while_running(workers.run(), importers.run(), clean, *ends):
@@ -183,7 +183,7 @@ def _expiring(ground: Ground) -> Awaitable[None]:
 def _finishing(ground: Ground) -> Awaitable[None]:
     """Take uploads away that nobody goes on with."""
     catalog = ground.catalog
-    return keep_finishing(ground.objects, catalog.uploads, catalog.links, wall_us)
+    return keep_removing_expired_uploads(ground.objects, catalog.uploads, catalog.links, wall_us)
 
 
 @asynccontextmanager

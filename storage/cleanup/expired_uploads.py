@@ -1,7 +1,7 @@
-"""Resumable uploads that nobody goes on with: taken away when their time is over.
+"""Removes resumable uploads that have expired.
 
-Their rows go, the videos that they were to be, and their bytes; and bytes of which no row tells,
-which a process left that died between the two.
+Their rows are removed, the videos that they were meant for, and their bytes; also bytes without a
+row, which a process that died in between left behind.
 """
 
 import asyncio
@@ -14,69 +14,76 @@ from storage.errors import StorageError
 from storage.objects import addresses
 from storage.objects.base import ObjectStat
 
-__all__ = ["AGE_US", "Files", "Known", "Links", "keep_finishing", "remove_unfinished"]
+__all__ = [
+    "AGE_US",
+    "UploadCatalog",
+    "UploadLinkCatalog",
+    "UploadObjects",
+    "keep_removing_expired_uploads",
+    "remove_expired_uploads",
+]
 
 log = logging.getLogger(__name__)
 
-# Between an upload's row and its first byte lie milliseconds, never an hour.
+# An upload's row and its first byte are milliseconds apart, never an hour.
 AGE_US: Final = 3600 * MICROSECONDS
 _AGAIN_SECONDS: Final = 600.0
 _AT_ONCE: Final = 200
 _EXPIRED: Final = "upload expired"
 
 
-class Files(Protocol):
-    """The objects, one by one."""
+class UploadObjects(Protocol):
+    """Access to the objects of uploads."""
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the addresses of all objects below `prefix`."""
         ...
 
     async def stat(self, address: str) -> ObjectStat | None:
-        """Return what is known of an object, or None where there is none."""
+        """Return the size and age of an object, or None if there is none."""
         ...
 
     async def delete(self, address: str) -> None:
-        """Remove an object; one that is not there is gone already."""
+        """Delete an object, if it exists."""
         ...
 
 
-class Known(Protocol):
-    """Knows the uploads that there are."""
+class UploadCatalog(Protocol):
+    """The uploads in the catalog."""
 
     async def spent(self, now_us: int, most: int) -> tuple[str, ...]:
-        """Return the names of up to `most` uploads whose time is over, or whose video is gone."""
+        """Return up to `most` uploads that have expired or whose video is gone."""
         ...
 
     async def remove(
         self, name: str, kind: str, now_us: int, *, by: int | None, expired: bool = False
     ) -> bool:
-        """Take an upload away, with its video where that has no file."""
+        """Delete an upload, with its video if that has no file."""
         ...
 
     async def known(self, names: Sequence[str]) -> Collection[str]:
-        """Return those of some names whose uploads are under way."""
+        """Return those of some names whose uploads are in progress."""
         ...
 
 
-class Links(Protocol):
-    """Knows the upload links that there are."""
+class UploadLinkCatalog(Protocol):
+    """The upload links in the catalog."""
 
     async def forget(self, now_us: int) -> int:
-        """Remove those whose time has been over for a while."""
+        """Delete the links that expired some time ago."""
         ...
 
 
-async def remove_unfinished(files: Files, uploads: Known, now_us: int) -> int:
-    """Remove uploads whose time is over, and bytes of none; returns how many uploads that were.
+async def remove_expired_uploads(files: UploadObjects, uploads: UploadCatalog, now_us: int) -> int:
+    """Remove expired uploads and bytes of no upload; return how many uploads were removed.
 
     Raises:
-        StorageError: the catalog or the disk did not answer; what is left is left.
+        StorageError: the catalog or the disk failed; the rest remains for the next call.
     """
     removed = 0
     while names := await uploads.spent(now_us, _AT_ONCE):
         for name in names:
-            # Another process may be at it, or a byte came at last.
+            # Another process may have removed it, or a byte may have arrived meanwhile.
             if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
                 await files.delete(addresses.upload(name))
                 removed += 1
@@ -90,19 +97,22 @@ async def remove_unfinished(files: Files, uploads: Known, now_us: int) -> int:
     return removed
 
 
-async def _remove_old(files: Files, address: str, now_us: int) -> None:
+async def _remove_old(files: UploadObjects, address: str, now_us: int) -> None:
     stat = await files.stat(address)
     if stat is not None and stat.modified_us < now_us - AGE_US:
         await files.delete(address)
 
 
-async def keep_finishing(
-    files: Files, uploads: Known, links: Links, now_us: Callable[[], int]
+async def keep_removing_expired_uploads(
+    files: UploadObjects,
+    uploads: UploadCatalog,
+    links: UploadLinkCatalog,
+    now_us: Callable[[], int],
 ) -> None:
-    """Remove what nobody goes on with, now and every ten minutes, until cancelled."""
+    """Remove expired uploads and links now and every ten minutes, until cancelled."""
     while True:
         try:
-            removed = await remove_unfinished(files, uploads, now_us())
+            removed = await remove_expired_uploads(files, uploads, now_us())
             await links.forget(now_us())
         except StorageError as error:
             log.warning("uploads not removed", extra={"cause": str(error)})

@@ -1,13 +1,12 @@
-"""What a run of a live stream has listed, as values: its steps, its playlists, its notes.
+"""The steps of a run, the window of its playlists, and the state that a restart resumes from.
 
-Pure. A step is one sequence number in all renditions at once: what every playlist gains together,
-so that they always show the same stretch with the same discontinuities
-(draft-pantos-hls-rfc8216bis, 6.2.4). Times are ticks of 90 000 a second, wall-clock times
-microseconds since the Unix epoch.
+Pure. A step is one sequence number in all renditions at once. Playlists gain whole steps, so that
+they always show the same time range with the same discontinuities (draft-pantos-hls-rfc8216bis,
+6.2.4). Times are ticks of 90 000 a second, wall-clock times microseconds since the Unix epoch.
 
-The Media Sequence Number of a segment counts what was listed and need not be the number in its
-name: a step that could not be listed leaves a hole in the names and none in the playlist. A step
-is listed when a rung of it is there; renditions that have nothing then show a gap.
+The Media Sequence Number of a segment counts listed steps and may differ from the number in its
+name: a step that could not be listed leaves a hole in the names and none in the playlist. A step is
+listed if it has a video rung; renditions without media then show a gap.
 """
 
 import msgspec
@@ -15,42 +14,42 @@ import msgspec
 from media.hls.playlist import Listed, MediaPlaylist, MultivariantPlaylist
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
-from storage.live.variants import Measure
+from storage.live.variants import RenditionMeasure
 
 __all__ = [
-    "Cut",
-    "RunNotes",
+    "LiveWindow",
+    "RunState",
     "Step",
-    "Window",
-    "names_of",
-    "next_inits_of",
-    "playlists_of",
-    "surplus",
+    "StepSegment",
+    "count_surplus",
+    "media_playlists",
+    "next_init_numbers",
+    "rendition_names",
 ]
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a run is there: seconds in its playlists, and seconds on disk after that.
+class LiveWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """How many seconds of a run its playlists list, and how long segments are kept after that.
 
-    A playlist must hold three target durations, and a segment must stay for its own length and the
-    longest playlist's after it left (6.2.2): `kept` covers that from one window on.
+    A playlist must hold three target durations, and a segment must be kept for its own length and
+    that of the longest playlist after it left the playlist (6.2.2), which `kept_seconds` covers.
     """
 
-    listed: float = 30.0
-    kept: float = 60.0
+    listed_seconds: float = 30.0
+    kept_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        if self.listed < 3 * MediaPlaylist().target:
+        if self.listed_seconds < 3 * MediaPlaylist().target:
             raise ValueError("a live playlist holds three target durations at least: 12 s")
-        if self.kept < self.listed + MediaPlaylist().target:
+        if self.kept_seconds < self.listed_seconds + MediaPlaylist().target:
             raise ValueError("segments are kept for longer than a playlist is: `listed` and 4 s")
 
 
-class Cut(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A segment of one rendition, as `media.hls.segment.Segment` tells it.
+class StepSegment(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A segment of one rendition of a step; fields as in `media.hls.segment.Segment`.
 
-    `gap` says that there is none: the engine made none, or it could not be stored. `init` is then
-    the number of the rendition's newest init section, `parts` counts what the edge was given.
+    With `gap` there is no segment: the engine produced none, or it could not be stored. `init` is
+    then the rendition's newest init section, and `parts` counts the parts at the edge.
     """
 
     start: int
@@ -59,58 +58,58 @@ class Cut(msgspec.Struct, frozen=True, array_like=True, gc=False):
     frames: int
     parts: int
     init: int
-    gap: bool = False  # at the end: notes that were written before there were gaps have no such
+    gap: bool = False  # last, since states that were saved before gaps existed lack it
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
-    """One sequence number in all renditions, by name.
+    """One sequence number in all renditions; `segments` is by rendition.
 
-    `origin_us` is the wall-clock time at tick 0 of the output clock, by this step's source.
+    `origin_us` is the wall-clock time of tick 0 of the output clock, according to its source.
     """
 
     sequence: int
     epoch: int
     discontinuity: bool
     origin_us: int
-    cuts: dict[str, Cut]
+    segments: dict[str, StepSegment]
 
     @property
     def end(self) -> int:
-        """Where its longest rendition ends."""
-        return max(cut.start + cut.duration for cut in self.cuts.values())
+        """The end of its longest rendition."""
+        return max(segment.start + segment.duration for segment in self.segments.values())
 
     @property
     def gaps(self) -> frozenset[str]:
-        """The renditions that have nothing here."""
-        return frozenset(name for name, cut in self.cuts.items() if cut.gap)
+        """The renditions without a segment in this step."""
+        return frozenset(name for name, segment in self.segments.items() if segment.gap)
 
     @property
     def playable(self) -> bool:
-        """Whether a rung is there; where the run has no picture, its sound."""
-        rungs = self.cuts.keys() - {AUDIO_RENDITION}
-        return bool((rungs or self.cuts.keys()) - self.gaps)
+        """True if it has a segment of a video rung, or of audio in a run without video."""
+        rungs = self.segments.keys() - {AUDIO_RENDITION}
+        return bool((rungs or self.segments.keys()) - self.gaps)
 
-    def listed(self, rendition: str) -> Listed:
-        """Return the segment of a rendition as its playlist names it."""
-        cut = self.cuts[rendition]
+    def playlist_entry(self, rendition: str) -> Listed:
+        """Return the playlist entry of a rendition's segment."""
+        segment = self.segments[rendition]
         return Listed(
             uri=f"{self.sequence}.m4s",
-            duration=cut.duration,
-            map_uri=None if cut.gap else f"init-{cut.init}.mp4",
+            duration=segment.duration,
+            map_uri=None if segment.gap else f"init-{segment.init}.mp4",
             discontinuity=self.discontinuity,
-            wall_us=self.origin_us + rescale(cut.start, VIDEO_SCALE, MICROSECONDS),
-            gap=cut.gap,
+            wall_us=self.origin_us + rescale(segment.start, VIDEO_SCALE, MICROSECONDS),
+            gap=segment.gap,
         )
 
 
-class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a restart needs to go on with a run: kept beside its segments, replaced each step.
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state that a restart resumes from, saved beside the segments after each step.
 
-    `listed` are the steps that the playlists show, `left` those that left them and are still on
-    disk. `first` and `discontinuities` are the playlists' EXT-X-MEDIA-SEQUENCE and
-    EXT-X-DISCONTINUITY-SEQUENCE, `next_sequence` the first number that no step was given.
-    `shown` is the number of the oldest step that the playlists on disk may name, for those may be
-    older than the notes. `announced` is the multivariant playlist that viewers have.
+    `listed` are the steps in the playlists, `unlisted` those that left them and are still on disk.
+    `first` and `discontinuities` are EXT-X-MEDIA-SEQUENCE and EXT-X-DISCONTINUITY-SEQUENCE,
+    `next_sequence` is the number of the next step. `oldest_shown` is the oldest step that the
+    playlists on disk may name, since those may be older than this state. `announced` is the current
+    multivariant playlist.
     """
 
     form: int = 1
@@ -120,24 +119,24 @@ class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
     first: int = 0
     discontinuities: int = 0
     listed: tuple[Step, ...] = ()
-    left: tuple[Step, ...] = ()
-    shown: int = 0
-    measures: dict[str, Measure] = {}
+    unlisted: tuple[Step, ...] = msgspec.field(default=(), name="left")
+    oldest_shown: int = msgspec.field(default=0, name="shown")
+    measures: dict[str, RenditionMeasure] = {}
     announced: MultivariantPlaylist | None = None
     written_us: int = 0
     ended: bool = False
 
     @property
     def end(self) -> int:
-        """Where the listed media end on the output clock; 0 before there are any."""
+        """The end of the listed media on the output clock; 0 before the first step."""
         return self.listed[-1].end if self.listed else 0
 
-    def next(self, step: Step, playlist: MediaPlaylist) -> "RunNotes":
-        """Return the notes with `step` listed; `playlist` is the next one of any rendition."""
+    def with_step(self, step: Step, playlist: MediaPlaylist) -> "RunState":
+        """Return the state with `step` listed; `playlist` is the new one of any rendition."""
         drop = playlist.sequence - self.first
         measures = {
-            name: _measured(self.measures.get(name, Measure()), cut, step.epoch)
-            for name, cut in step.cuts.items()
+            name: _measured(self.measures.get(name, RenditionMeasure()), segment, step.epoch)
+            for name, segment in step.segments.items()
         }
         return msgspec.structs.replace(
             self,
@@ -145,54 +144,54 @@ class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
             first=playlist.sequence,
             discontinuities=playlist.discontinuities,
             listed=(*self.listed[drop:], step),
-            left=(*self.left, *self.listed[:drop]),
+            unlisted=(*self.unlisted, *self.listed[:drop]),
             measures=measures,
         )
 
 
-def _measured(measure: Measure, cut: Cut, epoch: int) -> Measure:
-    if cut.gap:
-        return measure.gap()
-    return measure.next(cut.size, cut.duration, frames=cut.frames, epoch=epoch)
+def _measured(measure: RenditionMeasure, segment: StepSegment, epoch: int) -> RenditionMeasure:
+    if segment.gap:
+        return measure.with_gap()
+    return measure.with_segment(segment.size, segment.duration, frames=segment.frames, epoch=epoch)
 
 
-def next_inits_of(notes: RunNotes) -> dict[str, int]:
-    """Return the number of each rendition's next init section, by what is on disk."""
+def next_init_numbers(state: RunState) -> dict[str, int]:
+    """Return the number of each rendition's next init section, from the steps on disk."""
     following: dict[str, int] = {}
-    for step in (*notes.left, *notes.listed):
-        for name, cut in step.cuts.items():
-            following[name] = max(following.get(name, 0), cut.init + 1)
+    for step in (*state.unlisted, *state.listed):
+        for name, segment in step.segments.items():
+            following[name] = max(following.get(name, 0), segment.init + 1)
     return following
 
 
-def names_of(renditions: tuple[Rendition, ...]) -> tuple[str, ...]:
-    """Return the names of all renditions of a run, the sound that every run has included."""
+def rendition_names(renditions: tuple[Rendition, ...]) -> tuple[str, ...]:
+    """Return the names of all renditions of a run, including the audio that every run has."""
     return (*(rung.name for rung in renditions), AUDIO_RENDITION)
 
 
-def surplus(listed: tuple[Step, ...], step: Step, seconds: float) -> int:
-    """Return how many of the oldest steps can go when `step` comes.
+def count_surplus(listed: tuple[Step, ...], step: Step, listed_seconds: float) -> int:
+    """Return how many of the oldest steps leave the playlists when `step` is added.
 
-    What is left covers `seconds` in every rendition, so that all drop the same steps.
+    The rest covers `listed_seconds` in every rendition, so that all drop the same steps.
     """
-    wanted = round(seconds * VIDEO_SCALE)
-    total = dict.fromkeys(step.cuts, 0)
-    for place, old in enumerate(reversed((*listed, step))):
+    wanted = round(listed_seconds * VIDEO_SCALE)
+    total = dict.fromkeys(step.segments, 0)
+    for index, old in enumerate(reversed((*listed, step))):
         if min(total.values()) >= wanted:
-            return len(listed) + 1 - place
+            return len(listed) + 1 - index
         for name in total:
-            total[name] += old.cuts[name].duration
+            total[name] += old.segments[name].duration
     return 0
 
 
-def playlists_of(notes: RunNotes) -> dict[str, MediaPlaylist]:
+def media_playlists(state: RunState) -> dict[str, MediaPlaylist]:
     """Return the media playlists of all renditions."""
     return {
         name: MediaPlaylist(
-            sequence=notes.first,
-            discontinuities=notes.discontinuities,
-            segments=tuple(step.listed(name) for step in notes.listed),
-            ended=notes.ended,
+            sequence=state.first,
+            discontinuities=state.discontinuities,
+            segments=tuple(step.playlist_entry(name) for step in state.listed),
+            ended=state.ended,
         )
-        for name in names_of(notes.renditions)
+        for name in rendition_names(state.renditions)
     }

@@ -1,7 +1,7 @@
-"""The runs of a stream that an object store holds: finding, checking and clearing them.
+"""Finds, checks and deletes the runs of a stream in an object store.
 
-A run exists when it has notes, which are written with its first step. Names are UTC times to the
-millisecond and rise with each run, whatever the clock does.
+A run exists once its state is saved, which happens with its first step. Its name is its UTC start
+time to the millisecond; names rise with each run, whatever the clock does.
 """
 
 import logging
@@ -13,7 +13,7 @@ import msgspec
 
 from media.hls.m3u8 import M3u8Error, parse
 from media.hls.playlist import MultivariantPlaylist
-from storage.live.run_state import RunNotes
+from storage.live.run_state import RunState
 from storage.objects.addresses import (
     live_init,
     live_run,
@@ -24,7 +24,14 @@ from storage.objects.addresses import (
 )
 from storage.objects.base import ObjectMissing, Objects
 
-__all__ = ["RunFound", "clear_older", "is_whole", "new_name", "newest", "notes_of"]
+__all__ = [
+    "StoredRun",
+    "delete_older_runs",
+    "is_complete",
+    "newest_run",
+    "next_run_name",
+    "read_state",
+]
 
 log = logging.getLogger(__name__)
 
@@ -33,20 +40,20 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class RunFound(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of the stream `hash` and what its notes say."""
+class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of the stream `hash` with its saved state."""
 
     hash: str
     run: str
-    notes: RunNotes
+    state: RunState
 
 
-def new_name(now_us: int, before: str | None) -> str:
-    """Return the name of a run that begins now, above that of the run before it."""
+def next_run_name(now_us: int, previous: str | None) -> str:
+    """Return the name of a run that begins now, greater than that of the previous run."""
     name = _name(_EPOCH + timedelta(microseconds=now_us))
-    if before is None or name > before:
+    if previous is None or name > previous:
         return name
-    moment = datetime.strptime(before + "000+0000", "%Y%m%dT%H%M%S%f%z")
+    moment = datetime.strptime(previous + "000+0000", "%Y%m%dT%H%M%S%f%z")
     return _name(moment + _MILLISECOND)
 
 
@@ -54,20 +61,20 @@ def _name(moment: datetime) -> str:
     return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}"
 
 
-async def newest(objects: Objects, hash_: str) -> RunFound | None:
-    """Return the stream's newest run, or None where there is none that can be read."""
+async def newest_run(objects: Objects, hash_: str) -> StoredRun | None:
+    """Return the stream's newest run, or None if none can be read."""
     for run in sorted(await _runs(objects, hash_), reverse=True):
-        notes = await notes_of(objects, hash_, run)
-        if notes is not None:
-            return RunFound(hash=hash_, run=run, notes=notes)
+        state = await read_state(objects, hash_, run)
+        if state is not None:
+            return StoredRun(hash=hash_, run=run, state=state)
     return None
 
 
-async def notes_of(objects: Objects, hash_: str, run: str) -> RunNotes | None:
-    """Return a run's notes; None where there are none (it never listed anything) to be read."""
+async def read_state(objects: Objects, hash_: str, run: str) -> RunState | None:
+    """Return the state of a run; None if it cannot be read or the run never listed anything."""
     try:
         text = await objects.get(live_state(hash_, run))
-        return msgspec.json.decode(text, type=RunNotes)
+        return msgspec.json.decode(text, type=RunState)
     except ObjectMissing:
         return None
     except msgspec.MsgspecError as error:
@@ -76,22 +83,22 @@ async def notes_of(objects: Objects, hash_: str, run: str) -> RunNotes | None:
         return None
 
 
-async def is_whole(objects: Objects, found: RunFound) -> bool:
-    """Say whether all that a run lists is there in full: a power cut may leave short files."""
-    for step in found.notes.listed:
-        for name, cut in step.cuts.items():
-            if cut.gap:
+async def is_complete(objects: Objects, run: StoredRun) -> bool:
+    """Return whether all listed files have their full size: a power cut may leave short ones."""
+    for step in run.state.listed:
+        for name, segment in step.segments.items():
+            if segment.gap:
                 continue
-            media = await objects.stat(live_segment(found.hash, found.run, name, step.sequence))
-            init = await objects.stat(live_init(found.hash, found.run, name, cut.init))
-            if media is None or media.size != cut.size or init is None or not init.size:
+            media = await objects.stat(live_segment(run.hash, run.run, name, step.sequence))
+            init = await objects.stat(live_init(run.hash, run.run, name, segment.init))
+            if media is None or media.size != segment.size or init is None or not init.size:
                 return False
-    return bool(found.notes.listed)
+    return bool(run.state.listed)
 
 
-async def clear_older(objects: Objects, hash_: str, keep: str | None) -> list[str]:
-    """Delete the runs but `keep` and the one that viewers are led to; return their names."""
-    kept = {keep, await _announced(objects, hash_)}
+async def delete_older_runs(objects: Objects, hash_: str, kept_run: str | None) -> list[str]:
+    """Delete all runs but `kept_run` and the announced one; return the names of the deleted."""
+    kept = {kept_run, await _announced(objects, hash_)}
     gone = sorted(await _runs(objects, hash_) - kept)
     for run in gone:
         await objects.delete_tree(live_run(hash_, run))
@@ -99,7 +106,7 @@ async def clear_older(objects: Objects, hash_: str, keep: str | None) -> list[st
 
 
 async def _announced(objects: Objects, hash_: str) -> str | None:
-    """Return the run that the multivariant playlist names."""
+    """Return the run that the multivariant playlist points to."""
     try:
         text = (await objects.get(live_variants(hash_))).decode()
         playlist = parse(text)

@@ -1,11 +1,11 @@
-"""What a multivariant playlist says of bit rates and frame rates, measured on the media.
+"""The multivariant playlist of a run, with bit rates and frame rates measured on its media.
 
 Pure. Source: draft-pantos-hls-rfc8216bis, 4.4.6.2 (BANDWIDTH, AVERAGE-BANDWIDTH, FRAME-RATE) and
 3 (the peak segment bit rate). Durations are ticks of 90 000 a second.
 
-The playlist is written anew only when it would mislead: when a variant, its coding, size or frame
-rate changed, when the measured peak is above the announced one, or when the average is off by more
-than 5 %. Bit rates are rounded to three digits, peaks upwards, so that a little more is no news.
+The playlist is replaced only when it would mislead: when a variant, its codecs, size or frame rate
+changed, when the measured peak exceeds the announced one, or when the average is off by more than
+5 %. Bit rates are rounded to three digits, peaks upwards, so that small changes do not replace it.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,32 +17,32 @@ from media.hls.playlist import TARGET_SECONDS, MultivariantPlaylist, Sound, Vari
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["Measure", "announce", "frame_rate"]
+__all__ = ["RenditionMeasure", "build_multivariant", "frame_rate"]
 
-# The peak is the highest rate of any contiguous segments that last for 0.5 to 1.5 target durations.
+# The peak is the highest rate of contiguous segments that last 0.5 to 1.5 target durations.
 _SHORTEST: Final = TARGET_SECONDS * VIDEO_SCALE // 2
 _LONGEST: Final = TARGET_SECONDS * VIDEO_SCALE * 3 // 2
-# A source with time stamps in milliseconds, rounded either way, is off by this at both ends.
-_STAMP: Final = VIDEO_SCALE // 1000
-# Frames per 1000 s that cameras and encoders are set to.
+# The error at either end for a source whose time stamps are rounded to milliseconds.
+_STAMP_ERROR: Final = VIDEO_SCALE // 1000
+# Frames per 1000 s that cameras and encoders commonly use.
 _USUAL_RATES: Final = (
     10_000, 12_000, 12_500, 14_985, 15_000, 20_000, 23_976, 24_000, 25_000, 29_970, 30_000,
     48_000, 50_000, 59_940, 60_000,
 )  # fmt: skip
-# Less than this of a new source says too little of its frame rate.
-_TELLING: Final = VIDEO_SCALE * 3 // 2
-# Apple's authoring specification asks for the variant of about 2 Mbit/s as the one that players
-# begin with over Wi-Fi, which is the first.
+# Less media than this says too little about a new source's frame rate.
+_MIN_SPAN: Final = VIDEO_SCALE * 3 // 2
+# Apple's authoring specification wants a variant of about 2 Mbit/s first, since players begin with
+# the first one over Wi-Fi.
 _FIRST_RATE: Final = 2_000_000
 _GROUP: Final = "audio"
 
 
-class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rendition's media came to so far.
+class RenditionMeasure(msgspec.Struct, frozen=True, kw_only=True):
+    """Bit rate and frame rate of a rendition, measured so far.
 
-    `size` in bytes and `ticks` are of the whole run, `peak` in bit/s; `frames` in `span` ticks are
-    of the source `epoch` alone, `rate` is the frame rate to announce by them, in frames per 1000 s
-    (0 where nothing is known). `recent` are size and duration of the newest segments.
+    `size` in bytes and `ticks` cover the whole run, `peak` is in bit/s. `frames` within `span`
+    ticks cover the source `epoch` alone; `rate` is the frame rate to announce for it, in frames per
+    1000 s (0 if unknown). `recent` holds size and duration of the newest segments.
     """
 
     size: int = 0
@@ -59,19 +59,21 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         """The average bit rate of the run, in bit/s."""
         return _rate(self.size, self.ticks)
 
-    def next(self, size: int, duration: int, *, frames: int, epoch: int) -> "Measure":
-        """Return the measure with one more segment."""
+    def with_segment(
+        self, size: int, duration: int, *, frames: int, epoch: int
+    ) -> "RenditionMeasure":
+        """Return the measure with one more segment added."""
         same = epoch == self.epoch
         recent: list[tuple[int, int]] = []
         sizes, ticks, peak = 0, 0, self.peak
-        for some, length in ((size, duration), *reversed(self.recent)):
-            sizes, ticks = sizes + some, ticks + length
+        for segment_size, length in ((size, duration), *reversed(self.recent)):
+            sizes, ticks = sizes + segment_size, ticks + length
             if ticks > _LONGEST:
                 break
-            recent.insert(0, (some, length))
+            recent.insert(0, (segment_size, length))
             if ticks >= _SHORTEST:
                 peak = max(peak, _rate(sizes, ticks))
-        fresh = Measure(
+        fresh = RenditionMeasure(
             size=self.size + size,
             ticks=self.ticks + duration,
             peak=peak,
@@ -82,8 +84,8 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         )
         return msgspec.structs.replace(fresh, rate=frame_rate(fresh, self.rate))
 
-    def gap(self) -> "Measure":
-        """Return the measure after a gap: nothing counts, and no peak reaches across it."""
+    def with_gap(self) -> "RenditionMeasure":
+        """Return the measure after a gap, which adds nothing and which no peak spans."""
         return msgspec.structs.replace(self, recent=()) if self.recent else self
 
 
@@ -91,40 +93,40 @@ def _rate(size: int, ticks: int) -> int:
     return 8 * size * VIDEO_SCALE // ticks if ticks > 0 else 0
 
 
-def frame_rate(measure: Measure, before: int) -> int:
-    """Return the frames per 1000 s to announce; `before` is what was announced, or 0.
+def frame_rate(measure: RenditionMeasure, previous: int) -> int:
+    """Return the frames per 1000 s to announce; `previous` is the announced rate, or 0.
 
-    A usual rate is taken where the measured one is within what millisecond stamps blur; another
-    rate stays as announced until it is off by 1 %.
+    A common rate is chosen if the measured one is within the error of millisecond time stamps. Any
+    other rate stays as announced until it is off by 1 %.
     """
-    if not measure.span or (before and measure.span < _TELLING):
-        return before
+    if not measure.span or (previous and measure.span < _MIN_SPAN):
+        return previous
     measured = measure.frames * VIDEO_SCALE * 1000 // measure.span
     usual = min(_USUAL_RATES, key=lambda rate: abs(rate - measured))
-    blur = max(measured * 2 * _STAMP // measure.span, measured // 5000)
+    blur = max(measured * 2 * _STAMP_ERROR // measure.span, measured // 5000)
     if abs(usual - measured) <= blur:
         return usual
-    return before if abs(before - measured) * 100 <= measured else measured
+    return previous if abs(previous - measured) * 100 <= measured else measured
 
 
-def announce(
+def build_multivariant(
     run: str,
     renditions: tuple[Rendition, ...],
-    measures: Mapping[str, Measure],
+    measures: Mapping[str, RenditionMeasure],
     codecs: Mapping[str, str],
-    before: MultivariantPlaylist | None,
+    previous: MultivariantPlaylist | None,
     gaps: Collection[str] = (),
 ) -> MultivariantPlaylist:
-    """Return the multivariant playlist of a run; `before` itself where that still holds.
+    """Return the multivariant playlist of a run, or `previous` if that is still accurate.
 
-    The variant nearest to 2 Mbit/s by its encoder's ceiling comes first, then the others from the
-    largest down. Where there is no picture, the sound is the only variant. Renditions that are
-    `gaps` now are left out, for a player should not begin with one; where all rungs are, players
-    keep what they were told (`before` is then needed).
+    The variant whose encoder's ceiling is nearest to 2 Mbit/s comes first, then the others from the
+    largest down. In a run without video the audio is the only variant. Renditions that are `gaps`
+    now are left out, so that no player begins with one. If all video rungs are gaps, the result is
+    `previous`, which is then needed.
     """
     present = tuple(rung for rung in renditions if rung.name not in gaps)
-    if renditions and not present and before is not None:
-        return before
+    if renditions and not present and previous is not None:
+        return previous
     sound = measures[AUDIO_RENDITION]
     uri = f"{run}/{AUDIO_RENDITION}/index.m3u8"
     if not renditions:
@@ -142,20 +144,20 @@ def announce(
             variants=tuple(_variant(run, rung, measures, codecs) for rung in order),
             sounds=(Sound(uri=uri, group=_GROUP, name="Audio", channels=2),),
         )
-    return before if before is not None and _holds(before, fresh) else fresh
+    return previous if previous is not None and _holds(previous, fresh) else fresh
 
 
 def _variant(
     run: str,
     rung: Rendition,
-    measures: Mapping[str, Measure],
+    measures: Mapping[str, RenditionMeasure],
     codecs: Mapping[str, str],
 ) -> Variant:
     picture, sound = measures[rung.name], measures[AUDIO_RENDITION]
     average = picture.average + sound.average
     return Variant(
         uri=f"{run}/{rung.name}/index.m3u8",
-        # Peaks need not fall together, but a player may meet them together: the sum is the bound.
+        # The peaks may coincide for a player, so their sum is the bound.
         bandwidth=_rounded(max(picture.peak + sound.peak, average), up=True),
         average=_rounded(average),
         codecs=tuple(codecs[name] for name in (rung.name, AUDIO_RENDITION) if name in codecs),
@@ -171,17 +173,17 @@ def _rounded(rate: int, *, up: bool = False) -> int:
     return -(-rate // unit) * unit if up else (rate + unit // 2) // unit * unit
 
 
-def _holds(before: MultivariantPlaylist, fresh: MultivariantPlaylist) -> bool:
-    if before.sounds != fresh.sounds or len(before.variants) != len(fresh.variants):
+def _holds(previous: MultivariantPlaylist, fresh: MultivariantPlaylist) -> bool:
+    if previous.sounds != fresh.sounds or len(previous.variants) != len(fresh.variants):
         return False
-    return all(_still(*pair) for pair in zip(before.variants, fresh.variants, strict=True))
+    return all(_still_holds(*pair) for pair in zip(previous.variants, fresh.variants, strict=True))
 
 
-def _still(before: Variant, fresh: Variant) -> bool:
-    alike = msgspec.structs.replace(fresh, bandwidth=before.bandwidth, average=before.average)
-    off = abs((fresh.average or 0) - (before.average or 0))
+def _still_holds(previous: Variant, fresh: Variant) -> bool:
+    alike = msgspec.structs.replace(fresh, bandwidth=previous.bandwidth, average=previous.average)
+    off = abs((fresh.average or 0) - (previous.average or 0))
     return (
-        alike == before
-        and fresh.bandwidth <= before.bandwidth
-        and off * 20 <= (before.average or 0)
+        alike == previous
+        and fresh.bandwidth <= previous.bandwidth
+        and off * 20 <= (previous.average or 0)
     )

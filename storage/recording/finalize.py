@@ -1,4 +1,4 @@
-"""From the record of a run that is over to a video: playlists, posters, a place in the catalog."""
+"""Turns the recording of an ended run into a video: playlists, posters, a row in the catalog."""
 
 import logging
 from collections.abc import Callable
@@ -8,23 +8,23 @@ from media.ladder import BOX_NUMBERS
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
 from storage.errors import StorageError
-from storage.live.run_state import RunNotes
+from storage.live.run_state import RunState
 from storage.objects.addresses import live_poster, live_posters, video, video_poster
 from storage.objects.base import Objects
-from storage.recording.pages import codecs_by
-from storage.recording.recording_store import MEDIA, Heard, Record
+from storage.recording.pages import announced_codecs
+from storage.recording.recording_store import MEDIA, ListedStep, RecordingStore
 
-__all__ = ["LEAST_TICKS", "Finisher", "finish"]
+__all__ = ["MIN_TICKS", "RecordingFinisher", "finalize"]
 
 log = logging.getLogger(__name__)
 
-# Below one segment's usual length there was no programme: an encoder that was tried out.
-LEAST_TICKS: Final = 2 * VIDEO_SCALE
+# Less than one usual segment is not a programme: somebody tested an encoder.
+MIN_TICKS: Final = 2 * VIDEO_SCALE
 _POSTERS: Final = f"poster-{MEDIA}"
 
 
-class Finisher(Protocol):
-    """Makes the video of a recording in the catalog, or drops it."""
+class RecordingFinisher(Protocol):
+    """Adds the video of a recording to the catalog, or drops the recording."""
 
     async def finish(
         self,
@@ -33,63 +33,65 @@ class Finisher(Protocol):
         now_us: int,
         name_of: Callable[[str], str],
     ) -> int | None:
-        """Make the video of a recording; None where the recording is gone."""
+        """Add the video of a recording and return its id; None if the recording is gone."""
         ...
 
     async def drop(self, recording: int) -> None:
-        """Forget a recording."""
+        """Delete the row of a recording."""
         ...
 
 
-async def finish(
+async def finalize(
     objects: Objects,
-    ledger: Finisher,
+    catalog: RecordingFinisher,
     row: RecordingRow,
-    record: Record,
-    notes: RunNotes | None,
+    store: RecordingStore,
+    state: RunState | None,
     now_us: Callable[[], int],
     name_of: Callable[[str], str],
 ) -> bool:
-    """Make a video of a record, or forget it where there is nothing; returns which.
+    """Turn a recording into a video and return True, or drop it if it holds next to nothing.
 
-    `notes` are the run's, where they are still there: they have the steps that no page has. Whoever
-    breaks off can begin again.
+    `state` is that of the run, if it still exists: it has the steps that are in no page yet. A call
+    that is interrupted can be repeated.
 
     Raises:
-        StorageError: the disk or the catalog refused; what is recorded stays as it is.
+        StorageError: the disk or the catalog failed; the recording is unchanged.
     """
-    if notes is not None and not record.closed:
-        codecs = codecs_by(notes)
-        for step in (*notes.left, *notes.listed):
-            error = await record.take(Heard(step=step, renditions=notes.renditions, codecs=codecs))
+    if state is not None and not store.closed:
+        codecs = announced_codecs(state)
+        for step in (*state.unlisted, *state.listed):
+            error = await store.append(
+                ListedStep(step=step, renditions=state.renditions, codecs=codecs)
+            )
             if error is not None:
                 about = {"stream": row.stream, "run": row.run, "cause": str(error)}
                 log.warning("media not recorded", extra=about)
-    await record.write(closed=True)
-    if not record.tally.plays or record.tally.ticks < LEAST_TICKS:
-        await ledger.drop(row.id)
+    await store.write_page(closed=True)
+    if not store.totals.is_playable or store.totals.ticks < MIN_TICKS:
+        await catalog.drop(row.id)
         await objects.delete_tree(video(row.hash))
         return False
-    playlists = await record.publish()
+    playlists = await store.write_playlists()
     labels = await _posters(objects, row)
-    made = _made(record, playlists, labels)
-    if await ledger.finish(row, made, now_us(), name_of) is None:
+    made = _made(store, playlists, labels)
+    if await catalog.finish(row, made, now_us(), name_of) is None:
         await objects.delete_tree(video(row.hash))
         return False
     try:
-        await record.remove_pages()
+        await store.remove_pages()
     except StorageError as error:
         log.warning("pages not removed", extra={"video": row.hash, "cause": str(error)})
     return True
 
 
-def _made(record: Record, playlists: int, labels: tuple[str, ...]) -> MadeRecording:
-    tally = record.tally
-    present = tally.present
+def _made(store: RecordingStore, playlists: int, labels: tuple[str, ...]) -> MadeRecording:
+    totals = store.totals
+    present = totals.present
     return MadeRecording(
         media=MEDIA,
-        size=sum(tally.sizes.values()) + playlists,
-        length_us=rescale(tally.ticks, VIDEO_SCALE, MICROSECONDS),
+        size=sum(totals.sizes.values()) + playlists,
+        length_us=rescale(totals.ticks, VIDEO_SCALE, MICROSECONDS),
         width=present[0].width if present else 0,
         height=present[0].height if present else 0,
         rungs=tuple(
@@ -97,7 +99,7 @@ def _made(record: Record, playlists: int, labels: tuple[str, ...]) -> MadeRecord
                 number=BOX_NUMBERS[rung.name],
                 width=rung.width,
                 height=rung.height,
-                size=tally.sizes[rung.name],
+                size=totals.sizes[rung.name],
             )
             for rung in present
             if rung.name in BOX_NUMBERS
@@ -108,9 +110,9 @@ def _made(record: Record, playlists: int, labels: tuple[str, ...]) -> MadeRecord
 
 
 async def _posters(objects: Objects, row: RecordingRow) -> tuple[str, ...]:
-    """Keep the newest posters of the stream as the video's; returns their labels.
+    """Link the newest posters of the stream to the video and return their labels.
 
-    A video can do without: what cannot be kept is told to the log.
+    Posters are optional: errors are only logged.
     """
     labels: list[str] = []
     try:

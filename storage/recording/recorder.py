@@ -1,12 +1,12 @@
-"""Records live runs: follows what they list, and makes a video of each when it is over.
+"""Records live runs: follows the steps that they list, and turns each ended run into a video.
 
-A `Follower` is the ear that a publication has; it only queues, so a run is never held up by its
-recording. One task for each links what was listed (`storage.recording.recording_store`). Another
-looks for recordings whose runs are over, by what is on disk and not by what it was told: so a run
-that a restart cut off, or that ended while the database was away, becomes a video all the same.
+A publication reports its steps to a `RecordingQueue`, which only queues them, so recording never
+delays a run. One task per run links the listed media (`storage.recording.recording_store`). Another
+task looks for recordings of ended runs by the state on disk, not by notifications: a run that a
+restart cut off, or that ended during a database outage, becomes a video, too.
 
-What cannot be kept is a gap in the recording and costs the run nothing. Where free room falls below
-the least, the recording stops and what there is of it becomes a video at once.
+Media that cannot be kept become gaps of the recording and never affect the run. If free disk space
+falls below the minimum, the recording stops and is finalized at once.
 """
 
 import asyncio
@@ -20,35 +20,35 @@ from media.stream_keys import PublicHash
 from storage.catalog.videos.recordings import MadeRecording, RecordingRow
 from storage.errors import StorageError
 from storage.live.publication import Publication
-from storage.live.run_state import RunNotes, Step
-from storage.live.run_store import newest, notes_of
+from storage.live.run_state import RunState, Step
+from storage.live.run_store import newest_run, read_state
 from storage.objects.base import Objects
-from storage.recording.finalize import finish
-from storage.recording.pages import codecs_by
-from storage.recording.recording_store import Heard, Record
+from storage.recording.finalize import finalize
+from storage.recording.pages import announced_codecs
+from storage.recording.recording_store import ListedStep, RecordingStore
 
-__all__ = ["Follower", "Ledger", "Recorder"]
+__all__ = ["Recorder", "RecordingCatalog", "RecordingQueue"]
 
 log = logging.getLogger(__name__)
 
-# Two minutes of steps wait for a disk or a database that is slow; then the oldest are lost.
-_WAITING: Final = 64
-# The same for a page that cannot be written: a quarter of an hour.
-_UNWRITTEN: Final = 512
-_AGAIN_SECONDS: Final = 10.0
-_TROUBLE_SECONDS: Final = 1.0
-# A run that is over waits so long for a place in the catalog.
-_LAST_TRIES: Final = 120
-# Who ends a run waits so long for its last step to be linked, not longer.
+# Two minutes of steps wait for a slow disk or database; then the oldest are dropped.
+_MAX_QUEUED: Final = 64
+# The same for steps that cannot be written into pages: a quarter of an hour.
+_MAX_UNWRITTEN: Final = 512
+_POLL_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 1.0
+# Attempts to open the recording of a run that has already ended.
+_MAX_LATE_TRIES: Final = 120
+# The longest that `release` waits for the last step to be linked.
 _SETTLE_SECONDS: Final = 1.0
 
-Chronicle = Callable[[str, str, dict[str, object]], Awaitable[None]]
+WriteEvent = Callable[[str, str, dict[str, object]], Awaitable[None]]
 
 
-class Ledger(Protocol):
-    """The recordings that there are (`storage.catalog.videos.recordings.Recordings`).
+class RecordingCatalog(Protocol):
+    """The recordings in the catalog (`storage.catalog.videos.recordings.Recordings`).
 
-    Every method raises `StorageError` where the database does not answer.
+    Every method raises `StorageError` if the database fails.
     """
 
     async def find(self, stream: PublicHash, run: str) -> RecordingRow | None:
@@ -62,7 +62,7 @@ class Ledger(Protocol):
     async def begin(
         self, stream: PublicHash, run: str, keep_days: int, now_us: int
     ) -> RecordingRow | None:
-        """Note that a run is recorded; None where there is no such stream."""
+        """Add a recording of a run; None if there is no such stream."""
         ...
 
     async def finish(
@@ -72,122 +72,125 @@ class Ledger(Protocol):
         now_us: int,
         name_of: Callable[[str], str],
     ) -> int | None:
-        """Make the video of a recording; None where the recording is gone."""
+        """Add the video of a recording and return its id; None if the recording is gone."""
         ...
 
     async def drop(self, recording: int) -> None:
-        """Forget a recording."""
+        """Delete the row of a recording."""
         ...
 
 
-class Follower:
-    """What a run lists, waiting to be recorded (see `storage.live.observer.Listener`).
+class RecordingQueue:
+    """The listed steps of a run that wait to be recorded.
 
-    `begins` says whether a recording may begin; one that there is goes on in any case.
+    It observes the publication (see `storage.live.publication.PublicationObserver`). `may_begin`
+    allows a new recording; an existing one continues in any case.
     """
 
-    def __init__(self, stream: str, run: str, *, begins: bool, keep_days: int) -> None:
+    def __init__(self, stream: str, run: str, *, may_begin: bool, keep_days: int) -> None:
         self.stream = stream
         self.run = run
-        self.begins = begins
+        self.may_begin = may_begin
         self.keep_days = keep_days
-        self.over = False
-        self.deaf = False  # nothing is recorded any more
+        self.has_ended = False
+        self.is_closed = False  # no more steps are accepted
         self.settled = asyncio.Event()
-        self._waiting: deque[Heard] = deque(maxlen=_WAITING)
+        self._waiting: deque[ListedStep] = deque(maxlen=_MAX_QUEUED)
         self._more = asyncio.Event()
 
-    def listed(self, step: Step, notes: RunNotes, codecs: Mapping[str, str]) -> None:
-        """Queue a step; where too many wait, the oldest is lost and leaves a gap."""
-        if not self.deaf:
-            heard = Heard(step=step, renditions=notes.renditions, codecs=codecs or codecs_by(notes))
-            self._waiting.append(heard)
+    def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
+        """Queue a step; if too many wait, drop the oldest, which leaves a gap."""
+        if not self.is_closed:
+            listed = ListedStep(
+                step=step, renditions=state.renditions, codecs=codecs or announced_codecs(state)
+            )
+            self._waiting.append(listed)
             self._more.set()
 
-    def ended(self) -> None:
-        """Take note that nothing follows."""
-        self.over = True
+    def on_ended(self) -> None:
+        """Handle the end of the run."""
+        self.has_ended = True
         self._more.set()
 
-    async def next(self) -> Heard | None:
-        """Wait for the next step; None where the run is over."""
-        while not self._waiting and not self.over:
+    async def next(self) -> ListedStep | None:
+        """Wait for the next step and return it, or None once the run has ended."""
+        while not self._waiting and not self.has_ended:
             self._more.clear()
             await self._more.wait()
         return self._waiting.popleft() if self._waiting else None
 
 
 class Recorder:
-    """The recordings of one process, which alone takes encoders in.
+    """The recordings of the process that runs ingest.
 
-    `free_bytes` asks the disk (it blocks), `least_free` is what must stay free. `name_of` makes a
-    title's slug. `chronicle` is told what a stream's owner may want to know.
+    `free_bytes` reads the free disk space (it blocks); `min_free_bytes` must stay free. `name_of`
+    makes a slug of a title. `write_event` adds an event for the stream's owner.
     """
 
     def __init__(
         self,
         *,
         objects: Objects,
-        ledger: Ledger,
+        catalog: RecordingCatalog,
         free_bytes: Callable[[], int],
-        least_free: int,
+        min_free_bytes: int,
         now_us: Callable[[], int],
         name_of: Callable[[str], str],
-        chronicle: Chronicle,
+        write_event: WriteEvent,
     ) -> None:
         self._objects = objects
-        self._ledger = ledger
+        self._catalog = catalog
         self._free_bytes = free_bytes
-        self._least_free = least_free
+        self._min_free_bytes = min_free_bytes
         self._now_us = now_us
         self._name_of = name_of
-        self._chronicle = chronicle
-        self._following: dict[tuple[str, str], Follower] = {}
-        self._new: deque[Follower] = deque()
+        self._write_event = write_event
+        self._queues: dict[tuple[str, str], RecordingQueue] = {}
+        self._new: deque[RecordingQueue] = deque()
         self._more = asyncio.Event()
         self._due = asyncio.Event()
-        self._complained: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
         self._running = False
 
-    # -- what runs call ---------------------------------------------------------------------------
+    # -- called by runs ---------------------------------------------------------------------------
 
-    def follow(self, publication: Publication, *, begins: bool, keep_days: int) -> None:
-        """Record what the publication lists from now on, and what it has on disk already."""
+    def follow(self, publication: Publication, *, may_begin: bool, keep_days: int) -> None:
+        """Record the steps that a publication lists, and those that it has on disk already."""
         key = publication.hash, publication.run
-        follower = Follower(*key, begins=begins, keep_days=keep_days)
-        before = self._following.get(key)
-        if before is not None:  # a run that broke off and goes on: the new one has the notes
-            before.deaf = True
-            before.ended()
-        self._following[key] = follower
-        publication.attach(follower)
-        self._new.append(follower)
+        queue = RecordingQueue(*key, may_begin=may_begin, keep_days=keep_days)
+        previous = self._queues.get(key)
+        if previous is not None:  # the run was interrupted and resumed
+            previous.is_closed = True
+            previous.on_ended()
+        self._queues[key] = queue
+        publication.add_observer(queue)
+        self._new.append(queue)
         self._more.set()
 
-    def look(self) -> None:
-        """Look for recordings whose runs are over: one may be."""
+    def check_ended(self) -> None:
+        """Look for recordings of ended runs now, since a run may have ended."""
         self._due.set()
 
-    async def leave(self, stream: str) -> None:
-        """Expect nothing more of a stream's run; returns when its last step is kept, or soon."""
-        theirs = [one for one in self._following.values() if one.stream == stream]
-        for one in theirs:
-            one.ended()
+    async def release(self, stream: str) -> None:
+        """End the queues of a stream; wait up to a second until its last step is linked."""
+        queues = [queue for queue in self._queues.values() if queue.stream == stream]
+        for queue in queues:
+            queue.on_ended()
         if not self._running:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SETTLE_SECONDS):
-                for one in theirs:
-                    await one.settled.wait()
+                for queue in queues:
+                    await queue.settled.wait()
 
-    # -- the tasks --------------------------------------------------------------------------------
+    # -- tasks ------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Record and finish recordings, until cancelled."""
+        """Record runs and finalize recordings, until cancelled."""
         self._running = True
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._finish_those_over())
+                tasks.create_task(self._finalize_ended_runs())
                 while True:
                     while self._new:
                         tasks.create_task(self._follow(self._new.popleft()))
@@ -196,75 +199,73 @@ class Recorder:
         finally:
             self._running = False
 
-    async def _follow(self, follower: Follower) -> None:
-        key = follower.stream, follower.run
+    async def _follow(self, queue: RecordingQueue) -> None:
+        key = queue.stream, queue.run
         try:
-            await self._record(follower)
-        except Exception:  # a recording's fault must end neither the run nor the others
+            await self._record(queue)
+        except Exception:  # a failed recording must not end the run or other recordings
             log.exception("recording broke off", extra={"stream": key[0], "run": key[1]})
         finally:
-            follower.deaf = True
-            if self._following.get(key) is follower:
-                del self._following[key]
-            follower.settled.set()
+            queue.is_closed = True
+            if self._queues.get(key) is queue:
+                del self._queues[key]
+            queue.settled.set()
             self._due.set()
 
-    async def _record(self, follower: Follower) -> None:
-        heard = await follower.next()
-        record = None if heard is None else await self._opened(follower)
-        if record is None or record.closed:
+    async def _record(self, queue: RecordingQueue) -> None:
+        listed = await queue.next()
+        store = None if listed is None else await self._open_store(queue)
+        if store is None or store.closed:
             return
         cause: str | None = None
-        while heard is not None and cause is None:
-            self._complain(follower, "media not recorded", await record.take(heard))
-            if record.due:
-                await self._write(follower, record)
-            cause = await self._obstacle(record)
-            heard = None if cause is not None else await follower.next()
-        await self._write(follower, record, closed=cause is not None)
+        while listed is not None and cause is None:
+            self._warn_once(queue, "media not recorded", await store.append(listed))
+            if store.is_page_due:
+                await self._write(queue, store)
+            cause = await self._obstacle(store)
+            listed = None if cause is not None else await queue.next()
+        await self._write(queue, store, closed=cause is not None)
         if cause is not None:
-            log.warning("recording stopped", extra={"stream": follower.stream, "cause": cause})
-            await self._tell(follower.stream, "recording stopped", {"cause": cause})
+            log.warning("recording stopped", extra={"stream": queue.stream, "cause": cause})
+            await self._write_owner_event(queue.stream, "recording stopped", {"cause": cause})
 
-    async def _opened(self, follower: Follower) -> Record | None:
-        """Return the run's record, begun where it may; None where there is to be none."""
+    async def _open_store(self, queue: RecordingQueue) -> RecordingStore | None:
+        """Open the recording of a run, or begin it if allowed; None if the run is not recorded."""
         tries = 0
         while True:
             try:
-                row = await self._ledger.find(follower.stream, follower.run)
+                row = await self._catalog.find(queue.stream, queue.run)
                 if row is None:
-                    row = await self._begun(follower)
+                    row = await self._begin(queue)
                 if row is None:
                     return None
-                return await Record.load(
+                return await RecordingStore.load(
                     self._objects, stream=row.stream, run=row.run, hash_=row.hash
                 )
             except StorageError as error:
-                self._complain(follower, "recording waits", error)
-                tries += follower.over
-                if tries > _LAST_TRIES:
+                self._warn_once(queue, "recording waits", error)
+                tries += queue.has_ended
+                if tries > _MAX_LATE_TRIES:
                     raise
-                await asyncio.sleep(_TROUBLE_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _begun(self, follower: Follower) -> RecordingRow | None:
-        if not follower.begins:
+    async def _begin(self, queue: RecordingQueue) -> RecordingRow | None:
+        if not queue.may_begin:
             return None
         cause = await self._too_full()
         if cause is not None:
-            log.warning("recording not begun", extra={"stream": follower.stream, "cause": cause})
-            await self._tell(follower.stream, "recording not begun", {"cause": cause})
+            log.warning("recording not begun", extra={"stream": queue.stream, "cause": cause})
+            await self._write_owner_event(queue.stream, "recording not begun", {"cause": cause})
             return None
-        row = await self._ledger.begin(
-            follower.stream, follower.run, follower.keep_days, self._now_us()
-        )
+        row = await self._catalog.begin(queue.stream, queue.run, queue.keep_days, self._now_us())
         if row is not None:
             about = {"stream": row.stream, "run": row.run, "video": row.hash}
             log.info("recording begins", extra=about)
         return row
 
-    async def _obstacle(self, record: Record) -> str | None:
-        """Return why a recording cannot go on."""
-        if record.unwritten > _UNWRITTEN:
+    async def _obstacle(self, store: RecordingStore) -> str | None:
+        """Return the reason why a recording cannot continue, if any."""
+        if store.unwritten_count > _MAX_UNWRITTEN:
             return "what is recorded cannot be written down"
         return await self._too_full()
 
@@ -273,71 +274,73 @@ class Recorder:
             free = await asyncio.to_thread(self._free_bytes)
         except OSError as error:
             return f"free space is not known: {error.strerror}"
-        if free >= self._least_free:
+        if free >= self._min_free_bytes:
             return None
-        return f"free space is {free} bytes, storage.min_free_bytes is {self._least_free}"
+        return f"free space is {free} bytes, storage.min_free_bytes is {self._min_free_bytes}"
 
-    async def _write(self, follower: Follower, record: Record, *, closed: bool = False) -> None:
-        """Write a page; what cannot be written now is written with the next, or after the run."""
+    async def _write(
+        self, queue: RecordingQueue, store: RecordingStore, *, closed: bool = False
+    ) -> None:
+        """Write a page; on failure its steps go into the next one, or are written after the run."""
         try:
-            await record.write(closed=closed)
+            await store.write_page(closed=closed)
         except StorageError as error:
-            self._complain(follower, "recording not written down", error)
+            self._warn_once(queue, "recording not written down", error)
 
-    def _complain(self, follower: Follower, event: str, error: StorageError | None) -> None:
-        """Log what goes wrong, once for each run."""
-        about = follower.run, event
-        if error is None or about in self._complained:
+    def _warn_once(self, queue: RecordingQueue, event: str, error: StorageError | None) -> None:
+        """Log a warning once per run and event."""
+        about = queue.run, event
+        if error is None or about in self._warned:
             return
-        self._complained.add(about)
-        extra = {"stream": follower.stream, "run": follower.run, "cause": str(error)}
+        self._warned.add(about)
+        extra = {"stream": queue.stream, "run": queue.run, "cause": str(error)}
         log.warning(event, extra=extra)
 
-    async def _tell(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+    async def _write_owner_event(self, stream: str, kind: str, facts: dict[str, object]) -> None:
         try:
-            await self._chronicle(stream, kind, facts)
+            await self._write_event(stream, kind, facts)
         except StorageError as error:
             log.warning("event not written", extra={"stream": stream, "cause": str(error)})
 
-    # -- what is over -----------------------------------------------------------------------------
+    # -- finalizing -------------------------------------------------------------------------------
 
-    async def _finish_those_over(self) -> None:
+    async def _finalize_ended_runs(self) -> None:
         while True:
             self._due.clear()
             try:
-                for row in await self._ledger.all():
-                    if (row.stream, row.run) not in self._following:
-                        await self._finish_if_over(row)
+                for row in await self._catalog.all():
+                    if (row.stream, row.run) not in self._queues:
+                        await self._finalize_if_ended(row)
             except StorageError as error:
                 log.warning("recordings not looked for", extra={"cause": str(error)})
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_AGAIN_SECONDS):
+                async with asyncio.timeout(_POLL_SECONDS):
                     await self._due.wait()
 
-    async def _finish_if_over(self, row: RecordingRow) -> None:
+    async def _finalize_if_ended(self, row: RecordingRow) -> None:
         about = {"stream": row.stream, "run": row.run, "video": row.hash}
         try:
-            record = await Record.load(
+            store = await RecordingStore.load(
                 self._objects, stream=row.stream, run=row.run, hash_=row.hash
             )
-            notes = await notes_of(self._objects, row.stream, row.run)
-            if not record.closed and not await self._is_over(row, notes):
+            state = await read_state(self._objects, row.stream, row.run)
+            if not store.closed and not await self._has_ended(row, state):
                 return
-            kept = await finish(
-                self._objects, self._ledger, row, record, notes, self._now_us, self._name_of
+            kept = await finalize(
+                self._objects, self._catalog, row, store, state, self._now_us, self._name_of
             )
-            self._complained = {each for each in self._complained if each[0] != row.run}
+            self._warned = {each for each in self._warned if each[0] != row.run}
             log.info("recorded" if kept else "nothing recorded", extra=about)
         except StorageError as error:
-            if (row.run, "unfinished") not in self._complained:
-                self._complained.add((row.run, "unfinished"))
+            if (row.run, "unfinished") not in self._warned:
+                self._warned.add((row.run, "unfinished"))
                 log.warning("recording not finished", extra={**about, "cause": str(error)})
-        except Exception:  # one recording's fault must not keep the others
+        except Exception:  # a failed recording must not stop the others
             log.exception("recording not finished", extra=about)
 
-    async def _is_over(self, row: RecordingRow, notes: RunNotes | None) -> bool:
-        """Say whether nobody goes on with a run: it was ended, cleared away, or another began."""
-        if notes is None or notes.ended:
+    async def _has_ended(self, row: RecordingRow, state: RunState | None) -> bool:
+        """Return whether a run is over: it ended, was deleted, or a newer one began."""
+        if state is None or state.ended:
             return True
-        found = await newest(self._objects, row.stream)
+        found = await newest_run(self._objects, row.stream)
         return found is None or found.run != row.run

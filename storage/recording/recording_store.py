@@ -1,8 +1,8 @@
-"""The record of one run on an object store: its media, linked, and the pages of its steps.
+"""One recording in the object store: the linked media of its run, and the pages of its steps.
 
-Segments and init sections are linked from the run's folder into the video's, so they take no more
-room and stay when the live window trims its own. What was linked and not yet written into a page
-is linked again after a crash, from the run's notes.
+Segments and init sections are hard-linked from the run's folder into the video's, so they use no
+more room and remain when the run's own are deleted. After a crash, steps that were linked but not
+yet written into a page are linked again from the state of the run.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import msgspec
 from media.hls.m3u8 import render
 from media.ladder import Rendition
 from storage.errors import StorageError
-from storage.live.run_state import Cut, Step
+from storage.live.run_state import Step, StepSegment
 from storage.objects.addresses import (
     live_init,
     live_segment,
@@ -26,143 +26,152 @@ from storage.objects.addresses import (
     video_variants,
 )
 from storage.objects.base import ObjectError, ObjectMissing, Objects
-from storage.recording.pages import PAGE_STEPS, PAGE_TICKS, Page, RecordedPlaylists, Tally, fitted
+from storage.recording.pages import (
+    PAGE_STEPS,
+    PAGE_TICKS,
+    RecordedPlaylists,
+    RecordingPage,
+    RecordingTotals,
+    fit_step,
+)
 
-__all__ = ["MEDIA", "Heard", "Record"]
+__all__ = ["MEDIA", "ListedStep", "RecordingStore"]
 
-_AT_ONCE: Final = 8  # pages: a day has 2700 of them
-MEDIA: Final = "1-1"  # the folder below the video's own: its first file, made at once
+_AT_ONCE: Final = 8  # pages read in parallel; a day has 2700
+MEDIA: Final = "1-1"  # the folder below the video's: generation 1, attempt 1
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that was listed, with the rungs of its run and the codings that are known."""
+class ListedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A listed step, with the rungs of its run and the codecs that are known by rendition."""
 
     step: Step
     renditions: tuple[Rendition, ...]
     codecs: Mapping[str, str]
 
 
-class Record:
-    """What is recorded of the run `run` of a stream, as the video `hash`. One task calls it."""
+class RecordingStore:
+    """The recording of the run `run` of a stream as the video `hash`. Only one task may use it."""
 
     def __init__(self, objects: Objects, *, stream: str, run: str, hash_: str) -> None:
         self.hash = hash_
-        self.tally = Tally()
+        self.totals = RecordingTotals()
         self.closed = False
         self._objects = objects
         self._stream = stream
         self._run = run
         self._pages = 0
-        self._unwritten: list[Step] = []
+        self._unwritten_steps: list[Step] = []
 
     @classmethod
-    async def load(cls, objects: Objects, *, stream: str, run: str, hash_: str) -> "Record":
-        """Go on with a record, or begin it where nothing is written of it yet.
+    async def load(cls, objects: Objects, *, stream: str, run: str, hash_: str) -> "RecordingStore":
+        """Open a recording, or begin it if it has no page yet.
 
         Raises:
-            ObjectError: the disk does not answer.
+            ObjectError: the disk failed.
         """
-        record = cls(objects, stream=stream, run=run, hash_=hash_)
-        record._pages = await record._count()
-        for number in reversed(range(record._pages)):
-            page = await record._page(number)
+        store = cls(objects, stream=stream, run=run, hash_=hash_)
+        store._pages = await store._count()
+        for number in reversed(range(store._pages)):
+            page = await store._page(number)
             if page is not None:
-                record.tally, record.closed = page.tally, page.closed
+                store.totals, store.closed = page.totals, page.closed
                 break
-        return record
+        return store
 
     async def _count(self) -> int:
-        """Return how many pages there are: they have the numbers from 0 on."""
+        """Return the number of pages; they are numbered from 0."""
         found = await self._objects.addresses(video_pages(self.hash, MEDIA))
         numbers = [address.rpartition("/")[2].removesuffix(".json") for address in found]
         return 1 + max((int(number) for number in numbers if number.isdecimal()), default=-1)
 
-    async def _page(self, number: int) -> Page | None:
-        """Return a page; None where a power cut took or shortened it: the others are there."""
+    async def _page(self, number: int) -> RecordingPage | None:
+        """Return a page, or None if a power cut removed or shortened it."""
         try:
             text = await self._objects.get(video_page(self.hash, MEDIA, number))
-            return msgspec.json.decode(text, type=Page)
+            return msgspec.json.decode(text, type=RecordingPage)
         except (ObjectMissing, msgspec.MsgspecError):
             return None
 
-    async def _read(self, number: int) -> Page | ObjectError | None:
-        """Return a page, or why it cannot be read: a group of tasks would wrap the error."""
+    async def _read(self, number: int) -> RecordingPage | ObjectError | None:
+        """Return a page, or the error of reading it, which a task group would wrap."""
         try:
             return await self._page(number)
         except ObjectError as error:
             return error
 
-    # -- taking steps -----------------------------------------------------------------------------
+    # -- appending --------------------------------------------------------------------------------
 
     @property
-    def unwritten(self) -> int:
-        """How many steps no page has."""
-        return len(self._unwritten)
+    def unwritten_count(self) -> int:
+        """The number of steps that are not in a page yet."""
+        return len(self._unwritten_steps)
 
     @property
-    def due(self) -> bool:
-        """Whether a page is to be written."""
-        if not self._unwritten:
+    def is_page_due(self) -> bool:
+        """True once enough steps wait for a page."""
+        if not self._unwritten_steps:
             return False
-        oldest, newest = self._unwritten[0], self._unwritten[-1]
-        return len(self._unwritten) >= PAGE_STEPS or newest.end - oldest.end >= PAGE_TICKS
+        oldest, newest = self._unwritten_steps[0], self._unwritten_steps[-1]
+        return len(self._unwritten_steps) >= PAGE_STEPS or newest.end - oldest.end >= PAGE_TICKS
 
-    async def take(self, heard: Heard) -> StorageError | None:
-        """Link a step's media; what cannot be is a gap, and the first reason is returned.
+    async def append(self, listed: ListedStep) -> StorageError | None:
+        """Link the media of a step, and return the first error if some became gaps.
 
-        A step that is recorded already is passed over.
+        A step that is already recorded is ignored.
         """
-        if heard.step.sequence <= self.tally.last:
+        if listed.step.sequence <= self.totals.last:
             return None
         lost: dict[str, StorageError] = {}
-        fresh: dict[str, int] = {}
-        for name, cut in heard.step.cuts.items():
-            if cut.gap:
+        init_sizes: dict[str, int] = {}
+        for name, segment in listed.step.segments.items():
+            if segment.gap:
                 continue
             try:
-                await self._link(name, cut, heard.step.sequence, fresh)
+                await self._link(name, segment, listed.step.sequence, init_sizes)
             except StorageError as error:
                 lost[name] = error
-        step = fitted(heard.step, self.tally, lost)
+        step = fit_step(listed.step, self.totals, lost)
         if step is not None:
-            self._unwritten.append(step)
-            self.tally = self.tally.next(step, heard.renditions, heard.codecs, fresh)
+            self._unwritten_steps.append(step)
+            self.totals = self.totals.with_step(step, listed.renditions, listed.codecs, init_sizes)
         return next(iter(lost.values()), None)
 
-    async def _link(self, name: str, cut: Cut, sequence: int, fresh: dict[str, int]) -> None:
+    async def _link(
+        self, name: str, segment: StepSegment, sequence: int, init_sizes: dict[str, int]
+    ) -> None:
         source = live_segment(self._stream, self._run, name, sequence)
         await self._objects.link(source, video_segment(self.hash, MEDIA, name, sequence))
-        if self.tally.inits.get(name) != cut.init:
-            target = video_init(self.hash, MEDIA, name, cut.init)
-            await self._objects.link(live_init(self._stream, self._run, name, cut.init), target)
+        if self.totals.inits.get(name) != segment.init:
+            target = video_init(self.hash, MEDIA, name, segment.init)
+            await self._objects.link(live_init(self._stream, self._run, name, segment.init), target)
             found = await self._objects.stat(target)
-            fresh[name] = 0 if found is None else found.size
+            init_sizes[name] = 0 if found is None else found.size
 
-    async def write(self, *, closed: bool = False) -> None:
-        """Write a page of what none has; `closed`: the last, whatever the run does.
+    async def write_page(self, *, closed: bool = False) -> None:
+        """Write the waiting steps as a page; `closed` makes it the last one.
 
         Raises:
             ObjectError: it could not be stored; the steps wait for the next call.
         """
         closing = closed and not self.closed and self._pages > 0
-        if not self._unwritten and not closing:
+        if not self._unwritten_steps and not closing:
             return
-        page = Page(steps=tuple(self._unwritten), tally=self.tally, closed=closed)
+        page = RecordingPage(steps=tuple(self._unwritten_steps), totals=self.totals, closed=closed)
         address = video_page(self.hash, MEDIA, self._pages)
         await self._objects.put(address, msgspec.json.encode(page))
         self._pages += 1
-        self._unwritten.clear()
+        self._unwritten_steps.clear()
         self.closed = closed
 
     # -- the end ----------------------------------------------------------------------------------
 
-    async def publish(self) -> int:
-        """Write the playlists of all that is in the pages; returns their bytes.
+    async def write_playlists(self) -> int:
+        """Write the playlists of all pages and return their size in bytes.
 
         Raises:
-            ObjectError: one could not be stored, or a page could not be read.
+            ObjectError: a playlist could not be stored, or a page could not be read.
         """
-        playlists = RecordedPlaylists(self.tally)
+        playlists = RecordedPlaylists(self.totals)
         for start in range(0, self._pages, _AT_ONCE):
             numbers = range(start, min(start + _AT_ONCE, self._pages))
             async with asyncio.TaskGroup() as tasks:
@@ -172,10 +181,11 @@ class Record:
                     raise page
                 playlists.add(() if page is None else page.steps)
         texts = {
-            video_playlist(self.hash, MEDIA, name): text for name, text in playlists.media().items()
+            video_playlist(self.hash, MEDIA, name): text
+            for name, text in playlists.media_playlists().items()
         }
-        # The one that leads to the others comes last.
-        texts[video_variants(self.hash, MEDIA)] = render(playlists.variants(MEDIA))
+        # Last, since it points to the others.
+        texts[video_variants(self.hash, MEDIA)] = render(playlists.multivariant(MEDIA))
         size = 0
         for address, text in texts.items():
             data = text.encode()
@@ -184,9 +194,9 @@ class Record:
         return size
 
     async def remove_pages(self) -> None:
-        """Remove what only the making of the playlists needed.
+        """Delete the pages, which are not needed once the playlists are written.
 
         Raises:
-            ObjectError: they are still there; they do no harm.
+            ObjectError: some are left; they do no harm.
         """
         await self._objects.delete_tree(video_pages(self.hash, MEDIA))

@@ -92,8 +92,6 @@ NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
         "storage/catalog/videos/replacement.py",
         "storage/catalog/videos/repository.py",
         "storage/file_intake.py",
-        "storage/live/observer.py",
-        "storage/live/playlist_writer.py",
         "storage/live/step_builder.py",
         "storage/recording/recording_store.py",
         "transcode/engine/core/memory.py",

@@ -345,7 +345,7 @@ class LiveRun:
 
     async def _take(self, publication: Publication, report: InitSection | Part | Segment) -> None:
         try:
-            await publication.take(report)
+            await publication.append(report)
         except ObjectError as error:
             # It is a gap, and the run goes on: a full disk may have room for the next.
             log.warning("segment not stored", extra={"stream": self.stream, "cause": str(error)})

@@ -10,7 +10,7 @@ from typing import Final
 from media.no_op import do_nothing_async
 from storage.edge.base import Edge
 from storage.errors import StorageError
-from storage.live.publication import Publication, Window
+from storage.live.publication import LiveWindow, Publication
 from storage.objects.base import Objects
 from storage.recording.recorder import Recorder
 from transcode.live.cpu_idle import IdleMeter
@@ -49,7 +49,7 @@ class LiveTranscoding:
         *,
         objects: Objects,
         edge: Edge,
-        window: Window,
+        window: LiveWindow,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         chronicle: Chronicle = do_nothing_async,
         posters: LivePosters | None = None,
@@ -123,8 +123,8 @@ class LiveTranscoding:
         """Have a run recorded; a recording that a restart cut off goes on in any case."""
         if self._recorder is not None:
             days = self._recorded.get(publication.hash)
-            self._recorder.follow(publication, begins=days is not None, keep_days=days or 0)
-            self._recorder.look()  # the run before it is over
+            self._recorder.follow(publication, may_begin=days is not None, keep_days=days or 0)
+            self._recorder.check_ended()  # the run before it is over
 
     async def end_abandoned(self, streams: Collection[str], window: float) -> None:
         """End the runs that a stop cut off and whose encoders did not come back.
@@ -152,7 +152,7 @@ class LiveTranscoding:
                 await left.finish()
                 log.info("run ended", extra={"stream": stream, "run": left.run})
                 if self._recorder is not None:
-                    self._recorder.look()
+                    self._recorder.check_ended()
             return left is not None
 
     async def _resume(self, stream: str, within: float) -> Publication | None:
@@ -220,4 +220,4 @@ class LiveTranscoding:
         finally:
             self._recorded.pop(stream, None)
             if self._recorder is not None:
-                await self._recorder.leave(stream)
+                await self._recorder.release(stream)

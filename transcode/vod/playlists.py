@@ -14,7 +14,7 @@ from media.hls.playlist import Listed, MediaPlaylist, MultivariantPlaylist, Subt
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import VIDEO_SCALE
 from storage.catalog.records.transcoding import MadeSubtitles
-from storage.live.variants import Measure, announce
+from storage.live.variants import RenditionMeasure, build_multivariant
 from storage.objects.addresses import video
 from storage.objects.base import Objects
 from transcode.vod.rendition_store import MadePiece, MadeRendition, MadeSegment, OutOfStep
@@ -77,7 +77,7 @@ def stitched(
         for each in piece.renditions
         if each.name in names
     }
-    variants = announce(media, rungs, measures, codecs, None)
+    variants = build_multivariant(media, rungs, measures, codecs, None)
     sounds = tuple(msgspec.structs.replace(sound, channels=channels) for sound in variants.sounds)
     length = max(measure.ticks for measure in measures.values())
     playlists = {name: _playlist(media, name, found[name], seams) for name in names}
@@ -139,11 +139,13 @@ def _seams(places: list[_Place]) -> list[int]:
     return found
 
 
-def _measured(places: list[_Place]) -> Measure:
-    measure = Measure()
+def _measured(places: list[_Place]) -> RenditionMeasure:
+    measure = RenditionMeasure()
     for place in places:
         segment = place.segment
-        measure = measure.next(segment.size, segment.duration, frames=segment.frames, epoch=0)
+        measure = measure.with_segment(
+            segment.size, segment.duration, frames=segment.frames, epoch=0
+        )
     return measure
 
 

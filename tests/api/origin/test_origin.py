@@ -21,7 +21,7 @@ from tests.support.api.origin_client import (
     is_owner,
     origin_of,
 )
-from tests.support.storage.engine_reports import HASH, RUN, Clock
+from tests.support.storage.engine_reports import HASH, RUN, FakeClock
 
 OTHER = "zzzzzzZZZZZZ"
 
@@ -246,7 +246,7 @@ def test_a_catalog_that_is_away_is_no_reason_to_show_or_to_forget(on_site: OnSit
 
 def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> None:
     async def go() -> None:
-        clock, shelf = Clock(), Shelf()
+        clock, shelf = FakeClock(), Shelf()
         origin = Origin(
             objects=DiskObjects(tmp_path), edge=MemoryEdge(),
             verdicts=Verdicts(shelf, is_owner, clock=clock),

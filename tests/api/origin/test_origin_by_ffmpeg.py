@@ -24,7 +24,7 @@ from media.ladder import Rendition
 from storage.catalog.records.common import Shown
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
-from tests.support.storage.engine_reports import HASH, LOW, NOON_US, RUN, TOP, Clock, open_run
+from tests.support.storage.engine_reports import HASH, LOW, NOON_US, RUN, TOP, FakeClock, open_run
 
 FFMPEG = shutil.which("ffmpeg") or "ffmpeg"
 FFPROBE = shutil.which("ffprobe") or "ffprobe"
@@ -104,11 +104,11 @@ def reports(folder: Path, name: str) -> list[InitSection | Part | Segment]:
 async def publish(
     folder: Path, objects: DiskObjects, edge: MemoryEdge, rungs: tuple[Rendition, ...]
 ) -> None:
-    publication = await open_run(objects, edge, Clock())
+    publication = await open_run(objects, edge, FakeClock())
     await publication.prepare(0, rungs, NOON_US)
     for name in (*(rung.name for rung in rungs), "audio"):
         for report in reports(folder, name):
-            await publication.take(report)
+            await publication.append(report)
     await publication.finish()
 
 

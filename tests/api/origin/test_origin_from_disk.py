@@ -20,11 +20,11 @@ from tests.support.storage.engine_reports import (
     LOW,
     RUN,
     TOP,
-    Clock,
-    Studio,
-    begin,
+    FakeClock,
+    ReportMaker,
+    append_all,
+    begin_epoch,
     open_run,
-    take,
 )
 
 PLAYLIST = f"/live/{HASH}/{RUN}/720p/index.m3u8"
@@ -86,12 +86,12 @@ def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(tmp_pa
             objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(Open(), nobody),
             clock=Watch(),
         )  # fmt: skip
-        publication = await open_run(objects, MemoryEdge(), Clock())
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
+        publication = await open_run(objects, MemoryEdge(), FakeClock())
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
         assert (await get(origin, VARIANTS))[0] == 404
         for number in range(4):
-            await take(publication, studio.step(size=1000))
+            await append_all(publication, studio.step(size=1000))
             variants = m3u8.parse((await get(origin, VARIANTS))[1])
             assert isinstance(variants, MultivariantPlaylist)
             for variant in variants.variants:

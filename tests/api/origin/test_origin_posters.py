@@ -17,7 +17,7 @@ from storage.catalog.records.common import Shown
 from storage.edge.memory import MemoryEdge
 from storage.objects.addresses import live_poster
 from storage.objects.disk import DiskObjects
-from tests.support.storage.engine_reports import Clock
+from tests.support.storage.engine_reports import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ class Site:
     def __init__(self, objects: DiskObjects) -> None:
         self.stream = STREAM
         self.objects = objects
-        self.clock = Clock()
+        self.clock = FakeClock()
         verdicts = Verdicts(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
         self.origin = Origin(
             objects=objects, edge=MemoryEdge(), verdicts=verdicts, card=CARD, clock=self.clock

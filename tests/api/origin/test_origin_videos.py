@@ -17,7 +17,7 @@ from api.origin.visibility import Verdicts
 from storage.catalog.records.common import Shown
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
-from tests.support.storage.engine_reports import Clock
+from tests.support.storage.engine_reports import FakeClock
 
 HASH = "Video0123456"
 PLAYLIST = "application/vnd.apple.mpegurl"
@@ -51,7 +51,7 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.video = VIDEO
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.objects = DiskObjects(folder)
         verdicts = Verdicts(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
         self.origin = Origin(

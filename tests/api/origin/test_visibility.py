@@ -8,7 +8,7 @@ from api.http.client_address import RawHeaders
 from api.origin.access import Access
 from api.origin.visibility import Verdict, Verdicts, Viewer
 from storage.catalog.records.common import Shown
-from tests.support.storage.engine_reports import Clock
+from tests.support.storage.engine_reports import FakeClock
 
 HASH = "abcdefABCDEF"
 STREAM = Shown(
@@ -23,7 +23,7 @@ class Shelf:
     def __init__(self, countries: str = "") -> None:
         self.stream = msgspec.structs.replace(STREAM, countries=frozenset(countries.split()))
         self.asked = self.located = self.owners = 0
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.verdicts = Verdicts(self, self.is_owner, self.country, clock=self.clock)
 
     async def find(self, hash_: str, /) -> Shown | None:

@@ -20,7 +20,7 @@ from media.stream_keys import Slot
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
 from storage.edge.memory import MemoryEdge
-from storage.live.publication import Window
+from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.ingest.stream.test_live_stream import AUDIO, GRANT, SMALL, VIDEO, Encoder, Place
 from tests.support.api.application import ADDRESSES, NOW_US, House, Json
@@ -147,7 +147,7 @@ async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerato
         streams = LiveStreams(Place(), CatalogJournal(catalog, lambda: NOW_US), tasks)
         edge = MemoryEdge()
         media = StoredMedia(objects, edge)
-        window = Window(listed=30.0, kept=60.0)
+        window = LiveWindow(listed_seconds=30.0, kept_seconds=60.0)
         orders = Orders(
             catalog=catalog,
             streams=streams,

@@ -4,7 +4,7 @@ import pytest
 
 from media.stream_keys import new_hash
 from storage.catalog.records.videos import Arrived
-from storage.cleanup.expired_uploads import AGE_US, remove_unfinished
+from storage.cleanup.expired_uploads import AGE_US, remove_expired_uploads
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_link_endpoints import LINKS, create, form, link, listed, videos
 from tests.api.uploads.test_replace_file_resumable import OTHER, kinds, source_of
@@ -134,7 +134,7 @@ async def test_a_deleted_video_ends_its_links_and_what_comes_through_them(
         assert (await house.client.post(path, **form())).status_code == 404
     (bytes_,) = await objects.addresses("uploads")
     changed_us = objects.path(bytes_).stat().st_mtime_ns // 1000
-    await remove_unfinished(objects, house.catalog.uploads, changed_us + AGE_US + 1)
+    await remove_expired_uploads(objects, house.catalog.uploads, changed_us + AGE_US + 1)
     await nothing_is_left(house, objects)
 
 

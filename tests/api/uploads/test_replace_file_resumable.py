@@ -8,7 +8,7 @@ import pytest
 from media.stream_keys import new_hash
 from storage.catalog.records.uploads import NewUpload, Wanted
 from storage.catalog.records.videos import Arrived
-from storage.cleanup.expired_uploads import remove_unfinished
+from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_replace_file import put
@@ -174,7 +174,7 @@ async def test_a_video_that_is_deleted_meanwhile_takes_the_upload_with_it(
     gone = await house.client.delete(f"/api/videos/{first['id']}", headers=house.owner)
     assert gone.status_code == 204
     assert (await send(house, path, 500, clip(*OTHER)[500:])).status_code == 404
-    assert await remove_unfinished(objects, house.catalog.uploads, NOW_US + 1) == 1
+    assert await remove_expired_uploads(objects, house.catalog.uploads, NOW_US + 1) == 1
     await nothing_is_left(house, objects)
 
 
@@ -226,7 +226,7 @@ async def test_a_video_that_is_deleted_at_the_last_moment_leaves_nothing(
         assert gone.status_code == 204
     # What was quicker decides the answer, never what is left.
     assert sent.result().status_code in (204, 404), sent.result().text
-    await remove_unfinished(objects, house.catalog.uploads, NOW_US + 1)
+    await remove_expired_uploads(objects, house.catalog.uploads, NOW_US + 1)
     await nothing_is_left(house, objects)
 
 

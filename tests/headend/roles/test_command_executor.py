@@ -18,7 +18,7 @@ from storage.catalog.records.common import StreamRecord
 from storage.catalog.records.settings import FailoverChange, RecordingChange, SettingsChange
 from storage.catalog.streams.commands import Command, CommandKind, CommandRecord, Standing
 from storage.edge.memory import MemoryEdge
-from storage.live.publication import Window
+from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.ingest.stream.test_live_stream import Encoder, Place
 from tests.support.sql import migrated
@@ -79,7 +79,9 @@ async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, Non
                     catalog=catalog,
                     streams=streams,
                     left=LiveTranscoding(
-                        objects=objects, edge=edge, window=Window(listed=30.0, kept=60.0)
+                        objects=objects,
+                        edge=edge,
+                        window=LiveWindow(listed_seconds=30.0, kept_seconds=60.0),
                     ),
                     media=StoredMedia(objects, edge),
                     now_us=lambda: NOW,

@@ -11,7 +11,7 @@ from headend.roles.recordings import expire_recordings, keep_expired_away
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.videos.recordings import MadeRecording
-from storage.cleanup.orphans import AGE_US, remove_leftovers
+from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
@@ -88,6 +88,6 @@ async def test_what_is_being_recorded_is_not_cleared_away(tmp_path: Path) -> Non
             stat = await objects.stat(f"videos/{row.hash}/1-1/audio/0.m4s")
             assert stat is not None
             later_us = stat.modified_us + 2 * AGE_US
-            assert await remove_leftovers(objects, catalog.references, later_us) == 0
+            assert await remove_orphans(objects, catalog.references, later_us) == 0
             await catalog.recordings.drop(row.id)
-            assert await remove_leftovers(objects, catalog.references, later_us) == 1
+            assert await remove_orphans(objects, catalog.references, later_us) == 1

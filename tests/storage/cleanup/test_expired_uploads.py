@@ -9,7 +9,7 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.uploads import NewUpload, Wanted
 from storage.catalog.records.videos import Landed
-from storage.cleanup.expired_uploads import AGE_US, remove_unfinished
+from storage.cleanup.expired_uploads import AGE_US, remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
 
@@ -74,13 +74,13 @@ async def test_what_is_over_goes_and_what_is_under_way_stays(
     await put(objects, "young", NOW + 2 * HOUR)
     now_us = NOW + 2 * HOUR
     assert AGE_US <= HOUR
-    assert await remove_unfinished(objects, catalog.uploads, now_us) == 2
+    assert await remove_expired_uploads(objects, catalog.uploads, now_us) == 2
     assert await left(objects) == {"going", "young"}
     assert await catalog.videos.find(over) is None
     assert await catalog.videos.find(going) is not None
     kinds = [event.kind for event in (await catalog.events.find_page(1)).items]
     assert kinds.count("upload expired") == 1
-    assert await remove_unfinished(objects, catalog.uploads, now_us) == 0
+    assert await remove_expired_uploads(objects, catalog.uploads, now_us) == 0
 
 
 async def test_a_finished_upload_is_forgotten_and_its_video_stays(
@@ -89,7 +89,7 @@ async def test_a_finished_upload_is_forgotten_and_its_video_stays(
     video = await begin(catalog, objects, "done", NOW + HOUR)
     await catalog.uploads.claim("done", "w")
     await catalog.uploads.finish("done", "w", Landed(source="s/x/1", size=5), NOW, by=None)
-    assert await remove_unfinished(objects, catalog.uploads, NOW + 2 * HOUR) == 1
+    assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 1
     assert await left(objects) == set()
     assert await catalog.uploads.find("done") is None
     found = await catalog.videos.find(video)

@@ -10,7 +10,7 @@ import pytest
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import Arrived
-from storage.cleanup.orphans import AGE_US, remove_leftovers
+from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
@@ -44,17 +44,17 @@ async def test_files_of_no_video_go_once_they_are_old(tmp_path: Path) -> None:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             project = await catalog.projects.add("films", now_us)
             await catalog.videos.add(project.id, _arrived(KEPT), now_us, by=None)
-            assert await remove_leftovers(objects, catalog.references, now_us) == 0
+            assert await remove_orphans(objects, catalog.references, now_us) == 0
             for hash_ in (KEPT, GONE):
                 await objects.put(f"sources/{hash_}/1", b"x")
                 await objects.put(f"videos/{hash_}/own-x/360p.jpg", b"x")
             # Just written: it may be an upload that is about to be written down.
-            assert await remove_leftovers(objects, catalog.references, now_us) == 0
+            assert await remove_orphans(objects, catalog.references, now_us) == 0
             later_us = now_us + AGE_US + 60_000_000
-            assert await remove_leftovers(objects, catalog.references, later_us) == 2
+            assert await remove_orphans(objects, catalog.references, later_us) == 2
             assert await objects.addresses("sources") == [f"sources/{KEPT}/1"]
             assert await objects.addresses("videos") == [f"videos/{KEPT}/own-x/360p.jpg"]
-            assert await remove_leftovers(objects, catalog.references, later_us) == 0
+            assert await remove_orphans(objects, catalog.references, later_us) == 0
 
 
 async def test_folders_of_other_names_are_not_ours(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ async def test_folders_of_other_names_are_not_ours(tmp_path: Path) -> None:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             for address in ("videos/lost_found/1", "live/README/x", "slates/mine/a.jpg", "other/x"):
                 await objects.put(address, b"x")
-            assert await remove_leftovers(objects, catalog.references, _now_us() + 9 * AGE_US) == 0
+            assert await remove_orphans(objects, catalog.references, _now_us() + 9 * AGE_US) == 0
 
 
 async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
             await objects.put(f"videos/{hash_}/1-s1-1-1/360p/0.m4s", b"x")
             await objects.delete(f"videos/{hash_}/1-2/audio/index.m3u8")
             later_us = _now_us() + 2 * AGE_US
-            assert await remove_leftovers(objects, catalog.references, later_us) == 0
+            assert await remove_orphans(objects, catalog.references, later_us) == 0
             await objects.put(f"videos/{hash_}/1-2/audio/index.m3u8", b"#EXTM3U\n")
-            assert await remove_leftovers(objects, catalog.references, later_us) == 1
+            assert await remove_orphans(objects, catalog.references, later_us) == 1
 
 
 class Stubborn(DiskObjects):
@@ -99,7 +99,7 @@ async def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path) -> None
                 for hash_ in (KEPT, GONE):
                     await objects.put(f"{room}/{hash_}/x", b"x")
             with pytest.raises(StoreFailed):
-                await remove_leftovers(objects, catalog.references, _now_us() + 2 * AGE_US)
+                await remove_orphans(objects, catalog.references, _now_us() + 2 * AGE_US)
             assert await _all(objects) == {f"{room}/{KEPT}/x" for room in _ROOMS}
 
 
@@ -114,8 +114,8 @@ async def test_what_failed_imports_brought_goes(tmp_path: Path) -> None:
                 world.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
             hash_ = await world.video(state="failed", media=None)
             world.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
-            assert await remove_leftovers(objects, catalog.references, _now_us()) == 0
-            assert await remove_leftovers(objects, catalog.references, _now_us() + 2 * AGE_US) == 1
+            assert await remove_orphans(objects, catalog.references, _now_us()) == 0
+            assert await remove_orphans(objects, catalog.references, _now_us() + 2 * AGE_US) == 1
             assert await objects.addresses(f"sources/{hash_}") == []
 
 
@@ -258,12 +258,12 @@ async def test_what_is_named_stays_and_the_rest_goes(tmp_path: Path, seed: int) 
             await world.strangers()
             before = await _all(objects)
             assert before == world.kept | world.gone
-            assert await remove_leftovers(objects, catalog.references, _now_us()) == 0
+            assert await remove_orphans(objects, catalog.references, _now_us()) == 0
             assert await _all(objects) == before
             later_us = _now_us() + AGE_US + 60_000_000
-            assert await remove_leftovers(objects, catalog.references, later_us) > 0
+            assert await remove_orphans(objects, catalog.references, later_us) > 0
             assert await _all(objects) == world.kept
-            assert await remove_leftovers(objects, catalog.references, later_us) == 0
+            assert await remove_orphans(objects, catalog.references, later_us) == 0
 
 
 async def _all(objects: DiskObjects) -> set[str]:

@@ -13,20 +13,20 @@ from tests.support.storage.engine_reports import (
     NOON_US,
     RUN,
     TOP,
-    Stage,
-    Studio,
-    begin,
+    PublicationFixture,
+    ReportMaker,
+    append_all,
+    append_until_full,
+    begin_epoch,
     on_disk,
     resume_run,
-    take,
-    take_what_fits,
     variants,
 )
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path)
+def stage(tmp_path: Path) -> PublicationFixture:
+    return PublicationFixture(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -39,18 +39,18 @@ def stage(tmp_path: Path) -> Stage:
     ],
 )
 def test_a_step_without_a_rung_or_notes_is_left_out_and_the_run_goes_on(
-    stage: Stage, lost: tuple[str, ...], failures: int
+    stage: PublicationFixture, lost: tuple[str, ...], failures: int
 ) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
-        await take(publication, studio.step())
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step())
         stage.objects.full = set(lost)
-        assert await take_what_fits(publication, studio.step()) == failures
+        assert await append_until_full(publication, studio.step()) == failures
         assert publication.next_sequence == 2
         stage.objects.full = set()
-        await take(publication, [*studio.step(), *studio.step()])
+        await append_all(publication, [*studio.step(), *studio.step()])
         assert stage.uris("360p") == ["0.m4s", "2.m4s", "3.m4s"]
         segments = on_disk(stage.disk, "audio").segments
         assert [segment.discontinuity for segment in segments] == [False, True, False]
@@ -62,16 +62,16 @@ def test_a_step_without_a_rung_or_notes_is_left_out_and_the_run_goes_on(
 
 @pytest.mark.parametrize("name", ["720p", "360p", "audio"])
 def test_a_segment_that_could_not_be_stored_is_a_gap_of_its_rendition_alone(
-    stage: Stage, name: str
+    stage: PublicationFixture, name: str
 ) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
-        await take(publication, studio.step())
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step())
         stage.objects.full = {f"{name}/1.m4s"}
-        assert await take_what_fits(publication, studio.step()) == 1
-        await take(publication, studio.step())
+        assert await append_until_full(publication, studio.step()) == 1
+        await append_all(publication, studio.step())
         for each in ("720p", "360p", "audio"):
             assert stage.uris(each) == ["0.m4s", "1.m4s", "2.m4s"]
             assert stage.gaps(each) == ([1] if each == name else [])
@@ -82,15 +82,17 @@ def test_a_segment_that_could_not_be_stored_is_a_gap_of_its_rendition_alone(
     asyncio.run(go())
 
 
-def test_a_run_of_sound_alone_leaves_a_step_out_that_could_not_be_stored(stage: Stage) -> None:
+def test_a_run_of_sound_alone_leaves_a_step_out_that_could_not_be_stored(
+    stage: PublicationFixture,
+) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio()
-        await begin(publication, studio)
-        await take(publication, studio.step())
+        studio = ReportMaker()
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step())
         stage.objects.full = {"audio/1.m4s"}
-        assert await take_what_fits(publication, studio.step()) == 1
-        await take(publication, studio.step())
+        assert await append_until_full(publication, studio.step()) == 1
+        await append_all(publication, studio.step())
         segments = on_disk(stage.disk, "audio").segments
         assert [(one.uri, one.discontinuity) for one in segments] == [
             ("0.m4s", False),
@@ -101,20 +103,20 @@ def test_a_run_of_sound_alone_leaves_a_step_out_that_could_not_be_stored(stage: 
 
 
 def test_a_rendition_whose_init_section_found_no_room_is_a_gap_until_it_does(
-    stage: Stage,
+    stage: PublicationFixture,
 ) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP, LOW)
+        studio = ReportMaker(TOP, LOW)
         stage.objects.full = {"720p/init-0.mp4"}
         await publication.prepare(0, studio.renditions, NOON_US)
-        assert await take_what_fits(publication, studio.begin()) == 1
+        assert await append_until_full(publication, studio.begin()) == 1
         for _ in range(2):
-            assert await take_what_fits(publication, studio.step()) == 1
+            assert await append_until_full(publication, studio.step()) == 1
         assert stage.gaps("720p") == [0, 1]
         assert [one.height for one in variants(stage.disk).variants] == [360]
         stage.objects.full = set()
-        await take(publication, studio.step())
+        await append_all(publication, studio.step())
         assert stage.gaps("720p") == [0, 1]
         assert on_disk(stage.disk, "720p").segments[2].map_uri == "init-0.mp4"
         assert [one.height for one in variants(stage.disk).variants] == [720, 360]
@@ -125,52 +127,54 @@ def test_a_rendition_whose_init_section_found_no_room_is_a_gap_until_it_does(
 
 @pytest.mark.parametrize("full", ["/state.json", ".m3u8", ".m4s", ""])
 def test_what_left_the_playlists_is_deleted_while_nothing_can_be_stored(
-    stage: Stage, full: str
+    stage: PublicationFixture, full: str
 ) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
         for _ in range(20):
-            await take(publication, studio.step())
+            await append_all(publication, studio.step())
             stage.clock.now += 2.0
         folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
         listed = {segment.uri for segment in on_disk(stage.disk, "720p").segments}
         assert {path.name for path in folder.glob("*.m4s")} > listed
         stage.objects.full = {full}
         for _ in range(10):
-            assert await take_what_fits(publication, studio.step()) > 0
+            assert await append_until_full(publication, studio.step()) > 0
             stage.clock.now += 2.0
         there = {path.name for path in folder.glob("*.m4s")}
         assert there >= listed
         if full != ".m3u8":  # only there steps are listed that drop older ones
             assert there == listed
         stage.objects.full = set()
-        await take(publication, studio.step())
+        await append_all(publication, studio.step())
         await stage.same_everywhere()
 
     asyncio.run(go())
 
 
-def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_write(stage: Stage) -> None:
+def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_write(
+    stage: PublicationFixture,
+) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
         for _ in range(20):
-            await take(publication, studio.step())
+            await append_all(publication, studio.step())
             stage.clock.now += 2.0
         stage.objects.full = {""}
         again = await resume_run(stage.objects, stage.edge, stage.clock)
         assert again is not None
-        second = Studio.going_on(again, salt="again")
+        second = ReportMaker.continuing(again, salt="again")
         await again.prepare(second.epoch, second.renditions, NOON_US)
-        await take_what_fits(again, second.begin())
+        await append_until_full(again, second.begin())
         folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
         listed = set(stage.uris("720p"))
         counts: list[int] = []
         for _ in range(10):
-            await take_what_fits(again, second.step(discontinuity=True))
+            await append_until_full(again, second.step(discontinuity=True))
             counts.append(len({path.name for path in folder.glob("*.m4s")} - listed))
             stage.clock.now += 2.0
         # All that was kept stays for its time, then it goes; only the step that left last may still
@@ -181,12 +185,12 @@ def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_write(stag
     asyncio.run(go())
 
 
-def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(stage: Stage) -> None:
+def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(stage: PublicationFixture) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
-        await take(publication, studio.step())
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step())
         stage.objects.full = {""}
         await publication.finish()
         text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
@@ -202,14 +206,14 @@ def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(stage: Stage) -
     asyncio.run(go())
 
 
-def test_a_run_is_gone_on_with_on_a_full_disk(stage: Stage) -> None:
+def test_a_run_is_gone_on_with_on_a_full_disk(stage: PublicationFixture) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
-        await take(publication, studio.step())
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step())
         stage.objects.full = {".m3u8"}
-        assert await take_what_fits(publication, studio.step()) == 1
+        assert await append_until_full(publication, studio.step()) == 1
         stage.objects.full = {""}
         again = await resume_run(stage.objects, stage.edge, stage.clock)
         assert again is not None
@@ -219,9 +223,9 @@ def test_a_run_is_gone_on_with_on_a_full_disk(stage: Stage) -> None:
         assert b"\n1.m4s\n" in text.body
         assert stage.uris("720p") == ["0.m4s"]
         stage.objects.full = set()
-        second = Studio.going_on(again, salt="again")
-        await begin(again, second)
-        await take(again, second.step(discontinuity=True))
+        second = ReportMaker.continuing(again, salt="again")
+        await begin_epoch(again, second)
+        await append_all(again, second.step(discontinuity=True))
         assert stage.uris("720p") == ["0.m4s", "1.m4s", "2.m4s"]
         await stage.same_everywhere()
 
@@ -229,93 +233,95 @@ def test_a_run_is_gone_on_with_on_a_full_disk(stage: Stage) -> None:
 
 
 def test_an_init_section_that_found_no_room_is_stored_with_its_first_segment(
-    stage: Stage,
+    stage: PublicationFixture,
 ) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP)
+        studio = ReportMaker(TOP)
         await publication.prepare(0, studio.renditions, NOON_US)
         stage.objects.full = {"720p/init-0.mp4"}
         sections = list(studio.begin())
         with pytest.raises(StoreFull):
-            await publication.take(sections[0])
-        await publication.take(sections[1])
+            await publication.append(sections[0])
+        await publication.append(sections[1])
         stage.objects.full = set()
-        await take(publication, studio.step())
+        await append_all(publication, studio.step())
         assert stage.uris("720p") == ["0.m4s"]
 
     asyncio.run(go())
 
 
-def test_playlists_that_find_no_room_are_still_told_at_the_edge(stage: Stage) -> None:
+def test_playlists_that_find_no_room_are_still_told_at_the_edge(stage: PublicationFixture) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
-        await take(publication, studio.step())
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step())
         stage.objects.full = {"audio/index.m3u8"}
         with pytest.raises(StoreFull):
-            await take(publication, studio.step())
+            await append_all(publication, studio.step())
         text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/audio/index.m3u8")
         assert text is not None
         assert b"\n1.m4s\n" in text.body
         stage.objects.full = set()
-        await take(publication, studio.step())
+        await append_all(publication, studio.step())
         assert stage.uris("audio") == ["0.m4s", "1.m4s", "2.m4s"]
         await stage.same_everywhere()
 
     asyncio.run(go())
 
 
-def test_the_way_to_the_playlists_is_written_as_soon_as_there_is_room(stage: Stage) -> None:
+def test_the_way_to_the_playlists_is_written_as_soon_as_there_is_room(
+    stage: PublicationFixture,
+) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
         top = f"live/{HASH}/index.m3u8"
         stage.objects.full = {top}
         with pytest.raises(StoreFull):
-            await take(publication, studio.step())
+            await append_all(publication, studio.step())
         assert await stage.edge.get_playlist(top) is not None
         stage.objects.full = set()
-        await take(publication, studio.step())
+        await append_all(publication, studio.step())
         assert variants(stage.disk).variants[0].uri.startswith(RUN)
 
     asyncio.run(go())
 
 
-def test_reports_that_do_not_fit_are_the_engines_fault(stage: Stage) -> None:
+def test_reports_that_do_not_fit_are_the_engines_fault(stage: PublicationFixture) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio = Studio(TOP)
+        studio = ReportMaker(TOP)
         sections = list(studio.begin())
         part, other, segment, *_ = studio.step()
         with pytest.raises(PublicationError, match="not prepared"):
-            await publication.take(sections[0])
+            await publication.append(sections[0])
         await publication.prepare(0, studio.renditions, NOON_US)
         with pytest.raises(PublicationError):
-            await publication.take(other)
-        await publication.take(part)
+            await publication.append(other)
+        await publication.append(part)
         with pytest.raises(PublicationError, match="not its parts"):
-            await publication.take(segment)
-        await take(publication, [part, other])
+            await publication.append(segment)
+        await append_all(publication, [part, other])
         with pytest.raises(PublicationError, match="from nowhere"):
-            await publication.take(segment)
+            await publication.append(segment)
         await publication.drop_partial()
-        await take(publication, [*sections, part, other, segment, part, other])
+        await append_all(publication, [*sections, part, other, segment, part, other])
         with pytest.raises(PublicationError, match="too late"):
-            await publication.take(segment)
+            await publication.append(segment)
 
     asyncio.run(go())
 
 
-def test_a_run_keeps_its_renditions(stage: Stage) -> None:
+def test_a_run_keeps_its_renditions(stage: PublicationFixture) -> None:
     async def go() -> None:
         publication = await stage.open()
         await publication.prepare(0, (LOW,), NOON_US)  # nobody has seen anything yet
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
-        await take(publication, studio.step())
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step())
         with pytest.raises(PublicationError, match="keeps its renditions"):
             await publication.prepare(1, (TOP,), NOON_US)
         assert publication.renditions == (TOP, LOW)

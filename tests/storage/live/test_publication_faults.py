@@ -19,16 +19,16 @@ from tests.support.storage.engine_reports import (
     LOW,
     NOON_US,
     TOP,
-    Clock,
-    FrailObjects,
-    Stage,
-    Studio,
-    WatchedEdge,
+    CheckedEdge,
+    FailingObjects,
+    FakeClock,
+    PublicationFixture,
+    ReportMaker,
+    append_until_full,
     open_run,
     resume_run,
-    take_what_fits,
 )
-from tests.support.storage.playlist_viewers import Viewers
+from tests.support.storage.playlist_viewers import PlaylistViewers
 
 RUNGS = (TOP.name, LOW.name)
 NAMES = (*RUNGS, AUDIO_RENDITION)
@@ -64,7 +64,7 @@ moves = st.builds(
 )
 
 
-class FaultyObjects(FrailObjects):
+class FaultyObjects(FailingObjects):
     """A disk on which kinds of addresses have no room: `name/#` are a rendition's segments."""
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
@@ -86,35 +86,35 @@ class Life:
     """A stream's life on one disk."""
 
     def __init__(self, folder: Path) -> None:
-        self.stage = Stage(folder)
+        self.stage = PublicationFixture(folder)
         self.stage.objects = FaultyObjects(self.stage.disk)
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.births = 0
-        self.viewers = Viewers(self.stage, self.clock)
+        self.viewers = PlaylistViewers(self.stage, self.clock)
 
     async def play(self, script: list[Move]) -> None:
         await self.begin_anew()
         for move in script:
             await self.move(move)
-            await self.viewers.look(self.publication)
+            await self.viewers.check_playlists(self.publication)
         self.stage.objects.full = set()
         for _ in range(2):  # there is room again
             await self.move(Move())
-            await self.viewers.look(self.publication)
-        await self.viewers.all_is_well(self.publication)
+            await self.viewers.check_playlists(self.publication)
+        await self.viewers.check_recovered(self.publication)
         await self.publication.finish()
-        await self.viewers.all_is_over(self.publication)
+        await self.viewers.check_ended(self.publication)
 
     # -- moves ------------------------------------------------------------------------------------
 
     async def begin_anew(self) -> None:
         """A process begins: with the run that there is, or another."""
         self.births += 1
-        self.stage.edge = WatchedEdge(self.stage.disk)
+        self.stage.edge = CheckedEdge(self.stage.disk)
         stage, now_us = self.stage, NOON_US + self.births
         found = await resume_run(stage.objects, stage.edge, self.clock, now_us=now_us)
         if found is None:
-            assert self.viewers.told == {}, "viewers were shown a run that nobody goes on with"
+            assert self.viewers.seen == {}, "viewers were shown a run that nobody goes on with"
             now_us += 1000 * self.births
             found = await open_run(stage.objects, stage.edge, self.clock, now_us=now_us)
         self.publication: Publication = found
@@ -123,7 +123,7 @@ class Life:
     async def begin_engine(self) -> None:
         self.births += 1
         going = self.publication
-        self.studio = Studio.going_on(going, salt=str(self.births))
+        self.studio = ReportMaker.continuing(going, salt=str(self.births))
         self.studio.renditions = (TOP, LOW)
         self.studio.names = NAMES
         self.studio.inits = {name: going.next_inits.get(name, 0) for name in NAMES}
@@ -131,7 +131,7 @@ class Life:
 
     async def begin_source(self) -> None:
         await self.publication.prepare(self.studio.epoch, (TOP, LOW), NOON_US)
-        await take_what_fits(self.publication, self.studio.begin())
+        await append_until_full(self.publication, self.studio.begin())
         self.fresh = True
 
     async def move(self, move: Move) -> None:
@@ -141,10 +141,10 @@ class Life:
             await self.begin_source()
         reports = self.studio.step(gaps=move.gaps, discontinuity=self.fresh)
         self.fresh = False
-        await take_what_fits(self.publication, reports[: move.cut])
+        await append_until_full(self.publication, reports[: move.cut])
         self.clock.now += move.seconds
         if move.restart:
-            await self.viewers.look(self.publication)
+            await self.viewers.check_playlists(self.publication)
             await self.begin_anew()
         elif move.cut is not None:
             await self.publication.drop_partial()

@@ -18,16 +18,16 @@ from tests.support.storage.engine_reports import (
     NOON_US,
     RUN,
     TOP,
-    Stage,
-    Studio,
-    begin,
+    PublicationFixture,
+    ReportMaker,
+    append_all,
+    append_until_full,
+    begin_epoch,
     resume_run,
-    take,
-    take_what_fits,
     variants,
 )
 from tests.support.storage.full_disk import KIB, MIB, SmallDisk, small_disk
-from tests.support.storage.playlist_viewers import Viewers
+from tests.support.storage.playlist_viewers import PlaylistViewers
 
 SIZES = {TOP.name: 200_000, LOW.name: 40_000, AUDIO_RENDITION: 8_000}
 # 14 steps of 250 kB are listed or kept: 3.5 MB.
@@ -42,42 +42,42 @@ def disk(tmp_path: Path) -> Generator[SmallDisk]:
 
 
 @pytest.fixture
-def stage(disk: SmallDisk) -> Generator[Stage]:
-    made = Stage(disk.folder, reserve_bytes=RESERVE)
+def stage(disk: SmallDisk) -> Generator[PublicationFixture]:
+    made = PublicationFixture(disk.folder, reserve_bytes=RESERVE)
     yield made
     made.disk.close()
 
 
 def test_a_disk_that_fills_up_costs_the_largest_rungs_and_heals_by_itself(
-    disk: SmallDisk, stage: Stage
+    disk: SmallDisk, stage: PublicationFixture
 ) -> None:
     async def go() -> None:
         publication = await stage.open()
-        studio, viewers = Studio(TOP, LOW), Viewers(stage, stage.clock)
-        await begin(publication, studio)
+        studio, viewers = ReportMaker(TOP, LOW), PlaylistViewers(stage, stage.clock)
+        await begin_epoch(publication, studio)
         for leave, steps in ((None, 16), (150_000, 12), (0, 12), (None, 16)):
             for _ in range(steps):
                 if leave is not None:
                     disk.fill(leave)
-                await take_what_fits(publication, studio.step(size=SIZES))
+                await append_until_full(publication, studio.step(size=SIZES))
                 stage.clock.now += 2.0
-                await viewers.look(publication)
+                await viewers.check_playlists(publication)
             if leave == 150_000:
                 assert [variant.height for variant in variants(stage.disk).variants] == [360]
                 assert len(stage.gaps(TOP.name)) == 6
                 assert stage.gaps(LOW.name) == stage.gaps(AUDIO_RENDITION) == []
             disk.empty()
-        await viewers.all_is_well(publication)
+        await viewers.check_recovered(publication)
         assert stage.gaps(TOP.name) == []
         assert [variant.height for variant in variants(stage.disk).variants] == [720, 360]
         await publication.finish()
-        await viewers.all_is_over(publication)
+        await viewers.check_ended(publication)
 
     asyncio.run(go())
 
 
 def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_lie(
-    disk: SmallDisk, stage: Stage
+    disk: SmallDisk, stage: PublicationFixture
 ) -> None:
     stop = threading.Event()
 
@@ -92,24 +92,24 @@ def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_li
 
     async def go() -> None:
         publication = await stage.open()
-        studio, viewers = Studio(TOP, LOW), Viewers(stage, stage.clock)
-        await begin(publication, studio)
+        studio, viewers = ReportMaker(TOP, LOW), PlaylistViewers(stage, stage.clock)
+        await begin_epoch(publication, studio)
         other = threading.Thread(target=fill_and_free)
         other.start()
         try:
             failures = 0
             for _ in range(150):
-                failures += await take_what_fits(publication, studio.step(size=SIZES))
+                failures += await append_until_full(publication, studio.step(size=SIZES))
                 stage.clock.now += 2.0
-                await viewers.look(publication)
+                await viewers.check_playlists(publication)
             assert failures > 0
         finally:
             stop.set()
             other.join()
         for _ in range(2):
-            await take(publication, studio.step(size=SIZES))
-            await viewers.look(publication)
-        await viewers.all_is_well(publication)
+            await append_all(publication, studio.step(size=SIZES))
+            await viewers.check_playlists(publication)
+        await viewers.check_recovered(publication)
 
     asyncio.run(go())
 
@@ -117,15 +117,22 @@ def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_li
 CHILD = f"""
 import asyncio, sys
 from pathlib import Path
-from tests.support.storage.engine_reports import LOW, TOP, Stage, Studio, begin, take_what_fits
+from tests.support.storage.engine_reports import (
+    LOW,
+    TOP,
+    PublicationFixture,
+    ReportMaker,
+    append_until_full,
+    begin_epoch,
+)
 
 async def go():
-    stage = Stage(Path(sys.argv[1]), reserve_bytes={RESERVE})
+    stage = PublicationFixture(Path(sys.argv[1]), reserve_bytes={RESERVE})
     publication = await stage.open()
-    studio = Studio(TOP, LOW)
-    await begin(publication, studio)
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
     while sys.stdin.readline():
-        await take_what_fits(publication, studio.step(size={SIZES}))
+        await append_until_full(publication, studio.step(size={SIZES}))
         stage.clock.now += 2.0
         print(len(await stage.objects.addresses("live")), flush=True)
 
@@ -166,23 +173,23 @@ def test_a_process_that_is_killed_on_a_full_disk_leaves_what_the_next_goes_on_wi
         child.kill()
 
     async def go() -> None:
-        stage = Stage(disk.folder, reserve_bytes=RESERVE)
-        viewers = Viewers(stage, stage.clock)
+        stage = PublicationFixture(disk.folder, reserve_bytes=RESERVE)
+        viewers = PlaylistViewers(stage, stage.clock)
         again = await resume_run(stage.objects, stage.edge, stage.clock, now_us=NOON_US)
         assert again is not None
         assert (again.run, stage.disk.path(f"live/{HASH}").name) == (RUN, HASH)
-        await viewers.look(again)
-        studio = Studio.going_on(again, salt="again")
+        await viewers.check_playlists(again)
+        studio = ReportMaker.continuing(again, salt="again")
         await again.prepare(studio.epoch, studio.renditions, NOON_US)
-        await take_what_fits(again, studio.begin())
+        await append_until_full(again, studio.begin())
         for number in range(12):
             if number == 8:
                 disk.empty()
             made = studio.step(size=SIZES, discontinuity=number == 0)
-            await take_what_fits(again, made)
+            await append_until_full(again, made)
             stage.clock.now += 2.0
-            await viewers.look(again)
-        await viewers.all_is_well(again)
+            await viewers.check_playlists(again)
+        await viewers.check_recovered(again)
         stage.disk.close()
 
     asyncio.run(go())

@@ -19,17 +19,17 @@ from tests.support.storage.engine_reports import (
     RUN,
     TOP,
     TWO,
-    Clock,
-    FrailObjects,
+    CheckedEdge,
+    FailingObjects,
+    FakeClock,
     Killed,
-    Studio,
-    WatchedEdge,
-    begin,
-    check_named,
+    ReportMaker,
+    append_all,
+    begin_epoch,
+    check_named_addresses,
     on_disk,
     open_run,
     resume_run,
-    take,
     variants,
 )
 
@@ -38,21 +38,23 @@ NAMES = ("720p", "audio")
 Shown = dict[tuple[str, int], tuple[str, bytes]]  # rendition, number: name, first bytes
 
 
-async def broadcast(publication: Publication, clock: Clock) -> None:
+async def broadcast(publication: Publication, clock: FakeClock) -> None:
     """Two sources of 9 and 17 steps, long enough for segments and an init section to be deleted."""
-    studio = Studio(TOP, salt="first")
+    studio = ReportMaker(TOP, salt="first")
     for epoch, steps in enumerate((9, 17)):
         studio.epoch = epoch
-        await begin(publication, studio)
+        await begin_epoch(publication, studio)
         for number in range(steps):
-            await take(publication, studio.step(discontinuity=epoch > 0 and number == 0))
+            await append_all(publication, studio.step(discontinuity=epoch > 0 and number == 0))
             clock.now += 2.0
 
 
-async def one_life(folder: Path, writes: int | None) -> tuple[FrailObjects, WatchedEdge, Clock]:
+async def one_life(
+    folder: Path, writes: int | None
+) -> tuple[FailingObjects, CheckedEdge, FakeClock]:
     """Broadcast until the disk stops."""
-    objects = FrailObjects(DiskObjects(folder), writes=writes)
-    edge, clock = WatchedEdge(objects.disk), Clock()
+    objects = FailingObjects(DiskObjects(folder), writes=writes)
+    edge, clock = CheckedEdge(objects.disk), FakeClock()
     try:
         publication = await open_run(objects, edge, clock)
         await broadcast(publication, clock)
@@ -61,10 +63,10 @@ async def one_life(folder: Path, writes: int | None) -> tuple[FrailObjects, Watc
     return objects, edge, clock
 
 
-def shown(edge: WatchedEdge, disk: DiskObjects) -> Shown:
+def shown(edge: CheckedEdge, disk: DiskObjects) -> Shown:
     """All that viewers were ever told, by rendition and Media Sequence Number."""
     found: Shown = {}
-    for texts in edge.told:
+    for texts in edge.published:
         for address, text in texts.items():
             playlist = parse(text)
             if not isinstance(playlist, MediaPlaylist):
@@ -82,15 +84,15 @@ def check_viewers(disk: DiskObjects) -> None:
     """Everything that any playlist on disk names is there; all renditions show the same."""
     for path in disk.root.rglob("index.m3u8"):
         address = path.relative_to(disk.root).as_posix()
-        check_named(disk, address, path.read_text())
+        check_named_addresses(disk, address, path.read_text())
 
 
-async def next_life(folder: Path, before: WatchedEdge, clock: Clock) -> None:
+async def next_life(folder: Path, before: CheckedEdge, clock: FakeClock) -> None:
     """Go on with what a killed process left, and compare with what viewers had been told."""
-    objects = FrailObjects(DiskObjects(folder))
+    objects = FailingObjects(DiskObjects(folder))
     told = shown(before, objects.disk)
     check_viewers(objects.disk)
-    edge = WatchedEdge(objects.disk)
+    edge = CheckedEdge(objects.disk)
     publication = await resume_run(objects, edge, clock, now_us=NOON_US + 60_000_000)
     if publication is None:
         assert told == {}
@@ -104,13 +106,13 @@ async def next_life(folder: Path, before: WatchedEdge, clock: Clock) -> None:
         assert text.body.decode().splitlines()[-1] == newest
         assert on_disk(objects.disk, name).segments[-1].uri == newest
     assert variants(objects.disk).variants[0].uri.startswith(RUN)
-    studio = Studio.going_on(publication, salt="second")
+    studio = ReportMaker.continuing(publication, salt="second")
     last = max((number for _, number in told), default=-1)
     assert last < publication.next_sequence <= last + 2
     assert publication.end == 900_000 + TWO * publication.next_sequence
-    await begin(publication, studio)
-    await take(publication, studio.step(discontinuity=True))
-    await take(publication, studio.step())
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step(discontinuity=True))
+    await append_all(publication, studio.step())
     check_viewers(objects.disk)
     # No number that was told means another segment now, or has other bytes.
     now = shown(edge, objects.disk)
@@ -149,8 +151,8 @@ def test_resuming_itself_may_be_killed(tmp_path: Path) -> None:
             objects, edge, clock = await one_life(folder, 60)
             objects.disk.close()
             with pytest.raises(Killed):
-                second = FrailObjects(DiskObjects(folder), writes=writes)
-                if await resume_run(second, WatchedEdge(second.disk), clock) is not None:
+                second = FailingObjects(DiskObjects(folder), writes=writes)
+                if await resume_run(second, CheckedEdge(second.disk), clock) is not None:
                     raise Killed
             await next_life(folder, edge, clock)
 
@@ -169,7 +171,7 @@ def test_a_run_is_gone_on_with_for_so_long_only(
         objects, _, clock = await one_life(tmp_path, None)
         # The last step was written 50 s after the run began.
         now_us = NOON_US + (50 + seconds) * 1_000_000
-        found = await resume_run(objects, WatchedEdge(objects.disk), clock, now_us=now_us)
+        found = await resume_run(objects, CheckedEdge(objects.disk), clock, now_us=now_us)
         assert (found is not None) is resumed
 
     asyncio.run(go())
@@ -205,9 +207,9 @@ def test_a_run_that_a_power_cut_harmed_is_not_gone_on_with(tmp_path: Path, harm:
         publication = await open_run(objects, edge, clock, now_us=NOON_US + 60_000_000)
         if harm != "broken notes":
             assert not objects.disk.path(f"live/{HASH}/index.m3u8").exists()
-        studio = Studio(TOP)
-        await begin(publication, studio)
-        await take(publication, studio.step())
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step())
         assert variants(objects.disk).variants[0].uri.startswith(publication.run)
 
     asyncio.run(go())

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from storage.live.run_state import Cut, RunNotes, Step, next_inits_of, playlists_of
+from storage.live.run_state import RunState, Step, StepSegment, media_playlists, next_init_numbers
 
 # As they were written before segments could be missing.
 OLDER = b"""{
@@ -26,34 +26,38 @@ OLDER = b"""{
 
 
 def test_notes_that_know_no_gaps_are_read() -> None:
-    notes = msgspec.json.decode(OLDER, type=RunNotes)
-    assert [step.gaps for step in (*notes.left, *notes.listed)] == [frozenset()] * 3
-    assert next_inits_of(notes) == {"360p": 2, "audio": 2}
-    playlist = playlists_of(notes)["360p"]
+    notes = msgspec.json.decode(OLDER, type=RunState)
+    assert [step.gaps for step in (*notes.unlisted, *notes.listed)] == [frozenset()] * 3
+    assert next_init_numbers(notes) == {"360p": 2, "audio": 2}
+    playlist = media_playlists(notes)["360p"]
     assert [(one.uri, one.map_uri, one.gap) for one in playlist.segments] == [
         ("4.m4s", "init-1.mp4", False),
         ("5.m4s", "init-1.mp4", False),
     ]
     # Nothing says what the playlists on disk name: all of it may be.
-    assert notes.shown == 0
+    assert notes.oldest_shown == 0
 
 
 def test_notes_are_read_as_they_were_written() -> None:
-    there = Cut(start=0, duration=180_000, size=9, frames=60, parts=2, init=1)
-    gap = Cut(start=0, duration=180_000, size=0, frames=0, parts=0, init=0, gap=True)
+    there = StepSegment(start=0, duration=180_000, size=9, frames=60, parts=2, init=1)
+    gap = StepSegment(start=0, duration=180_000, size=0, frames=0, parts=0, init=0, gap=True)
     step = Step(
-        sequence=0, epoch=0, discontinuity=False, origin_us=7, cuts={"360p": gap, "audio": there}
+        sequence=0,
+        epoch=0,
+        discontinuity=False,
+        origin_us=7,
+        segments={"360p": gap, "audio": there},
     )
-    notes = RunNotes(listed=(step,), shown=3)
-    assert msgspec.json.decode(msgspec.json.encode(notes), type=RunNotes) == notes
+    notes = RunState(listed=(step,), oldest_shown=3)
+    assert msgspec.json.decode(msgspec.json.encode(notes), type=RunState) == notes
 
 
 def step_of(**there: bool) -> Step:
     cuts = {
-        name: Cut(start=0, duration=1, size=1, frames=1, parts=1, init=0, gap=not is_there)
+        name: StepSegment(start=0, duration=1, size=1, frames=1, parts=1, init=0, gap=not is_there)
         for name, is_there in there.items()
     }
-    return Step(sequence=0, epoch=0, discontinuity=False, origin_us=0, cuts=cuts)
+    return Step(sequence=0, epoch=0, discontinuity=False, origin_us=0, segments=cuts)
 
 
 def test_a_step_can_be_played_with_one_rung_or_with_the_sound_that_is_all_there_is() -> None:

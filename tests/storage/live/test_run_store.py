@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.live.run_store import new_name
+from storage.live.run_store import next_run_name
 from storage.objects.disk import DiskObjects
 from tests.support.storage.engine_reports import (
     HASH,
@@ -14,16 +14,16 @@ from tests.support.storage.engine_reports import (
     NOON_US,
     RUN,
     TOP,
-    Clock,
-    FrailObjects,
+    CheckedEdge,
+    FailingObjects,
+    FakeClock,
     Killed,
-    Studio,
-    WatchedEdge,
-    begin,
-    check_named,
+    ReportMaker,
+    append_all,
+    begin_epoch,
+    check_named_addresses,
     on_disk,
     open_run,
-    take,
     variants,
 )
 
@@ -40,26 +40,26 @@ MINUTE_US = 60_000_000
     ],
 )
 def test_names_rise_with_every_run(now_us: int, before: str | None, name: str) -> None:
-    assert new_name(now_us, before) == name
+    assert next_run_name(now_us, before) == name
 
 
 async def run_of(
-    objects: FrailObjects, edge: WatchedEdge, number: int, *, steps: int = 2, end: bool = True
+    objects: FailingObjects, edge: CheckedEdge, number: int, *, steps: int = 2, end: bool = True
 ) -> str:
     now_us = NOON_US + number * MINUTE_US
-    publication = await open_run(objects, edge, Clock(), now_us=now_us)
-    studio = Studio(TOP, LOW)
-    await begin(publication, studio)
+    publication = await open_run(objects, edge, FakeClock(), now_us=now_us)
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
     for _ in range(steps):
-        await take(publication, studio.step())
+        await append_all(publication, studio.step())
     if not steps:
-        await take(publication, studio.step()[:4])
+        await append_all(publication, studio.step()[:4])
     if end:
         await publication.finish()
     return publication.run
 
 
-def runs(objects: FrailObjects) -> list[str]:
+def runs(objects: FailingObjects) -> list[str]:
     return sorted(
         {path.name for path in objects.disk.path(f"live/{HASH}").iterdir() if path.is_dir()}
     )
@@ -67,8 +67,8 @@ def runs(objects: FrailObjects) -> list[str]:
 
 def test_the_run_before_stays_and_older_ones_go(tmp_path: Path) -> None:
     async def go() -> None:
-        objects = FrailObjects(DiskObjects(tmp_path))
-        edge = WatchedEdge(objects.disk)
+        objects = FailingObjects(DiskObjects(tmp_path))
+        edge = CheckedEdge(objects.disk)
         names = [await run_of(objects, edge, number) for number in range(4)]
         assert runs(objects) == names[2:]
         assert {one.uri.split("/")[0] for one in variants(objects.disk).variants} == {names[3]}
@@ -81,13 +81,13 @@ def test_the_run_before_stays_and_older_ones_go(tmp_path: Path) -> None:
 
 def test_until_the_new_run_has_a_step_viewers_are_led_to_the_old_one(tmp_path: Path) -> None:
     async def go() -> None:
-        objects = FrailObjects(DiskObjects(tmp_path))
-        edge = WatchedEdge(objects.disk)
+        objects = FailingObjects(DiskObjects(tmp_path))
+        edge = CheckedEdge(objects.disk)
         first = await run_of(objects, edge, 0)
         # Two tries that never became anything, one of them not even ended.
         await run_of(objects, edge, 1, steps=0)
         await run_of(objects, edge, 2, steps=0, end=False)
-        await open_run(objects, edge, Clock(), now_us=NOON_US + 3 * MINUTE_US)
+        await open_run(objects, edge, FakeClock(), now_us=NOON_US + 3 * MINUTE_US)
         assert runs(objects) == [first]
         assert on_disk(objects.disk, "audio", first).ended
         assert variants(objects.disk).variants[0].uri.startswith(first)
@@ -97,11 +97,11 @@ def test_until_the_new_run_has_a_step_viewers_are_led_to_the_old_one(tmp_path: P
 
 def test_a_run_that_was_cut_off_is_ended_when_the_next_begins(tmp_path: Path) -> None:
     async def go() -> None:
-        objects = FrailObjects(DiskObjects(tmp_path))
-        edge = WatchedEdge(objects.disk)
+        objects = FailingObjects(DiskObjects(tmp_path))
+        edge = CheckedEdge(objects.disk)
         first = await run_of(objects, edge, 0, end=False)
         assert not on_disk(objects.disk, "720p", first).ended
-        await open_run(objects, edge, Clock(), now_us=NOON_US + MINUTE_US)
+        await open_run(objects, edge, FakeClock(), now_us=NOON_US + MINUTE_US)
         for name in ("720p", "360p", "audio"):
             assert on_disk(objects.disk, name, first).ended
 
@@ -114,13 +114,15 @@ def test_viewers_are_never_led_astray_between_two_runs(tmp_path: Path) -> None:
     async def go() -> None:
         for writes in range(24):
             disk = DiskObjects(tmp_path / str(writes))
-            edge = WatchedEdge(disk)
-            await run_of(FrailObjects(disk), edge, 0)
+            edge = CheckedEdge(disk)
+            await run_of(FailingObjects(disk), edge, 0)
             with contextlib.suppress(Killed):
-                await run_of(FrailObjects(disk, writes=writes), edge, 1, end=False)
-            await open_run(disk, WatchedEdge(disk), Clock(), now_us=NOON_US + 2 * MINUTE_US)
+                await run_of(FailingObjects(disk, writes=writes), edge, 1, end=False)
+            await open_run(disk, CheckedEdge(disk), FakeClock(), now_us=NOON_US + 2 * MINUTE_US)
             for path in disk.root.rglob("index.m3u8"):
-                check_named(disk, path.relative_to(disk.root).as_posix(), path.read_text())
+                check_named_addresses(
+                    disk, path.relative_to(disk.root).as_posix(), path.read_text()
+                )
             assert variants(disk).variants
             disk.close()
 
@@ -129,8 +131,8 @@ def test_viewers_are_never_led_astray_between_two_runs(tmp_path: Path) -> None:
 
 def test_other_things_of_the_stream_are_left_alone(tmp_path: Path) -> None:
     async def go() -> None:
-        objects = FrailObjects(DiskObjects(tmp_path))
-        edge = WatchedEdge(objects.disk)
+        objects = FailingObjects(DiskObjects(tmp_path))
+        edge = CheckedEdge(objects.disk)
         await objects.put(f"live/{HASH}/poster/720p.jpg", b"a picture")
         await objects.put("live/other0000000/index.m3u8", b"#EXTM3U\n#EXT-X-TARGETDURATION:4\n")
         for number in range(3):

@@ -7,7 +7,7 @@ import pytest
 
 from media.hls.playlist import MultivariantPlaylist
 from media.ladder import AUDIO_RENDITION, Rendition
-from storage.live.variants import Measure, announce, frame_rate
+from storage.live.variants import RenditionMeasure, build_multivariant, frame_rate
 
 SECOND = 90_000
 RUNGS = (
@@ -19,11 +19,11 @@ RUNGS = (
 CODECS = dict.fromkeys((*(rung.name for rung in RUNGS), AUDIO_RENDITION), "x")
 
 
-def measured(*cuts: tuple[int, int], frames: int = 60) -> Measure:
+def measured(*cuts: tuple[int, int], frames: int = 60) -> RenditionMeasure:
     """Cuts are size in bytes and duration in milliseconds."""
-    measure = Measure()
+    measure = RenditionMeasure()
     for size, duration in cuts:
-        measure = measure.next(size, duration * 90, frames=frames, epoch=0)
+        measure = measure.with_segment(size, duration * 90, frames=frames, epoch=0)
     return measure
 
 
@@ -41,10 +41,10 @@ def test_a_peak_stays_when_the_media_calm_down() -> None:
     assert measured((900_000, 2000), *[(100_000, 2000)] * 50).peak == 3_600_000
 
 
-def stamped(rate: Fraction, seconds: float, rounding: str, seed: int) -> Measure:
+def stamped(rate: Fraction, seconds: float, rounding: str, seed: int) -> RenditionMeasure:
     """Segments of a source whose time stamps are whole milliseconds."""
     offset = Fraction(random.Random(seed).randrange(1000), 1000)  # where in a millisecond it began
-    measure = Measure()
+    measure = RenditionMeasure()
 
     def stamp(frame: int) -> int:
         exact = Fraction(frame * 1000) / rate + offset
@@ -54,7 +54,7 @@ def stamped(rate: Fraction, seconds: float, rounding: str, seed: int) -> Measure
     while frame / rate < seconds:
         count = round(2 * rate)
         span = (stamp(frame + count) - stamp(frame)) * 90
-        measure = measure.next(1000, span, frames=count, epoch=0)
+        measure = measure.with_segment(1000, span, frames=count, epoch=0)
         frame += count
     return measure
 
@@ -91,9 +91,9 @@ def test_an_unusual_frame_rate_is_told_as_it_is_and_stays_until_it_is_off() -> N
 
 def test_a_new_source_is_measured_by_itself_once_there_is_enough_of_it() -> None:
     measure = measured((1, 2000), (1, 2000), frames=60)
-    measure = measure.next(1, SECOND, frames=60, epoch=1)
+    measure = measure.with_segment(1, SECOND, frames=60, epoch=1)
     assert frame_rate(measure, 30_000) == 30_000
-    measure = measure.next(1, SECOND, frames=60, epoch=1)
+    measure = measure.with_segment(1, SECOND, frames=60, epoch=1)
     assert frame_rate(measure, 30_000) == 60_000
 
 
@@ -103,7 +103,7 @@ def say(
     picture = measured(*[(size, 2000)] * 10, *([(peak, 2000)] if peak else []))
     measures = dict.fromkeys((rung.name for rung in RUNGS), picture)
     measures[AUDIO_RENDITION] = measured(*[(32_000, 2000)] * 10, frames=94)
-    return announce("run", RUNGS, measures, CODECS, before)
+    return build_multivariant("run", RUNGS, measures, CODECS, before)
 
 
 def test_the_first_variant_is_near_2_megabits_and_the_others_follow_from_the_top() -> None:
@@ -134,33 +134,37 @@ def test_it_is_said_anew_when_it_would_mislead(size: int, peak: int, news: bool)
 def test_another_coding_or_size_is_said_at_once() -> None:
     before = say(500_000)
     measures = dict.fromkeys(CODECS, measured((500_000, 2000)))
-    other = announce("run", RUNGS, measures, {**CODECS, "720p": "y"}, before)
+    other = build_multivariant("run", RUNGS, measures, {**CODECS, "720p": "y"}, before)
     assert other is not before
     assert other.variants[2].codecs == ("y", "x")
     bigger = (Rendition(name="1080p", width=1440, height=1080, rate=5_000_000), *RUNGS[1:])
-    assert announce("run", bigger, measures, CODECS, before).variants[1].width == 1440
+    assert build_multivariant("run", bigger, measures, CODECS, before).variants[1].width == 1440
 
 
 def test_another_run_is_said_at_once() -> None:
     measures = dict.fromkeys(CODECS, measured((500_000, 2000)))
-    before = announce("run", RUNGS, measures, CODECS, None)
-    assert announce("next", RUNGS, measures, CODECS, before).variants[0].uri.startswith("next/")
+    before = build_multivariant("run", RUNGS, measures, CODECS, None)
+    assert (
+        build_multivariant("next", RUNGS, measures, CODECS, before)
+        .variants[0]
+        .uri.startswith("next/")
+    )
 
 
 def test_a_gap_counts_for_nothing_and_no_peak_reaches_across_it() -> None:
     before = measured((100_000, 1500))
-    gap = before.gap()
+    gap = before.with_gap()
     assert (gap.size, gap.ticks, gap.peak, gap.rate) == (100_000, 135_000, 0, before.rate)
     # Together they would be 2.5 s long and a peak; with a gap between them they are not together.
-    assert before.next(100_000, SECOND, frames=30, epoch=0).peak > 0
-    assert gap.next(100_000, SECOND, frames=30, epoch=0).peak == 0
+    assert before.with_segment(100_000, SECOND, frames=30, epoch=0).peak > 0
+    assert gap.with_segment(100_000, SECOND, frames=30, epoch=0).peak == 0
 
 
 def rungs_there(*names: str, before: MultivariantPlaylist | None = None) -> MultivariantPlaylist:
     measures = dict.fromkeys(CODECS, measured((500_000, 2000)))
     codecs = {name: CODECS[name] for name in (*names, AUDIO_RENDITION)}
     gaps = {rung.name for rung in RUNGS} - set(names)
-    return announce("run", RUNGS, measures, codecs, before, gaps)
+    return build_multivariant("run", RUNGS, measures, codecs, before, gaps)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +193,8 @@ def test_a_rung_that_returns_is_what_it_was() -> None:
     fewer = rungs_there("1080p", before=whole)
     assert rungs_there(*(rung.name for rung in RUNGS), before=fewer) == whole
     # Its frame rate was measured before; one short segment of a new source says too little.
-    long = measured(*[(1, 2000)] * 20, frames=60).gap()
-    assert long.next(1, SECOND, frames=29, epoch=1).rate == 30_000
+    long = measured(*[(1, 2000)] * 20, frames=60).with_gap()
+    assert long.with_segment(1, SECOND, frames=29, epoch=1).rate == 30_000
 
 
 def test_no_average_is_above_its_peak() -> None:
@@ -198,5 +202,5 @@ def test_no_average_is_above_its_peak() -> None:
     for _ in range(300):
         cuts = [(source.randrange(1, 10**6), source.randrange(100, 4000)) for _ in range(4)]
         measures = dict.fromkeys(CODECS, measured(*cuts))
-        for variant in announce("run", RUNGS, measures, CODECS, None).variants:
+        for variant in build_multivariant("run", RUNGS, measures, CODECS, None).variants:
             assert (variant.average or 0) <= variant.bandwidth

@@ -11,13 +11,13 @@ import pytest
 from media.hls.m3u8 import MAX_TEXT, parse
 from media.hls.playlist import MediaPlaylist
 from media.ladder import AUDIO_RENDITION, Rendition
-from storage.live.run_state import Cut, Step
+from storage.live.run_state import Step, StepSegment
 from storage.objects.addresses import video_page
-from storage.recording.finalize import finish
-from storage.recording.pages import PAGE_STEPS, Page, Tally
-from storage.recording.recording_store import MEDIA, Record
+from storage.recording.finalize import finalize
+from storage.recording.pages import PAGE_STEPS, RecordingPage, RecordingTotals
+from storage.recording.recording_store import MEDIA, RecordingStore
 from tests.support.storage.engine_reports import HASH, NOON_US, ORIGIN, RUN, TWO
-from tests.support.storage.recorded_run import SCALE, booth
+from tests.support.storage.recorded_run import SCALE, run_recorder
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ def anyio_backend() -> str:
 
 
 def a_step(sequence: int) -> Step:
-    cut = Cut(
+    cut = StepSegment(
         start=ORIGIN + sequence * TWO, duration=TWO, size=1000, frames=60, parts=4,
         init=sequence // 1000,
     )  # fmt: skip
@@ -49,32 +49,32 @@ def a_step(sequence: int) -> Step:
         epoch=sequence // 1000,
         discontinuity=sequence > 0 and sequence % 1000 == 0,
         origin_us=NOON_US,
-        cuts=dict.fromkeys(NAMES, cut),
+        segments=dict.fromkeys(NAMES, cut),
     )
 
 
 def write_pages(root: Path, hash_: str, count: int) -> None:
     """Write what a recorder leaves of so many steps; its media are of no matter here."""
     root.joinpath(video_page(hash_, MEDIA, 0)).parent.mkdir(parents=True)
-    tally = Tally()
+    tally = RecordingTotals()
     for start in range(0, count, PAGE_STEPS):
         steps = tuple(a_step(number) for number in range(start, start + PAGE_STEPS))
         for step in steps:
-            tally = tally.next(step, RUNGS, CODECS, {})
-        page = Page(steps=steps, tally=tally)
+            tally = tally.with_step(step, RUNGS, CODECS, {})
+        page = RecordingPage(steps=steps, totals=tally)
         path = root / video_page(hash_, MEDIA, start // PAGE_STEPS)
         path.write_bytes(msgspec.json.encode(page))
 
 
 @LONG
 async def test_a_day_is_a_video_within_seconds(tmp_path: Path, steps: int) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         row = await made.catalog.recordings.begin(HASH, "20260131T110000123", 7, NOON_US)
         assert row is not None
         write_pages(made.disk.root, row.hash, steps)
         began, busy = time.perf_counter(), time.process_time()
-        record = await Record.load(made.disk, stream=HASH, run=row.run, hash_=row.hash)
-        assert await finish(
+        record = await RecordingStore.load(made.disk, stream=HASH, run=row.run, hash_=row.hash)
+        assert await finalize(
             made.disk, made.catalog.recordings, row, record, None, lambda: NOON_US, str.lower
         )
         seconds, busy = time.perf_counter() - began, time.process_time() - busy
@@ -94,13 +94,13 @@ async def test_a_day_is_a_video_within_seconds(tmp_path: Path, steps: int) -> No
 
 @LONG
 async def test_a_day_costs_no_more_memory_than_its_playlists(tmp_path: Path, steps: int) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         write_pages(made.disk.root, "abcdefABCDE0", steps)
-        record = await Record.load(made.disk, stream=HASH, run=RUN, hash_="abcdefABCDE0")
+        record = await RecordingStore.load(made.disk, stream=HASH, run=RUN, hash_="abcdefABCDE0")
         gc.collect()
         tracemalloc.start()
         try:
-            size = await record.publish()
+            size = await record.write_playlists()
             most = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

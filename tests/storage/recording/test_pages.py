@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, Variant
 from media.ladder import AUDIO_RENDITION, Rendition
-from storage.live.run_state import Cut, RunNotes, Step
-from storage.recording.pages import Page, RecordedPlaylists, Tally, codecs_by, fitted
+from storage.live.run_state import RunState, Step, StepSegment
+from storage.recording.pages import (
+    RecordedPlaylists,
+    RecordingPage,
+    RecordingTotals,
+    announced_codecs,
+    fit_step,
+)
 from tests.support.storage.engine_reports import CODECS, LOW, NOON_US, ORIGIN, TOP, TWO
 
 NAMES = (TOP.name, LOW.name, AUDIO_RENDITION)
@@ -30,8 +36,8 @@ def step(
         epoch=epoch,
         discontinuity=discontinuity,
         origin_us=NOON_US,
-        cuts={
-            name: Cut(
+        segments={
+            name: StepSegment(
                 start=ORIGIN + sequence * TWO,
                 duration=duration,
                 size=0 if name in gaps else 1000,
@@ -45,11 +51,11 @@ def step(
     )
 
 
-def tallied(*steps: Step, renditions: tuple[Rendition, ...] = RUNGS) -> Tally:
-    tally = Tally()
+def tallied(*steps: Step, renditions: tuple[Rendition, ...] = RUNGS) -> RecordingTotals:
+    tally = RecordingTotals()
     for each in steps:
         fresh = {} if tally.steps else dict.fromkeys(NAMES, 50)
-        tally = tally.next(each, renditions, CODECS, fresh)
+        tally = tally.with_step(each, renditions, CODECS, fresh)
     return tally
 
 
@@ -57,7 +63,7 @@ def media(name: str, *pages: tuple[Step, ...]) -> MediaPlaylist:
     playlists = RecordedPlaylists(tallied(*(each for page in pages for each in page)))
     for page in pages:
         playlists.add(page)
-    found = parse(playlists.media()[name])
+    found = parse(playlists.media_playlists()[name])
     assert isinstance(found, MediaPlaylist)
     return found
 
@@ -67,7 +73,7 @@ def test_a_record_knows_its_length_and_bytes() -> None:
     assert tally.ticks == 2 * TWO + 3 * TWO // 2
     assert tally.sizes == {TOP.name: 2050, LOW.name: 3050, AUDIO_RENDITION: 3050}
     assert (tally.steps, tally.last, tally.longest) == (3, 2, 3 * TWO // 2)
-    assert tally.plays
+    assert tally.is_playable
     assert tally.present == RUNGS
 
 
@@ -77,18 +83,18 @@ def test_a_rung_that_never_was_there_is_none_of_the_video() -> None:
     assert tally.present == (LOW,)
     playlists = RecordedPlaylists(tally)
     playlists.add(steps)
-    assert set(playlists.media()) == {LOW.name, AUDIO_RENDITION}
-    assert [variant.height for variant in playlists.variants("1-1").variants] == [LOW.height]
+    assert set(playlists.media_playlists()) == {LOW.name, AUDIO_RENDITION}
+    assert [variant.height for variant in playlists.multivariant("1-1").variants] == [LOW.height]
 
 
 def test_sound_alone_is_no_video_of_a_run_with_a_picture() -> None:
     tally = tallied(step(0, gaps=(TOP.name, LOW.name)))
-    assert not tally.plays
-    assert tallied(step(0), renditions=()).plays
+    assert not tally.is_playable
+    assert tallied(step(0), renditions=()).is_playable
 
 
 def test_the_first_step_continues_nothing() -> None:
-    first = fitted(step(7, discontinuity=True), Tally(), ())
+    first = fit_step(step(7, discontinuity=True), RecordingTotals(), ())
     assert first is not None
     assert not first.discontinuity
 
@@ -102,25 +108,25 @@ def test_the_first_step_continues_nothing() -> None:
     ],
 )
 def test_what_does_not_follow_is_parted(sequence: int, own: bool, parted: bool) -> None:
-    found = fitted(step(sequence, discontinuity=own), tallied(step(0)), ())
+    found = fit_step(step(sequence, discontinuity=own), tallied(step(0)), ())
     assert found is not None
     assert found.discontinuity is parted
 
 
 def test_what_could_not_be_kept_is_a_gap() -> None:
-    found = fitted(step(0), Tally(), (TOP.name,))
+    found = fit_step(step(0), RecordingTotals(), (TOP.name,))
     assert found is not None
     assert found.gaps == {TOP.name}
-    assert found.cuts[TOP.name].size == 0
-    assert fitted(step(0), Tally(), NAMES) is None
-    assert fitted(step(0), Tally(), (TOP.name, LOW.name)) is None
+    assert found.segments[TOP.name].size == 0
+    assert fit_step(step(0), RecordingTotals(), NAMES) is None
+    assert fit_step(step(0), RecordingTotals(), (TOP.name, LOW.name)) is None
 
 
 def test_the_playlist_of_a_record_is_whole() -> None:
     steps = (step(0), step(1, gaps=(TOP.name,)), step(2, duration=3 * TWO // 2, init=1))
     text = RecordedPlaylists(tallied(*steps))
     text.add(steps)
-    lines = text.media()[TOP.name].splitlines()
+    lines = text.media_playlists()[TOP.name].splitlines()
     assert lines == [
         "#EXTM3U",
         "#EXT-X-VERSION:7",
@@ -171,20 +177,20 @@ def test_pages_of_any_size_make_the_same_playlists(
     shapes: list[tuple[int, bool, set[str], int]], size: int
 ) -> None:
     steps: list[Step] = []
-    sequence, tally = 0, Tally()
+    sequence, tally = 0, RecordingTotals()
     for ahead, apart, gaps, init in shapes:
         sequence += ahead
-        made = fitted(step(sequence, discontinuity=apart, init=init), tally, gaps)
+        made = fit_step(step(sequence, discontinuity=apart, init=init), tally, gaps)
         assert made is not None  # the lower rung is always there
         steps.append(made)
-        tally = tally.next(made, RUNGS, CODECS, {})
+        tally = tally.with_step(made, RUNGS, CODECS, {})
     whole, paged = RecordedPlaylists(tally), RecordedPlaylists(tally)
     whole.add(steps)
     for start in range(0, len(steps), size):
-        page = Page(steps=tuple(steps[start : start + size]), tally=tally)
-        paged.add(msgspec.json.decode(msgspec.json.encode(page), type=Page).steps)
-    assert paged.media() == whole.media()
-    for text in whole.media().values():
+        page = RecordingPage(steps=tuple(steps[start : start + size]), totals=tally)
+        paged.add(msgspec.json.decode(msgspec.json.encode(page), type=RecordingPage).steps)
+    assert paged.media_playlists() == whole.media_playlists()
+    for text in whole.media_playlists().values():
         found = parse(text)
         assert isinstance(found, MediaPlaylist)
         assert found.ended
@@ -202,10 +208,10 @@ def test_codecs_are_those_that_viewers_were_told() -> None:
             Variant(uri="r/360p/index.m3u8", bandwidth=1, codecs=("avc1.2", "mp4a"), audio="a"),
         )
     )
-    found = codecs_by(RunNotes(announced=announced))
+    found = announced_codecs(RunState(announced=announced))
     assert found == {"720p": "avc1.1", "360p": "avc1.2", "audio": "mp4a"}
     alone = MultivariantPlaylist(
         variants=(Variant(uri="r/audio/index.m3u8", bandwidth=1, codecs=("mp4a",)),)
     )
-    assert codecs_by(RunNotes(announced=alone)) == {"audio": "mp4a"}
-    assert codecs_by(RunNotes()) == {}
+    assert announced_codecs(RunState(announced=alone)) == {"audio": "mp4a"}
+    assert announced_codecs(RunState()) == {}

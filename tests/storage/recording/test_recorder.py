@@ -15,14 +15,14 @@ from tests.support.storage.engine_reports import (
     RUN,
     TOP,
     TWO,
-    Studio,
-    begin,
+    ReportMaker,
+    append_all,
+    append_until_full,
+    begin_epoch,
     resume_run,
-    take,
-    take_what_fits,
     variants,
 )
-from tests.support.storage.recorded_run import DAY_US, Booth, booth, until
+from tests.support.storage.recorded_run import DAY_US, RecorderFixture, run_recorder, until
 
 pytestmark = pytest.mark.anyio
 
@@ -34,13 +34,15 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def steps(made: Booth, studio: Studio, publication: Publication, number: int) -> None:
+async def steps(
+    made: RecorderFixture, studio: ReportMaker, publication: Publication, number: int
+) -> None:
     for _ in range(number):
-        await take(publication, studio.step())
+        await append_all(publication, studio.step())
         made.clock.now += 2.0
 
 
-async def videos_of(made: Booth, number: int) -> list[VideoRecord]:
+async def videos_of(made: RecorderFixture, number: int) -> list[VideoRecord]:
     """Wait until there are so many videos."""
 
     async def enough() -> bool:
@@ -51,14 +53,14 @@ async def videos_of(made: Booth, number: int) -> list[VideoRecord]:
 
 
 async def test_a_run_becomes_a_video_when_it_is_over(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 40)
         studio.epoch = 1
-        await begin(publication, studio)
-        await take(publication, studio.step(discontinuity=True))
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step(discontinuity=True))
         await steps(made, studio, publication, 3)
         # Long after the live window: what left it is still here.
         assert not made.disk.path(f"live/{HASH}/{RUN}/{TOP.name}/0.m4s").exists()
@@ -84,10 +86,10 @@ async def test_a_run_becomes_a_video_when_it_is_over(tmp_path: Path) -> None:
 
 
 async def test_what_is_recorded_takes_no_second_room(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 3)
         await made.caught_up(publication)
         await publication.finish()
@@ -100,49 +102,49 @@ async def test_what_is_recorded_takes_no_second_room(tmp_path: Path) -> None:
 
 
 async def test_a_run_that_is_not_to_be_recorded_is_not(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        other = Studio(TOP)
+        other = ReportMaker(TOP)
         await publication.finish()  # nothing was ever listed
-        await begin(publication, other)
+        await begin_epoch(publication, other)
         again = await made.open(now_us=LATER_US)
-        made.recorder.follow(again, begins=False, keep_days=0)
-        studio = Studio(TOP)
-        await begin(again, studio)
+        made.recorder.follow(again, may_begin=False, keep_days=0)
+        studio = ReportMaker(TOP)
+        await begin_epoch(again, studio)
         await steps(made, studio, again, 3)
         await again.finish()
-        await made.recorder.leave(HASH)
+        await made.recorder.release(HASH)
         assert await made.all_over() == []
         await until(made.is_bare)
 
 
 async def test_a_moment_is_no_video(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP)
-        await begin(publication, studio)
-        await take(publication, studio.step(TWO // 2))
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step(TWO // 2))
         await publication.finish()
-        await made.recorder.leave(HASH)
+        await made.recorder.release(HASH)
         assert await made.all_over() == []
         await until(made.is_bare)
 
 
 async def test_a_run_that_a_restart_cut_off_goes_on_being_recorded(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP, salt="first")
-        await begin(publication, studio)
+        studio = ReportMaker(TOP, salt="first")
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 20)
-        await made.recorder.leave(HASH)
-    async with booth(tmp_path) as made:
+        await made.recorder.release(HASH)
+    async with run_recorder(tmp_path) as made:
         resumed = await resume_run(made.objects, made.edge, made.clock)
         assert resumed is not None
         # Its settings may say otherwise by now: they count from the next run on.
-        made.recorder.follow(resumed, begins=False, keep_days=0)
-        studio = Studio.going_on(resumed, salt="second")
-        await begin(resumed, studio)
-        await take(resumed, studio.step(discontinuity=True))
+        made.recorder.follow(resumed, may_begin=False, keep_days=0)
+        studio = ReportMaker.continuing(resumed, salt="second")
+        await begin_epoch(resumed, studio)
+        await append_all(resumed, studio.step(discontinuity=True))
         await steps(made, studio, resumed, 4)
         await resumed.finish()
         (video,) = await made.all_over()
@@ -154,38 +156,38 @@ async def test_a_run_that_a_restart_cut_off_goes_on_being_recorded(tmp_path: Pat
 
 
 async def test_a_run_that_nobody_comes_back_to_becomes_a_video(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 20)
         await made.caught_up(publication)
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         # It may still come back.
         assert len(await made.catalog.recordings.all()) == 1
         left = await resume_run(made.objects, made.edge, made.clock)
         assert left is not None
         assert len(await made.catalog.recordings.all()) == 1
         await left.finish()
-        made.recorder.look()
+        made.recorder.check_ended()
         (video,) = await made.all_over()
         await made.check(video)
         assert len(made.playlist(video, TOP.name).segments) == 20
 
 
 async def test_a_run_that_another_followed_becomes_a_video(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 14)
         await made.caught_up(publication)
         # Its notes are lost, as after a power cut: nobody can say how it ended.
         made.disk.path(f"live/{HASH}/{RUN}/state.json").write_bytes(b"")
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         following = await made.open(now_us=LATER_US)
-        studio = Studio(TOP)
-        await begin(following, studio)
+        studio = ReportMaker(TOP)
+        await begin_epoch(following, studio)
         await steps(made, studio, following, 1)
         (video,) = await videos_of(made, 1)
         await made.check(video, exact=False)
@@ -197,30 +199,30 @@ async def test_a_run_that_another_followed_becomes_a_video(tmp_path: Path) -> No
 
 
 async def test_below_the_least_room_no_recording_begins(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         made.free = 1000
         publication = await made.open()
-        studio = Studio(TOP)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 3)
-        await made.recorder.leave(HASH)
-        (facts,) = made.tell("recording not begun")
+        await made.recorder.release(HASH)
+        (facts,) = made.events_of("recording not begun")
         assert "free space is 1000 bytes" in str(facts["cause"])
         await publication.finish()
         assert await made.all_over() == []
 
 
 async def test_where_room_runs_out_what_there_is_becomes_a_video(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 5)
         await made.caught_up(publication)
         made.free = 1000
         await steps(made, studio, publication, 1)
         (video,) = await made.all_over()
-        assert len(made.tell("recording stopped")) == 1
+        assert len(made.events_of("recording stopped")) == 1
         # The run goes on, and is not recorded again although there is room.
         made.free = 1 << 40
         await steps(made, studio, publication, 5)
@@ -232,10 +234,10 @@ async def test_where_room_runs_out_what_there_is_becomes_a_video(tmp_path: Path)
 
 
 async def test_what_cannot_be_linked_is_a_gap_and_costs_the_run_nothing(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 3)
         await made.caught_up(publication)
         video_folder = next((made.disk.root / "videos").iterdir())
@@ -255,16 +257,16 @@ async def test_what_cannot_be_linked_is_a_gap_and_costs_the_run_nothing(tmp_path
 async def test_a_step_counts_when_it_is_listed_whatever_becomes_of_its_playlists(
     tmp_path: Path,
 ) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 2)
         made.objects.full = {f"{RUN}/{TOP.name}/index.m3u8"}
-        assert await take_what_fits(publication, studio.step()) > 0
+        assert await append_until_full(publication, studio.step()) > 0
         # One whose notes cannot be written is in no playlist, and in no recording.
         made.objects.full = {"state.json"}
-        assert await take_what_fits(publication, studio.step()) > 0
+        assert await append_until_full(publication, studio.step()) > 0
         made.objects.full = set()
         await steps(made, studio, publication, 2)
         await publication.finish()
@@ -276,11 +278,11 @@ async def test_a_step_counts_when_it_is_listed_whatever_becomes_of_its_playlists
 
 
 async def test_pages_that_cannot_be_written_wait(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP)
+        studio = ReportMaker(TOP)
         made.objects.full = {"/record/0.json", "/record/1.json"}
-        await begin(publication, studio)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 30)
         await made.caught_up(publication)
         made.objects.full = set()
@@ -292,33 +294,33 @@ async def test_pages_that_cannot_be_written_wait(tmp_path: Path) -> None:
 
 
 async def test_a_disk_that_takes_no_playlists_is_tried_again(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
-        studio = Studio(TOP)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 3)
         await made.caught_up(publication)
         made.objects.full = {"1-1/index.m3u8"}
         await publication.finish()
-        await made.recorder.leave(HASH)
+        await made.recorder.release(HASH)
         for _ in range(3):
-            made.recorder.look()
+            made.recorder.check_ended()
             await asyncio.sleep(0.05)
         assert len(await made.catalog.recordings.all()) == 1
         made.objects.full = set()
-        made.recorder.look()
+        made.recorder.check_ended()
         (video,) = await made.all_over()
         await made.check(video)
 
 
 async def test_posters_of_the_stream_become_the_videos(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open()
         for label in ("720p", "360p"):
             await made.disk.put(f"live/{HASH}/poster/{label}.jpg", label.encode())
         await made.disk.put(f"live/{HASH}/poster/strange.jpg", b"x")
-        studio = Studio(TOP)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 3)
         await publication.finish()
         (video,) = await made.all_over()
@@ -330,16 +332,16 @@ async def test_posters_of_the_stream_become_the_videos(tmp_path: Path) -> None:
 
 
 async def test_a_deleted_streams_recording_becomes_a_video_for_its_owner(tmp_path: Path) -> None:
-    async with booth(tmp_path) as made:
+    async with run_recorder(tmp_path) as made:
         publication = await made.open(keep_days=3)
-        studio = Studio(TOP)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
         await steps(made, studio, publication, 20)
         await made.caught_up(publication)
         (stream,) = await made.catalog.streams.find_all()
         await made.catalog.streams.remove(stream.id, now_us=NOON_US, by=None)
         await publication.finish()
-        await made.recorder.leave(HASH)
+        await made.recorder.release(HASH)
         await made.disk.delete_tree(f"live/{HASH}")
         (video,) = await made.all_over()
         await made.check(video)

@@ -12,13 +12,13 @@ from tests.support.storage.engine_reports import (
     HASH,
     LOW,
     TOP,
-    Studio,
-    begin,
+    ReportMaker,
+    append_until_full,
+    begin_epoch,
     on_disk,
-    take_what_fits,
 )
 from tests.support.storage.full_disk import KIB, MIB, SmallDisk, small_disk
-from tests.support.storage.recorded_run import Booth, booth
+from tests.support.storage.recorded_run import RecorderFixture, run_recorder
 
 pytestmark = pytest.mark.anyio
 
@@ -38,11 +38,13 @@ def disk(tmp_path: Path) -> Generator[SmallDisk]:
         yield made
 
 
-async def steps(made: Booth, publication: Publication, studio: Studio, number: int) -> int:
+async def steps(
+    made: RecorderFixture, publication: Publication, studio: ReportMaker, number: int
+) -> int:
     """Go on, with the recorder at its heels; return how often something did not fit."""
     failures = 0
     for _ in range(number):
-        failures += await take_what_fits(publication, studio.step(size=SIZES))
+        failures += await append_until_full(publication, studio.step(size=SIZES))
         made.clock.now += 2.0
         made.free = shutil.disk_usage(made.disk.root).free
     return failures
@@ -51,18 +53,18 @@ async def steps(made: Booth, publication: Publication, studio: Studio, number: i
 async def test_a_recording_that_fills_the_disk_stops_before_the_run_does(
     tmp_path: Path, disk: SmallDisk
 ) -> None:
-    async with booth(tmp_path, objects=disk.folder, least_free=6 * MIB) as made:
+    async with run_recorder(tmp_path, objects=disk.folder, min_free_bytes=6 * MIB) as made:
         publication = await made.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
         failures = 0
         for _ in range(10):
             failures += await steps(made, publication, studio, 10)
-            if made.tell("recording stopped"):
+            if made.events_of("recording stopped"):
                 break
             await made.caught_up(publication)
         (video,) = await made.all_over()
-        assert len(made.tell("recording stopped")) == 1
+        assert len(made.events_of("recording stopped")) == 1
         failures += await steps(made, publication, studio, 30)
         assert failures == 0  # the run lacked nothing
         await made.check(video)
@@ -72,17 +74,17 @@ async def test_a_recording_that_fills_the_disk_stops_before_the_run_does(
         await publication.finish()
         live = on_disk(made.disk, TOP.name).segments
         assert not any(one.gap or one.discontinuity for one in live)
-        await made.recorder.leave(HASH)
+        await made.recorder.release(HASH)
         assert await made.all_over() == [video]
 
 
 async def test_a_disk_that_others_fill_costs_gaps_and_no_lies(
     tmp_path: Path, disk: SmallDisk
 ) -> None:
-    async with booth(tmp_path, objects=disk.folder, least_free=0) as made:
+    async with run_recorder(tmp_path, objects=disk.folder, min_free_bytes=0) as made:
         publication = await made.open()
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
         await steps(made, publication, studio, 8)
         await made.caught_up(publication)
         for leave in (0, 64 * KIB, 300 * KIB):

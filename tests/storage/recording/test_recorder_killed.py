@@ -14,12 +14,12 @@ from tests.support.storage.engine_reports import (
     HASH,
     TOP,
     Killed,
-    Studio,
-    begin,
+    ReportMaker,
+    append_all,
+    begin_epoch,
     resume_run,
-    take,
 )
-from tests.support.storage.recorded_run import Booth, booth
+from tests.support.storage.recorded_run import RecorderFixture, run_recorder
 
 pytestmark = pytest.mark.anyio
 
@@ -33,29 +33,29 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def one_life(made: Booth) -> int:
+async def one_life(made: RecorderFixture) -> int:
     """Broadcast until the disk stops; return how many steps viewers were surely told of."""
     listed = 0
-    studio = Studio(TOP, salt="first")
+    studio = ReportMaker(TOP, salt="first")
     with contextlib.suppress(Killed):
         publication = await made.open()
-        await begin(publication, studio)
+        await begin_epoch(publication, studio)
         for number in range(STEPS):
-            await take(publication, studio.step())
+            await append_all(publication, studio.step())
             listed = number + 1
             made.clock.now += 2.0
             await asyncio.sleep(0.002)  # the recorder has its turn, too
         await publication.finish()
-    await made.recorder.leave(HASH)
-    made.recorder.look()
+    await made.recorder.release(HASH)
+    made.recorder.check_ended()
     for _ in range(20):
-        if made.objects.left == 0 or not await made.catalog.recordings.all():
+        if made.objects.writes_left == 0 or not await made.catalog.recordings.all():
             break
         await asyncio.sleep(0.01)
     return listed
 
 
-async def check(made: Booth, listed: int, more: int) -> None:
+async def check(made: RecorderFixture, listed: int, more: int) -> None:
     """There is one video, and in it all that viewers were shown."""
     videos = await made.all_over()
     if not listed and not more:
@@ -75,7 +75,7 @@ async def check(made: Booth, listed: int, more: int) -> None:
 
 
 async def writes_of_a_life(folder: Path) -> int:
-    async with booth(folder) as made:
+    async with run_recorder(folder) as made:
         await one_life(made)
         await made.all_over()
         return made.objects.writes
@@ -85,16 +85,16 @@ async def test_a_recording_goes_on_from_wherever_its_process_was_killed(tmp_path
     lives = 0
     for writes in range(0, await writes_of_a_life(tmp_path / "whole"), STRIDE):
         folder = tmp_path / str(writes)
-        async with booth(folder, writes=writes) as made:
+        async with run_recorder(folder, writes=writes) as made:
             listed = await one_life(made)
-        async with booth(folder) as made:
+        async with run_recorder(folder) as made:
             resumed = await resume_run(made.objects, made.edge, made.clock)
             if resumed is not None:
-                made.recorder.follow(resumed, begins=True, keep_days=7)
-                studio = Studio.going_on(resumed, salt="second")
-                await begin(resumed, studio)
+                made.recorder.follow(resumed, may_begin=True, keep_days=7)
+                studio = ReportMaker.continuing(resumed, salt="second")
+                await begin_epoch(resumed, studio)
                 for number in range(2):
-                    await take(resumed, studio.step(discontinuity=number == 0))
+                    await append_all(resumed, studio.step(discontinuity=number == 0))
                 await resumed.finish()
             await check(made, listed, 2 if resumed is not None else 0)
         lives += 1
@@ -105,14 +105,14 @@ async def test_a_recording_that_nobody_goes_on_with_is_finished(tmp_path: Path) 
     lives = 0
     for writes in range(4, await writes_of_a_life(tmp_path / "whole"), STRIDE):
         folder = tmp_path / str(writes)
-        async with booth(folder, writes=writes) as made:
+        async with run_recorder(folder, writes=writes) as made:
             listed = await one_life(made)
-        async with booth(folder) as made:
+        async with run_recorder(folder) as made:
             begun = await made.catalog.recordings.all() or await made.videos()
             left = await resume_run(made.objects, made.edge, made.clock)
             if left is not None:
                 await left.finish()
-                made.recorder.look()
+                made.recorder.check_ended()
             if begun:
                 await check(made, listed, 0)
         lives += 1

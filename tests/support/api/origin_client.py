@@ -18,11 +18,11 @@ from tests.support.storage.engine_reports import (
     LOW,
     RUN,
     TOP,
-    Clock,
-    Studio,
-    begin,
+    FakeClock,
+    ReportMaker,
+    append_all,
+    begin_epoch,
     open_run,
-    take,
 )
 
 TOKEN = "Bearer the-owners"
@@ -76,11 +76,11 @@ class Site:
         )
 
     async def publish(self) -> None:
-        publication = await open_run(self.objects, self.edge, Clock())
-        studio = Studio(TOP, LOW)
-        await begin(publication, studio)
+        publication = await open_run(self.objects, self.edge, FakeClock())
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
         for _ in range(3):
-            await take(publication, studio.step(size=300_000))
+            await append_all(publication, studio.step(size=300_000))
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}

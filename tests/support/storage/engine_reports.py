@@ -1,4 +1,4 @@
-"""An engine's reports without an engine, and stores that watch or fail."""
+"""Reports of an engine without an engine, and object stores that check or fail."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import AUDIO_RENDITION, Rendition
 from storage.edge.memory import MemoryEdge
-from storage.live.publication import Publication, Window
+from storage.live.publication import LiveWindow, Publication
 from storage.objects.base import ObjectError, Objects, ObjectStat, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.reserve import RESERVE_BYTES
@@ -18,7 +18,7 @@ NOON_US = 1_769_860_800_123_000  # 2026-01-31T12:00:00.123Z
 RUN = "20260131T120000123"
 ORIGIN = 900_000
 TWO = 180_000
-WINDOW = Window(listed=12.0, kept=16.0)
+WINDOW = LiveWindow(listed_seconds=12.0, kept_seconds=16.0)
 
 TOP = Rendition(name="720p", width=1280, height=720, rate=2_800_000, source_size=True)
 LOW = Rendition(name="360p", width=640, height=360, rate=800_000)
@@ -27,8 +27,8 @@ CODECS = {"720p": "avc1.64001F", "360p": "avc1.64001E", AUDIO_RENDITION: "mp4a.4
 Report = InitSection | Part | Segment
 
 
-class Clock:
-    """Seconds that pass when they are told to."""
+class FakeClock:
+    """A clock in seconds that a test advances by hand."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -37,8 +37,8 @@ class Clock:
         return self.now
 
 
-class Studio:
-    """Makes the reports of one run in order; `salt` tells the bytes of two makings apart."""
+class ReportMaker:
+    """Creates the reports of one run in order; `salt` distinguishes the bytes of two engines."""
 
     def __init__(self, *renditions: Rendition, salt: str = "") -> None:
         self.renditions = renditions
@@ -50,8 +50,8 @@ class Studio:
         self.epoch = 0
 
     @classmethod
-    def going_on(cls, publication: Publication, *, salt: str) -> "Studio":
-        """Return a new engine's studio for a run that has begun."""
+    def continuing(cls, publication: Publication, *, salt: str) -> "ReportMaker":
+        """Continue a run as a new engine would."""
         studio = cls(*publication.renditions, salt=salt)
         studio.inits = {name: publication.next_inits.get(name, 0) for name in studio.names}
         studio.sequence = publication.next_sequence
@@ -60,7 +60,7 @@ class Studio:
         return studio
 
     def begin(self, *names: str) -> Iterator[InitSection]:
-        """Give every rendition, or some, their next init section."""
+        """Yield the next init section of every rendition, or of those that are named."""
         for name in names or self.names:
             number = self.inits[name]
             self.inits[name] += 1
@@ -76,7 +76,7 @@ class Studio:
         discontinuity: bool = False,
         gaps: Collection[str] = (),
     ) -> list[Report]:
-        """Return the reports of the next step, all renditions one after the other."""
+        """Return the reports of the next step, one rendition after the other."""
         made: list[Report] = []
         for name in self.names:
             gap = name in gaps
@@ -113,52 +113,54 @@ class Studio:
         return made
 
 
-async def take(publication: Publication, reports: Iterable[Report]) -> None:
+async def append_all(publication: Publication, reports: Iterable[Report]) -> None:
     for report in reports:
-        await publication.take(report)
+        await publication.append(report)
 
 
-async def take_what_fits(publication: Publication, reports: Iterable[Report]) -> int:
-    """Go on as a run does where something cannot be stored; return how often that was."""
+async def append_until_full(publication: Publication, reports: Iterable[Report]) -> int:
+    """Append reports, ignoring storage errors as a run does; return their number."""
     failures = 0
     for report in reports:
         try:
-            await publication.take(report)
+            await publication.append(report)
         except ObjectError:
             failures += 1
     return failures
 
 
-async def begin(publication: Publication, studio: Studio, wall_us: int = NOON_US) -> None:
+async def begin_epoch(
+    publication: Publication, studio: ReportMaker, wall_us: int = NOON_US
+) -> None:
     await publication.prepare(studio.epoch, studio.renditions, wall_us)
-    await take(publication, studio.begin())
+    await append_all(publication, studio.begin())
 
 
 class Killed(Exception):
-    """The process is gone; nothing of ours catches this."""
+    """Simulates the end of the process; no code under test catches it."""
 
 
-class FrailObjects:
-    """A real disk that stops for good after so many writes, or refuses some addresses."""
+class FailingObjects:
+    """A real disk that fails for good after `writes` writes, or refuses some addresses."""
 
     def __init__(self, disk: DiskObjects, *, writes: int | None = None) -> None:
         self.disk = disk
-        self.left = writes
+        self.writes_left = writes
         self.writes = 0
         self.full: set[str] = set()
 
     def count(self) -> None:
-        """Count a write, and die where it was the last."""
+        """Count a write, and raise `Killed` after the last allowed one."""
         self.writes += 1
-        if self.left is not None:
-            if self.left == 0:
+        if self.writes_left is not None:
+            if self.writes_left == 0:
                 raise Killed
-            self.left -= 1
+            self.writes_left -= 1
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         self.count()
         if address.endswith(".m3u8"):
-            check_named(self.disk, address, data.decode())
+            check_named_addresses(self.disk, address, data.decode())
         if any(address.endswith(end) for end in self.full):
             raise StoreFull(address, "No space left on device")
         await self.disk.put(address, data, vital=vital)
@@ -187,24 +189,24 @@ class FrailObjects:
         return await self.disk.addresses(prefix)
 
 
-class WatchedEdge(MemoryEdge):
-    """An edge whose playlists may only name what can be read; remembers all it was told."""
+class CheckedEdge(MemoryEdge):
+    """An edge that checks that its playlists name only readable files, and keeps every call."""
 
     def __init__(self, disk: DiskObjects) -> None:
         super().__init__()
         self._disk = disk
-        self.told: list[dict[str, str]] = []
+        self.published: list[dict[str, str]] = []
 
-    async def publish(self, texts: Mapping[str, str]) -> None:
-        here = {address for told in (*self.told, texts) for address in told}
-        for address, text in texts.items():
-            check_named(self._disk, address, text, here)
-        self.told.append(dict(texts))
-        await super().put_playlists(texts)
+    async def put_playlists(self, playlists: Mapping[str, str]) -> None:
+        here = {address for texts in (*self.published, playlists) for address in texts}
+        for address, text in playlists.items():
+            check_named_addresses(self._disk, address, text, here)
+        self.published.append(dict(playlists))
+        await super().put_playlists(playlists)
 
 
-def named(address: str, text: str) -> Iterator[str]:
-    """Yield the addresses that a playlist at `address` names and that can be asked for."""
+def named_addresses(address: str, text: str) -> Iterator[str]:
+    """Yield the addresses that a playlist at `address` names."""
     folder = address.rpartition("/")[0]
     playlist = parse(text)
     if isinstance(playlist, MultivariantPlaylist):
@@ -220,19 +222,19 @@ def named(address: str, text: str) -> Iterator[str]:
             yield f"{folder}/{segment.map_uri}"
 
 
-def check_named(
+def check_named_addresses(
     disk: DiskObjects, address: str, text: str, elsewhere: Collection[str] = ()
 ) -> None:
     missing = [
         name
-        for name in named(address, text)
+        for name in named_addresses(address, text)
         if name not in elsewhere and not disk.path(name).is_file()
     ]
     assert missing == [], f"{address} names what is not there"
 
 
 def on_disk(disk: DiskObjects, name: str, run: str = RUN) -> MediaPlaylist:
-    """Return a rendition's playlist as viewers of the disk get it."""
+    """Parse a rendition's playlist on disk."""
     found = parse(disk.path(f"live/{HASH}/{run}/{name}/index.m3u8").read_text())
     assert isinstance(found, MediaPlaylist)
     return found
@@ -247,10 +249,10 @@ def variants(disk: DiskObjects) -> MultivariantPlaylist:
 async def open_run(
     objects: Objects,
     edge: MemoryEdge,
-    clock: Clock,
+    clock: FakeClock,
     *,
     now_us: int = NOON_US,
-    window: Window = WINDOW,
+    window: LiveWindow = WINDOW,
 ) -> Publication:
     return await Publication.open(
         objects, edge, hash=HASH, now_us=now_us, window=window, clock=clock
@@ -260,7 +262,7 @@ async def open_run(
 async def resume_run(
     objects: Objects,
     edge: MemoryEdge,
-    clock: Clock,
+    clock: FakeClock,
     *,
     now_us: int = NOON_US,
     within_seconds: float = 60.0,
@@ -276,20 +278,20 @@ async def resume_run(
     )
 
 
-class Stage:
-    """A disk, an edge, a clock."""
+class PublicationFixture:
+    """A run on a real disk, with a checked edge and a fake clock."""
 
     def __init__(self, folder: Path, *, reserve_bytes: int = RESERVE_BYTES) -> None:
         self.disk = DiskObjects(folder, reserve_bytes=reserve_bytes)
-        self.objects = FrailObjects(self.disk)
-        self.edge = WatchedEdge(self.disk)
-        self.clock = Clock()
+        self.objects = FailingObjects(self.disk)
+        self.edge = CheckedEdge(self.disk)
+        self.clock = FakeClock()
 
     async def open(self, now_us: int = NOON_US) -> Publication:
         return await open_run(self.objects, self.edge, self.clock, now_us=now_us)
 
     def gaps(self, name: str, run: str = RUN) -> list[int]:
-        """Return the numbers of the gaps that a rendition's playlist shows."""
+        """Return the sequence numbers of the gaps in a rendition's playlist."""
         found = on_disk(self.disk, name, run).segments
         return [int(segment.uri.removesuffix(".m4s")) for segment in found if segment.gap]
 
@@ -297,7 +299,7 @@ class Stage:
         return [segment.uri for segment in on_disk(self.disk, name, run).segments]
 
     async def same_everywhere(self, run: str = RUN) -> None:
-        """The edge shows what the disk shows, and all renditions show the same numbers."""
+        """Check that edge and disk show the same, with the same numbers in all renditions."""
         shapes: set[tuple[object, ...]] = set()
         for name in (TOP.name, LOW.name, AUDIO_RENDITION):
             playlist = on_disk(self.disk, name, run)

@@ -21,9 +21,9 @@ from tests.support.sql import migrated, run_sql
 from tests.support.storage.engine_reports import (
     HASH,
     NOON_US,
-    Clock,
-    FrailObjects,
-    WatchedEdge,
+    CheckedEdge,
+    FailingObjects,
+    FakeClock,
     open_run,
 )
 
@@ -40,10 +40,10 @@ async def until(question: Callable[[], Awaitable[bool]], *, within: float = 10) 
             await asyncio.sleep(0.005)
 
 
-class FrailLedger:
+class FailingRecordingCatalog:
     """The real ledger, which stops together with a frail disk."""
 
-    def __init__(self, catalog: Catalog, objects: FrailObjects) -> None:
+    def __init__(self, catalog: Catalog, objects: FailingObjects) -> None:
         self._recordings = catalog.recordings
         self._objects = objects
 
@@ -74,15 +74,15 @@ class FrailLedger:
         await self._recordings.drop(recording)
 
 
-class Booth(msgspec.Struct):
+class RecorderFixture(msgspec.Struct):
     """Where a run is recorded; `free` is what the recorder takes for the disk's free bytes."""
 
-    objects: FrailObjects
+    objects: FailingObjects
     catalog: Catalog
-    edge: WatchedEdge
-    clock: Clock
+    edge: CheckedEdge
+    clock: FakeClock
     recorder: Recorder
-    told: list[tuple[str, str, dict[str, object]]]
+    events: list[tuple[str, str, dict[str, object]]]
     free: int = 1 << 40
 
     @property
@@ -91,7 +91,7 @@ class Booth(msgspec.Struct):
 
     async def open(self, *, now_us: int = NOON_US, keep_days: int = 7) -> Publication:
         publication = await open_run(self.objects, self.edge, self.clock, now_us=now_us)
-        self.recorder.follow(publication, begins=True, keep_days=keep_days)
+        self.recorder.follow(publication, may_begin=True, keep_days=keep_days)
         return publication
 
     async def caught_up(self, publication: Publication) -> None:
@@ -183,19 +183,19 @@ class Booth(msgspec.Struct):
     async def _is_gone(self, folder: Path) -> bool:
         return not await asyncio.to_thread(folder.exists)
 
-    def tell(self, kind: str) -> list[dict[str, object]]:
+    def events_of(self, kind: str) -> list[dict[str, object]]:
         """What was told of a kind."""
-        return [facts for _, each, facts in self.told if each == kind]
+        return [facts for _, each, facts in self.events if each == kind]
 
 
 @asynccontextmanager
-async def booth(
+async def run_recorder(
     folder: Path,
     *,
     writes: int | None = None,
-    least_free: int = 1 << 20,
+    min_free_bytes: int = 1 << 20,
     objects: Path | None = None,
-) -> AsyncGenerator[Booth]:
+) -> AsyncGenerator[RecorderFixture]:
     """Record for the length of the block; the disk and the catalog stop after `writes`.
 
     `objects` is where media are kept, if not beside the catalog.
@@ -207,7 +207,7 @@ async def booth(
             await catalog.streams.add(project.id, "Morning", NOON_US)
             await asyncio.to_thread(run_sql, place, f"UPDATE streams SET hash = '{HASH}'")
         with DiskObjects(objects or folder / "objects") as disk:
-            frail = FrailObjects(disk, writes=writes)
+            frail = FailingObjects(disk, writes=writes)
             told: list[tuple[str, str, dict[str, object]]] = []
 
             async def chronicle(stream: str, kind: str, facts: dict[str, object]) -> None:
@@ -215,20 +215,20 @@ async def booth(
 
             recorder = Recorder(
                 objects=frail,
-                ledger=FrailLedger(catalog, frail),
+                catalog=FailingRecordingCatalog(catalog, frail),
                 free_bytes=lambda: made.free,
-                least_free=least_free,
+                min_free_bytes=min_free_bytes,
                 now_us=lambda: NOON_US,
                 name_of=lambda title: title.lower().replace(" ", "-"),
-                chronicle=chronicle,
+                write_event=chronicle,
             )
-            made = Booth(
+            made = RecorderFixture(
                 objects=frail,
                 catalog=catalog,
-                edge=WatchedEdge(disk),
-                clock=Clock(),
+                edge=CheckedEdge(disk),
+                clock=FakeClock(),
                 recorder=recorder,
-                told=told,
+                events=told,
             )
             async with asyncio.TaskGroup() as tasks:
                 running = tasks.create_task(recorder.run())

@@ -14,7 +14,7 @@ from media.hls.playlist import MediaPlaylist
 from media.packet import MediaPacket
 from media.track import Track
 from storage.edge.memory import MemoryEdge
-from storage.live.publication import Window
+from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
 from transcode.live import service as live_service
@@ -71,7 +71,7 @@ def _command(pid: str) -> bytes:
 @asynccontextmanager
 async def running(objects: DiskObjects) -> AsyncGenerator[LiveRun, None]:
     transcoding = LiveTranscoding(
-        objects=objects, edge=MemoryEdge(), window=Window(listed=60, kept=70)
+        objects=objects, edge=MemoryEdge(), window=LiveWindow(listed_seconds=60, kept_seconds=70)
     )
     async with transcoding.run(
         stream=STREAM, active=frozenset(), window=60.0, notify=lambda: None

@@ -17,7 +17,7 @@ from av.video.frame import VideoFrame
 
 from media.hls.playlist import Listed, MediaPlaylist
 from storage.edge.memory import MemoryEdge
-from storage.live.publication import Window
+from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, ffmpeg, scenes, source_of
 from tests.transcode.live.test_service import (
@@ -68,7 +68,9 @@ async def running(root: Path, slate: bytes | None = None) -> AsyncGenerator[Live
         if slate:
             await objects.put(SLATE, slate)
         transcoding = LiveTranscoding(
-            objects=objects, edge=MemoryEdge(), window=Window(listed=60, kept=70)
+            objects=objects,
+            edge=MemoryEdge(),
+            window=LiveWindow(listed_seconds=60, kept_seconds=70),
         )
         async with transcoding.run(
             stream=STREAM,
@@ -319,7 +321,9 @@ def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source) -> N
         nonlocal ahead
         with DiskObjects(tmp_path) as objects:
             home = LiveTranscoding(
-                objects=objects, edge=MemoryEdge(), window=Window(listed=60, kept=70)
+                objects=objects,
+                edge=MemoryEdge(),
+                window=LiveWindow(listed_seconds=60, kept_seconds=70),
             )
             run = LiveRun(
                 home=home,

@@ -9,7 +9,7 @@ import pytest
 
 from media.stream_keys import new_hash
 from storage.catalog.records.videos import Arrived, Landed, WholeVideo
-from storage.cleanup.orphans import AGE_US, remove_leftovers
+from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.errors import UploadInProgress
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan, JobLost, SpanLost
 from storage.objects.addresses import replaced_source
@@ -89,9 +89,9 @@ async def test_what_plays_stays_until_the_new_file_is_made_and_an_hour_after(
     assert await is_whole(house, whole)
     assert old <= set(await house.made_for(first.video.hash))
     upkeep = house.catalog.references
-    await remove_leftovers(house.objects, upkeep, now_us() + AGE_US - 120_000_000)
+    await remove_orphans(house.objects, upkeep, now_us() + AGE_US - 120_000_000)
     assert old <= set(await house.made_for(first.video.hash))
-    await remove_leftovers(house.objects, upkeep, now_us() + AGE_US + 1_000_000)
+    await remove_orphans(house.objects, upkeep, now_us() + AGE_US + 1_000_000)
     assert not any("/1-1/" in name for name in await house.made_for(first.video.hash))
     assert len(await house.objects.addresses(f"sources/{first.video.hash}")) == 1
     assert await is_whole(house, whole)
