@@ -1,1 +1,1 @@
-"""What each stream still delivers when a machine has more of them than it can make all rungs of."""
+"""What each stream delivers on a machine that cannot make all rungs of all streams."""

@@ -1,9 +1,9 @@
 """The command `python -m bench.overload`: more and more streams at once, and what each delivers.
 
-For each number of streams a fresh service takes live 1080p30 publishers of 6 Mbit/s with the whole
-ladder on. After `--seconds` it prints, for each stream: the rungs that are made, how far the newest
-media were behind the encoder (the most, and at the end), and what was dropped. Ends with status 1
-when a stream dropped packets, lost its source's own rung, or is behind at the end.
+For each number of streams a fresh service gets live 1080p30 publishers of 6 Mbit/s with the whole
+ladder on. After `--seconds` it prints, for each stream, the rungs that are made, the lag behind the
+publisher (the most, and at the end), and the packets dropped. The status is 1 if a stream dropped
+packets, lost the rung of its source's own packets, or lags at the end.
 """
 
 import argparse
@@ -28,22 +28,22 @@ from bench.ingest.clip import make_clip
 __all__ = ["main"]
 
 _START_SECONDS: Final = 60.0
-_LOOK_SECONDS: Final = 1.0
+_SAMPLE_SECONDS: Final = 1.0
 # Players of the page are 6 s behind the newest segment.
-_MOST_LATE_SECONDS: Final = 6.0
-_LATE_AT_THE_END: Final = 3.0
+_MAX_LAG_SECONDS: Final = 6.0
+_MAX_LAG_AT_END: Final = 3.0
 _METRIC: Final = re.compile(r"^(headend_\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
 
 
-class Service(msgspec.Struct, frozen=True):
-    """A running service: where its pages, its RTMP door and its owner's token are."""
+class BenchService(msgspec.Struct, frozen=True):
+    """A running service: the addresses of HTTP and RTMP, and the owner's token."""
 
     http: str
     rtmp: str
     token: str
 
-    def figures(self) -> dict[tuple[str, str, str], float]:
-        """Return the metrics of runs by name, stream and rendition."""
+    def metrics(self) -> dict[tuple[str, str, str], float]:
+        """Return the metrics by name, stream and rendition."""
         with urllib.request.urlopen(f"{self.http}/metrics", timeout=10) as answer:
             text = answer.read().decode()
         found: dict[tuple[str, str, str], float] = {}
@@ -54,7 +54,7 @@ class Service(msgspec.Struct, frozen=True):
         return found
 
     def add_stream(self, title: str) -> tuple[str, str]:
-        """Add a stream; return its hash and its key."""
+        """Add a stream and return its hash and its key."""
         request = urllib.request.Request(
             f"{self.http}/api/projects/1/streams",
             data=json.dumps({"title": title}).encode(),
@@ -68,30 +68,30 @@ class Service(msgspec.Struct, frozen=True):
         return stream["hash"], stream["stream"]
 
 
-class Delivered(msgspec.Struct):
+class StreamResult(msgspec.Struct):
     """What one stream delivered."""
 
     made: dict[str, bool]
-    most_late: float = 0.0
-    late: float = 0.0
+    max_lag: float = 0.0
+    lag: float = 0.0
     dropped: int = 0
     sheds: int = 0
 
     @property
     def faults(self) -> list[str]:
-        """What it should have done and did not."""
+        """What the stream failed to deliver."""
         wrong: list[str] = []
         if self.dropped:
             wrong.append(f"{self.dropped} packets dropped")
         if not self.made.get("1080p"):
             wrong.append("the source's own rung is gone")
-        if self.late > _LATE_AT_THE_END:
-            wrong.append(f"{self.late:.1f} s late at the end")
+        if self.lag > _MAX_LAG_AT_END:
+            wrong.append(f"{self.lag:.1f} s late at the end")
         return wrong
 
 
 @contextmanager
-def _service(folder: Path) -> Generator[Service]:
+def _service(folder: Path) -> Generator[BenchService]:
     command = [
         str(Path(sys.executable).with_name("headend")), "serve", "--data", str(folder / "data"),
         "--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0", "--rtmps", "",
@@ -101,10 +101,10 @@ def _service(folder: Path) -> Generator[Service]:
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
     try:
-        printed = _welcome(process)
-        yield Service(
-            http=_said(r"Watch\s+(\S+)/watch/", printed),
-            rtmp=_said(r"Server\s+(\S+)", printed),
+        printed = _read_welcome(process)
+        yield BenchService(
+            http=_search(r"Watch\s+(\S+)/watch/", printed),
+            rtmp=_search(r"Server\s+(\S+)", printed),
             token=(folder / "data" / "owner.token").read_text().strip(),
         )
     finally:
@@ -116,7 +116,7 @@ def _service(folder: Path) -> Generator[Service]:
             process.wait()
 
 
-def _welcome(process: subprocess.Popen[bytes]) -> str:
+def _read_welcome(process: subprocess.Popen[bytes]) -> str:
     assert process.stdout is not None
     printed, deadline = "", time.monotonic() + _START_SECONDS
     while "Owner token" not in printed and time.monotonic() < deadline:
@@ -125,7 +125,7 @@ def _welcome(process: subprocess.Popen[bytes]) -> str:
     return printed
 
 
-def _said(pattern: str, printed: str) -> str:
+def _search(pattern: str, printed: str) -> str:
     found = re.search(pattern, printed)
     if found is None:
         raise SystemExit(f"the service did not start: {printed}")
@@ -143,25 +143,25 @@ def _publisher(clip: Path, url: str) -> Generator[None]:
         process.wait()
 
 
-def _measure(clip: Path, streams: int, seconds: float) -> list[Delivered]:
+def _measure(clip: Path, streams: int, seconds: float) -> list[StreamResult]:
     with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
         service = stack.enter_context(_service(Path(name)))
         made = [service.add_stream(f"Stream {number}") for number in range(streams)]
         for _, key in made:
             stack.enter_context(_publisher(clip, f"{service.rtmp}/{key}"))
-        found = {hash_: Delivered({}) for hash_, _ in made}
+        found = {hash_: StreamResult({}) for hash_, _ in made}
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            time.sleep(_LOOK_SECONDS)
-            _look(service, found)
+            time.sleep(_SAMPLE_SECONDS)
+            _sample(service, found)
         return list(found.values())
 
 
-def _look(service: Service, found: dict[str, Delivered]) -> None:
-    figures = service.figures()
+def _sample(service: BenchService, found: dict[str, StreamResult]) -> None:
+    figures = service.metrics()
     for hash_, one in found.items():
-        one.late = figures.get(("headend_run_lag_seconds", hash_, ""), 0.0)
-        one.most_late = max(one.most_late, one.late)
+        one.lag = figures.get(("headend_run_lag_seconds", hash_, ""), 0.0)
+        one.max_lag = max(one.max_lag, one.lag)
         one.dropped = int(figures.get(("headend_run_dropped_packets_total", hash_, ""), 0))
         one.sheds = int(figures.get(("headend_run_rungs_shed_total", hash_, ""), 0))
         one.made = {
@@ -187,8 +187,8 @@ def main() -> int:
             for number, one in enumerate(_measure(clip.path, streams, options.seconds), 1):
                 made = " ".join(rung for rung, on in one.made.items() if on) or "nothing"
                 print(
-                    f"| {streams} | {number} | {made} | {one.sheds} | {one.most_late:.1f} s "
-                    f"| {one.late:.1f} s | {one.dropped} |",
+                    f"| {streams} | {number} | {made} | {one.sheds} | {one.max_lag:.1f} s "
+                    f"| {one.lag:.1f} s | {one.dropped} |",
                     flush=True,
                 )
                 wrong += [f"{streams} streams, number {number}: {what}" for what in one.faults]

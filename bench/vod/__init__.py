@@ -1,1 +1,1 @@
-"""What making an uploaded file playable costs and how it looks (`python -m bench.vod`)."""
+"""The cost and the quality of transcoding an uploaded file (`python -m bench.vod`)."""

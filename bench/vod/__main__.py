@@ -1,6 +1,6 @@
-"""The command `python -m bench.vod`: films, contenders in turn, two tables, the targets.
+"""The command `python -m bench.vod`: transcodes films by each contender and prints two tables.
 
-Ends with status 0 when all targets are met, 1 when one is missed, 2 when a tool is missing.
+The status is 0 if all targets are met, 1 if one is missed, 2 if a tool is missing.
 """
 
 import argparse
@@ -14,13 +14,13 @@ from typing import Final
 from bench.ladder.clips import CLIPS, Clip
 from bench.ladder.quality import vmaf
 from bench.ladder.runs import RUNGS
-from bench.vod.runs import CONTENDERS, Run, file_of, film, run
-from bench.vod.verdict import Result, missed, table
+from bench.vod.runs import CONTENDERS, VodRun, file_of, film, run
+from bench.vod.verdict import VodResult, missed_targets, table
 
 __all__ = ["main"]
 
 _QUICK_SECONDS: Final = 45
-# A film is its clip again and again: of five minutes as many pictures as of a minute else.
+# VMAF compares every 25th frame: a film repeats its clip, so five minutes need no more than one.
 _EVERY: Final = 25
 
 
@@ -34,21 +34,21 @@ def main() -> int:
     results = [_result(clip, options) for clip in chosen]
     print(f"\n{options.seconds} s of 1080p30, {options.workers} workers, {options.rounds} rounds\n")
     print(table(results))
-    wrong = missed(results)
+    wrong = missed_targets(results)
     print("\n" + ("\n".join(wrong) if wrong else "Every target is met."))
     return 1 if wrong else 0
 
 
-def _result(clip: Clip, options: argparse.Namespace) -> Result:
+def _result(clip: Clip, options: argparse.Namespace) -> VodResult:
     path = film(clip, options.seconds, options.folder)
-    runs: dict[str, list[Run]] = {name: [] for name in CONTENDERS}
+    runs: dict[str, list[VodRun]] = {name: [] for name in CONTENDERS}
     places = {name: options.folder / f"{clip.name}-{name}" for name in CONTENDERS}
     for number in range(options.rounds):
-        # Each round begins with another one, so that none always follows the same.
+        # Each round begins with another contender, so that none always follows the same one.
         first = number % len(CONTENDERS)
         for name in (*CONTENDERS[first:], *CONTENDERS[:first]):
             if name == "fixed" and number:
-                continue  # what it looks like is the same each time
+                continue  # only its quality matters, which is the same each time
             done = run(name, path, places[name], options.workers)
             runs[name].append(done)
             print(
@@ -59,7 +59,7 @@ def _result(clip: Clip, options: argparse.Namespace) -> Result:
     files = {
         name: {rung: file_of(name, rung, places[name]) for rung, *_ in RUNGS} for name in CONTENDERS
     }
-    looks = {name: vmaf(path, files[name], places[name], every=_EVERY) for name in CONTENDERS}
+    scores = {name: vmaf(path, files[name], places[name], every=_EVERY) for name in CONTENDERS}
     rates = {
         name: {
             rung: file.stat().st_size * 8 / 1000 / options.seconds
@@ -69,7 +69,9 @@ def _result(clip: Clip, options: argparse.Namespace) -> Result:
     }
     for place in places.values():
         shutil.rmtree(place)
-    return Result(clip=clip.name, workers=options.workers, runs=dict(runs), vmaf=looks, rates=rates)
+    return VodResult(
+        clip=clip.name, workers=options.workers, runs=dict(runs), vmaf=scores, rates=rates
+    )
 
 
 def _options() -> argparse.Namespace:

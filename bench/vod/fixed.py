@@ -1,4 +1,4 @@
-"""The engine with a live stream's rate control: what holding the quality saves shows beside it.
+"""The engine with a live stream's rate control, to compare constant quality with.
 
 python -m bench.vod.fixed stretch ...
 """
@@ -8,7 +8,7 @@ import sys
 from transcode.engine.codec import encode
 from transcode.engine.main import main
 
-# A constant of the engine, which nobody but this comparison changes: no rate factor at all.
+# A constant of the engine, which only this comparison changes: no rate factor.
 setattr(encode, "FILE_FACTORS", ("-1", "-1"))  # noqa: B010
 
 if __name__ == "__main__":

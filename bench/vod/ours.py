@@ -1,8 +1,9 @@
-"""One file made by a process's workers, from its row to its last rung, in a folder of its own.
+"""Transcodes one file by the workers of one process, in a data folder of its own.
 
     python -m bench.vod.ours FILE FOLDER WORKERS MODULE
 
-It prints when it first played and when it was complete, in seconds, and leaves each rung as a file.
+Prints when the video first played and when it was complete, in seconds, and writes each rung as one
+file.
 """
 
 import asyncio
@@ -23,11 +24,11 @@ from storage.catalog.records.videos import Arrived, WholeVideo
 from storage.objects.disk import DiskObjects
 from transcode.protocol.engine_process import engine
 from transcode.vod import engine_task
-from transcode.vod.core_budget import Cores
+from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
 from transcode.vod.worker_pool import TranscodeWorkers
 
-_LOOK_SECONDS: Final = 0.1
+_SAMPLE_SECONDS: Final = 0.1
 
 
 def _now_us() -> int:
@@ -56,7 +57,7 @@ async def _make(file: Path, size: int, folder: Path, workers: int) -> dict[str, 
                 objects=objects,
                 path_of=objects.path,
                 now_us=_now_us,
-                cores=Cores(workers),
+                cores=CoreBudget(workers),
             )
             crew = TranscodeWorkers(
                 transcoder, size=workers, new_owner=lambda: secrets.token_hex(8)
@@ -87,7 +88,7 @@ async def _follow(catalog: Catalog, video: int, begun: float) -> dict[str, objec
         if record.state in ("completed", "failed"):
             spent = {rung.number: rung.transcode_seconds for rung in whole.rungs}
             return {"played": played, "completed": now, "looks": looks, "rungs": spent}
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_SAMPLE_SECONDS)
 
 
 async def _join(objects: DiskObjects, whole: WholeVideo, folder: Path) -> None:

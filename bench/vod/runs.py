@@ -19,7 +19,7 @@ from bench.ladder.clips import Clip, make
 from bench.ladder.runs import RUNGS, ffmpeg_command
 from bench.ladder.runs import file_of as segments_of
 
-__all__ = ["CONTENDERS", "Run", "file_of", "film", "run"]
+__all__ = ["CONTENDERS", "VodRun", "file_of", "film", "run"]
 
 CONTENDERS: Final = ("ours", "ffmpeg", "fixed")
 _ENGINES: Final = {"ours": "transcode.engine", "fixed": "bench.vod.fixed"}
@@ -28,10 +28,10 @@ _CLIP_SECONDS: Final = 20
 _MOST_SECONDS: Final = 3600
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run took: seconds of CPU and of the clock; `played` is when the film first played.
+class VodRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: seconds of CPU and of the clock; `played` is when the video first played.
 
-    `looks` are seconds, percent and the seconds that were said to be left.
+    `looks` are samples of the progress: seconds, percent, and the time left as reported.
     """
 
     cpu: float
@@ -41,7 +41,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def film(clip: Clip, seconds: int, folder: Path) -> Path:
-    """Return a film of the clip, again and again up to `seconds`, as MP4."""
+    """Return an MP4 of `seconds` that repeats the clip."""
     source = make(clip, min(seconds, _CLIP_SECONDS), folder)
     path = folder / f"{source.stem}-{seconds}.mp4"
     if not path.exists():
@@ -53,11 +53,11 @@ def film(clip: Clip, seconds: int, folder: Path) -> Path:
     return path
 
 
-def run(contender: str, path: Path, folder: Path, workers: int) -> Run:
-    """Have one contender make the ladder of a film in `folder`, which is emptied before.
+def run(contender: str, path: Path, folder: Path, workers: int) -> VodRun:
+    """Let one contender make the ladder of a film in `folder`, which is emptied before.
 
     Raises:
-        subprocess.CalledProcessError: it failed; it says why on standard error.
+        subprocess.CalledProcessError: it failed; the reason is on standard error.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -76,10 +76,10 @@ def run(contender: str, path: Path, folder: Path, workers: int) -> Run:
         raise subprocess.CalledProcessError(child.returncode, command)
     cpu = used.ru_utime + used.ru_stime
     if contender not in _ENGINES:
-        return Run(cpu=cpu, wall=wall)
+        return VodRun(cpu=cpu, wall=wall)
     told = json.loads(said)
     looks = tuple((float(at), int(percent), int(eta)) for at, percent, eta in told["looks"])
-    return Run(cpu=cpu, wall=told["completed"], played=told["played"] or 0.0, looks=looks)
+    return VodRun(cpu=cpu, wall=told["completed"], played=told["played"] or 0.0, looks=looks)
 
 
 def file_of(contender: str, rung: str, folder: Path) -> Path:

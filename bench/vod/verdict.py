@@ -1,4 +1,4 @@
-"""From runs to tables and a verdict. Of several rounds the least CPU counts."""
+"""Tables and a verdict over runs; of several rounds the one with the least CPU counts."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,54 +6,54 @@ from typing import Final
 import msgspec
 
 from bench.ladder.runs import RUNGS
-from bench.vod.runs import Run
+from bench.vod.runs import VodRun
 
-__all__ = ["Result", "missed", "table", "worst_eta"]
+__all__ = ["VodResult", "missed_targets", "table", "worst_eta"]
 
 MOST_CPU: Final = 0.65  # of the ffmpeg command's
 WORST_VMAF: Final = -0.5  # points against the ffmpeg command, on any rung
 LEAST_CORES: Final = 0.9  # seconds of CPU in one of the clock, for each worker
-LATEST_PLAY: Final = 0.10  # of the time that all of it takes
-WORST_ETA: Final = 0.30  # of what was left, from the middle on
-_LEAST_LEFT: Final = 5.0  # seconds: below it a rounded second is a large part
+LATEST_PLAY: Final = 0.10  # of the time to completion
+WORST_ETA: Final = 0.30  # of the time really left, in the second half
+_LEAST_LEFT: Final = 5.0  # seconds: below it, rounding to seconds matters
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One film: the runs, and VMAF and kbit/s by contender and rung; `workers` were at work."""
+class VodResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One film: the runs, and VMAF and kbit/s by contender and rung; `workers` were used."""
 
     clip: str
     workers: int
-    runs: dict[str, Sequence[Run]]
+    runs: dict[str, Sequence[VodRun]]
     vmaf: dict[str, dict[str, float]]
     rates: dict[str, dict[str, float]]
 
     @property
-    def ours(self) -> Run:
+    def ours(self) -> VodRun:
         """Our run with the least CPU."""
         return self.best("ours")
 
-    def best(self, contender: str) -> Run:
+    def best(self, contender: str) -> VodRun:
         """A contender's run with the least CPU."""
         return min(self.runs[contender], key=lambda each: each.cpu)
 
     @property
     def cpu(self) -> float:
-        """Our CPU by ffmpeg's."""
+        """Our CPU time relative to ffmpeg's."""
         return self.ours.cpu / self.best("ffmpeg").cpu
 
     @property
     def cores(self) -> float:
-        """Seconds of CPU in one of the clock, at our best."""
+        """CPU seconds in a second of the clock, at our best."""
         return max(each.cpu / each.wall for each in self.runs["ours"])
 
     @property
-    def early(self) -> float:
-        """When it first played, by when it was complete, at our best."""
+    def play_share(self) -> float:
+        """The time to the first play relative to that to completion, at our best."""
         return min(each.played / each.wall for each in self.runs["ours"])
 
 
-def worst_eta(run: Run) -> float:
-    """Return how far the time that was said to be left was off, at worst, from the middle on."""
+def worst_eta(run: VodRun) -> float:
+    """Return the worst relative error of the time left as reported, in the second half."""
     worst = 0.0
     for at, percent, eta in run.looks:
         left = run.wall - at
@@ -62,8 +62,8 @@ def worst_eta(run: Run) -> float:
     return worst
 
 
-def table(results: Sequence[Result]) -> str:
-    """Return tables in Markdown: what it costs, and how it looks at what rate."""
+def table(results: Sequence[VodResult]) -> str:
+    """Return tables in Markdown: the cost, and the quality and bit rate."""
     lines = [
         "| film | CPU s: ours / ffmpeg | ratio | CPU per s of the clock | first plays / complete "
         "| share | worst ETA |",
@@ -73,7 +73,7 @@ def table(results: Sequence[Result]) -> str:
         lines.append(
             f"| {each.clip} | {each.ours.cpu:.1f} / {each.best('ffmpeg').cpu:.1f} | {each.cpu:.2f} "
             f"| {each.cores:.2f} of {each.workers} | {each.ours.played:.1f} / {each.ours.wall:.1f} "
-            f"| {each.early:.3f} | {min(map(worst_eta, each.runs['ours'])):.0%} |"
+            f"| {each.play_share:.3f} | {min(map(worst_eta, each.runs['ours'])):.0%} |"
         )
     lines += [
         "",
@@ -93,8 +93,8 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def missed(results: Sequence[Result]) -> list[str]:
-    """Return the targets that were missed, as sentences."""
+def missed_targets(results: Sequence[VodResult]) -> list[str]:
+    """Return the missed targets as sentences."""
     found: list[str] = []
     for each in results:
         least = LEAST_CORES * each.workers
@@ -102,8 +102,8 @@ def missed(results: Sequence[Result]) -> list[str]:
             found.append(f"{each.clip}: CPU is {each.cpu:.3f} of ffmpeg's, above {MOST_CPU:.2f}")
         if each.cores < least:
             found.append(f"{each.clip}: {each.cores:.2f} cores were used, below {least:.1f}")
-        if each.early > LATEST_PLAY:
-            found.append(f"{each.clip}: it played after {each.early:.0%} of the time")
+        if each.play_share > LATEST_PLAY:
+            found.append(f"{each.clip}: it played after {each.play_share:.0%} of the time")
         for name, *_ in RUNGS:
             gain = each.vmaf["ours"][name] - each.vmaf["ffmpeg"][name]
             if gain < WORST_VMAF:

@@ -60,7 +60,7 @@ class Streams(Protocol):
 class LeftRuns(Protocol):
     """Runs that a stop left open for their encoders (`transcode.live.service.LiveTranscoding`)."""
 
-    async def end_left(self, stream: str) -> bool:
+    async def end_interrupted(self, stream: str) -> bool:
         """End such a run of a stream; False where there is none."""
         ...
 
@@ -153,7 +153,7 @@ class Orders:
         match command.kind:
             case CommandKind.END:
                 ended = await self._streams.end(command.stream, _ENDED)
-                left = await self._left.end_left(command.hash)
+                left = await self._left.end_interrupted(command.hash)
                 return {"ended": ended or left}
             case CommandKind.DISCONNECT:
                 async with asyncio.timeout(_DATABASE_SECONDS):
@@ -164,7 +164,7 @@ class Orders:
                 # Nobody's key is right any more; then nothing can begin again.
                 taken_off = await self._streams.disconnect(command.stream, None, _DELETED)
                 await self._streams.end(command.stream, _DELETED)
-                await self._left.end_left(command.hash)
+                await self._left.end_interrupted(command.hash)
                 await self._media.remove([command.hash])
                 return {"disconnected": taken_off}
             case CommandKind.PAUSE | CommandKind.RESUME:

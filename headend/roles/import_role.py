@@ -8,8 +8,8 @@ from headend.roles.context import Ground, wall_us
 from headend.roles.upload_intake import look
 from media.ticks import MICROSECONDS
 from storage.job_leases import HeldJob
-from transcode.imports.download import Bounds
-from transcode.imports.http_client import Remote
+from transcode.imports.download import DownloadLimits
+from transcode.imports.http_client import ImportClient
 from transcode.imports.importer import Importer
 from transcode.jobs.worker_pool import WorkerPool
 
@@ -29,9 +29,9 @@ def file_importers(ground: Ground) -> WorkerPool[HeldJob]:
         imports=ground.catalog.imports,
         objects=ground.objects,
         probe=look,
-        remote=Remote(allowed=settings.private_networks),
-        bounds=Bounds(
-            most_bytes=settings.most_bytes,
+        client=ImportClient(allowed=settings.private_networks),
+        limits=DownloadLimits(
+            max_bytes=settings.most_bytes,
             ports=settings.open_ports,
             seconds=settings.most_seconds,
         ),

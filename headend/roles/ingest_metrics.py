@@ -56,33 +56,33 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 _Counter, _Gauge = CounterMetricFamily, GaugeMetricFamily
 _Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 _READ: Final[tuple[tuple[_Kind, str, str, Callable[[LiveRun], float]], ...]] = (
-    (_Counter, "headend_run_packets", "Packets sent by encoders", lambda r: r.figures.packets),
-    (_Counter, "headend_run_pictures", "Of these, pictures", lambda r: r.figures.pictures),
-    (_Counter, "headend_run_bytes", "Bytes of these packets", lambda r: r.figures.bytes_in),
+    (_Counter, "headend_run_packets", "Packets sent by encoders", lambda r: r.metrics.packets),
+    (_Counter, "headend_run_pictures", "Of these, pictures", lambda r: r.metrics.pictures),
+    (_Counter, "headend_run_bytes", "Bytes of these packets", lambda r: r.metrics.bytes_in),
     (
         _Counter,
         "headend_run_dropped_packets",
         "Packets dropped for a slow engine",
-        lambda r: r.figures.dropped,
+        lambda r: r.metrics.dropped,
     ),
-    (_Counter, "headend_run_engine_deaths", "Engines lost", lambda r: r.figures.deaths),
-    (_Counter, "headend_run_segments", "Segments made, all rungs", lambda r: r.figures.segments),
-    (_Counter, "headend_run_media_bytes", "Bytes of these segments", lambda r: r.figures.bytes_out),
-    (_Counter, "headend_run_rungs_shed", "Rungs shed under overload", lambda r: r.figures.sheds),
+    (_Counter, "headend_run_engine_deaths", "Engines lost", lambda r: r.metrics.deaths),
+    (_Counter, "headend_run_segments", "Segments made, all rungs", lambda r: r.metrics.segments),
+    (_Counter, "headend_run_media_bytes", "Bytes of these segments", lambda r: r.metrics.bytes_out),
+    (_Counter, "headend_run_rungs_shed", "Rungs shed under overload", lambda r: r.metrics.sheds),
     (
         _Gauge,
         "headend_run_frame_rate",
         "Pictures taken in a second",
-        lambda r: r.figures.frame_rate,
+        lambda r: r.metrics.frame_rate,
     ),
-    (_Gauge, "headend_run_bit_rate", "Bits sent by the encoder", lambda r: r.figures.bit_rate),
+    (_Gauge, "headend_run_bit_rate", "Bits sent by the encoder", lambda r: r.metrics.bit_rate),
     (
         _Gauge,
         "headend_run_lag_seconds",
         "How far the newest media are behind the encoder",
-        lambda r: r.figures.late,
+        lambda r: r.metrics.lag,
     ),
-    (_Gauge, "headend_run_pace", "Seconds of media made in a second", lambda r: r.figures.pace),
+    (_Gauge, "headend_run_pace", "Seconds of media made in a second", lambda r: r.metrics.pace),
     (
         _Gauge,
         "headend_run_queue_bytes",
@@ -93,13 +93,13 @@ _READ: Final[tuple[tuple[_Kind, str, str, Callable[[LiveRun], float]], ...]] = (
         _Counter,
         "headend_engine_cpu_seconds",
         "CPU time of the run's engines",
-        lambda r: r.figures.cpu_seconds,
+        lambda r: r.metrics.cpu_seconds,
     ),
     (
         _Gauge,
         "headend_engine_memory_bytes",
         "Resident memory of the engine",
-        lambda r: r.figures.memory_bytes,
+        lambda r: r.metrics.memory_bytes,
     ),
 )
 
@@ -117,6 +117,6 @@ def _runs(runs: dict[str, LiveRun]) -> Iterable[Metric]:
     for name, run in ordered:
         for rung, on in run.rungs.items():
             made.add_metric((name, rung), on)
-        for rung, seconds in sorted(run.figures.rung_cpu_seconds.items()):
+        for rung, seconds in sorted(run.metrics.rung_cpu_seconds.items()):
             cpu.add_metric((name, rung), seconds)
     yield from (made, cpu)

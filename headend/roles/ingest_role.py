@@ -63,7 +63,7 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
         edge=ground.edge,
         window=window,
         wall_us=wall_us,
-        chronicle=CatalogChronicle(catalog, wall_us).happened,
+        record_event=CatalogChronicle(catalog, wall_us).happened,
         posters=posters,
         recorder=recorder,
     )
@@ -77,8 +77,8 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
                 _end_abandoned(transcoding, catalog, hashes, seconds)
                 for seconds, hashes in left.items()
             ),
-            transcoding.govern(),
-            posters.keep(),
+            transcoding.shed_load(),
+            posters.run(),
             recorder.run(),
         ),
         listening(

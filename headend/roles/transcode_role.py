@@ -10,7 +10,7 @@ from media.no_op import always
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
 from storage.objects.disk import DiskObjects
-from transcode.vod.core_budget import Cores
+from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
 from transcode.vod.worker_pool import TranscodeWorkers
 
@@ -40,7 +40,7 @@ def file_workers(
         objects=objects,
         path_of=objects.path,
         now_us=_now_us,
-        cores=Cores(cores),
+        cores=CoreBudget(cores),
         lease_us=round(settings.lease_seconds * MICROSECONDS),
     )
     most = min(settings.workers or cores, cores)

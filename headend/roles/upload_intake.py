@@ -8,8 +8,8 @@ from api.ports import FileFacts, FileRefused
 from api.uploads.limits import UploadLimits
 from api.uploads.single_request import Intake
 from storage.objects.disk import DiskObjects
-from transcode.inspect.probe import NotMedia, ProbeSlow, probe
-from transcode.inspect.still import NotPicture, picture, stills
+from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
+from transcode.inspect.still import NotImage, make_image, make_posters
 
 __all__ = ["intake_on", "look", "posters", "slate"]
 
@@ -28,7 +28,7 @@ async def look(file: Path, /) -> FileFacts | None:
         found = await probe(file)
     except NotMedia as error:
         raise FileRefused(error.reason) from error
-    except ProbeSlow:
+    except ProbeTimeout:
         return None
     return FileFacts(length_us=found.length_us, width=found.width, height=found.height)
 
@@ -40,8 +40,8 @@ async def posters(file: Path, width: int, height: int, /) -> Mapping[str, bytes]
         FileRefused: it is none that can be shown.
     """
     try:
-        return await stills(file, width, height)
-    except NotPicture as error:
+        return await make_posters(file, width, height)
+    except NotImage as error:
         raise FileRefused(error.reason) from error
 
 
@@ -52,8 +52,8 @@ async def slate(file: Path, /) -> bytes:
         FileRefused: it is none that can be shown.
     """
     try:
-        return await picture(file, *_SLATE)
-    except NotPicture as error:
+        return await make_image(file, *_SLATE)
+    except NotImage as error:
         raise FileRefused(error.reason) from error
 
 

@@ -198,7 +198,7 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
             hostile = files(bird, good.read_bytes())
             tokens = callers(headend)
             assert len(hostile) == len(NAMES) == 20
-            bird.told()
+            bird.alarms()
             began = time.monotonic()
             with measured(headend) as measuring:
                 sent = {
@@ -210,7 +210,7 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
                 answers = {name: each.result() for name, each in sent.items()}
                 seconds = time.monotonic() - began
                 outcomes = {name: ended(headend, *answer) for name, answer in answers.items()}
-            assert bird.told() == []
+            assert bird.alarms() == []
             for name, (state, words) in outcomes.items():
                 if state == "completed":
                     assert name in DISGUISED, name

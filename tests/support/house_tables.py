@@ -113,7 +113,6 @@ NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
         "transcode/vod/assembler.py",
         "transcode/vod/asset_attempt.py",
         "transcode/vod/engine_task.py",
-        "transcode/vod/lease.py",
         "transcode/vod/posters.py",
     }
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.engine.upload_files import film
-from tests.support.transcode.transcode_fixture import Shop, shop
+from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 
 
 @pytest.fixture
@@ -13,8 +13,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncGenerator[Shop]:
-    async with shop(tmp_path / "data") as opened:
+async def vod(tmp_path: Path) -> AsyncGenerator[VodFixture]:
+    async with vod_fixture(tmp_path / "data") as opened:
         yield opened
 
 

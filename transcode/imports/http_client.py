@@ -1,8 +1,8 @@
-"""One request to a server of somebody's choosing, over a connection to an address that was checked.
+"""One HTTP request to an untrusted server, over a connection to an address that was checked.
 
-A name is looked up once for each connection; what it leads to is checked, and the connection is
-made to what was checked, so a name that leads elsewhere a moment later gains nothing. The request
-and the certificate still go by the name. No proxy, no cookies, no credentials.
+A host name is resolved once for each connection. Its addresses are checked, and the connection is
+made to a checked address, so a name that resolves differently a moment later (DNS rebinding) gains
+nothing. The request and the certificate still use the name. No proxy, no cookies, no credentials.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ import httpcore
 
 from storage.fetch_policy import Network, WebAddress, is_fetchable
 
-__all__ = ["Broken", "FetchRefused", "Remote", "Resolve", "look_up"]
+__all__ = ["FetchInterrupted", "FetchRefused", "ImportClient", "Resolve", "resolve_host"]
 
-# A name may lead to many machines; of more than a few none is likely to answer.
+# A name may have many addresses; if these do not answer, the others hardly will.
 _MOST_TRIED: Final = 4
 _CONNECT_SECONDS: Final = 10.0
 
@@ -26,40 +26,40 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class FetchRefused(Exception):
-    """A file cannot be fetched, now or later; `reason` is a sentence for its owner."""
+    """The file cannot be fetched, now or later; `reason` is a sentence for its owner."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-class Broken(Exception):
-    """A file did not come this time; `reason` is a sentence for its owner."""
+class FetchInterrupted(Exception):
+    """The file did not arrive this time; `reason` is a sentence for its owner."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-async def look_up(host: str, port: int) -> Sequence[str]:
-    """Return the addresses that a name leads to, in the order in which to try them.
+async def resolve_host(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host name, in the order in which to try them.
 
     Raises:
-        OSError: it leads nowhere, or nobody knows.
+        OSError: the name has no address, or cannot be resolved.
     """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(place[0]) for *_, place in found]
 
 
-class _Checked(httpcore.AsyncNetworkBackend):
-    """Connects to no address that is not open."""
+class _CheckedBackend(httpcore.AsyncNetworkBackend):
+    """Connects only to addresses that may be fetched from."""
 
     def __init__(self, resolve: Resolve, allowed: Sequence[Network]) -> None:
         self._resolve = resolve
         self._allowed = allowed
         made: object = httpcore.AnyIOBackend()
-        # cast: the library gives it two types, the second for where anyio is missing
+        # cast: the library types it for an environment without anyio, too
         self._inner = cast("httpcore.AsyncNetworkBackend", made)
         self.stream: httpcore.AsyncNetworkStream | None = None
 
@@ -75,7 +75,7 @@ class _Checked(httpcore.AsyncNetworkBackend):
             async with asyncio.timeout(_CONNECT_SECONDS):
                 found = await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
-            raise Broken("The address names a server that cannot be found.") from error
+            raise FetchInterrupted("The address names a server that cannot be found.") from error
         addresses = [address for address in found if is_fetchable(address, self._allowed)]
         if not addresses:
             raise FetchRefused("The address leads to a private network.")
@@ -88,19 +88,22 @@ class _Checked(httpcore.AsyncNetworkBackend):
                 continue
             self.stream = stream
             return stream
-        raise Broken("The server cannot be reached.")
+        raise FetchInterrupted("The server cannot be reached.")
 
 
-class Remote:
-    """Asks servers. `allowed` are networks that are not open and may be connected to all the same;
-    `tls` says which certificates are good (None: those that the system trusts).
+class ImportClient:
+    """An HTTP client for untrusted servers.
+
+    `allowed` are private networks that may be connected to all the same; `tls` verifies
+    certificates (None: with the system's authorities). A server must begin its response within
+    `answer_seconds`.
     """
 
     def __init__(
         self,
         *,
         allowed: Sequence[Network] = (),
-        resolve: Resolve = look_up,
+        resolve: Resolve = resolve_host,
         tls: ssl.SSLContext | None = None,
         answer_seconds: float = 30.0,
     ) -> None:
@@ -110,16 +113,16 @@ class Remote:
         self._answer_seconds = answer_seconds
 
     @asynccontextmanager
-    async def asked(
+    async def get(
         self, address: WebAddress, headers: Mapping[str, str]
     ) -> AsyncGenerator[httpcore.Response, None]:
-        """Ask for what is at an address; the answer's body may be read within the block.
+        """Send a GET request and yield the response; its body may be read within the block.
 
         Raises:
-            FetchRefused: it leads where no connection is made to, or its certificate is not good.
-            Broken: the server did not answer, or broke off.
+            FetchRefused: the host is in a private network, or its certificate is not valid.
+            FetchInterrupted: the server did not answer, or broke off.
         """
-        network = _Checked(self._resolve, self._allowed)
+        network = _CheckedBackend(self._resolve, self._allowed)
         connection = httpcore.AsyncHTTPConnection(
             origin=httpcore.Origin(address.scheme.encode(), address.host.encode(), address.port),
             ssl_context=self._tls,
@@ -137,7 +140,7 @@ class Remote:
                 async with asyncio.timeout(self._answer_seconds):
                     response = await connection.handle_async_request(request)
             except TimeoutError as error:
-                raise Broken("The server did not answer in time.") from error
+                raise FetchInterrupted("The server did not answer in time.") from error
             try:
                 yield response
             finally:
@@ -145,14 +148,14 @@ class Remote:
         except httpcore.ConnectError as error:
             if _is_about_certificate(error):
                 raise FetchRefused("The server's certificate is not valid.") from error
-            raise Broken("The server cannot be reached.") from error
+            raise FetchInterrupted("The server cannot be reached.") from error
         except (httpcore.NetworkError, httpcore.TimeoutException) as error:
-            raise Broken("The connection to the server broke.") from error
+            raise FetchInterrupted("The connection to the server broke.") from error
         except httpcore.ProtocolError as error:
-            raise Broken("The server broke off, or its answer is no HTTP.") from error
+            raise FetchInterrupted("The server broke off, or its answer is no HTTP.") from error
         finally:
             await connection.aclose()
-            # Where it was not a connection yet, as in the middle of a handshake.
+            # It is not part of the connection yet if the TLS handshake was interrupted.
             if network.stream is not None:
                 await network.stream.aclose()
 

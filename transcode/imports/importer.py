@@ -24,8 +24,8 @@ from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import open_incoming_file
-from transcode.imports.download import Bounds, fetch
-from transcode.imports.http_client import FetchRefused, Remote
+from transcode.imports.download import DownloadLimits, download
+from transcode.imports.http_client import FetchRefused, ImportClient
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 
 __all__ = ["ImportJob", "Importer"]
@@ -51,8 +51,8 @@ class Importer:
         imports: Imports,
         objects: DiskObjects,
         probe: Probe,
-        remote: Remote,
-        bounds: Bounds,
+        client: ImportClient,
+        limits: DownloadLimits,
         least_free: int,
         now_us: Callable[[], int],
         lease_us: int = LEASE_US,
@@ -63,8 +63,8 @@ class Importer:
             imports=imports,
             objects=objects,
             probe=probe,
-            remote=remote,
-            bounds=bounds,
+            client=client,
+            limits=limits,
             least_free=least_free,
             now_us=now_us,
             clock=clock,
@@ -107,8 +107,8 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
     imports: Imports
     objects: DiskObjects
     probe: Probe
-    remote: Remote
-    bounds: Bounds
+    client: ImportClient
+    limits: DownloadLimits
     least_free: int
     now_us: Callable[[], int]
     clock: Callable[[], float]
@@ -154,15 +154,19 @@ class ImportJob(LeasedTask[HeldJob, Landed]):
     async def _download(self) -> Landed:
         context = self._context
         try:
-            address = parse_web_address(self._work.url, context.bounds.ports)
+            address = parse_web_address(self._work.url, context.limits.ports)
         except BadWebAddress as error:
             raise FetchRefused(error.reason) from error
-        bounds = context.bounds
+        bounds = context.limits
         async with open_incoming_file(
-            context.objects, max_bytes=bounds.most_bytes, min_free_bytes=context.least_free
+            context.objects, max_bytes=bounds.max_bytes, min_free_bytes=context.least_free
         ) as inflow:
-            await fetch(
-                address, inflow, remote=context.remote, bounds=bounds, told=self._record_progress
+            await download(
+                address,
+                inflow,
+                client=context.client,
+                limits=bounds,
+                on_progress=self._record_progress,
             )
             await inflow.flush()
             landed = await probe_source(context.probe, inflow.path, self._source, inflow.size)

@@ -1,4 +1,4 @@
-"""How many strangers' files are looked at together: who comes later waits for a turn."""
+"""Bounds how many uploaded files are probed at once; the others wait."""
 
 import asyncio
 from asyncio import AbstractEventLoop
@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager
 from typing import Final
 from weakref import WeakKeyDictionary
 
-__all__ = ["MOST_LOOKS", "turn"]
+__all__ = ["MAX_PROBES", "probe_slot"]
 
-# Each look may take 1 GiB of memory, and hostile files do; one at a good file takes 0.3 s.
-MOST_LOOKS: Final = 4
-_turns: WeakKeyDictionary[AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+# Each probe may use 1 GiB of memory, and hostile files do; a good file takes 0.3 s.
+MAX_PROBES: Final = 4
+_slots: WeakKeyDictionary[AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 @asynccontextmanager
-async def turn() -> AsyncGenerator[None, None]:
-    """Be one of the `MOST_LOOKS` of this event loop for the length of the block."""
-    places = _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MOST_LOOKS))
+async def probe_slot() -> AsyncGenerator[None, None]:
+    """Wait for one of this event loop's `MAX_PROBES` slots and hold it within the block."""
+    places = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROBES))
     async with places:
         yield

@@ -1,4 +1,4 @@
-"""Posters and the like of a picture that an owner sent, asked of a boxed child."""
+"""Scales an image that an owner uploaded, in a sandboxed engine."""
 
 import asyncio
 import logging
@@ -9,65 +9,65 @@ from typing import Final
 import msgspec
 
 from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
-from transcode.inspect.concurrency import turn
+from transcode.inspect.concurrency import probe_slot
 from transcode.protocol.engine_process import engine
 from transcode.protocol.messages import Make, Poster, Refused, WireError
 
-__all__ = ["NotPicture", "picture", "stills"]
+__all__ = ["NotImage", "make_image", "make_posters"]
 
 log = logging.getLogger(__name__)
 
-# A picture of 8192 x 4320 takes 2 s to be decoded and scaled.
+# An image of 8192 x 4320 takes 2 s to decode and scale.
 _SECONDS: Final = 20.0
 _ONLY: Final = "picture"
 _BROKE_IT: Final = "The picture cannot be read: it makes the reader fail."
 
 
-class NotPicture(Exception):
-    """The file is no picture that can be shown; `reason` is a sentence for its owner."""
+class NotImage(Exception):
+    """The file is not an image that can be shown; `reason` is a sentence for its owner."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-async def stills(path: Path, width: int, height: int) -> dict[str, bytes]:
-    """Return JPEGs of a picture by the labels of the rungs of a video of `width` x `height`.
+async def make_posters(path: Path, width: int, height: int) -> dict[str, bytes]:
+    """Return JPEGs of an image, one for each rung of a video of `width` x `height`, by label.
 
-    A size of 0 is not known yet: then the picture's own takes its place.
+    If the video's size is not known yet (0), the image's own is used.
 
     Raises:
-        NotPicture: it is none that can be shown.
+        NotImage: the file is not an image that can be shown.
         OSError: the file cannot be opened.
     """
-    return await _made(
+    return await _make(
         path, ladder_for(width, height, STANDARD_LABELS) if width and height else None
     )
 
 
-async def picture(path: Path, width: int, height: int) -> bytes:
-    """Return a JPEG of a picture in its own shape within `width` x `height`, never scaled up.
+async def make_image(path: Path, width: int, height: int) -> bytes:
+    """Return a JPEG of an image, scaled down to fit `width` x `height`.
 
     Raises:
-        NotPicture: it is none that can be shown.
+        NotImage: the file is not an image that can be shown.
         OSError: the file cannot be opened.
     """
     box = Rendition(name=_ONLY, width=width, height=height, rate=0)
-    return (await _made(path, Ladder((box,))))[_ONLY]
+    return (await _make(path, Ladder((box,))))[_ONLY]
 
 
-async def _made(path: Path, ladder: Ladder | None) -> dict[str, bytes]:
+async def _make(path: Path, ladder: Ladder | None) -> dict[str, bytes]:
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        async with turn(), asyncio.timeout(_SECONDS):
-            return await _ask(file, Make(ladder=ladder))
+        async with probe_slot(), asyncio.timeout(_SECONDS):
+            return await _run_engine(file, Make(ladder=ladder))
     except TimeoutError as error:
-        raise NotPicture(_BROKE_IT) from error
+        raise NotImage(_BROKE_IT) from error
     finally:
         os.close(file)
 
 
-async def _ask(file: int, make: Make) -> dict[str, bytes]:
+async def _run_engine(file: int, make: Make) -> dict[str, bytes]:
     made: dict[str, bytes] = {}
     refused: Refused | None = None
     broken = False
@@ -83,8 +83,8 @@ async def _ask(file: int, make: Make) -> dict[str, bytes]:
             child.kill()
         status = await child.wait()
     if refused is not None:
-        raise NotPicture(refused.reason)
+        raise NotImage(refused.reason)
     if broken or status or not made:
         log.warning("still died", extra={"status": status})
-        raise NotPicture(_BROKE_IT)
+        raise NotImage(_BROKE_IT)
     return made

@@ -1,9 +1,9 @@
-"""What waits for an engine: a queue with a bound, and what happens when it is full.
+"""The queue of a run's packets and orders for its engine, with a bound and a drop policy.
 
-Pure: times are seconds of a clock that never goes back. An engine that cannot keep up must not make
-the encoder wait, so what is too much is dropped, up to a keyframe at which there is room again.
-What follows the hole is a new beginning: players are told of it, instead of one segment that spans
-it.
+Pure: times are seconds of a monotonic clock. An engine that cannot keep up must not make the
+publisher wait, so packets that exceed the bound are dropped, up to a keyframe at which there is
+room again. After the gap the source starts anew: players get a discontinuity instead of one segment
+that spans the gap.
 """
 
 from collections import deque
@@ -17,19 +17,19 @@ from media.ticks import MICROSECONDS
 from media.track import AudioTrack, Track, VideoTrack
 from transcode.protocol.messages import Finish, Packet, Rungs
 
-__all__ = ["QUEUE_BYTES", "QUEUE_SECONDS", "Backlog", "Nobody", "Source", "Waiting"]
+__all__ = ["QUEUE_BYTES", "QUEUE_SECONDS", "Backlog", "NoSource", "QueueItem", "SourceStart"]
 
-# What a backup's ring holds at most (24 MiB) comes in at once; 4 s at 32 Mbit/s besides, far more
-# than comes in during an engine's start.
+# A backup's GOP buffer (24 MiB at most) comes in at once; 4 s at 32 Mbit/s besides, far more than
+# comes in during an engine's start.
 QUEUE_BYTES: Final = 40 << 20
-# What has waited for longer is better skipped than shown: players are 12 s behind the live edge.
+# Older media are better skipped than shown: players are 12 s behind the live edge.
 QUEUE_SECONDS: Final = 10.0
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A beginning as it waits for the engine; `wall_us` is when it came.
+class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
+    """The start of a source; `wall_us` is when its first packet came, in us since the epoch.
 
-    `splice` says that it replaces the source before it, which did not finish.
+    `splice` is True if it replaces a source that did not finish.
     """
 
     video: VideoTrack | None
@@ -38,8 +38,10 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     splice: bool = False
 
     @classmethod
-    def of(cls, tracks: tuple[Track, ...], wall_us: int, *, splice: bool = False) -> "Source":
-        """Return the beginning of a source with these tracks, at most one of each kind."""
+    def from_tracks(
+        cls, tracks: tuple[Track, ...], wall_us: int, *, splice: bool = False
+    ) -> "SourceStart":
+        """Return the start of a source with these tracks, at most one of each kind."""
         return cls(
             video=next((track for track in tracks if isinstance(track, VideoTrack)), None),
             audio=next((track for track in tracks if isinstance(track, AudioTrack)), None),
@@ -48,55 +50,55 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Nobody(msgspec.Struct, frozen=True, kw_only=True):
-    """Nobody is on air since that time; the source before has ended."""
+class NoSource(msgspec.Struct, frozen=True, kw_only=True):
+    """The source ended at `since`, and none is on air: viewers get the slate."""
 
     since: float
 
 
-Waiting = Source | Nobody | Packet | Rungs | Finish
+QueueItem = SourceStart | NoSource | Packet | Rungs | Finish
 
 
 class Backlog:
-    """The queue of one run; `wall_us` tells the time of day.
+    """The queue of one run; `wall_us` returns the time of day in us since the epoch.
 
-    `bytes` is what the packets in it come to; `dropping` says that it takes nothing for now.
+    `bytes` is the size of the queued packets; `dropping` is True while packets are dropped.
     """
 
     def __init__(self, wall_us: Callable[[], int]) -> None:
         self.bytes = 0
         self.dropping = False
         self._wall_us = wall_us
-        self._queue: deque[tuple[Waiting, float]] = deque()
-        self._newest: Source | None = None  # the beginning that packets belong to, if it goes on
-        self._empty = False  # whether nobody is on air
+        self._queue: deque[tuple[QueueItem, float]] = deque()
+        self._source: SourceStart | None = None  # the source that packets belong to
+        self._on_slate = False  # no source is on air
 
     def __bool__(self) -> bool:
         return bool(self._queue)
 
     def age(self, now: float) -> float:
-        """Return for how many seconds the oldest has waited."""
+        """Return for how many seconds the oldest item has waited."""
         return now - self._queue[0][1] if self._queue else 0.0
 
     def begin(
         self, tracks: tuple[Track, ...], now: float, late: float = 0.0, *, splice: bool = False
     ) -> None:
-        """Put a beginning whose first packet came `late` seconds ago."""
+        """Queue the start of a source whose first packet came `late` seconds ago."""
         self.dropping = False
         wall_us = self._wall_us() - round(late * MICROSECONDS)
-        self._newest = Source.of(tracks, wall_us, splice=splice or self._empty)
-        self._empty = False
-        self._queue.append((self._newest, now))
+        self._source = SourceStart.from_tracks(tracks, wall_us, splice=splice or self._on_slate)
+        self._on_slate = False
+        self._queue.append((self._source, now))
 
     def offer(self, packet: MediaPacket, now: float) -> bool:
-        """Put a packet; False where it was dropped."""
+        """Queue a packet; return False if it was dropped."""
         video = isinstance(packet.track, VideoTrack)
         if self.bytes + len(packet.data) > QUEUE_BYTES or self.age(now) > QUEUE_SECONDS:
             self.dropping = True
         if self.dropping:
             if not self._resumes(packet, now, video=video):
                 return False
-            self.again(now)
+            self.restart_source(now)
         self.bytes += len(packet.data)
         order = Packet(
             video=video, dts=packet.dts, pts=packet.pts, key=packet.key, data=packet.data
@@ -104,60 +106,62 @@ class Backlog:
         self._queue.append((order, now))
         return True
 
-    def again(self, now: float) -> None:
-        """Let the source begin anew with the packet that follows."""
+    def restart_source(self, now: float) -> None:
+        """Let the source start anew with the next packet."""
         self.dropping = False
-        if self._newest is not None:
-            self._newest = msgspec.structs.replace(
-                self._newest, wall_us=self._wall_us(), splice=False
+        if self._source is not None:
+            self._source = msgspec.structs.replace(
+                self._source, wall_us=self._wall_us(), splice=False
             )
-            self._queue += ((Finish(), now), (self._newest, now))
+            self._queue += ((Finish(), now), (self._source, now))
 
-    def leave(self, now: float, late: float = 0.0) -> None:
-        """Put the end of the source, `late` seconds ago, after which nobody is on air."""
-        if self._empty:
+    def begin_slate(self, now: float, late: float = 0.0) -> None:
+        """Queue the end of the source, `late` seconds ago, and the slate after it."""
+        if self._on_slate:
             return
-        self.dropping, self._newest, self._empty = False, None, True
-        self._queue.append((Nobody(since=now - late), now))
+        self.dropping, self._source, self._on_slate = False, None, True
+        self._queue.append((NoSource(since=now - late), now))
 
     def finish(self, now: float) -> None:
-        """Put the end of the source."""
-        self.dropping, self._newest, self._empty = False, None, False
+        """Queue the end of the source."""
+        self.dropping, self._source, self._on_slate = False, None, False
         self._queue.append((Finish(), now))
 
-    def urge(self, order: Rungs, now: float) -> None:
-        """Put an order before all that waits."""
+    def put_first(self, order: Rungs, now: float) -> None:
+        """Queue an order before everything else."""
         self._queue.appendleft((order, now))
 
-    def pop(self) -> Waiting:
-        """Take the oldest."""
+    def pop(self) -> QueueItem:
+        """Remove and return the oldest item."""
         order, _ = self._queue.popleft()
         if isinstance(order, Packet):
             self.bytes -= len(order.data)
         return order
 
-    def restart(self, source: Source, now: float) -> None:
-        """Let `source` begin again in a new engine, at the next keyframe that waits."""
-        while self._queue and not isinstance(head := self._queue[0][0], Source | Nobody | Finish):
+    def resume_source(self, source: SourceStart, now: float) -> None:
+        """Start `source` again in a new engine, at the next queued keyframe."""
+        while self._queue and not isinstance(
+            head := self._queue[0][0], SourceStart | NoSource | Finish
+        ):
             if isinstance(head, Packet) and head.key and (head.video or source.video is None):
                 break
             self.pop()
-        if not (self._queue and isinstance(self._queue[0][0], Source)):
+        if not (self._queue and isinstance(self._queue[0][0], SourceStart)):
             source = msgspec.structs.replace(source, wall_us=self._wall_us())
             self._queue.appendleft((source, now))
 
-    def restart_empty(self, source: Source, now: float) -> None:
-        """Let a new engine go on without a source, in the renditions of the one before."""
-        if not (self._queue and isinstance(self._queue[0][0], Source | Finish)):
+    def resume_slate(self, source: SourceStart, now: float) -> None:
+        """Go on with the slate in a new engine, in the renditions of `source`."""
+        if not (self._queue and isinstance(self._queue[0][0], SourceStart | Finish)):
             source = msgspec.structs.replace(source, wall_us=self._wall_us())
-            self._queue.extendleft(((Nobody(since=now), now), (source, now)))
+            self._queue.extendleft(((NoSource(since=now), now), (source, now)))
 
     def _resumes(self, packet: MediaPacket, now: float, *, video: bool) -> bool:
-        """Say whether there is room again, at a place where decoding can begin."""
-        sound_alone = self._newest is not None and self._newest.video is None
+        """Return whether there is room again and decoding can begin at this packet."""
+        audio_only = self._source is not None and self._source.video is None
         return (
             packet.key
-            and (video or sound_alone)
+            and (video or audio_only)
             and self.bytes < QUEUE_BYTES // 2
             and self.age(now) < QUEUE_SECONDS / 2
         )

@@ -1,4 +1,7 @@
-"""How much CPU the machine has left: what the kernel counts, read where it is asked for."""
+"""The idle CPU of the machine, from the kernel's counters.
+
+Source: proc(5) for /proc/stat; the kernel's cgroup-v2 document for cpu.max and cpu.stat.
+"""
 
 import os
 from pathlib import Path
@@ -13,10 +16,10 @@ _GROUPS: Final = Path("/sys/fs/cgroup")
 
 
 class IdleMeter:
-    """Idle cores since the last question; where a control group sets a quota, no more than that.
+    """Measures idle cores between two calls; a control group's quota bounds them.
 
-    A machine that cannot tell (another kernel, a sealed container) counts as without room: what was
-    shed then stays off.
+    Where the counters cannot be read (another kernel, a sealed container) the machine counts as
+    busy, so that rungs that were shed stay off.
     """
 
     def __init__(self) -> None:
@@ -24,7 +27,7 @@ class IdleMeter:
         self._used = _group_used()
 
     def idle(self, seconds: float) -> float:
-        """Return the cores that were idle; `seconds` is the time since the last question."""
+        """Return the cores that were idle in the `seconds` since the last call."""
         before, self._ticks = self._ticks, _ticks()
         used_before, self._used = self._used, _group_used()
         if before is None or self._ticks is None or seconds <= 0:
@@ -49,7 +52,7 @@ def _ticks() -> tuple[int, ...] | None:
 
 
 def _group() -> Path | None:
-    """Return the folder of this process's control group (version 2)."""
+    """Return the folder of this process's control group (version 2), if it has one."""
     try:
         lines = _OWN_GROUP.read_text().splitlines()
     except OSError:
@@ -59,7 +62,7 @@ def _group() -> Path | None:
 
 
 def _group_quota() -> float | None:
-    """Return the cores that the group may use; None where nothing is set."""
+    """Return the number of cores that the group may use, or None if no quota is set."""
     group = _group()
     try:
         quota, period = (group / "cpu.max").read_text().split() if group is not None else ("max", 1)
@@ -69,7 +72,7 @@ def _group_quota() -> float | None:
 
 
 def _group_used() -> float | None:
-    """Return the seconds of CPU that the group has used."""
+    """Return the CPU seconds that the group has used, or None if they cannot be read."""
     group = _group()
     try:
         lines = (group / "cpu.stat").read_text().splitlines() if group is not None else []

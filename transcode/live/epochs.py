@@ -1,7 +1,7 @@
-"""What a run has asked of its engines, source by source: pure.
+"""The epochs that a run has requested from its engines, one for each source.
 
-A run keeps the renditions that it began with, and the numbers of its epochs are used once,
-whichever engine makes them.
+Pure. A run keeps the renditions that it began with; each epoch number is used once in a run,
+whichever engine makes it.
 """
 
 import msgspec
@@ -10,43 +10,43 @@ from media.ladder import Ladder, Rendition, ladder_for
 from media.track import VideoTrack
 from transcode.protocol.messages import Prepared, Spliced, TakenOver
 
-__all__ = ["Epoch", "Epochs"]
+__all__ = ["Epochs", "RequestedEpoch"]
 
 
-class Epoch(msgspec.Struct, frozen=True, kw_only=True):
-    """One source; `wall_us` is when its first packet came."""
+class RequestedEpoch(msgspec.Struct, frozen=True, kw_only=True):
+    """The epoch of one source; `wall_us` is when its first packet came, in us since the epoch."""
 
     renditions: tuple[Rendition, ...]
     wall_us: int
 
 
 class Epochs:
-    """The sources of one run that an engine may still speak of.
+    """The epochs of one run that an engine may still report about.
 
-    `active` are the labels that its owner wants. `renditions` are the picture's, from the first
-    source with one on; `encoded` names those that an encoder makes now, largest first, of which
-    `least` must stay.
+    `active` are the labels that the owner has enabled. `renditions` are the video rungs, set by the
+    first source with video; `encoded` names those that an encoder makes now, largest first, of
+    which at least `min_rungs` must stay.
     """
 
     def __init__(self, active: frozenset[str]) -> None:
         self.renditions: tuple[Rendition, ...] = ()
         self.encoded: tuple[str, ...] = ()
-        self.least = 1
+        self.min_rungs = 1
         self._active = active
-        self._asked: dict[int, Epoch] = {}
+        self._requested: dict[int, RequestedEpoch] = {}
 
-    def begin(self, ladder: Ladder | None, *, wall_us: int, following: int) -> int:
-        """Note a source; return its number, which is `following` or more."""
-        number = max([following - 1, *self._asked]) + 1
+    def add(self, ladder: Ladder | None, *, wall_us: int, following: int) -> int:
+        """Add the epoch of a new source and return its number, `following` or more."""
+        number = max([following - 1, *self._requested]) + 1
         renditions = ladder.renditions if ladder is not None else ()
-        self._asked[number] = Epoch(renditions=renditions, wall_us=wall_us)
+        self._requested[number] = RequestedEpoch(renditions=renditions, wall_us=wall_us)
         return number
 
     def ladder(self, video: VideoTrack | None) -> Ladder | None:
-        """Return the renditions that the run has, or those for its first source.
+        """Return the run's ladder, which its first source with video sets.
 
-        Viewers hold the playlists of a run: a source of another size is fitted into its renditions,
-        and only one of the top rung's own size can lend it its packets.
+        Players hold the playlists of the run, so a source of another size is fitted into its
+        renditions. The source's own packets can be used only if it has the size of the top rung.
         """
         if video is None:
             return None
@@ -59,22 +59,24 @@ class Epochs:
         return Ladder((msgspec.structs.replace(top, source_size=same), *others))
 
     def is_newest(self, number: int) -> bool:
-        """Say whether that source is the one that the engine was told of last."""
-        return number == max(self._asked, default=-1)
+        """Return whether `number` is the epoch that was requested last."""
+        return number == max(self._requested, default=-1)
 
-    def prepared(self, report: Prepared | Spliced) -> Epoch:
-        """Take an engine's word that a source begins; those before it are over."""
-        # Reports come in the order of the sources, which may begin faster than they are made.
-        self._asked = {key: self._asked[key] for key in self._asked if key >= report.epoch}
-        epoch = self._asked[report.epoch]
+    def start(self, report: Prepared | Spliced) -> RequestedEpoch:
+        """Return the epoch that an engine has started, and forget those before it."""
+        # Reports come in the order of the epochs, which may be requested faster than they are made.
+        self._requested = {
+            key: self._requested[key] for key in self._requested if key >= report.epoch
+        }
+        epoch = self._requested[report.epoch]
         self.encoded = tuple(rung.name for rung in epoch.renditions if rung.name != report.reused)
-        self.least = 0 if report.reused is not None else 1
+        self.min_rungs = 0 if report.reused is not None else 1
         return epoch
 
-    def taken_over(self, report: TakenOver) -> bool:
-        """The encoder makes the top rung, too; False where that source is over."""
+    def encode_top_rung(self, report: TakenOver) -> bool:
+        """Note that the top rung is encoded, too; return False if that epoch is over."""
         if not self.is_newest(report.epoch):
             return False
-        self.least = 1
-        self.encoded = tuple(rung.name for rung in self._asked[report.epoch].renditions)
+        self.min_rungs = 1
+        self.encoded = tuple(rung.name for rung in self._requested[report.epoch].renditions)
         return True

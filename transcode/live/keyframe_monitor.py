@@ -1,8 +1,8 @@
-"""Whether a source's keyframes have become regular again after the encoder had to take over.
+"""Detects when a source's keyframes are regular again after the encoder took over the top rung.
 
 Pure. Once an epoch's top rung is encoded it stays so, because its cuts no longer wait for the
-source. When the source has behaved for a while a new beginning gives the rung back to it. Each time
-it turns out too early, the wait is doubled.
+source's keyframes. When they have been regular for a while, a new epoch uses the source's own
+packets again. The wait is doubled each time.
 """
 
 from typing import Final
@@ -12,27 +12,27 @@ from media.hls.playlist import TARGET_SECONDS
 from media.packet import MediaPacket
 from media.track import VideoCodec, VideoTrack
 
-__all__ = ["Keyframes"]
+__all__ = ["KeyframeMonitor"]
 
 _FIRST_WAIT: Final = 4
 _LONGEST_WAIT: Final = 256
 
 
-class Keyframes:
-    """Watches one run's source; only after `lost` is there anything to watch."""
+class KeyframeMonitor:
+    """Watches the keyframes of one run's source from `watch` until `stop`."""
 
     def __init__(self) -> None:
-        self._length_size: int | None = None  # set while the encoder makes the top rung
+        self._length_size: int | None = None  # set while watching
         self._wait = _FIRST_WAIT
         self._count = 0
         self._last: int | None = None
 
-    def begin(self) -> None:
-        """The source begins anew, and with it the use of its own packets."""
+    def stop(self) -> None:
+        """Stop watching: a source starts, and its own packets are used."""
         self._length_size = None
 
-    def lost(self, track: VideoTrack) -> None:
-        """The keyframes of a source stayed away: the encoder makes its top rung."""
+    def watch(self, track: VideoTrack) -> None:
+        """Watch a source whose keyframes were missing, so that its top rung is encoded."""
         self._count, self._last = 0, None
         self._length_size = None
         if track.codec is VideoCodec.AVC:
@@ -41,8 +41,8 @@ class Keyframes:
             except AvcError:
                 return
 
-    def regular_again(self, packet: MediaPacket) -> bool:
-        """Take the source's next packet; True where a new beginning at it is worth it."""
+    def observe(self, packet: MediaPacket) -> bool:
+        """Observe the source's next packet; return True if a new epoch should start with it."""
         if self._length_size is None or not isinstance(packet.track, VideoTrack):
             return False
         if self._last is not None:

@@ -1,11 +1,12 @@
-"""Which rungs are made when the machine cannot make all of them: pure, asked about once a second.
+"""Decides which rungs are encoded when the machine cannot encode all of them.
 
-A run that falls behind loses rungs, the costliest first, until what is left fits into the CPU that
-it gets. Each run looks after itself: where all of them get too little, each gives up its own share.
-What was shed comes back when the machine has had room for it for a while, the cheapest first, one
-at a time over all runs; a rung that had to go again soon after waits twice as long the next time.
+Pure; called about once a second. A run that falls behind sheds rungs, the costliest first, until
+the rest fits into the CPU that its engine gets. Each run is decided for itself: if all get too
+little, each sheds its own share. A rung returns when the machine has had idle cores for it for a
+while, the cheapest first, one at a time over all runs. A rung that is shed again soon after its
+return waits twice as long the next time.
 
-Costs and room are cores: seconds of CPU for a second of media, or for a second of the clock.
+Costs and idle CPU are in cores: CPU seconds for a second of media, or of the clock.
 """
 
 from collections.abc import Sequence
@@ -13,78 +14,77 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["IN_TIME_SECONDS", "KEEPING_PACE", "Governor", "RunLoad"]
+__all__ = ["KEEPING_PACE", "NORMAL_LAG_SECONDS", "LoadShedder", "RunLoad"]
 
-# A run's media are 0.5 to 1.5 s behind its encoder when all is well: part, lookahead, a report each
-# second.
-IN_TIME_SECONDS: Final = 1.5
-# Players are 6 s and more behind the newest segment, and what is decided needs time.
-LATE_SECONDS: Final = 3.0
-# So far ahead it is asked where the present pace leads.
+# A healthy run is 0.5 to 1.5 s behind its publisher: part, lookahead, one report a second.
+NORMAL_LAG_SECONDS: Final = 1.5
+# Players are 6 s and more behind the newest segment, and a decision takes time to have effect.
+MAX_LAG_SECONDS: Final = 3.0
+# The lag is predicted this far ahead at the present pace.
 FORESIGHT_SECONDS: Final = 4.0
-# Below it a run does not catch up.
+# Below this pace a run does not catch up.
 KEEPING_PACE: Final = 1.02
-# A rung goes at the next cut, behind what the engine has taken in: that long one decision takes
-# until it shows. Who is much later still does not wait for that.
+# A rung ends at the next cut, after what the engine has already read, so a decision takes this long
+# to have effect. A run with an urgent lag does not wait for it.
 SETTLE_SECONDS: Final = 6.0
-VERY_LATE_SECONDS: Final = 7.0
-# What is shed must make good for what was missed, too.
+URGENT_LAG_SECONDS: Final = 7.0
+# What is shed must also make up for the lag.
 SHED_FACTOR: Final = 1.15
-# A rung comes back where its cost and a quarter of it have been idle for this long.
+# A rung returns once 1.25 times its cost has been idle for this long.
 ROOM_FACTOR: Final = 1.25
 ROOM_SECONDS: Final = 10.0
 MOST_ROOM_SECONDS: Final = 320.0
-# A rung that is shed within this time of its return came back too soon.
+# A rung that is shed within this time of its return had returned too soon.
 RETURN_SECONDS: Final = 60.0
 
 
 class RunLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands.
+    """The load of one run.
 
-    `late` is how far its newest media are behind its encoder, in seconds, and `pace` how many
-    seconds of media it makes in one of the clock; `cores` is the CPU that its engine gets. `costs`
-    are those of its encoded rungs by name, what is off included, `off` what is off, and `least` how
-    many encoded rungs must stay: one, unless the source's own packets make the top rung.
+    `lag` is how far its newest media are behind its publisher, in seconds; `pace` is how many
+    seconds of media it makes in a second; `cores` is the CPU that its engine gets. `costs` holds
+    the cost of each encoded rung by name, including the rungs that are `off`. `min_rungs` encoded
+    rungs must stay: one, or none if the source's own packets are the top rung.
     """
 
     stream: str
-    late: float
+    lag: float
     pace: float
     cores: float
     costs: dict[str, float]
     off: frozenset[str]
-    least: int
+    min_rungs: int
 
     @property
-    def is_late(self) -> bool:
-        """Whether it is too far behind, or soon will be at its present pace."""
-        return self.late + FORESIGHT_SECONDS * max(0.0, 1 - self.pace) > LATE_SECONDS
+    def is_behind(self) -> bool:
+        """True if the run is too far behind, or soon will be at its present pace."""
+        return self.lag + FORESIGHT_SECONDS * max(0.0, 1 - self.pace) > MAX_LAG_SECONDS
 
 
-class _Memory(msgspec.Struct):
-    """What is kept of a run between two questions."""
+class _RunHistory(msgspec.Struct):
+    """When a run's rungs changed last, when one returned, and how long the next one waits."""
 
     changed: float
     returned: float | None = None
     patience: float = ROOM_SECONDS
 
 
-class Governor:
-    """Decides for all runs of a machine; `now` is in seconds of a clock that never goes back."""
+class LoadShedder:
+    """Decides for all runs of a machine; `now` is in seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        self._memories: dict[str, _Memory] = {}
+        self._histories: dict[str, _RunHistory] = {}
         self._room_since: float | None = None
 
     def decide(
         self, now: float, runs: Sequence[RunLoad], idle_cores: float
     ) -> dict[str, frozenset[str]]:
-        """Return what is to be off in the runs for which that changes."""
+        """Return the rungs to turn off, by stream, for the runs for which they change."""
         known = {run.stream for run in runs}
-        for gone in set(self._memories) - known:
-            del self._memories[gone]
+        for gone in set(self._histories) - known:
+            del self._histories[gone]
         changes = {run.stream: off for run in runs if (off := self._shed(now, run)) is not None}
-        if changes or any(run.is_late for run in runs):
+        if changes or any(run.is_behind for run in runs):
             self._room_since = None
             return changes
         back = self._return(now, runs, idle_cores)
@@ -94,17 +94,17 @@ class Governor:
         on = sorted(
             (name for name in run.costs if name not in run.off), key=lambda name: -run.costs[name]
         )
-        if not run.is_late or run.pace >= KEEPING_PACE or len(on) <= run.least:
+        if not run.is_behind or run.pace >= KEEPING_PACE or len(on) <= run.min_rungs:
             return None
-        memory = self._memories.get(run.stream)
-        if memory is not None:
-            since = now - memory.changed
-            if since < SETTLE_SECONDS and not (since >= 2.0 and run.late > VERY_LATE_SECONDS):
+        history = self._histories.get(run.stream)
+        if history is not None:
+            since = now - history.changed
+            if since < SETTLE_SECONDS and not (since >= 2.0 and run.lag > URGENT_LAG_SECONDS):
                 return None
-        # At this pace the engine would need cores / pace for all that it makes.
+        # At this pace the engine would need cores / pace to make all its rungs.
         missing = SHED_FACTOR * run.cores * (1 / max(run.pace, 0.05) - 1)
         off = set(run.off)
-        for name in on[: len(on) - run.least]:
+        for name in on[: len(on) - run.min_rungs]:
             off.add(name)
             missing -= run.costs[name]
             if missing <= 0:
@@ -113,11 +113,11 @@ class Governor:
         return frozenset(off)
 
     def _note_shed(self, now: float, stream: str) -> None:
-        memory = self._memories.setdefault(stream, _Memory(changed=now))
-        memory.changed = now
-        if memory.returned is not None and now - memory.returned < RETURN_SECONDS:
-            memory.patience = min(2 * memory.patience, MOST_ROOM_SECONDS)
-        memory.returned = None
+        history = self._histories.setdefault(stream, _RunHistory(changed=now))
+        history.changed = now
+        if history.returned is not None and now - history.returned < RETURN_SECONDS:
+            history.patience = min(2 * history.patience, MOST_ROOM_SECONDS)
+        history.returned = None
 
     def _return(
         self, now: float, runs: Sequence[RunLoad], idle_cores: float
@@ -136,10 +136,10 @@ class Governor:
             self._room_since = None
             return None
         self._room_since = now if self._room_since is None else self._room_since
-        memory = self._memories.setdefault(stream, _Memory(changed=now))
-        patience = max(ROOM_SECONDS, memory.patience)
-        if now - self._room_since < patience or now - memory.changed < patience:
+        history = self._histories.setdefault(stream, _RunHistory(changed=now))
+        patience = max(ROOM_SECONDS, history.patience)
+        if now - self._room_since < patience or now - history.changed < patience:
             return None
         self._room_since = None
-        memory.changed = memory.returned = now
+        history.changed = history.returned = now
         return stream, run.off - {name}

@@ -1,7 +1,7 @@
-"""What a run's engine does, in numbers: for the metrics, and for what is decided under overload.
+"""The counters and gauges of one run, for `/metrics` and for load shedding.
 
-Pure: the time is an argument, seconds of a clock that never goes back. A new engine begins at 0, so
-sums over a run's engines are kept here.
+Pure: the time is an argument, in seconds of a monotonic clock. An engine counts from 0, so the
+sums over all engines of a run are kept here.
 """
 
 from typing import Final
@@ -9,19 +9,19 @@ from typing import Final
 from media.packet import MediaPacket
 from media.ticks import MILLISECONDS, rescale
 from media.track import VideoTrack
-from transcode.live.load_shedding import IN_TIME_SECONDS, KEEPING_PACE, RunLoad
+from transcode.live.load_shedding import KEEPING_PACE, NORMAL_LAG_SECONDS, RunLoad
 from transcode.protocol.messages import Progress
 
-__all__ = ["RunFigures"]
+__all__ = ["RunMetrics"]
 
-# How much of the newest report goes into a mean: the last three seconds or so count.
+# The weight of the newest report in a mean, which so covers about the last three seconds.
 _NEWEST: Final = 0.4
-# A report that comes much later than the second it stands for says nothing of the pace.
-_LEAST_SECONDS: Final = 0.2
+# Two reports closer together say nothing about the pace.
+_MIN_SECONDS: Final = 0.2
 
 
-class RunFigures:
-    """Counts of one run. What is a rate or a level is None or 0 until an engine has reported."""
+class RunMetrics:
+    """The metrics of one run; rates and gauges are 0 until an engine has reported."""
 
     def __init__(self) -> None:
         self.packets = 0
@@ -32,11 +32,11 @@ class RunFigures:
         self.segments = 0
         self.bytes_out = 0
         self.sheds = 0
-        self.late = 0.0  # seconds that the newest media are behind the encoder
-        self.pace = 0.0  # seconds of media made in a second; 0 until it is known of the source
+        self.lag = 0.0  # seconds that the newest media are behind the publisher
+        self.pace = 0.0  # seconds of media made in a second; 0 until it is known for the source
         self.cores = 0.0  # CPU that the engine gets
-        self.frame_rate = 0.0  # pictures that the engine takes in a second
-        self.bit_rate = 0.0  # of what the source sends
+        self.frame_rate = 0.0  # frames that the engine reads in a second
+        self.bit_rate = 0.0  # that the source sends
         self.memory_bytes = 0
         self.cpu_seconds = 0.0
         self.rung_cpu_seconds: dict[str, float] = {}
@@ -47,7 +47,7 @@ class RunFigures:
         self._before: tuple[float, Progress] | None = None
         self._bytes_before = 0
 
-    def offered(self, packet: MediaPacket) -> None:
+    def count_packet(self, packet: MediaPacket) -> None:
         """Count a packet that the source sent."""
         self.packets += 1
         self.bytes_in += len(packet.data)
@@ -58,54 +58,54 @@ class RunFigures:
             self._first = self._newest = at
         self._newest = max(self._newest, at)
 
-    def begun(self) -> None:
-        """The source's line of time begins anew.
+    def begin_timeline(self) -> None:
+        """Begin the timeline of a new source.
 
-        What a backup kept of its newest seconds comes in at once: the run is late until it has
-        caught up, and the pace of the source before says nothing about whether it will.
+        The newest seconds that a backup has buffered come in at once, so the run lags until it has
+        caught up, and the pace of the source before does not predict whether it will.
         """
         self._first = None
         self.pace = 0.0
 
     def idle(self) -> None:
-        """Nobody is on air: nothing can be late."""
-        self.begun()
-        self.late = 0.0
+        """Note that no source is on air: there is no lag."""
+        self.begin_timeline()
+        self.lag = 0.0
 
-    def engine_begun(self) -> None:
-        """A new engine counts from 0."""
+    def begin_engine(self) -> None:
+        """Note that a new engine counts from 0."""
         self._before = None
         self.pace = self.cores = 0.0
 
-    def report(self, progress: Progress, now: float, *, current: bool) -> None:
-        """Take an engine's report; `current` says that it is of the source that sends now."""
+    def update(self, progress: Progress, now: float, *, current: bool) -> None:
+        """Update from an engine's report; `current` if it is about the newest source."""
         before, self._before = self._before, (now, progress)
         self.memory_bytes = progress.memory_bytes
         if current and self._first is not None:
             made = progress.made or self._first
-            self.late = max(0.0, (self._newest - made) / 1000)
+            self.lag = max(0.0, (self._newest - made) / 1000)
         old = Progress(epoch=-1, taken=0, made=0, frames=0, cpu_ms=0, memory_bytes=0)
         seconds = 0.0
         if before is not None:
             seconds, old = now - before[0], before[1]
         self._count_cpu(progress, old)
-        if seconds >= _LEAST_SECONDS:
+        if seconds >= _MIN_SECONDS:
             received = self.bytes_in - self._bytes_before
             self.bit_rate = _mean(self.bit_rate, 8 * received / seconds)
         self._bytes_before = self.bytes_in
-        if seconds >= _LEAST_SECONDS and old.epoch == progress.epoch and old.made and progress.made:
+        if seconds >= _MIN_SECONDS and old.epoch == progress.epoch and old.made and progress.made:
             self._measure(progress, old, seconds)
 
-    def load(self, stream: str, encoded: tuple[str, ...], *, least: int) -> RunLoad:
-        """Return how the run stands; `encoded` are the rungs that an encoder makes."""
+    def load(self, stream: str, encoded: tuple[str, ...], *, min_rungs: int) -> RunLoad:
+        """Return the run's load; `encoded` are the rungs that an encoder makes."""
         return RunLoad(
             stream=stream,
-            late=self.late,
+            lag=self.lag,
             pace=self.pace or KEEPING_PACE,
             cores=self.cores,
             costs={name: self.costs[name] for name in encoded if name in self.costs},
             off=self.off.intersection(encoded),
-            least=least,
+            min_rungs=min_rungs,
         )
 
     def _count_cpu(self, new: Progress, old: Progress) -> None:
@@ -117,8 +117,8 @@ class RunFigures:
     def _measure(self, new: Progress, old: Progress, seconds: float) -> None:
         media = (new.made - old.made) / 1000
         pace = media / seconds
-        if self._first is not None and self.late <= IN_TIME_SECONDS:
-            pace = max(pace, 1.0)  # there was no more to make: a source that stalls is not slow
+        if self._first is not None and self.lag <= NORMAL_LAG_SECONDS:
+            pace = max(pace, 1.0)  # a source that stalls does not make the engine slow
         self.pace = _mean(self.pace, pace)
         self.cores = _mean(self.cores, (new.cpu_ms - old.cpu_ms) / 1000 / seconds)
         self.frame_rate = _mean(self.frame_rate, (new.frames - old.frames) / seconds)
@@ -126,7 +126,7 @@ class RunFigures:
             return
         for name, used in new.rung_cpu_ms.items():
             passed = (used - old.rung_cpu_ms.get(name, 0)) / 1000
-            if passed > 0:  # one that is off keeps the cost it had
+            if passed > 0:  # a rung that is off keeps its cost
                 self.costs[name] = _mean(self.costs.get(name, 0.0), passed / media)
 
 

@@ -1,30 +1,30 @@
-"""What a run needs of the place that it belongs to; `transcode.live.service` is that place."""
+"""What a live run needs from its environment; `transcode.live.service` implements it."""
 
 from typing import Protocol
 
 from storage.live.publication import Publication
 
-__all__ = ["Home"]
+__all__ = ["RunServices"]
 
 
-class Home(Protocol):
-    """What a run needs of the place it belongs to."""
+class RunServices(Protocol):
+    """The services of the process that a live run uses."""
 
     def wall_us(self) -> int:
         """Return the time of day, in microseconds since the Unix epoch."""
         ...
 
     async def open_publication(self, stream: str, window: float, *, picture: bool) -> Publication:
-        """Go on with the stream's newest run where a restart cut it off, else begin another.
+        """Resume the stream's newest run if a restart interrupted it, else begin another.
 
-        `picture` says whether the source has one; a run keeps what it began with.
+        `picture` is True if the source has video; a run keeps what it began with.
         """
         ...
 
-    async def picture(self, stream: str, address: str) -> bytes | None:
-        """Return an owner's picture; None where it cannot be had."""
+    async def read_slate_image(self, stream: str, address: str) -> bytes | None:
+        """Return the JPEG of a slate, or None if it cannot be read."""
         ...
 
-    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
-        """Write down what the stream's owner may want to know."""
+    async def record_event(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+        """Record an event for the stream's owner."""
         ...

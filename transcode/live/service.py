@@ -1,4 +1,4 @@
-"""Runs and what they share: where their media are kept, and the CPU of one machine."""
+"""The live runs of a process, and what they share: storage, events, and the machine's CPU."""
 
 import asyncio
 import logging
@@ -15,33 +15,33 @@ from storage.objects.base import Objects
 from storage.recording.recorder import Recorder
 from transcode.live.cpu_idle import IdleMeter
 from transcode.live.live_run import LiveRun
-from transcode.live.load_shedding import Governor
+from transcode.live.load_shedding import LoadShedder
 from transcode.live.posters import LivePosters
 
-__all__ = ["Chronicle", "LiveTranscoding"]
+__all__ = ["LiveTranscoding", "RecordEvent"]
 
 log = logging.getLogger(__name__)
 
 _CLOSE_SECONDS: Final = 10.0
-_EVER: Final = 100 * 365 * 86_400.0  # seconds: however long ago
-_GOVERN_SECONDS: Final = 1.0
-# An event that cannot be written must not hold a run up.
-_CHRONICLE_SECONDS: Final = 5.0
-# Nor may a slate's picture, which is read from the disk.
+_ANY_AGE: Final = 100 * 365 * 86_400.0  # seconds: however long ago
+_SHEDDING_SECONDS: Final = 1.0
+# An event that cannot be recorded must not hold up a run.
+_EVENT_SECONDS: Final = 5.0
+# Nor may a slate's image, which is read from the disk.
 _PICTURE_SECONDS: Final = 2.0
-# A JPEG of 1920 x 1080 has 2 MB at most; an engine takes no order of 64 MiB.
+# A JPEG of 1920 x 1080 has 2 MB at most; an engine refuses a message of 64 MiB.
 _PICTURE_BYTES: Final = 8 << 20
 
 # Stream, kind and facts of an event.
-Chronicle = Callable[[str, str, dict[str, object]], Awaitable[None]]
+RecordEvent = Callable[[str, str, dict[str, object]], Awaitable[None]]
 
 
 class LiveTranscoding:
-    """Makes runs: binds engines to the places where their media is kept.
+    """Opens live runs and connects them to storage.
 
-    `chronicle` is told what the streams' owners may want to know; what it raises as `StorageError`
-    is logged. `posters` keeps the pictures that stand for the streams; None: none are made.
-    `recorder` makes videos of runs, None: nobody does.
+    `record_event` records events for the streams' owners; a `StorageError` it raises is logged.
+    `posters` stores posters of the streams (None: none are made); `recorder` turns runs into videos
+    (None: none are recorded).
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LiveTranscoding:
         edge: Edge,
         window: LiveWindow,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
-        chronicle: Chronicle = do_nothing_async,
+        record_event: RecordEvent = do_nothing_async,
         posters: LivePosters | None = None,
         recorder: Recorder | None = None,
     ) -> None:
@@ -59,23 +59,23 @@ class LiveTranscoding:
         self.runs: dict[str, LiveRun] = {}
         self._objects = objects
         self._edge = edge
-        self._listed = window
-        self._chronicle = chronicle
+        self._window = window
+        self._record_event = record_event
         self._posters = posters
         self._recorder = recorder
-        self._recorded: dict[str, int] = {}  # by stream: for how many days its runs are kept
+        self._keep_days: dict[str, int] = {}  # by stream: for how long its recordings are kept
         self._opening = asyncio.Lock()
 
-    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
-        """Write an event down; one that cannot be written is lost, and the log says so."""
+    async def record_event(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+        """Record an event; one that cannot be recorded is logged and lost."""
         try:
-            async with asyncio.timeout(_CHRONICLE_SECONDS):
-                await self._chronicle(stream, kind, facts)
+            async with asyncio.timeout(_EVENT_SECONDS):
+                await self._record_event(stream, kind, facts)
         except (StorageError, TimeoutError) as error:
             log.warning("event not written", extra={"stream": stream, "cause": repr(error)})
 
-    async def picture(self, stream: str, address: str) -> bytes | None:
-        """Return an owner's picture; where it cannot be had the log says so."""
+    async def read_slate_image(self, stream: str, address: str) -> bytes | None:
+        """Return the JPEG of a slate; log and return None if it cannot be read."""
         try:
             async with asyncio.timeout(_PICTURE_SECONDS):
                 stat = await self._objects.stat(address)
@@ -89,23 +89,23 @@ class LiveTranscoding:
 
     @property
     def is_shedding(self) -> bool:
-        """Whether a run does without rungs, as the machine cannot make all of them."""
-        return any(run.figures.off for run in self.runs.values())
+        """True while a run has shed rungs because the machine cannot make all of them."""
+        return any(run.metrics.off for run in self.runs.values())
 
-    async def govern(self) -> None:
-        """Shed rungs where runs fall behind, and let them return: until cancelled."""
-        governor, meter = Governor(), IdleMeter()
+    async def shed_load(self) -> None:
+        """Shed rungs of runs that fall behind and let them return, until cancelled."""
+        governor, meter = LoadShedder(), IdleMeter()
         before = time.monotonic()
         while True:
-            await asyncio.sleep(_GOVERN_SECONDS)
+            await asyncio.sleep(_SHEDDING_SECONDS)
             now = time.monotonic()
             idle, before = meter.idle(now - before), now
             loads = [load for run in self.runs.values() if (load := run.load()) is not None]
             for stream, off in governor.decide(now, loads, idle).items():
-                await self.runs[stream].make_all_but(off)
+                await self.runs[stream].shed_rungs(off)
 
     async def open_publication(self, stream: str, window: float, *, picture: bool) -> Publication:
-        """Go on with the stream's newest run where a restart cut it off, else begin another."""
+        """Resume the stream's newest run if a restart interrupted it, else begin another."""
         async with self._opening:
             resumed = await self._resume(stream, window)
             if resumed is not None:
@@ -114,23 +114,23 @@ class LiveTranscoding:
                     return resumed
                 await resumed.finish()
             publication = await Publication.open(
-                self._objects, self._edge, hash=stream, now_us=self.wall_us(), window=self._listed
+                self._objects, self._edge, hash=stream, now_us=self.wall_us(), window=self._window
             )
             self._record(publication)
             return publication
 
     def _record(self, publication: Publication) -> None:
-        """Have a run recorded; a recording that a restart cut off goes on in any case."""
+        """Have a run recorded if its stream is; resume a recording that a restart interrupted."""
         if self._recorder is not None:
-            days = self._recorded.get(publication.hash)
+            days = self._keep_days.get(publication.hash)
             self._recorder.follow(publication, may_begin=days is not None, keep_days=days or 0)
-            self._recorder.check_ended()  # the run before it is over
+            self._recorder.check_ended()  # for the run before it, which is over
 
     async def end_abandoned(self, streams: Collection[str], window: float) -> None:
-        """End the runs that a stop cut off and whose encoders did not come back.
+        """End the runs that a stop interrupted and whose publishers did not come back.
 
-        Those older than `window` seconds are ended at once, the others when it is over; a player
-        would else wait in an open playlist for ever.
+        Runs older than `window` seconds are ended at once, the others after `window` seconds;
+        players would otherwise wait for ever in a playlist without an end.
         """
         for patience in (0.0, window):
             await asyncio.sleep(patience)
@@ -140,14 +140,14 @@ class LiveTranscoding:
                 except StorageError as error:
                     log.warning("run not ended", extra={"stream": stream, "cause": str(error)})
 
-    async def end_left(self, stream: str) -> bool:
-        """End the stream's run that a stop cut off, at once; False where there is none."""
+    async def end_interrupted(self, stream: str) -> bool:
+        """End the stream's interrupted run at once; return False if there is none."""
         return await self._end_abandoned(stream, 0.0)
 
     async def _end_abandoned(self, stream: str, window: float) -> bool:
         async with self._opening:
             going_on = stream in self.runs or await self._resume(stream, window) is not None
-            left = None if going_on else await self._resume(stream, _EVER)
+            left = None if going_on else await self._resume(stream, _ANY_AGE)
             if left is not None:
                 await left.finish()
                 log.info("run ended", extra={"stream": stream, "run": left.run})
@@ -161,7 +161,7 @@ class LiveTranscoding:
             self._edge,
             hash=stream,
             now_us=self.wall_us(),
-            window=self._listed,
+            window=self._window,
             within_seconds=within,
         )
 
@@ -179,19 +179,19 @@ class LiveTranscoding:
     ) -> AsyncGenerator[LiveRun, None]:
         """Open a run for the length of the block (see `ingest.stream.ports.SinkFactory`).
 
-        `record` keeps it as a video, for `keep_days` days. `slate` is the object that viewers see
-        while nobody is on air, a JPEG; None is a card.
+        `record` keeps it as a video, for `keep_days` days. `slate` is the address of the JPEG that
+        viewers see while no source is on air; None shows a card.
         """
         run = LiveRun(
-            home=self,
+            services=self,
             stream=stream,
             active=active,
             window=window,
-            notify=notify,
+            on_playable=notify,
             posters=self._posters,
             slate=slate,
         )
-        kept = self._kept(stream, keep_days if record else None)
+        kept = self._recording(stream, keep_days if record else None)
         async with kept, asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(run.serve())
             self.runs[stream] = run
@@ -202,22 +202,22 @@ class LiveTranscoding:
                     async with asyncio.timeout(_CLOSE_SECONDS):
                         await serving
                 except TimeoutError:
-                    # Its engine did not get through with what was left: that is lost, the run is
-                    # not. In a playlist without an end viewers would wait for ever.
+                    # The engine did not finish the queue: that media is lost, but the playlist must
+                    # end, or players would wait for ever.
                     log.warning("run cut short", extra={"stream": stream})
-                    await run.over()
+                    await run.end_publication()
             finally:
                 del self.runs[stream]
                 serving.cancel()
 
     @asynccontextmanager
-    async def _kept(self, stream: str, days: int | None) -> AsyncGenerator[None, None]:
-        """Have the stream's run recorded where `days` says so, up to its last step."""
+    async def _recording(self, stream: str, days: int | None) -> AsyncGenerator[None, None]:
+        """Record the stream's runs within the block, and keep them for `days` (None: do not)."""
         if days is not None:
-            self._recorded[stream] = days
+            self._keep_days[stream] = days
         try:
             yield
         finally:
-            self._recorded.pop(stream, None)
+            self._keep_days.pop(stream, None)
             if self._recorder is not None:
                 await self._recorder.release(stream)

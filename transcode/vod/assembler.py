@@ -1,8 +1,8 @@
-"""From a file to the objects of a video: what its job's holder makes, and all of it put together.
+"""One job's way from a file to a video: the pieces are made, then listed in playlists.
 
-A short film is made at once. The stretches of a long one are left to all workers
-(`transcode.vod.span_job`), and put together when all are there. What becomes of the job is
-`transcode.vod.job`'s to know.
+A short asset is made in one piece. The spans of a long one are made by all workers
+(`transcode.vod.span_job`), and assembled when all are done. How the job ends is decided in
+`transcode.vod.job`.
 """
 
 import logging
@@ -15,15 +15,15 @@ from storage.catalog.records.transcoding import MadeRung, MadeVideo, VideoWork
 from storage.errors import CatalogError
 from storage.job_leases import HeldJob
 from storage.objects.base import ObjectError
-from transcode.inspect.probe import ProbeSlow
+from transcode.inspect.probe import ProbeTimeout
 from transcode.jobs.leased_task import AttemptFailed
-from transcode.vod.asset_attempt import Filming, Studio
-from transcode.vod.asset_plan import Original, folders_of, length_of
-from transcode.vod.engine_task import sentences
-from transcode.vod.playlists import Stitched, stitch, stitched
+from transcode.vod.asset_attempt import AssetAttempt, TranscodeContext
+from transcode.vod.asset_plan import Original, attempt_folders, length_and_warnings
+from transcode.vod.engine_task import warning_sentences
+from transcode.vod.playlists import VodPlaylists, store_playlists, vod_playlists
 from transcode.vod.rendition_store import NOT_STORED, OUT_OF_STEP, MadePiece, OutOfStep
 
-__all__ = ["Assembled", "VideoMaker"]
+__all__ = ["Assembled", "VideoAssembler"]
 
 log = logging.getLogger(__name__)
 
@@ -35,26 +35,25 @@ class Assembled(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...]
 
 
-class VideoMaker:
-    """Makes videos."""
+class VideoAssembler:
+    """Makes the pieces of a video that a job makes itself, and assembles all pieces."""
 
-    def __init__(self, studio: Studio) -> None:
-        self._studio = studio
+    def __init__(self, context: TranscodeContext) -> None:
+        self._context = context
 
     async def make(self, work: VideoWork, held: HeldJob) -> Assembled | None:
-        """Make of a video what is to be made now; None where its stretches are awaited.
+        """Return the assembled video, or None while some of its spans are still to be made.
 
-        Returns with the video the folders that it consists of. Nothing is shown yet but what plays
-        in advance.
+        Nothing is published yet, except what plays early (see `AssetAttempt`).
 
         Raises:
-            NotMedia: nothing can be made of the file.
-            AttemptFailed: nothing was made of it this time.
-            JobLost: another worker has the job.
+            NotMedia: the file cannot be transcoded.
+            AttemptFailed: another attempt may succeed.
+            JobLost: another worker holds the job now.
         """
         try:
             return await self._make(work, held)
-        except ProbeSlow as error:
+        except ProbeTimeout as error:
             raise AttemptFailed("The file could not be examined in time.") from error
         except (OSError, ObjectError) as error:
             log.warning("media not stored", extra={"video": work.hash, "cause": str(error)})
@@ -66,38 +65,40 @@ class VideoMaker:
             raise AttemptFailed("The catalog could not be written.") from error
 
     async def _make(self, work: VideoWork, held: HeldJob) -> Assembled | None:
-        spans = self._studio.spans
+        spans = self._context.spans
         made = await spans.outcomes(held)
         if not made or made[0] is None:
-            filming = Filming(self._studio, work, held)
+            filming = AssetAttempt(self._context, work, held)
             original = await filming.make()
             if not filming.is_planned:
-                return await self._joined(work, held, original, ())
+                return await self._assemble(work, held, original, ())
             outcome = msgspec.json.encode(original).decode()
-            if not await spans.original_made(held, outcome, self._studio.now_us()):
+            if not await spans.original_made(held, outcome, self._context.now_us()):
                 return None
             made = await spans.outcomes(held)
         original = msgspec.json.decode(made[0] or "", type=Original)
         pieces = [msgspec.json.decode(each, type=MadePiece) for each in made[1:] if each]
-        return await self._joined(work, held, original, pieces)
+        return await self._assemble(work, held, original, pieces)
 
-    async def _joined(
+    async def _assemble(
         self, work: VideoWork, held: HeldJob, original: Original, others: Sequence[MadePiece]
     ) -> Assembled:
-        """Write the playlists of all pieces."""
-        media, *_ = folders_of(work, held)
+        """Write the playlists that list all pieces."""
+        media, *_ = attempt_folders(work, held)
         pieces = (original.piece, *others)
-        made = stitched(
+        made = vod_playlists(
             media,
             original.rungs,
             pieces,
             channels=1 if original.mono else 2,
             subtitles=original.subtitles,
         )
-        if made.seams and others:
-            log.warning("spans differ", extra={"video": work.hash, "seams": sorted(made.seams)})
-        lists = await stitch(self._studio.objects, work.hash, media, made)
-        length_us, short = length_of(original.length_us, made.length)
+        if made.discontinuities and others:
+            log.warning(
+                "spans differ", extra={"video": work.hash, "seams": sorted(made.discontinuities)}
+            )
+        lists = await store_playlists(self._context.objects, work.hash, media, made)
+        length_us, short = length_and_warnings(original.length_us, made.length)
         size = sum(piece.size for piece in pieces) + sum(lists.values())
         size += original.poster_size + original.preview_size
         size += sum(each.size for each in original.subtitles)
@@ -116,13 +117,13 @@ class VideoMaker:
             poster_labels=original.poster_labels,
             previews=original.previews,
             subtitles=original.subtitles,
-            warnings=(*(() if "times leap" in warnings else short), *sentences(warnings)),
+            warnings=(*(() if "times leap" in warnings else short), *warning_sentences(warnings)),
         )
         return Assembled(video=video, folders=tuple(dict.fromkeys(folders)))
 
 
 def _rungs(
-    original: Original, pieces: Sequence[MadePiece], made: Stitched, lists: dict[str, int]
+    original: Original, pieces: Sequence[MadePiece], made: VodPlaylists, lists: dict[str, int]
 ) -> tuple[MadeRung, ...]:
     return tuple(
         MadeRung(
@@ -135,6 +136,6 @@ def _rungs(
 
 
 def _seconds(original: Original, pieces: Sequence[MadePiece], name: str) -> int:
-    """Return the CPU seconds that a rung took: at least one, where it was encoded at all."""
+    """Return the CPU seconds that a rung took; at least one if it was encoded at all."""
     spent = sum(piece.cpu_ms.get(name, 0) for piece in pieces)
     return 0 if name == original.reused else max(1, round(spent / 1000))

@@ -1,7 +1,8 @@
-"""One attempt at a whole film: what is made of it in one piece, while its job is held.
+"""One attempt at a VOD asset: what is made of a file in one piece, while its job is held.
 
-What plays first is shown first: the film's own packets as the top rung, with the sound. What is
-left to all workers is planned before anything is made, so that they can begin.
+The file's own packets become the top rung where players can take them; they are made first, with
+the sound, and published early. The spans of the other rungs are planned before anything is encoded,
+so that other workers can begin.
 """
 
 import logging
@@ -32,83 +33,89 @@ from transcode.inspect.probe import NotMedia, Probed, probe
 from transcode.protocol.file_messages import Film, Ready, Surveyed
 from transcode.protocol.messages import Progress, Report
 from transcode.vod.asset_plan import (
+    AssetProgress,
     Original,
-    Pace,
-    folders_of,
-    length_of,
+    attempt_folders,
+    length_and_warnings,
     order_for,
-    planned,
+    planned_spans,
 )
-from transcode.vod.core_budget import Cores
-from transcode.vod.engine_task import Said, work
-from transcode.vod.playlists import stitch, stitched
-from transcode.vod.posters import PosterError, Stills, posters
+from transcode.vod.core_budget import CoreBudget
+from transcode.vod.engine_task import EngineOutcome, run_engine
+from transcode.vod.playlists import store_playlists, vod_playlists
+from transcode.vod.posters import PosterError, VodImages, make_posters
 from transcode.vod.previews import store_previews
-from transcode.vod.rendition_store import MadePiece, Renditions
+from transcode.vod.rendition_store import MadePiece, RenditionStore
 from transcode.vod.subtitles import read_subtitles, store_subtitles
 
-__all__ = ["Filming", "Studio"]
+__all__ = ["AssetAttempt", "TranscodeContext"]
 
 log = logging.getLogger(__name__)
 
-# Nobody waits for the answer here, so a slow disk may take its time.
+# No request waits for the answer here, so a slow disk may take its time.
 _PROBE_SECONDS: Final = 60.0
-# A film that one engine makes alone gets the cores that are idle besides, where no other film waits
-# for one. More than the usual ladder's rungs could not be used. A longer one keeps one free until
-# it plays: beside a stretch that takes half as long again, as two cores may be threads of one.
-_MOST_MORE: Final = 3
-_ONE_MORE: Final = 1
+# While no other job waits, a short file gets idle cores as well; more than the usual ladder has
+# rungs could not be used. A longer file reserves one idle core until it plays and leaves it idle: a
+# span encoded there would slow it down by half, because two cores may be threads of one.
+_MOST_EXTRA_CORES: Final = 3
+_EXTRA_CORES_OF_LONG: Final = 1
 _SHORT_US: Final = 20_000_000
 
 
-class Studio(msgspec.Struct, frozen=True, kw_only=True):
-    """What films are made with: `path_of` is where an object stands as a file, `clock` never goes
-    back, `nudge` says that there are stretches to be made.
+class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What jobs and spans are transcoded with.
+
+    `path_of` returns the file that holds an object; `clock` is monotonic, in seconds;
+    `on_work_queued` is called when spans or a job were queued.
     """
 
     jobs: Jobs
     transcoding: Transcoding
     spans: Spans
     objects: Objects
-    cores: Cores
+    cores: CoreBudget
     path_of: Callable[[str], Path]
     now_us: Callable[[], int]
     clock: Callable[[], float]
-    nudge: Callable[[], None]
+    on_work_queued: Callable[[], None]
 
 
-class Filming:
-    """An attempt; `is_planned` says, after `make`, that there are stretches to wait for."""
+class AssetAttempt:
+    """One attempt; after `make`, `is_planned` is True if there are spans to wait for."""
 
-    def __init__(self, studio: Studio, work: VideoWork, held: HeldJob) -> None:
+    def __init__(self, context: TranscodeContext, work: VideoWork, held: HeldJob) -> None:
         self.is_planned = False
-        self._studio = studio
+        self._context = context
         self._work = work
         self._held = held
-        self._media, self._stills, self._previews = folders_of(work, held)
+        self._media_folder, self._poster_folder, self._preview_folder = attempt_folders(work, held)
         self._surveyed = Surveyed()
         self._mono = False
-        self._advance = 0
+        self._early_playlist_bytes = 0
         self._ladder: Ladder | None = None
         self._claimed_us = 0
-        self._pace = Pace(0, 0.0)
-        self._renditions: Renditions | None = None
+        self._progress = AssetProgress(0, 0.0)
+        self._renditions: RenditionStore | None = None
         self._is_short = False
-        self._besides = AsyncExitStack()  # cores
+        self._extra_cores = AsyncExitStack()  # cores
 
     async def make(self) -> Original:
-        """Make what is made of the film in one piece.
+        """Make what is made in one piece, and its posters, previews and subtitles.
 
         Raises:
-            NotMedia, AttemptFailed, ProbeSlow, OutOfStep, StorageError, OSError: as they say.
+            NotMedia: the file cannot be transcoded.
+            AttemptFailed: the engine broke off.
+            ProbeTimeout: the file could not be probed in time.
+            OutOfStep: the renditions do not fit together.
+            StorageError, OSError: something could not be stored or read.
         """
-        path = self._studio.path_of(self._work.source)
+        path = self._context.path_of(self._work.source)
         found = await probe(path, seconds=_PROBE_SECONDS)
         order = order_for(found)
         await self._plan(found, order)
-        said = await self._film(path, order, found)
+        said = await self._encode(path, order, found)
         stills = await self._posters(path, said)
-        preview_size = await self._store(stills)
+        preview_size = await self._store_images(stills)
         subtitles = await self._subtitles(path, found, said)
         return Original(
             ladder=self._ladder,
@@ -116,11 +123,11 @@ class Filming:
             length_us=found.length_us,
             reused=self._surveyed.reused or said.reused,
             mono=self._mono,
-            advance=self._advance,
-            posters=self._stills if stills.posters else None,
+            advance=self._early_playlist_bytes,
+            posters=self._poster_folder if stills.posters else None,
             poster_labels=tuple(still.label for still in stills.posters),
             poster_size=sum(len(still.data) for still in stills.posters),
-            previews=self._previews if preview_size else None,
+            previews=self._preview_folder if preview_size else None,
             preview_size=preview_size,
             subtitles=subtitles,
         )
@@ -128,61 +135,61 @@ class Filming:
     async def _plan(self, found: Probed, order: Film) -> None:
         self._ladder, self._claimed_us = order.ladder, found.length_us
         rungs = order.ladder.renditions if order.ladder is not None else ()
-        await self._studio.transcoding.plan(
+        await self._context.transcoding.plan(
             self._held,
             [
                 PlannedRung(number=BOX_NUMBERS[rung.name], width=rung.width, height=rung.height)
                 for rung in rungs
             ],
-            self._studio.now_us(),
+            self._context.now_us(),
             length_us=found.length_us,
             width=found.width,
             height=found.height,
         )
 
-    async def _film(self, path: Path, order: Film, found: Probed) -> Said:
+    async def _encode(self, path: Path, order: Film, found: Probed) -> EngineOutcome:
         names = (*(order.ladder.names if order.ladder is not None else ()), AUDIO_RENDITION)
-        self._renditions = Renditions(
-            self._studio.objects, hash_=self._work.hash, folder=self._media, names=names
+        self._renditions = RenditionStore(
+            self._context.objects, hash_=self._work.hash, folder=self._media_folder, names=names
         )
-        self._pace = Pace(found.length_us, self._studio.clock())
-        waiting = await self._studio.jobs.waiting(self._studio.now_us())
+        self._progress = AssetProgress(found.length_us, self._context.clock())
+        waiting = await self._context.jobs.waiting(self._context.now_us())
         self._is_short = found.length_us <= _SHORT_US
-        most = _MOST_MORE if self._is_short else _ONE_MORE
-        async with self._besides as held:
-            more = self._studio.cores.more(0 if waiting else most)
+        most = _MOST_EXTRA_CORES if self._is_short else _EXTRA_CORES_OF_LONG
+        async with self._extra_cores as held:
+            more = self._context.cores.idle_ones(0 if waiting else most)
             besides = await held.enter_async_context(more)
             order = msgspec.structs.replace(order, threads=1 + besides if self._is_short else 1)
-            return await work("film", self._work.hash, order, path, self._take)
+            return await run_engine("film", self._work.hash, order, path, self._handle)
 
-    def _piece(self, said: Said) -> MadePiece:
+    def _piece(self, said: EngineOutcome) -> MadePiece:
         made = self._renditions.made() if self._renditions is not None else ()
         return MadePiece(
-            folder=self._media,
+            folder=self._media_folder,
             renditions=tuple(each for each in made if each.segments),
             cpu_ms=said.cpu_ms,
             warnings=said.warnings,
         )
 
-    async def _take(self, report: Report) -> None:
+    async def _handle(self, report: Report) -> None:
         match report:
             case InitSection() | Part() | Segment():
                 if self._renditions is not None:
-                    await self._renditions.take(report)
+                    await self._renditions.store(report)
             case Surveyed():
-                await self._survey(report)
+                await self._plan_spans(report)
             case Ready():
-                await self._play(report.names)
+                await self._publish_early(report.names)
             case Progress():
-                await self._progress(report.made)
+                await self._record_progress(report.made)
             case _:
                 pass
 
-    async def _survey(self, found: Surveyed) -> None:
-        """Leave the stretches to all workers, where there are several."""
+    async def _plan_spans(self, found: Surveyed) -> None:
+        """Queue the spans for all workers, if there are several."""
         self._surveyed, self._mono = found, found.mono
-        if not found.segments and not self._is_short:  # it goes another way
-            await self._besides.aclose()
+        if not found.segments and not self._is_short:  # all rungs are encoded: none plays early
+            await self._extra_cores.aclose()
         facts = {"video": self._work.hash, "reused": found.reused, "sound_kept": found.kept}
         log.info(
             "film surveyed",
@@ -190,14 +197,14 @@ class Filming:
         )
         if len(found.stretches) > 1:
             self.is_planned = True
-            spans = planned(found.stretches)
-            await self._studio.spans.plan(self._held, spans, self._studio.now_us())
-            self._studio.nudge()
+            spans = planned_spans(found.stretches)
+            await self._context.spans.plan(self._held, spans, self._context.now_us())
+            self._context.on_work_queued()
 
-    async def _play(self, names: tuple[str, ...]) -> None:
-        """Show what plays already, where more is to come, and nothing better of an older file."""
+    async def _publish_early(self, names: tuple[str, ...]) -> None:
+        """Publish the rungs `names`, if others follow and no older file's video plays."""
         if not self._is_short:
-            await self._besides.aclose()
+            await self._extra_cores.aclose()
         shown = self._work.media
         if shown is not None and not shown.startswith(f"{self._work.generation}-"):
             return
@@ -205,16 +212,18 @@ class Filming:
         own = tuple(rung for rung in rungs if rung.name in names)
         if not own or len(own) == len(rungs) or self._renditions is None:
             return
-        piece = MadePiece(folder=self._media, renditions=self._renditions.made(names))
-        made = stitched(self._media, own, (piece,), channels=1 if self._mono else 2)
-        lists = await stitch(self._studio.objects, self._work.hash, self._media, made)
-        self._advance = sum(lists.values())
-        await self._studio.transcoding.play(
+        piece = MadePiece(folder=self._media_folder, renditions=self._renditions.made(names))
+        made = vod_playlists(self._media_folder, own, (piece,), channels=1 if self._mono else 2)
+        lists = await store_playlists(
+            self._context.objects, self._work.hash, self._media_folder, made
+        )
+        self._early_playlist_bytes = sum(lists.values())
+        await self._context.transcoding.play(
             self._held,
             MadeVideo(
-                media=self._media,
-                size=piece.size + self._advance,
-                length_us=length_of(self._claimed_us, made.length)[0],
+                media=self._media_folder,
+                size=piece.size + self._early_playlist_bytes,
+                length_us=length_and_warnings(self._claimed_us, made.length)[0],
                 rungs=tuple(
                     MadeRung(
                         number=BOX_NUMBERS[rung.name],
@@ -226,40 +235,44 @@ class Filming:
                 posters=None,
                 poster_labels=(),
             ),
-            self._studio.now_us(),
+            self._context.now_us(),
         )
         log.info("video plays", extra={"video": self._work.hash, "job": self._held.id})
 
-    async def _progress(self, made_ms: int) -> None:
-        told = self._pace.told(made_ms, self._studio.clock())
+    async def _record_progress(self, made_ms: int) -> None:
+        told = self._progress.update(made_ms, self._context.clock())
         if told is None or self.is_planned:
             return
         try:
-            await self._studio.transcoding.progress(self._held, *told, self._studio.now_us())
+            await self._context.transcoding.progress(self._held, *told, self._context.now_us())
         except CatalogError as error:
             log.warning("progress not written", extra={"job": self._held.id, "cause": str(error)})
 
-    async def _posters(self, path: Path, said: Said) -> Stills:
+    async def _posters(self, path: Path, said: EngineOutcome) -> VodImages:
         try:
-            return await posters(path, self._ladder, length_us=self._claimed_us)
+            return await make_posters(path, self._ladder, length_us=self._claimed_us)
         except (NotMedia, PosterError) as error:
             log.warning("no posters", extra={"video": self._work.hash, "cause": str(error)})
             said.warnings["no posters"] = 1
-            return Stills(posters=())
+            return VodImages(posters=())
 
-    async def _store(self, stills: Stills) -> int:
-        """Store stills; returns the bytes of the previews."""
-        objects, hash_ = self._studio.objects, self._work.hash
+    async def _store_images(self, stills: VodImages) -> int:
+        """Store posters and previews; return the bytes of the previews."""
+        objects, hash_ = self._context.objects, self._work.hash
         for still in stills.posters:
-            await objects.put(video_poster(hash_, self._stills, still.label), still.data)
+            await objects.put(video_poster(hash_, self._poster_folder, still.label), still.data)
         if stills.previews is None:
             return 0
         return await store_previews(
-            objects, hash_, self._previews, stills.previews, self._claimed_us
+            objects, hash_, self._preview_folder, stills.previews, self._claimed_us
         )
 
-    async def _subtitles(self, path: Path, found: Probed, said: Said) -> tuple[MadeSubtitles, ...]:
+    async def _subtitles(
+        self, path: Path, found: Probed, said: EngineOutcome
+    ) -> tuple[MadeSubtitles, ...]:
         if self._ladder is None or not found.subtitles:
             return ()
         words = await read_subtitles(self._work.hash, path, said.warnings)
-        return await store_subtitles(self._studio.objects, self._work.hash, self._media, words)
+        return await store_subtitles(
+            self._context.objects, self._work.hash, self._media_folder, words
+        )

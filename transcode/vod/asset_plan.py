@@ -1,6 +1,6 @@
-"""What is made of a film in one piece, and what is planned of the rest: values, and their rules.
+"""The plan of a VOD asset: what is made in one piece, the spans that follow, and their folders.
 
-Pure.
+Pure: values and rules.
 """
 
 from typing import Final
@@ -16,29 +16,29 @@ from transcode.protocol.messages import Probed
 from transcode.vod.rendition_store import MadePiece
 
 __all__ = [
+    "AssetProgress",
     "Original",
-    "Pace",
-    "eta_of",
-    "folder_of",
-    "folders_of",
-    "length_of",
+    "attempt_folders",
+    "length_and_warnings",
     "order_for",
-    "planned",
+    "planned_spans",
+    "seconds_left",
+    "span_folder",
 ]
 
 
-# Of what the container claims; less is worth a warning.
+# Of the length that the container claims; a shorter video gets a warning.
 _WHOLE: Final = 0.95
 _ROUNDING_US: Final = 100_000  # to whole frames of sound and pictures
-# Decoding a picture that comes before a stretch costs a fifth of making one.
-_EARLY: Final = 5
+# Decoding a frame that comes before a span costs a fifth of encoding one.
+_DECODED_PER_ENCODED: Final = 5
 
 
 class Original(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made of a film in one piece, as its job remembers it until its stretches are done.
+    """What was made in one piece, as the job keeps it until the spans are done.
 
-    `reused` is the rung that the film's own packets make, `length_us` what the container claims.
-    `advance` is the bytes of the playlists that let it play before all was there.
+    Stored as JSON. `reused` names the rung made of the file's own packets, `length_us` is what the
+    container claims, and `advance` is the size in bytes of the playlists that let it play early.
     """
 
     ladder: Ladder | None
@@ -56,58 +56,58 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rungs(self) -> tuple[Rendition, ...]:
-        """The rungs of its picture."""
+        """The video rungs."""
         return self.ladder.renditions if self.ladder is not None else ()
 
 
-class Pace:
-    """How far an engine is and what is left; a change is worth writing once a second."""
+class AssetProgress:
+    """The progress of an engine over a file of `length_us` (0: unknown), and the time left."""
 
-    def __init__(self, length_us: int, begun: float) -> None:
+    def __init__(self, length_us: int, started: float) -> None:
         self._length_us = length_us
-        self._begun = self._written = begun
+        self._started = self._reported = started
         self._first: tuple[float, float] | None = None
         self._percent = 0
 
-    def told(self, made_ms: int, now: float) -> tuple[int, int] | None:
-        """Return percent and seconds left where they are worth writing down."""
+    def update(self, made_ms: int, now: float) -> tuple[int, int] | None:
+        """Return percent and seconds left if they should be recorded again, else None."""
         if not self._length_us:
             return None
         done = min(1.0, made_ms * 1000 / self._length_us)
-        # Before the first picture it starts, looks at the file and makes the sound: only once.
+        # The start of the process, the survey and the sound before the first frame come only once.
         if self._first is None and done:
             self._first = done, now
         percent = int(done * 100)
-        if percent == self._percent and now - self._written < HEARTBEAT_SECONDS:
+        if percent == self._percent and now - self._reported < HEARTBEAT_SECONDS:
             return None
-        self._percent, self._written = percent, now
+        self._percent, self._reported = percent, now
         return percent, self._eta(done, now)
 
     def _eta(self, done: float, now: float) -> int:
         first, since = self._first or (0.0, now)
         if done > first:
-            return eta_of(done - first, now - since, 1 - done)
-        return eta_of(done, now - self._begun, 1 - done)
+            return seconds_left(done - first, now - since, 1 - done)
+        return seconds_left(done, now - self._started, 1 - done)
 
 
-def eta_of(done: float, elapsed: float, left: float) -> int:
-    """Return how many seconds the part `left` will take; `done` is what took `elapsed` seconds."""
+def seconds_left(done: float, elapsed: float, left: float) -> int:
+    """Return the seconds that the part `left` will take if the part `done` took `elapsed` s."""
     return round(elapsed * left / done) if done > 0 and left > 0 else 0
 
 
-def folders_of(work: VideoWork, held: HeldJob) -> tuple[str, str, str]:
-    """Return the folders of an attempt's media, posters and previews, below the video's own."""
+def attempt_folders(work: VideoWork, held: HeldJob) -> tuple[str, str, str]:
+    """Return the folders of an attempt's media, posters and previews, below the video's folder."""
     attempt = f"{work.generation}-{held.attempt}"
     return attempt, f"poster-{attempt}", f"previews-{attempt}"
 
 
-def folder_of(held: HeldSpan) -> str:
-    """Return the folder of what an attempt makes of a stretch, below the video's own."""
+def span_folder(held: HeldSpan) -> str:
+    """Return the folder of an attempt at a span, below the video's folder."""
     return f"{held.generation}-s{held.job}-{held.number}-{held.attempt}"
 
 
 def order_for(found: Probed) -> Film:
-    """Return what is to be made of a file: the standard rungs, none above the source."""
+    """Return the engine's order for a file: the standard rungs, none larger than the source."""
     if not found.width:
         return Film(ladder=None)
     upright = (found.width, found.height) == (found.codec_width, found.codec_height)
@@ -117,19 +117,19 @@ def order_for(found: Probed) -> Film:
     )
 
 
-def planned(stretches: tuple[Stretch, ...]) -> list[PlannedSpan]:
-    """Return stretches as spans of a job; what they cost is counted in pictures."""
+def planned_spans(stretches: tuple[Stretch, ...]) -> list[PlannedSpan]:
+    """Return the spans to queue for a job; their costs are counted in frames."""
     found: list[PlannedSpan] = []
     for number, each in enumerate(stretches, 1):
         early = max(0, each.cuts[0] - each.key) * each.rate // (VIDEO_SCALE * 1000)
-        cost = each.pictures + early // _EARLY
+        cost = each.pictures + early // _DECODED_PER_ENCODED
         facts = msgspec.json.encode(each).decode()
         found.append(PlannedSpan(number=number, cost=max(1, cost), facts=facts))
     return found
 
 
-def length_of(claimed_us: int, ticks: int) -> tuple[int, list[str]]:
-    """Return a video's length, and a sentence where it is not what the file claims."""
+def length_and_warnings(claimed_us: int, ticks: int) -> tuple[int, list[str]]:
+    """Return a video's length in microseconds, and a warning if the file claims a longer one."""
     made_us = rescale(ticks, VIDEO_SCALE, MICROSECONDS)
     if not claimed_us:
         return made_us, []

@@ -1,7 +1,8 @@
-"""What attempts at a video left behind, and nothing names: found by its folders, and removed.
+"""Removes the folders of a video's older attempts, which nothing names any more.
 
-Folders carry generation and attempt, those of stretches the job, the stretch and its attempt: so
-what another attempt is about to use is never taken for a leftover.
+A folder's name holds the generation of the file and the attempt; that of a span holds the
+generation, the job, the span's number and its attempt. So a folder that another attempt is about to
+use is never removed.
 """
 
 import logging
@@ -12,15 +13,15 @@ from typing import Final
 from storage.objects.addresses import video, video_replaced_mark
 from storage.objects.base import ObjectError, Objects
 
-__all__ = ["remove_folders", "retire", "sweep"]
+__all__ = ["mark_replaced", "remove_folders", "remove_old_attempts"]
 
 log = logging.getLogger(__name__)
 
 _OF_ATTEMPT: Final = re.compile(r"(?:poster-|previews-)?([0-9]+)-([0-9]+)")
-_OF_STRETCH: Final = re.compile(r"([0-9]+)-s([0-9]+)-[0-9]+-[0-9]+")
+_OF_SPAN: Final = re.compile(r"([0-9]+)-s([0-9]+)-[0-9]+-[0-9]+")
 
 
-async def sweep(
+async def remove_old_attempts(
     objects: Objects,
     hash_: str,
     *,
@@ -29,10 +30,10 @@ async def sweep(
     attempt: int,
     job: int,
 ) -> None:
-    """Remove what attempts up to `attempt`, and stretches of jobs up to `job`, left of a video.
+    """Remove the folders of attempts up to `attempt`, and of spans of jobs up to `job`.
 
-    Only what was made of the files `generations` goes; what is in `keep` stays. What cannot be
-    removed takes room, and is named by nothing.
+    Only folders of the files `generations` are removed, and none in `keep`. A folder that cannot be
+    removed only takes up space.
     """
     try:
         found = await objects.addresses(video(hash_))
@@ -42,18 +43,18 @@ async def sweep(
     folders = {address.split("/")[2] for address in found if address.count("/") > 1}
     older: list[str] = []
     for name in sorted(folders.difference(keep)):
-        for form, last in ((_OF_ATTEMPT, attempt), (_OF_STRETCH, job)):
+        for form, last in ((_OF_ATTEMPT, attempt), (_OF_SPAN, job)):
             of = form.fullmatch(name)
             if of and int(of[1]) in generations and int(of[2]) <= last:
                 older.append(name)
     await remove_folders(objects, hash_, older)
 
 
-async def retire(objects: Objects, hash_: str, media: str | None, generation: int) -> None:
-    """Mark what plays in the folder `media` as replaced, where an older file was made into it.
+async def mark_replaced(objects: Objects, hash_: str, media: str | None, generation: int) -> None:
+    """Mark the folders of an older generation as replaced, if `media` is one of them.
 
-    Who watches it goes on; `storage.cleanup.orphans` removes it once the marks are old, and the
-    sooner where they cannot be made. A folder is as old as what was last put into it.
+    Viewers can go on watching it: `storage.cleanup.orphans` removes a folder once its newest
+    object, the mark, is old. A folder that cannot be marked is removed sooner.
     """
     older = (media or "").partition("-")[0]
     if not older.isdecimal() or int(older) >= generation:
@@ -62,7 +63,7 @@ async def retire(objects: Objects, hash_: str, media: str | None, generation: in
         found = await objects.addresses(video(hash_))
         folders = {address.split("/")[2] for address in found if address.count("/") > 1}
         for name in sorted(folders):
-            of = _OF_ATTEMPT.fullmatch(name) or _OF_STRETCH.fullmatch(name)
+            of = _OF_ATTEMPT.fullmatch(name) or _OF_SPAN.fullmatch(name)
             if of and of[1] == older:
                 await objects.put(video_replaced_mark(hash_, name), b"")
     except ObjectError as error:
@@ -70,7 +71,7 @@ async def retire(objects: Objects, hash_: str, media: str | None, generation: in
 
 
 async def remove_folders(objects: Objects, hash_: str, folders: Sequence[str]) -> None:
-    """Remove folders of a video, as far as the store lets us."""
+    """Remove folders of a video; the log names those that cannot be removed."""
     for folder in folders:
         try:
             await objects.delete_tree(f"{video(hash_)}/{folder}")

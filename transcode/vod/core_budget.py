@@ -1,17 +1,17 @@
-"""The cores that the engines of one process may use together: one for each thread of theirs.
+"""The cores that the engines of one process may use together, one for each of their threads.
 
-One event loop's. An engine that could use more gets what is idle when it begins, and keeps it.
+For one event loop. An engine that could use more gets the cores that are idle when it begins.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-__all__ = ["Cores"]
+__all__ = ["CoreBudget"]
 
 
-class Cores:
-    """`total` cores, at least one."""
+class CoreBudget:
+    """A budget of `total` cores, at least one."""
 
     def __init__(self, total: int) -> None:
         self.total = max(1, total)
@@ -20,12 +20,12 @@ class Cores:
 
     @property
     def idle(self) -> int:
-        """How many are not in use."""
+        """The number of cores that are not in use."""
         return self.total - self._used
 
     @asynccontextmanager
     async def one(self) -> AsyncGenerator[None, None]:
-        """Use a core for the length of the block; waits for one."""
+        """Wait for a core and hold it for the length of the block."""
         async with self._turn:
             self._used += 1
             try:
@@ -34,8 +34,8 @@ class Cores:
                 self._used -= 1
 
     @asynccontextmanager
-    async def more(self, most: int) -> AsyncGenerator[int, None]:
-        """Use up to `most` idle cores besides, without waiting; yields how many they are."""
+    async def idle_ones(self, most: int) -> AsyncGenerator[int, None]:
+        """Hold up to `most` idle cores without waiting; yield their number."""
         taken = 0
         while taken < most and not self._turn.locked():
             await self._turn.acquire()

@@ -1,7 +1,4 @@
-"""One engine over one file: asked, listened to, and ended where it falls silent.
-
-What it makes goes to whoever takes its reports; what it says of its work is `Said`.
-"""
+"""Runs one engine over one file, hands on its reports, and kills it if it falls silent."""
 
 import asyncio
 import logging
@@ -27,13 +24,13 @@ from transcode.protocol.messages import (
 )
 from transcode.vod.rendition_store import OutOfStep
 
-__all__ = ["Said", "sentences", "work"]
+__all__ = ["EngineOutcome", "run_engine", "warning_sentences"]
 
 log = logging.getLogger(__name__)
 
-# An engine reports about once a second, unless it gets nowhere.
+# An engine that makes progress reports about once a second.
 _SILENT_SECONDS: Final = 60.0
-_SENTENCES: Final = {
+_WARNING_SENTENCES: Final = {
     "picture not decoded": "Some pictures are damaged and could not be decoded.",
     "sound not decoded": "Some of the sound is damaged and could not be decoded.",
     "sound decoder not opened": "The sound could not be decoded: the video is silent.",
@@ -48,8 +45,12 @@ _SENTENCES: Final = {
 }
 
 
-class Said(msgspec.Struct):
-    """What an engine said of its work."""
+class EngineOutcome(msgspec.Struct):
+    """What an engine reported about its work, apart from the media.
+
+    `reused` names the rung made of the file's own packets; `cpu_ms` is by rung; `warnings` counts
+    troubles by kind; `refused` is the reason if the engine refused the file.
+    """
 
     reused: str | None = None
     cpu_ms: dict[str, int] = {}
@@ -58,28 +59,28 @@ class Said(msgspec.Struct):
     finished: bool = False
 
 
-def sentences(warnings: dict[str, int]) -> list[str]:
-    """Return what an owner is told of an engine's troubles."""
-    found = [sentence for what, sentence in _SENTENCES.items() if what in warnings]
+def warning_sentences(warnings: dict[str, int]) -> list[str]:
+    """Return an engine's troubles as sentences for the owner."""
+    found = [sentence for what, sentence in _WARNING_SENTENCES.items() if what in warnings]
     return list(dict.fromkeys(found))
 
 
-async def work(
+async def run_engine(
     kind: str,
     name: str,
     order: msgspec.Struct,
     path: Path,
-    take: Callable[[Report], Awaitable[None]],
-) -> Said:
-    """Have an engine of that kind read a file; `take` gets its reports.
+    on_report: Callable[[Report], Awaitable[None]],
+) -> EngineOutcome:
+    """Run an engine of a kind over the file at `path`; `name` is the video's hash.
 
     Raises:
-        NotMedia: it refused the file.
-        AttemptFailed: it broke off.
-        StorageError, OutOfStep: out of `take`.
+        NotMedia: the engine refused the file.
+        AttemptFailed: the engine broke off.
+        StorageError, OutOfStep: raised by `on_report`.
         OSError: the file cannot be opened.
     """
-    said = Said()
+    said = EngineOutcome()
     failure: Exception | None = None
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -87,10 +88,10 @@ async def work(
         async with engine(kind, name, wanted, file=file) as child:
             try:
                 async for report in _reports(child):
-                    _note(said, report)
-                    await take(report)
+                    _update(said, report)
+                    await on_report(report)
             except (StorageError, OutOfStep, WireError, TimeoutError) as error:
-                # Out of this block it would come as a group.
+                # Raised in the block of the engine it would come out as an ExceptionGroup.
                 failure = error
                 child.kill()
             status = await child.wait()
@@ -111,8 +112,8 @@ async def _reports(child: Engine) -> AsyncGenerator[Report, None]:
     """Yield an engine's reports.
 
     Raises:
-        TimeoutError: it said nothing for too long.
-        WireError: it said something that is no report.
+        TimeoutError: there was no report for `_SILENT_SECONDS`.
+        WireError: the output was not a report.
     """
     reports = child.reports()
     while True:
@@ -123,7 +124,7 @@ async def _reports(child: Engine) -> AsyncGenerator[Report, None]:
         yield report
 
 
-def _note(said: Said, report: Report) -> None:
+def _update(said: EngineOutcome, report: Report) -> None:
     match report:
         case Prepared():
             said.reused = report.reused

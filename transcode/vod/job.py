@@ -24,11 +24,11 @@ from storage.job_leases import LEASE_US, HeldJob, HeldSpan
 from storage.objects.base import Objects
 from transcode.inspect.probe import NotMedia
 from transcode.jobs.leased_task import InputRefused, LeasedTask, TaskEvents
-from transcode.vod.assembler import Assembled, VideoMaker
-from transcode.vod.asset_attempt import Studio
-from transcode.vod.asset_plan import Original, folders_of
-from transcode.vod.attempt_cleanup import remove_folders, retire, sweep
-from transcode.vod.core_budget import Cores
+from transcode.vod.assembler import Assembled, VideoAssembler
+from transcode.vod.asset_attempt import TranscodeContext
+from transcode.vod.asset_plan import Original, attempt_folders
+from transcode.vod.attempt_cleanup import mark_replaced, remove_folders, remove_old_attempts
+from transcode.vod.core_budget import CoreBudget
 from transcode.vod.span_job import SPENT_REASON, SpanJob
 
 __all__ = ["VideoJob", "VideoTranscoder"]
@@ -57,16 +57,16 @@ class VideoTranscoder:
         objects: Objects,
         path_of: Callable[[str], Path],
         now_us: Callable[[], int],
-        cores: Cores | None = None,
+        cores: CoreBudget | None = None,
         lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.on_more: Callable[[], None] = do_nothing
-        self.cores = cores or Cores(os.cpu_count() or 1)
+        self.on_work_queued: Callable[[], None] = do_nothing
+        self.cores = cores or CoreBudget(os.cpu_count() or 1)
         self._lease_us = lease_us
         self._last_project: dict[type[HeldJob | HeldSpan], int] = {}
         self._jobs_in_a_row = 0
-        self._studio = Studio(
+        self._context = TranscodeContext(
             jobs=jobs,
             transcoding=transcoding,
             spans=spans,
@@ -75,7 +75,7 @@ class VideoTranscoder:
             path_of=path_of,
             now_us=now_us,
             clock=clock,
-            nudge=lambda: self.on_more(),
+            on_work_queued=lambda: self.on_work_queued(),
         )
 
     async def lease(self, owner: str) -> HeldJob | HeldSpan | None:
@@ -92,9 +92,9 @@ class VideoTranscoder:
         return await self._lease_span(owner) or await self._lease_job(owner)
 
     async def _lease_job(self, owner: str) -> HeldJob | None:
-        held = await self._studio.jobs.lease(
+        held = await self._context.jobs.lease(
             owner,
-            self._studio.now_us(),
+            self._context.now_us(),
             lease_us=self._lease_us,
             after=self._last_project.get(HeldJob, 0),
         )
@@ -104,9 +104,9 @@ class VideoTranscoder:
         return held
 
     async def _lease_span(self, owner: str) -> HeldSpan | None:
-        held = await self._studio.spans.lease(
+        held = await self._context.spans.lease(
             owner,
-            self._studio.now_us(),
+            self._context.now_us(),
             lease_us=self._lease_us,
             after=self._last_project.get(HeldSpan, 0),
         )
@@ -123,17 +123,17 @@ class VideoTranscoder:
             CatalogError: the end could not be recorded; the lease will expire.
         """
         if isinstance(held, HeldSpan):
-            await SpanJob(self._studio, held).run()
+            await SpanJob(self._context, held).run()
         else:
-            work = await self._studio.transcoding.begin(held, self._studio.now_us())
-            await VideoJob(self._studio, work, held).run()
+            work = await self._context.transcoding.begin(held, self._context.now_us())
+            await VideoJob(self._context, work, held).run()
 
 
 class VideoJob(LeasedTask[HeldJob, Assembled | None]):
     """One attempt at a video's job.
 
-    The first attempt that comes so far makes the video, or plans its spans and gives the job back;
-    when all spans are done the job is leased again, to assemble them.
+    A short video is made in one attempt. For a long one, an attempt makes what plays early, queues
+    the spans and releases the job; when all spans are done, another attempt assembles them.
     """
 
     events: ClassVar = TaskEvents(
@@ -146,18 +146,18 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
     )
     spent_reason: ClassVar = SPENT_REASON
 
-    def __init__(self, studio: Studio, work: VideoWork, held: HeldJob) -> None:
+    def __init__(self, context: TranscodeContext, work: VideoWork, held: HeldJob) -> None:
         facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
-        super().__init__(held, facts, studio.clock)
-        self._studio = studio
+        super().__init__(held, facts, context.clock)
+        self._context = context
         self._work = work
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
-        await self._studio.jobs.beat(self.held, self._studio.now_us())
+        await self._context.jobs.beat(self.held, self._context.now_us())
 
     async def make(self) -> Assembled | None:
-        """Make the video, or None if its spans are still to be made (see `VideoMaker.make`)."""
+        """Make the video, or None if its spans are still to be made (see `VideoAssembler.make`)."""
         work, held = self._work, self.held
         if await self._original() is None:
             # Folders of workers that were killed; one that only sleeps removes its own.
@@ -165,21 +165,21 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
                 (work.media, work.posters, work.previews), held.attempt - 1, held.id - 1
             )
         try:
-            assembled = await VideoMaker(self._studio).make(work, held)
+            assembled = await VideoAssembler(self._context).make(work, held)
         except NotMedia as error:
             raise InputRefused(error.reason) from error
         if assembled is not None:
-            await retire(self._studio.objects, work.hash, work.media, work.generation)
+            await mark_replaced(self._context.objects, work.hash, work.media, work.generation)
         return assembled
 
     async def finish(self, outcome: Assembled | None) -> None:
         """Publish the video, then remove what it replaces."""
         if outcome is None:
             log.info("waiting for spans", extra=self.facts)
-            self._studio.nudge()
+            self._context.on_work_queued()
             return
         made, work = outcome.video, self._work
-        replaced = await self._studio.transcoding.complete(self.held, made, self._studio.now_us())
+        replaced = await self._context.transcoding.complete(self.held, made, self._context.now_us())
         log.info("video completed", extra={**self.facts, "bytes": made.size})
         keep = {*outcome.folders, made.posters, work.posters, made.previews}
         keep -= set(replaced.folders).difference(outcome.folders)
@@ -187,37 +187,37 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
 
     async def fail(self, reason: str) -> None:
         """Fail the video; remove all of this and older attempts but what plays."""
-        await self._studio.transcoding.fail(self.held, reason, self._studio.now_us())
-        shown = await self._studio.transcoding.shown(self.held.video)
+        await self._context.transcoding.fail(self.held, reason, self._context.now_us())
+        shown = await self._context.transcoding.shown(self.held.video)
         await self._sweep(shown, self.held.attempt, self.held.id)
 
     async def put_back(self, *, failed: bool) -> None:
         """See `LeasedTask.put_back`."""
-        await self._studio.transcoding.put_back(self.held, self._studio.now_us(), failed=failed)
+        await self._context.transcoding.put_back(self.held, self._context.now_us(), failed=failed)
 
     async def discard(self) -> None:
         """Remove the folders of this attempt, but those that play or that a span job needs."""
         try:
-            keep = {*await self._studio.transcoding.shown(self.held.video)}
+            keep = {*await self._context.transcoding.shown(self.held.video)}
             original = await self._original()
         except CatalogError as error:  # the attempt that completes the video removes them
             log.warning("leftovers stay", extra={**self.facts, "cause": str(error)})
             return
         if original is not None:
             keep |= {original.piece.folder, original.posters, original.previews}
-        folders = [name for name in folders_of(self._work, self.held) if name not in keep]
-        await remove_folders(self._studio.objects, self._work.hash, folders)
+        folders = [name for name in attempt_folders(self._work, self.held) if name not in keep]
+        await remove_folders(self._context.objects, self._work.hash, folders)
 
     async def _original(self) -> Original | None:
         """Return what this attempt or an older one made in one piece for the job, if recorded."""
-        made = await self._studio.spans.outcomes(self.held)
+        made = await self._context.spans.outcomes(self.held)
         return msgspec.json.decode(made[0], type=Original) if made and made[0] else None
 
     async def _sweep(self, keep: Collection[str | None], attempt: int, job: int) -> None:
         """Remove folders of this generation; media of an older file stay for its viewers."""
         generation = self._work.generation
-        await sweep(
-            self._studio.objects,
+        await remove_old_attempts(
+            self._context.objects,
             self._work.hash,
             keep=keep,
             generations=range(generation, generation + 1),

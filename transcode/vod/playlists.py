@@ -1,7 +1,7 @@
-"""Pieces of renditions put together: the playlists that name all of them, in order.
+"""The playlists of a VOD asset, which list the segments of all its pieces in order.
 
-Pieces that were made apart share one init section where theirs are equal; where they are not, a
-discontinuity tells players so, in all renditions at the same place.
+Pieces that were encoded apart share one init section if theirs are equal; if not, all renditions
+have a discontinuity at the same segment.
 """
 
 from collections.abc import Sequence
@@ -19,48 +19,48 @@ from storage.objects.addresses import video
 from storage.objects.base import Objects
 from transcode.vod.rendition_store import MadePiece, MadeRendition, MadeSegment, OutOfStep
 
-__all__ = ["Stitched", "stitch", "stitched"]
+__all__ = ["VodPlaylists", "store_playlists", "vod_playlists"]
 
 _INDEX: Final = "index.m3u8"
 _GROUP: Final = "subtitles"
 
 
-class _Place(msgspec.Struct, frozen=True):
-    """A segment, where it stands and what its init section is."""
+class _StoredSegment(msgspec.Struct, frozen=True):
+    """A segment, the folder that holds it, and the digest of its init section."""
 
     folder: str
     digest: str
     segment: MadeSegment
 
 
-class Stitched(msgspec.Struct, frozen=True, kw_only=True):
-    """The playlists of a video: of each rendition, then the one that names them.
+class VodPlaylists(msgspec.Struct, frozen=True, kw_only=True):
+    """The media playlists of a video by rendition, and its multivariant playlist.
 
-    `length` is that of the longest rendition, in ticks of 90 000 a second; `sizes` are the bytes
-    of each one's media. `seams` are the numbers of the segments before which there is one.
+    `length` is that of the longest rendition, in ticks of 90 000 a second; `sizes` are the bytes of
+    each rendition's media; `discontinuities` are the numbers of the segments that begin one.
     """
 
-    playlists: dict[str, MediaPlaylist]
-    variants: MultivariantPlaylist
+    media: dict[str, MediaPlaylist]
+    multivariant: MultivariantPlaylist
     length: int
     sizes: dict[str, int]
-    seams: frozenset[int]
+    discontinuities: frozenset[int]
 
 
-def stitched(
+def vod_playlists(
     media: str,
     rungs: tuple[Rendition, ...],
     pieces: Sequence[MadePiece],
     *,
     channels: int = 2,
     subtitles: Sequence[MadeSubtitles] = (),
-) -> Stitched:
-    """Return the playlists that go into the folder `media`; `rungs` are those of the picture.
+) -> VodPlaylists:
+    """Return the playlists for the folder `media`; `rungs` are the video rungs.
 
-    `subtitles` are named where there is a picture under which they can be read.
+    Subtitles are listed only if there is video.
 
     Raises:
-        OutOfStep: a rendition lacks what the others have.
+        OutOfStep: the renditions do not have the same segments.
     """
     names = (*(rung.name for rung in rungs), AUDIO_RENDITION)
     found = {name: _in_order(name, pieces) for name in names}
@@ -69,8 +69,8 @@ def stitched(
         have = [each.segment.sequence for each in places]
         if not have or have != first or have != list(range(have[0], have[0] + len(have))):
             raise OutOfStep(f"{name} has {len(have)} segments, not {len(first)}")
-    seams = frozenset(seam for places in found.values() for seam in _seams(places))
-    measures = {name: _measured(places) for name, places in found.items()}
+    seams = frozenset(seam for places in found.values() for seam in _discontinuities(places))
+    measures = {name: _measure(places) for name, places in found.items()}
     codecs = {
         each.name: each.codecs
         for piece in pieces
@@ -80,46 +80,48 @@ def stitched(
     variants = build_multivariant(media, rungs, measures, codecs, None)
     sounds = tuple(msgspec.structs.replace(sound, channels=channels) for sound in variants.sounds)
     length = max(measure.ticks for measure in measures.values())
-    playlists = {name: _playlist(media, name, found[name], seams) for name in names}
+    playlists = {name: _media_playlist(media, name, found[name], seams) for name in names}
     variants = msgspec.structs.replace(variants, sounds=sounds)
     if subtitles and rungs:
-        playlists |= {each.rendition: _words(media, each, length) for each in subtitles}
-        variants = _with_words(media, variants, subtitles)
-    return Stitched(
-        playlists=playlists,
-        variants=variants,
+        playlists |= {each.rendition: _subtitle_playlist(media, each, length) for each in subtitles}
+        variants = _with_subtitles(media, variants, subtitles)
+    return VodPlaylists(
+        media=playlists,
+        multivariant=variants,
         length=length,
-        sizes={name: sum(each.size for each in _of(name, pieces)) for name in names},
-        seams=seams,
+        sizes={name: sum(each.size for each in _pieces_of(name, pieces)) for name in names},
+        discontinuities=seams,
     )
 
 
-async def stitch(objects: Objects, hash_: str, media: str, made: Stitched) -> dict[str, int]:
-    """Write the playlists, the one that names the others last.
+async def store_playlists(
+    objects: Objects, hash_: str, media: str, made: VodPlaylists
+) -> dict[str, int]:
+    """Store the playlists, the multivariant one last, because it names the others.
 
-    Returns their bytes by the names of the renditions; that one's by "".
+    Returns their sizes in bytes by rendition, and that of the multivariant playlist by "".
 
     Raises:
-        ObjectError: one could not be stored; what is there is of no use.
+        ObjectError: one could not be stored; those already stored are of no use.
     """
     folder = f"{video(hash_)}/{media}"
     sizes: dict[str, int] = {}
-    for name, playlist in made.playlists.items():
+    for name, playlist in made.media.items():
         data = render(playlist).encode()
         await objects.put(f"{folder}/{name}/{_INDEX}", data)
         sizes[name] = len(data)
-    data = render(made.variants).encode()
+    data = render(made.multivariant).encode()
     await objects.put(f"{folder}/{_INDEX}", data)
     return {**sizes, "": len(data)}
 
 
-def _of(name: str, pieces: Sequence[MadePiece]) -> list[MadeRendition]:
+def _pieces_of(name: str, pieces: Sequence[MadePiece]) -> list[MadeRendition]:
     return [each for piece in pieces for each in piece.renditions if each.name == name]
 
 
-def _in_order(name: str, pieces: Sequence[MadePiece]) -> list[_Place]:
+def _in_order(name: str, pieces: Sequence[MadePiece]) -> list[_StoredSegment]:
     found = [
-        _Place(piece.folder, each.inits[segment.init], segment)
+        _StoredSegment(piece.folder, each.inits[segment.init], segment)
         for piece in pieces
         for each in piece.renditions
         if each.name == name
@@ -128,8 +130,8 @@ def _in_order(name: str, pieces: Sequence[MadePiece]) -> list[_Place]:
     return sorted(found, key=lambda place: place.segment.sequence)
 
 
-def _seams(places: list[_Place]) -> list[int]:
-    """Return the segments that do not continue their predecessors."""
+def _discontinuities(places: list[_StoredSegment]) -> list[int]:
+    """Return the numbers of the segments that do not continue their predecessors."""
     digest = places[0].digest
     found: list[int] = []
     for place in places:
@@ -139,7 +141,7 @@ def _seams(places: list[_Place]) -> list[int]:
     return found
 
 
-def _measured(places: list[_Place]) -> RenditionMeasure:
+def _measure(places: list[_StoredSegment]) -> RenditionMeasure:
     measure = RenditionMeasure()
     for place in places:
         segment = place.segment
@@ -149,7 +151,9 @@ def _measured(places: list[_Place]) -> RenditionMeasure:
     return measure
 
 
-def _playlist(media: str, name: str, places: list[_Place], seams: frozenset[int]) -> MediaPlaylist:
+def _media_playlist(
+    media: str, name: str, places: list[_StoredSegment], seams: frozenset[int]
+) -> MediaPlaylist:
     maps: dict[str, str] = {}
     listed: list[Listed] = []
     for place in places:
@@ -167,14 +171,14 @@ def _playlist(media: str, name: str, places: list[_Place], seams: frozenset[int]
     return MediaPlaylist(target=_target(listed), segments=tuple(listed), ended=True, whole=True)
 
 
-def _words(media: str, made: MadeSubtitles, length: int) -> MediaPlaylist:
-    """Return the playlist of subtitles: one segment as long as the film."""
+def _subtitle_playlist(media: str, made: MadeSubtitles, length: int) -> MediaPlaylist:
+    """Return the playlist of a subtitle track: one segment as long as the video."""
     within = "" if made.folder == media else f"../../{made.folder}/{made.rendition}/"
     listed = [Listed(uri=f"{within}0.vtt", duration=length)]
     return MediaPlaylist(target=_target(listed), segments=tuple(listed), ended=True, whole=True)
 
 
-def _with_words(
+def _with_subtitles(
     media: str, variants: MultivariantPlaylist, subtitles: Sequence[MadeSubtitles]
 ) -> MultivariantPlaylist:
     return msgspec.structs.replace(
@@ -196,6 +200,6 @@ def _with_words(
 
 
 def _target(listed: list[Listed]) -> int:
-    """Return the least target duration in which all segments fit, as rounded (4.4.3.1)."""
+    """Return the least target duration that all segments fit when rounded (rfc8216bis, 4.4.3.1)."""
     longest = max(segment.duration for segment in listed)
     return max(1, (2 * longest + VIDEO_SCALE) // (2 * VIDEO_SCALE))

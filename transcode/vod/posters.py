@@ -1,6 +1,6 @@
-"""Posters of a video and its previews, made by a boxed child.
+"""Posters and previews of a video, made by a sandboxed engine.
 
-Those of a picture that an owner sent: `transcode.inspect.still`.
+Posters of an image that an owner uploaded are made in `transcode.inspect.still`.
 """
 
 import asyncio
@@ -16,51 +16,51 @@ from transcode.inspect.probe import NotMedia
 from transcode.protocol.engine_process import engine
 from transcode.protocol.messages import Make, Poster, Previews, Refused, WireError
 
-__all__ = ["POSTER_SECONDS", "PosterError", "Stills", "posters"]
+__all__ = ["POSTER_SECONDS", "PosterError", "VodImages", "make_posters"]
 
 log = logging.getLogger(__name__)
 
-# The child looks for at most 90 s, and makes the posters and four sheets of what it found.
+# The engine searches for keyframes for at most 90 s, then makes the posters and four sheets.
 POSTER_SECONDS: Final = 180.0
 
 
 class PosterError(Exception):
-    """No posters, in time or at all, and the file is not to blame."""
+    """No posters were made, through no fault of the file."""
 
 
-class Stills(msgspec.Struct, frozen=True, kw_only=True):
-    """A poster for each rung of a video's ladder, largest first, and its previews.
+class VodImages(msgspec.Struct, frozen=True, kw_only=True):
+    """A poster for each rung of a video's ladder, largest first, and the previews.
 
-    `previews` is None where there is but one keyframe, or the child broke off over them.
+    `previews` is None if there is only one keyframe, or if the engine broke off making them.
     """
 
     posters: tuple[Poster, ...]
     previews: Previews | None = None
 
 
-async def posters(
+async def make_posters(
     path: Path, ladder: Ladder | None, *, length_us: int = 0, seconds: float = POSTER_SECONDS
-) -> Stills:
-    """Return the stills of a video that is `length_us` long (0: its container says how long).
+) -> VodImages:
+    """Return the images of a video that is `length_us` long (0: as its container says).
 
-    Without a ladder it is sound alone, for which its cover stands, or a card.
+    Without a ladder the file is audio only: its cover art becomes the poster, or else a card.
 
     Raises:
-        NotMedia: none can be made of it.
-        PosterError: the child did not do it, or not within `seconds`.
+        NotMedia: no image can be made of the file.
+        PosterError: the engine broke off, or took more than `seconds`.
         OSError: the file cannot be opened.
     """
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         async with asyncio.timeout(seconds):
-            return await _ask(Make(ladder=ladder, length_us=length_us), file)
+            return await _run_engine(Make(ladder=ladder, length_us=length_us), file)
     except TimeoutError as error:
         raise PosterError(f"no answer within {seconds:g} s") from error
     finally:
         os.close(file)
 
 
-async def _ask(make: Make, file: int) -> Stills:
+async def _run_engine(make: Make, file: int) -> VodImages:
     order = msgspec.json.encode(make).decode()
     made: list[Poster] = []
     previews: Previews | None = None
@@ -87,4 +87,4 @@ async def _ask(make: Make, file: int) -> Stills:
         raise PosterError(f"the engine ended with status {status}")
     if status != 0:
         log.warning("no previews", extra={"cause": f"the engine ended with status {status}"})
-    return Stills(posters=tuple(made), previews=previews)
+    return VodImages(posters=tuple(made), previews=previews)

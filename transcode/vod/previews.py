@@ -1,7 +1,7 @@
-"""A video's previews on their way to an object store: a list of times, and the sheets it names.
+"""Stores a video's previews: sheets of thumbnails, and a WebVTT list that names them.
 
-Whoever can read the list can read all that it names: it is stored last. Folders are an attempt's
-own, so what caches keep of them is never wrong.
+The list is stored last, so that everything it names can be read. Each attempt has its own folder,
+so cached previews are never wrong.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from transcode.protocol.messages import Previews
 
 __all__ = ["preview_list", "store_previews"]
 
-_LAST_MS: Final = 10_000  # what the last picture stands for, where the film's length is not known
+_LAST_MS: Final = 10_000  # the last thumbnail's time span, if the video's length is not known
 
 
 def preview_list(previews: Previews, length_us: int) -> str:
-    """Return the list as WebVTT: a cue for each picture, up to the next one's time.
+    """Return the list as WebVTT: a cue for each thumbnail, up to the next one's time.
 
-    A cue says where its picture stands, as media fragments do (`sheet-0.jpg#xywh=160,0,160,90`).
-    `length_us` is the film's length in microseconds.
+    A cue's text is a media fragment (`sheet-0.jpg#xywh=160,0,160,90`). `length_us` is the video's
+    length in microseconds, 0 if it is not known.
     """
     return render(_cues(previews, length_us))
 
@@ -30,7 +30,7 @@ def preview_list(previews: Previews, length_us: int) -> str:
 async def store_previews(
     objects: Objects, hash_: str, folder: str, made: Previews, length_us: int
 ) -> int:
-    """Store previews below a video's folder; returns their bytes.
+    """Store previews below a video's folder and return their size in bytes.
 
     Raises:
         ObjectError: one could not be stored.
@@ -47,11 +47,11 @@ async def store_previews(
 def _cues(previews: Previews, length_us: int) -> Iterator[Cue]:
     times = previews.times
     end = max(length_us // 1000, times[-1] + (1 if length_us else _LAST_MS))
-    # Nothing is shown before the first picture, so that one stands for the beginning.
+    # No thumbnail is earlier than the first one, so it also covers the beginning.
     bounds = (0, *times[1:], end)
     for number, (start, until) in enumerate(pairwise(bounds)):
         if until <= start:
-            continue  # two pictures within a millisecond
+            continue  # two thumbnails within a millisecond
         sheet, place = divmod(number, previews.per_sheet)
         left = place % previews.columns * previews.width
         top = place // previews.columns * previews.height

@@ -1,7 +1,7 @@
-"""A file's renditions on their way to an object store, and what is known of them afterwards.
+"""Stores the renditions of a file as an engine makes them, and remembers what is stored.
 
-Segments are stored as they are made; playlists are written by `transcode.vod.playlists` when all is
-there, so whoever can read one can read all that it names. One task at a time may call it.
+Segments are stored as they come; `transcode.vod.playlists` writes the playlists when all segments
+are stored, so everything that a playlist names can be read. One task at a time may use a store.
 """
 
 import hashlib
@@ -21,23 +21,26 @@ __all__ = [
     "MadeRendition",
     "MadeSegment",
     "OutOfStep",
-    "Renditions",
+    "RenditionStore",
 ]
 
-# Of one rendition's segment: four seconds at 500 Mbit/s, ten times what any rung has. An engine
-# that a file has made its own could fill the memory of the service that listens to it.
-_MOST_WAITING: Final = 256 << 20
+# Of one rendition's segment: four seconds at 500 Mbit/s, ten times the rate of any rung. An engine
+# that a hostile file has taken over could otherwise fill this process's memory.
+_MOST_UNFINISHED_BYTES: Final = 256 << 20
 # For owners.
 NOT_STORED: Final = "The file could not be read, or what was made of it not stored."
 OUT_OF_STEP: Final = "Transcoding made renditions that do not fit together."
 
 
 class OutOfStep(Exception):
-    """The renditions do not fit together, or there is none: ours to mend."""
+    """The renditions do not fit together, or there is none: a bug of the engine."""
 
 
 class MadeSegment(msgspec.Struct, frozen=True, array_like=True):
-    """A segment that is stored: bytes, ticks of 90 000 a second, samples; `init` is its section."""
+    """A stored segment: `size` in bytes, `duration` in ticks of 90 000 a second.
+
+    `frames` is the number of samples, `init` the number of the init section.
+    """
 
     sequence: int
     size: int
@@ -48,9 +51,9 @@ class MadeSegment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MadeRendition(msgspec.Struct, frozen=True, kw_only=True):
-    """What is stored of one rendition: `inits` are digests of its init sections by number.
+    """One stored rendition: `inits` are the digests of its init sections by number.
 
-    `size` is all of its bytes.
+    `size` is that of all its objects, in bytes.
     """
 
     name: str
@@ -61,7 +64,7 @@ class MadeRendition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadePiece(msgspec.Struct, frozen=True, kw_only=True):
-    """What one engine made of a video, stored below `folder`; `cpu_ms` is what its rungs took."""
+    """What one engine made of a video, stored below `folder`; `cpu_ms` is CPU time by rung."""
 
     folder: str
     renditions: tuple[MadeRendition, ...]
@@ -70,55 +73,55 @@ class MadePiece(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """All of its bytes."""
+        """The size of all renditions, in bytes."""
         return sum(each.size for each in self.renditions)
 
 
-class _Rendition(msgspec.Struct):
-    """What there is of one rendition."""
+class _StoredRendition(msgspec.Struct):
+    """What is stored of one rendition so far, and the parts of the segment that is coming."""
 
     codecs: str = ""
     parts: list[Part] = []
     segments: list[MadeSegment] = []
     inits: dict[int, str] = {}
     size: int = 0
-    waiting: int = 0  # bytes of parts
+    unfinished_bytes: int = 0  # of `parts`
 
 
-class Renditions:
-    """The renditions `names` below the folder `folder` of a video."""
+class RenditionStore:
+    """Stores the renditions `names` below the folder `folder` of a video."""
 
     def __init__(self, objects: Objects, *, hash_: str, folder: str, names: Sequence[str]) -> None:
         self._objects = objects
         self.folder = folder
-        self._place = f"{video(hash_)}/{folder}"
-        self._made = {name: _Rendition() for name in names}
+        self._prefix = f"{video(hash_)}/{folder}"
+        self._made = {name: _StoredRendition() for name in names}
 
-    async def take(self, report: InitSection | Part | Segment) -> None:
-        """Store what was made.
+    async def store(self, report: InitSection | Part | Segment) -> None:
+        """Store what an engine reported.
 
         Raises:
             ObjectError: it could not be stored.
-            OutOfStep: it does not fit to what came before it.
+            OutOfStep: it does not fit the reports before it.
         """
         made = self._made.get(report.rendition)
         if made is None:
-            raise OutOfStep(f"a rendition that was not asked for: {report.rendition}")
+            raise OutOfStep(f"unexpected rendition {report.rendition}")
         match report:
             case InitSection():
                 made.codecs = report.codecs
                 made.inits[report.number] = hashlib.sha256(report.data).hexdigest()[:32]
                 await self._put(made, f"{report.rendition}/init-{report.number}.mp4", report.data)
             case Part():
-                made.waiting += len(report.data)
-                if made.waiting > _MOST_WAITING:
+                made.unfinished_bytes += len(report.data)
+                if made.unfinished_bytes > _MOST_UNFINISHED_BYTES:
                     raise OutOfStep(f"a segment of {report.rendition} does not end")
                 made.parts.append(report)
             case Segment():
                 await self._segment(made, report)
 
     def made(self, names: Sequence[str] | None = None) -> tuple[MadeRendition, ...]:
-        """Return what is stored, in the renditions `names` or in all."""
+        """Return what is stored of the renditions `names`, or of all."""
         return tuple(
             MadeRendition(
                 name=name,
@@ -131,8 +134,8 @@ class Renditions:
             if names is None or name in names
         )
 
-    async def _segment(self, made: _Rendition, segment: Segment) -> None:
-        parts, made.parts, made.waiting = made.parts, [], 0
+    async def _segment(self, made: _StoredRendition, segment: Segment) -> None:
+        parts, made.parts, made.unfinished_bytes = made.parts, [], 0
         data = b"".join(part.data for part in parts)
         if segment.gap or len(data) != segment.size or segment.init not in made.inits:
             raise OutOfStep(f"segment {segment.sequence} of {segment.rendition} is not its parts")
@@ -148,6 +151,6 @@ class Renditions:
             )
         )
 
-    async def _put(self, made: _Rendition, name: str, data: bytes) -> None:
-        await self._objects.put(f"{self._place}/{name}", data)
+    async def _put(self, made: _StoredRendition, name: str, data: bytes) -> None:
+        await self._objects.put(f"{self._prefix}/{name}", data)
         made.size += len(data)

@@ -17,11 +17,17 @@ from transcode.inspect.probe import NotMedia
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 from transcode.protocol.file_messages import Stretch
 from transcode.protocol.messages import Progress, Report
-from transcode.vod.asset_attempt import Studio
-from transcode.vod.asset_plan import folder_of
-from transcode.vod.attempt_cleanup import remove_folders, sweep
-from transcode.vod.engine_task import work
-from transcode.vod.rendition_store import NOT_STORED, OUT_OF_STEP, MadePiece, OutOfStep, Renditions
+from transcode.vod.asset_attempt import TranscodeContext
+from transcode.vod.asset_plan import span_folder
+from transcode.vod.attempt_cleanup import remove_folders, remove_old_attempts
+from transcode.vod.engine_task import run_engine
+from transcode.vod.rendition_store import (
+    NOT_STORED,
+    OUT_OF_STEP,
+    MadePiece,
+    OutOfStep,
+    RenditionStore,
+)
 
 __all__ = ["SPENT_REASON", "SpanJob"]
 
@@ -44,40 +50,40 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
     )
     spent_reason: ClassVar = SPENT_REASON
 
-    def __init__(self, studio: Studio, held: HeldSpan) -> None:
+    def __init__(self, context: TranscodeContext, held: HeldSpan) -> None:
         facts = {"video": held.hash, "job": held.job, "span": held.number, "attempt": held.attempt}
-        super().__init__(held, facts, studio.clock)
-        self._studio = studio
+        super().__init__(held, facts, context.clock)
+        self._context = context
         self._progress_recorded = 0.0
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
-        await self._studio.spans.beat(self.held, self._studio.now_us())
+        await self._context.spans.beat(self.held, self._context.now_us())
 
     async def make(self) -> MadePiece:
         """Encode the span; see `LeasedTask.make`."""
         held = self.held
         span = msgspec.json.decode(held.facts, type=Stretch)
-        renditions = Renditions(
-            self._studio.objects,
+        renditions = RenditionStore(
+            self._context.objects,
             hash_=held.hash,
-            folder=folder_of(held),
+            folder=span_folder(held),
             names=[rung.name for rung in span.rungs],
         )
-        self._progress_recorded = self._studio.clock()
+        self._progress_recorded = self._context.clock()
 
         async def store(report: Report) -> None:
             match report:
                 case InitSection() | Part() | Segment():
-                    await renditions.take(report)
+                    await renditions.store(report)
                 case Progress():
                     await self._record_progress(held.cost * report.frames // max(1, span.pictures))
                 case _:
                     pass
 
         try:
-            path = self._studio.path_of(held.source)
-            said = await work("stretch", held.hash, span, path, store)
+            path = self._context.path_of(held.source)
+            said = await run_engine("stretch", held.hash, span, path, store)
         except NotMedia as error:
             raise InputRefused(error.reason) from error
         except OutOfStep as error:
@@ -87,7 +93,7 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
             log.warning("media not stored", extra={**self.facts, "cause": str(error)})
             raise AttemptFailed(NOT_STORED) from error
         return MadePiece(
-            folder=folder_of(held),
+            folder=span_folder(held),
             renditions=renditions.made(),
             cpu_ms=said.cpu_ms,
             warnings=said.warnings,
@@ -96,16 +102,16 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
     async def finish(self, outcome: MadePiece) -> None:
         """Record what was made; if it was the last span, the job is queued again."""
         made = msgspec.json.encode(outcome).decode()
-        await self._studio.spans.finish(self.held, made, self._studio.now_us())
+        await self._context.spans.finish(self.held, made, self._context.now_us())
         log.info("span done", extra={**self.facts, "bytes": outcome.size})
-        self._studio.nudge()
+        self._context.on_work_queued()
 
     async def fail(self, reason: str) -> None:
         """Fail the video; remove all that was made for it but what plays."""
         held = self.held
-        left = await self._studio.spans.fail(held, reason, self._studio.now_us())
-        await sweep(
-            self._studio.objects,
+        left = await self._context.spans.fail(held, reason, self._context.now_us())
+        await remove_old_attempts(
+            self._context.objects,
             held.hash,
             keep=(left.media, left.posters, left.previews),
             generations=range(held.generation, held.generation + 1),
@@ -115,19 +121,19 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
 
     async def put_back(self, *, failed: bool) -> None:
         """See `LeasedTask.put_back`."""
-        await self._studio.spans.put_back(self.held, self._studio.now_us(), failed=failed)
+        await self._context.spans.put_back(self.held, self._context.now_us(), failed=failed)
 
     async def discard(self) -> None:
         """Remove the folder of this attempt."""
-        await remove_folders(self._studio.objects, self.held.hash, [folder_of(self.held)])
+        await remove_folders(self._context.objects, self.held.hash, [span_folder(self.held)])
 
     async def _record_progress(self, done: int) -> None:
         """Record how much of the span's cost is done, every `_PROGRESS_SECONDS`."""
-        now = self._studio.clock()
+        now = self._context.clock()
         if now - self._progress_recorded < _PROGRESS_SECONDS:
             return
         self._progress_recorded = now
         try:
-            await self._studio.spans.progress(self.held, done, self._studio.now_us())
+            await self._context.spans.progress(self.held, done, self._context.now_us())
         except CatalogError as error:
             log.warning("progress not written", extra={**self.facts, "cause": str(error)})

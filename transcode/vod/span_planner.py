@@ -1,7 +1,7 @@
-"""Where a file's segments begin, and which of them make a stretch that one worker makes.
+"""Where a file's segments begin, and which segments form a span that one worker encodes.
 
-Pure. Times are ticks of 90 000 a second on one clock. All renditions of a file cut at the same
-times, which are known before anything is made: so what is made apart fits together.
+Pure. Times are ticks of 90 000 a second on one clock. All renditions of a file are cut at the same
+times, which are known before anything is encoded, so spans that are encoded apart fit together.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,40 +13,40 @@ import msgspec
 from media.ticks import VIDEO_SCALE
 
 __all__ = [
-    "CUT",
-    "HOLE",
-    "LONGEST",
-    "SLACK",
-    "Bounds",
-    "cuts_at_keys",
+    "GAP_TICKS",
+    "LONGEST_SEGMENT_TICKS",
+    "SEGMENT_TICKS",
+    "SLACK_TICKS",
+    "SpanBounds",
+    "cuts_at_keyframes",
     "cuts_by_clock",
-    "stretched",
+    "plan_spans",
 ]
 
-CUT: Final = 2 * VIDEO_SCALE
-LONGEST: Final = 4 * VIDEO_SCALE
-# Stamps in whole milliseconds are off by less than half a frame at 60 a second.
-SLACK: Final = 750
-# A picture that comes so long after a cut does not open its segment: the one before is shown again.
-HOLE: Final = VIDEO_SCALE // 2
-# A stretch costs the start of a process, 0.3 s, and the decoding from the keyframe before it; what
-# is lost when a worker dies, and what the last worker keeps the others waiting for, is half of it.
+SEGMENT_TICKS: Final = 2 * VIDEO_SCALE
+LONGEST_SEGMENT_TICKS: Final = 4 * VIDEO_SCALE
+# Timestamps in whole milliseconds are off by less than half a frame at 60 frames/s.
+SLACK_TICKS: Final = 750
+# A frame that comes this long after a cut does not open its segment: the one before is repeated.
+GAP_TICKS: Final = VIDEO_SCALE // 2
+# A span costs the start of a process, 0.3 s, and the decoding from the keyframe before it. When a
+# worker dies, half a span is lost on average; the last worker keeps the others waiting as long.
 _SHORTEST: Final = 10 * VIDEO_SCALE
 _TARGET: Final = 30 * VIDEO_SCALE
 _TARGET_OF_LONG: Final = 60 * VIDEO_SCALE
 _LONG: Final = 1800 * VIDEO_SCALE
-# Towards the end of what is longer than four they grow shorter, so that all workers end at nearly
-# the same time.
-_OF_THE_REST: Final = 4
+# Towards the end of what is longer than four spans they get shorter, so that all workers finish at
+# nearly the same time.
+_PART_OF_REST: Final = 4
 _STUB: Final = VIDEO_SCALE // 2
-_STEADY: Final = 2  # pictures in the segment before a stretch
+_STEADY: Final = 2  # frames in the segment before a span
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch: the cuts from `first` to before `last`, decoded from the keyframe `key` on.
+class SpanBounds(msgspec.Struct, frozen=True, kw_only=True):
+    """A span: the cuts from number `first` to before `last`, decoded from the keyframe `key` on.
 
-    `end` is the time of the first picture after it, `before` that of the last one before it, None
-    where it is the first; `pictures` is how many it has.
+    `end` is the time of the first frame after the span; `before` is that of the last frame before
+    it, None for the first span; `pictures` is the number of frames.
     """
 
     first: int
@@ -57,52 +57,54 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     pictures: int
 
 
-def cuts_at_keys(entries: Sequence[int], start: int, end: int) -> tuple[int, ...] | None:
-    """Return cuts at a source's own keyframes; None where a segment would be too long.
+def cuts_at_keyframes(entries: Sequence[int], start: int, end: int) -> tuple[int, ...] | None:
+    """Return cuts at the source's own keyframes, or None if a segment would be too long.
 
-    `entries` are the times of pictures at which its own packets can be cut, in order.
+    `entries` are the times, in order, at which the source's own packets can be cut.
     """
     if not entries or entries[0] > start:
         return None
     cuts = [start]
     newest = start
     for time in (*entries[1:], end):
-        if time - cuts[-1] > LONGEST:
-            if newest == cuts[-1] or time - newest > LONGEST:
+        if time - cuts[-1] > LONGEST_SEGMENT_TICKS:
+            if newest == cuts[-1] or time - newest > LONGEST_SEGMENT_TICKS:
                 return None
-            cuts.append(newest)  # early, but the next comes too late
+            cuts.append(newest)  # early, because the next keyframe comes too late
         newest = time
-        if time < end and time - cuts[-1] >= CUT - SLACK:
+        if time < end and time - cuts[-1] >= SEGMENT_TICKS - SLACK_TICKS:
             cuts.append(time)
     return _without_stub(cuts, end)
 
 
 def cuts_by_clock(start: int, newest: int) -> tuple[int, ...]:
-    """Return cuts every two seconds, as far as the pictures go."""
-    return _without_stub([start, *range(start + CUT - SLACK, newest + 1, CUT)], newest)
+    """Return cuts every two seconds, up to the newest frame."""
+    return _without_stub(
+        [start, *range(start + SEGMENT_TICKS - SLACK_TICKS, newest + 1, SEGMENT_TICKS)], newest
+    )
 
 
 def _without_stub(cuts: list[int], end: int) -> tuple[int, ...]:
-    """Leave out a last cut that would open a segment of a few pictures."""
-    stub = len(cuts) > 1 and end - cuts[-1] < _STUB and end - cuts[-2] <= LONGEST
+    """Return the cuts without a last one that would open a segment of a few frames."""
+    stub = len(cuts) > 1 and end - cuts[-1] < _STUB and end - cuts[-2] <= LONGEST_SEGMENT_TICKS
     return tuple(cuts[:-1] if stub else cuts)
 
 
-def stretched(
+def plan_spans(
     cuts: Sequence[int], shown: Sequence[int], keys: Sequence[int], end: int
-) -> tuple[Bounds, ...]:
-    """Return the stretches of a film whose pictures are shown at `shown`, in order, up to `end`.
+) -> tuple[SpanBounds, ...]:
+    """Return the spans of a video whose frames are shown at the times `shown`, in order.
 
-    They begin where the keyframe before is near; where there is no such place, they are longer.
+    A span begins soon after a keyframe; where there is no such cut, the span before is longer.
     """
     places = [0]
     length = end - cuts[0]
     target = _TARGET_OF_LONG if length > _LONG else min(_TARGET, max(_SHORTEST, length // 2))
 
     def of_the_rest(last: int) -> int:
-        if length <= _OF_THE_REST * target:
+        if length <= _PART_OF_REST * target:
             return target
-        return min(target, max(_SHORTEST, (end - cuts[last]) // _OF_THE_REST))
+        return min(target, max(_SHORTEST, (end - cuts[last]) // _PART_OF_REST))
 
     while (
         place := _next(last := places[-1], cuts, shown, keys, end, of_the_rest(last))
@@ -122,18 +124,18 @@ def _next(
     end: int,
     target: int,
 ) -> int | None:
-    """Return the number of the cut that the next stretch begins with."""
+    """Return the number of the cut at which the next span begins, or None if none follows."""
     if 2 * (end - cuts[last]) <= 3 * target:
         return None
     found: tuple[int, int] | None = None
-    for place in range(bisect_left(cuts, cuts[last] + target - SLACK), len(cuts)):
+    for place in range(bisect_left(cuts, cuts[last] + target - SLACK_TICKS), len(cuts)):
         if 2 * (end - cuts[place]) < target:
             break
         if found is not None and cuts[place] - cuts[last] > 2 * target:
             break
         if not _is_steady(place, cuts, shown):
             continue
-        early = _early(shown[bisect_left(shown, cuts[place])], keys)
+        early = _decode_lead(shown[bisect_left(shown, cuts[place])], keys)
         if early <= target and (found is None or early < found[0]):
             found = early, place
         if not early:
@@ -142,16 +144,16 @@ def _next(
 
 
 def _is_steady(place: int, cuts: Sequence[int], shown: Sequence[int]) -> bool:
-    """Say whether pictures lie close to a cut, on both sides."""
+    """Return whether there are frames close to a cut, on both sides."""
     at = bisect_left(shown, cuts[place])
     before = bisect_left(shown, cuts[place - 1])
-    return at < len(shown) and shown[at] - cuts[place] <= HOLE and at - before >= _STEADY
+    return at < len(shown) and shown[at] - cuts[place] <= GAP_TICKS and at - before >= _STEADY
 
 
-def _early(time: int, keys: Sequence[int]) -> int:
-    """Return how long before a picture its decoding begins."""
+def _decode_lead(time: int, keys: Sequence[int]) -> int:
+    """Return how long before the frame at `time` its decoding begins."""
     place = bisect_right(keys, time)
-    return time - keys[place - 1] if place else LONGEST * LONGEST
+    return time - keys[place - 1] if place else LONGEST_SEGMENT_TICKS * LONGEST_SEGMENT_TICKS
 
 
 def _bounds(
@@ -161,11 +163,11 @@ def _bounds(
     shown: Sequence[int],
     keys: Sequence[int],
     end: int,
-) -> Bounds:
+) -> SpanBounds:
     at = bisect_left(shown, cuts[first])
     stop = bisect_left(shown, cuts[last]) if last < len(cuts) else len(shown)
     place = bisect_right(keys, shown[at])
-    return Bounds(
+    return SpanBounds(
         first=first,
         last=last,
         key=keys[place - 1] if place else shown[0],

@@ -1,7 +1,7 @@
-"""A file's own subtitles, made by a boxed child, on their way to an object store.
+"""A file's own subtitles: read by a sandboxed engine, and stored as WebVTT.
 
-Each track is one segment of WebVTT for all of the film: the words of two hours are 100 kB. A film
-without its subtitles is still a film: what goes wrong with them is a warning.
+Each track is one segment for the whole video: two hours of dialogue are 100 kB. A video without its
+subtitles is still a video, so every failure here is a warning.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ __all__ = ["read_subtitles", "store_subtitles"]
 
 log = logging.getLogger(__name__)
 
-# All of the file is read where its container has no index of them; a slow disk has 50 MB a second.
+# The whole file is read if its container has no index of subtitles; a slow disk reads 50 MB/s.
 _SECONDS: Final = 300.0
 _UNNAMED: Final = "Subtitles"
 
@@ -33,7 +33,7 @@ _UNNAMED: Final = "Subtitles"
 async def read_subtitles(
     name: str, path: Path, warnings: dict[str, int], *, seconds: float = _SECONDS
 ) -> tuple[Subtitles, ...]:
-    """Return the subtitles in the file of a video; what an owner should know is in `warnings`.
+    """Return the subtitles in the file of the video `name`; add what went wrong to `warnings`.
 
     Raises:
         OSError: the file cannot be opened.
@@ -41,7 +41,7 @@ async def read_subtitles(
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         async with asyncio.timeout(seconds):
-            found, status = await _ask(name, file, warnings)
+            found, status = await _run_engine(name, file, warnings)
     except TimeoutError:
         found, status = (), None
     finally:
@@ -52,7 +52,7 @@ async def read_subtitles(
     return found
 
 
-async def _ask(
+async def _run_engine(
     name: str, file: int, warnings: dict[str, int]
 ) -> tuple[tuple[Subtitles, ...], int | None]:
     found: list[Subtitles] = []
@@ -77,7 +77,7 @@ async def _ask(
 async def store_subtitles(
     objects: Objects, hash_: str, folder: str, found: Sequence[Subtitles]
 ) -> tuple[MadeSubtitles, ...]:
-    """Store subtitles below a folder of a video; returns what there is now.
+    """Store subtitles below a folder of a video and return what was stored.
 
     Raises:
         ObjectError: some could not be stored.
@@ -85,11 +85,11 @@ async def store_subtitles(
     made: list[MadeSubtitles] = []
     names: set[str] = set()
     for number, each in enumerate(found, 1):
-        # Their time 0 is the film's first picture, which is there on the media's clock.
+        # The cues begin at the video's first frame, which is at ORIGIN_SECONDS on the media clock.
         data = render(each.cues, ticks=ORIGIN_SECONDS * VIDEO_SCALE).encode()
         rendition = f"words{number}"
         await objects.put(video_subtitles(hash_, folder, rendition), data)
-        title = _unlike(each.title or language_name(each.language) or _UNNAMED, names)
+        title = _unique_title(each.title or language_name(each.language) or _UNNAMED, names)
         names.add(title)
         made.append(
             MadeSubtitles(
@@ -104,8 +104,8 @@ async def store_subtitles(
     return tuple(made)
 
 
-def _unlike(title: str, others: set[str]) -> str:
-    """Return a title that no other track of the film has, without what a playlist cannot carry."""
+def _unique_title(title: str, others: set[str]) -> str:
+    """Return a title that no other track has, without what a playlist cannot carry."""
     plain = "".join(each if each.isprintable() and each != '"' else " " for each in title)
     plain = " ".join(plain.split()) or _UNNAMED
     found, number = plain, 1

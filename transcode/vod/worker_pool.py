@@ -32,4 +32,4 @@ class TranscodeWorkers(WorkerPool[HeldJob | HeldSpan]):
             may_begin=may_begin,
             slot=transcoder.cores.one,
         )
-        transcoder.on_more = self.nudge
+        transcoder.on_work_queued = self.nudge

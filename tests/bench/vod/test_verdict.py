@@ -4,19 +4,19 @@ import msgspec
 import pytest
 
 from bench.ladder.runs import RUNGS
-from bench.vod.runs import Run
-from bench.vod.verdict import Result, missed, table, worst_eta
+from bench.vod.runs import VodRun
+from bench.vod.verdict import VodResult, missed_targets, table, worst_eta
 
 
 def looks(score: float) -> dict[str, float]:
     return {name: score for name, *_ in RUNGS}
 
 
-def run(cpu: float, wall: float = 50.0, played: float = 2.0) -> Run:
-    return Run(cpu=cpu, wall=wall, played=played)
+def run(cpu: float, wall: float = 50.0, played: float = 2.0) -> VodRun:
+    return VodRun(cpu=cpu, wall=wall, played=played)
 
 
-GOOD = Result(
+GOOD = VodResult(
     clip="talk",
     workers=2,
     runs={"ours": [run(99.0), run(96.0)], "ffmpeg": [run(160.0)], "fixed": [run(98.0)]},
@@ -27,7 +27,7 @@ GOOD = Result(
 
 def test_the_least_cpu_of_all_rounds_counts() -> None:
     assert GOOD.cpu == pytest.approx(0.6)  # pyright: ignore[reportUnknownMemberType]
-    assert missed([GOOD]) == []
+    assert missed_targets([GOOD]) == []
     assert "50%" in table([GOOD])
 
 
@@ -41,7 +41,7 @@ def test_the_least_cpu_of_all_rounds_counts() -> None:
     ],
 )
 def test_what_is_missed_is_said(change: dict[str, object], words: str) -> None:
-    found = missed([msgspec.structs.replace(GOOD, **change)])
+    found = missed_targets([msgspec.structs.replace(GOOD, **change)])
     assert found
     assert all(words in each for each in found)
 
@@ -49,4 +49,4 @@ def test_what_is_missed_is_said(change: dict[str, object], words: str) -> None:
 def test_what_was_said_to_be_left_is_judged_from_the_middle_on() -> None:
     told = ((10.0, 20, 900), (25.0, 50, 30), (30.0, 60, 18), (48.0, 95, 9), (50.0, 100, 0))
     # At 25 s it said 30 s, and 25 s were left; of the last 5 s a second is a large part.
-    assert worst_eta(Run(cpu=1, wall=50.0, looks=told)) == pytest.approx(0.2)  # pyright: ignore[reportUnknownMemberType]
+    assert worst_eta(VodRun(cpu=1, wall=50.0, looks=told)) == pytest.approx(0.2)  # pyright: ignore[reportUnknownMemberType]

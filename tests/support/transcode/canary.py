@@ -1,4 +1,4 @@
-"""A file that nobody may open and a server that nobody may call, and what tells when they do."""
+"""A file that must not be opened and a server that must not be called, and what detects both."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ _EVENT = struct.Struct("=iIII")
 
 @dataclass(frozen=True)
 class Canary:
-    """`path` is a film that belongs to somebody else, `web` a server's address on the loopback."""
+    """`path` is a film outside the sandbox, `web` the address of a server on the loopback."""
 
     path: Path
     web: str
@@ -28,8 +28,8 @@ class Canary:
     def port(self) -> int:
         return self._server.getsockname()[1]
 
-    def told(self) -> list[str]:
-        """Say what happened since the last look; nothing, if all is well."""
+    def alarms(self) -> list[str]:
+        """Return what happened since the last call; nothing if all is well."""
         return [*self._opened(), *self._called()]
 
     def _opened(self) -> list[str]:
@@ -42,7 +42,7 @@ class Canary:
     def _called(self) -> list[str]:
         found: list[str] = []
         while True:
-            # The kernel has made the connection, whether or not somebody takes it.
+            # The kernel makes the connection whether or not it is accepted.
             try:
                 line, (host, _) = self._server.accept()
             except BlockingIOError:
@@ -53,7 +53,7 @@ class Canary:
 
 @contextmanager
 def canary(film: Path) -> Generator[Canary]:
-    """Watch over a file, and listen on a port, for the length of the block."""
+    """Watch a file and listen on a port for the length of the block."""
     libc = ctypes.CDLL(None, use_errno=True)
     events = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     assert events >= 0, os.strerror(ctypes.get_errno())

@@ -1,6 +1,6 @@
-"""The corpus: what phones, cameras and editors make, and what must become of it here.
+"""The corpus: files as phones, cameras and editors make them, and the expected results.
 
-`docs/formats.md` shows it as a table, which is `line_of` each of its items.
+`docs/formats.md` shows it as a table, one `line_of` for each item.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What an item of the corpus is, and the codings that its files share."""
+"""The items of the corpus, and the encoder options that their files share."""
 
 from typing import Final
 
@@ -25,13 +25,12 @@ __all__ = [
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A file: `title` says what it is to people, `file` is its name; the rest is what comes out.
+    """A file and the expected result; `title` describes the file, `file` is its name.
 
-    `size` is the top rung's, None without a picture. `own` and `kept` say that its own packets and
-    its own sound serve. `first` is when the first flash and beep come, in seconds from the start
-    (`heard` is the beep's where they do not come together),
-    `flashes` how many there are of them at least (0: nobody looks). `refused` and `warning` are
-    parts of what its owner is told.
+    `size` is the top rung's, None for audio only. `own` and `kept` are True if the file's own video
+    packets and audio packets are used. `first` is the time of the first flash and beep, in seconds
+    (`heard` is the beep's if it differs); `flashes` is the least number of flashes (0: unchecked).
+    `refused` and `warning` are parts of the sentences that the owner gets.
     """
 
     file: str

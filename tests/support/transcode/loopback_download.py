@@ -1,4 +1,4 @@
-"""Fetching from loopback, with next to no pauses."""
+"""Downloads from loopback with hardly any pauses."""
 
 import asyncio
 import random
@@ -12,11 +12,11 @@ import pytest
 from storage.fetch_policy import parse_networks, parse_web_address
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import IncomingFile, open_incoming_file
-from tests.support.transcode.web_servers import Answer, Asked, serving
-from transcode.imports.download import Bounds, fetch
-from transcode.imports.http_client import FetchRefused, Remote
+from tests.support.transcode.web_servers import Responder, WebRequest, web_server
+from transcode.imports.download import DownloadLimits, download
+from transcode.imports.http_client import FetchRefused, ImportClient
 
-__all__ = ["LOOPBACK", "MiB", "always", "fetched", "noise", "place", "refused"]
+__all__ = ["LOOPBACK", "MiB", "always_respond", "download_from", "noise", "open_file", "refusal_by"]
 
 LOOPBACK = parse_networks("127.0.0.1")
 MiB = 1 << 20
@@ -26,58 +26,60 @@ def noise(size: int) -> bytes:
     return random.Random(size).randbytes(size)
 
 
-class Fetched(msgspec.Struct):
-    """What came of it: the bytes, and what was told on the way."""
+class Downloaded(msgspec.Struct):
+    """The bytes that were downloaded, and the progress that was reported."""
 
     data: bytes
-    told: list[tuple[int, int | None]]
+    progress: list[tuple[int, int | None]]
 
 
 @asynccontextmanager
-async def place(folder: Path, most: int) -> AsyncGenerator[IncomingFile]:
+async def open_file(folder: Path, most: int) -> AsyncGenerator[IncomingFile]:
     with DiskObjects(folder / "objects", reserve_bytes=0) as objects:
         async with open_incoming_file(objects, max_bytes=most) as inflow:
             yield inflow
 
 
-async def fetched(
+async def download_from(
     url: str,
     port: int,
     folder: Path,
     *,
-    remote: Remote | None = None,
-    bounds: Bounds | None = None,
-) -> Fetched:
-    """Fetch with loopback allowed and next to no pauses."""
-    given = bounds or Bounds(most_bytes=64 * MiB, ports=frozenset())
+    remote: ImportClient | None = None,
+    bounds: DownloadLimits | None = None,
+) -> Downloaded:
+    """Download a file with loopback allowed and hardly any pauses."""
+    given = bounds or DownloadLimits(max_bytes=64 * MiB, ports=frozenset())
     given = msgspec.structs.replace(given, ports=frozenset({80, port}), pause_seconds=0.001)
     told: list[tuple[int, int | None]] = []
 
     async def tell(received: int, size: int | None) -> None:
         told.append((received, size))
 
-    async with place(folder, given.most_bytes) as inflow:
-        await fetch(
+    async with open_file(folder, given.max_bytes) as inflow:
+        await download(
             parse_web_address(url, given.ports),
             inflow,
-            remote=remote or Remote(allowed=LOOPBACK),
-            bounds=given,
-            told=tell,
+            client=remote or ImportClient(allowed=LOOPBACK),
+            limits=given,
+            on_progress=tell,
         )
         await inflow.flush()
-        return Fetched(await asyncio.to_thread(inflow.path.read_bytes), told)
+        return Downloaded(await asyncio.to_thread(inflow.path.read_bytes), told)
 
 
-async def refused(answering: Answer, folder: Path, bounds: Bounds | None = None) -> str:
-    """Fetch from a server; return why that came to nothing."""
-    async with serving(answering) as site:
+async def refusal_by(
+    answering: Responder, folder: Path, bounds: DownloadLimits | None = None
+) -> str:
+    """Download from a server that `answering` makes fail; return the reason."""
+    async with web_server(answering) as site:
         with pytest.raises(FetchRefused) as error:
-            await fetched(site.url(), site.port, folder, bounds=bounds)
+            await download_from(site.url(), site.port, folder, bounds=bounds)
     return error.value.reason
 
 
-def always(whole: bytes) -> Answer:
-    async def say(_: Asked, writer: asyncio.StreamWriter) -> None:
+def always_respond(whole: bytes) -> Responder:
+    async def say(_: WebRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(whole)
 
     return say

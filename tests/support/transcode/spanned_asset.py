@@ -1,4 +1,4 @@
-"""A film that is made in two stretches, and what of it must be whole when that is done."""
+"""Films that are encoded in two spans, and a check that the result is whole."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -8,39 +8,39 @@ from storage.catalog.records.videos import WholeVideo
 from tests.support.engine.decoded_output import packets
 from tests.support.engine.numbered_films import numbered, numbers
 from tests.support.engine.sources import ffmpeg
-from tests.support.transcode.transcode_fixture import Shop
+from tests.support.transcode.transcode_fixture import VodFixture
 
-__all__ = ["is_whole", "own_packets", "sparse_keyframes"]
+__all__ = ["film_with_own_packets", "film_with_sparse_keyframes", "is_whole"]
 
 _PICTURES: Final = 25 * 25
 _CODING: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high", "-bf", "2",
                   "-sc_threshold", "0")  # fmt: skip
 
 
-def own_packets(folder: Path) -> Path:
-    """Make 25 s of 640x480 whose own packets and sound serve: 360p is made in stretches."""
+def film_with_own_packets(folder: Path) -> Path:
+    """Make 25 s of 640x480 whose own packets and sound are used: 360p is encoded in spans."""
     coding = (*_CODING, "-g", "50", "-keyint_min", "50", "-c:a", "aac")
     return numbered(folder / "a.mp4", *coding, seconds=25, size=(640, 480))
 
 
-def sparse_keyframes(folder: Path) -> Path:
+def film_with_sparse_keyframes(folder: Path) -> Path:
     """Make 25 s whose keyframes are 4.8 s apart and whose sound is MP3."""
     coding = (*_CODING, "-g", "120", "-keyint_min", "120", "-c:a", "libmp3lame")
     return numbered(folder / "b.mkv", *coding, seconds=25, size=(640, 480))
 
 
-async def is_whole(house: Shop, whole: WholeVideo) -> bool:
-    """Whether each picture is in each rung once, in step, and no decoder complains."""
+async def is_whole(vod: VodFixture, whole: WholeVideo) -> bool:
+    """Whether each rung has each frame once, at the same times, and decodes without warnings."""
     assert whole.video.state == "completed"
-    variants = await house.variants(whole)
+    variants = await vod.variants(whole)
     lengths: set[tuple[int, ...]] = set()
     for variant in variants.variants:
-        playlist = await house.playlist(whole, variant.uri)
+        playlist = await vod.playlist(whole, variant.uri)
         assert not any(each.discontinuity or each.gap for each in playlist.segments)
         assert len({each.map_uri for each in playlist.segments}) == 1
         lengths.add(tuple(each.duration for each in playlist.segments))
     assert len(lengths) == 1
-    for name, (file,) in (await house.files(whole)).items():
+    for name, (file,) in (await vod.rendition_files(whole)).items():
         assert ffmpeg("-i", "pipe:0", "-f", "null", "-", stdin=file) == "", name
         stamps = packets(file)
         assert all(a[0] < b[0] for a, b in pairwise(stamps)), name

@@ -1,4 +1,4 @@
-"""A real catalog and a real object store, where files become videos."""
+"""A real catalog, a real object store and a transcoder over them."""
 
 import asyncio
 import itertools
@@ -21,7 +21,7 @@ from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
 from transcode.vod.job import VideoTranscoder
 
-__all__ = ["Shop", "now_us", "shop", "until"]
+__all__ = ["VodFixture", "now_us", "until", "vod_fixture"]
 
 
 def now_us() -> int:
@@ -29,7 +29,7 @@ def now_us() -> int:
 
 
 async def until(question: Callable[[], Awaitable[bool]], *, within: float) -> None:
-    """Ask until the answer is yes; `within` seconds."""
+    """Call `question` until it returns True, for at most `within` seconds."""
     async with asyncio.timeout(within):
         for _ in itertools.count():
             if await question():
@@ -37,8 +37,8 @@ async def until(question: Callable[[], Awaitable[bool]], *, within: float) -> No
             await asyncio.sleep(0.02)
 
 
-class Shop(msgspec.Struct, frozen=True):
-    """What `transcode.vod.job` needs, and what it made."""
+class VodFixture(msgspec.Struct, frozen=True):
+    """What `transcode.vod.job` needs, and access to what it made."""
 
     catalog: Catalog
     objects: DiskObjects
@@ -62,18 +62,18 @@ class Shop(msgspec.Struct, frozen=True):
         return await self.catalog.videos.add(project, file, now_us(), by=None)
 
     async def lease(self, later_us: int = 0) -> HeldJob:
-        """Take the job that is due."""
+        """Lease the job that is due by a clock that is `later_us` ahead."""
         held = await self.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
         assert held is not None
         return held
 
-    async def made(self, path: Path) -> WholeVideo:
-        """Have a file made into a video; return what came of it."""
+    async def transcode(self, path: Path) -> WholeVideo:
+        """Transcode a file by one attempt and return the video."""
         video = (await self.add(path)).video.id
         await self.transcoder.do(await self.lease())
-        return await self.found(video)
+        return await self.whole_video(video)
 
-    async def found(self, video: int) -> WholeVideo:
+    async def whole_video(self, video: int) -> WholeVideo:
         whole = await self.catalog.videos.find(video)
         assert whole is not None
         return whole
@@ -83,7 +83,7 @@ class Shop(msgspec.Struct, frozen=True):
         assert status is not None
         return status
 
-    async def ended(self, video: int, *, within: float) -> VideoStatus:
+    async def wait_until_ended(self, video: int, *, within: float) -> VideoStatus:
         """Wait until a video is completed or failed."""
 
         async def is_over() -> bool:
@@ -92,16 +92,16 @@ class Shop(msgspec.Struct, frozen=True):
         await until(is_over, within=within)
         return await self.status(video)
 
-    async def under_way(self, hash_: str, *, within: float = 30) -> None:
-        """Wait until the first segments of a video are there."""
+    async def wait_for_media(self, hash_: str, *, within: float = 30) -> None:
+        """Wait until the first segments of a video are stored."""
 
         async def has_media() -> bool:
-            return any(name.endswith(".m4s") for name in await self.made_for(hash_))
+            return any(name.endswith(".m4s") for name in await self.stored_objects(hash_))
 
         await until(has_media, within=within)
 
-    async def made_for(self, hash_: str) -> list[str]:
-        """The objects that there are of a video, without its source."""
+    async def stored_objects(self, hash_: str) -> list[str]:
+        """The addresses of a video's objects, without its source."""
         return await self.objects.addresses(f"videos/{hash_}")
 
     async def variants(self, whole: WholeVideo) -> MultivariantPlaylist:
@@ -113,17 +113,17 @@ class Shop(msgspec.Struct, frozen=True):
         return found
 
     async def playlist(self, whole: WholeVideo, uri: str) -> MediaPlaylist:
-        """A rendition's playlist; `uri` is as the multivariant one names it."""
+        """A rendition's playlist by the URI in the multivariant playlist."""
         found = parse((await self.objects.get(f"videos/{whole.video.hash}/{uri}")).decode())
         assert isinstance(found, MediaPlaylist)
         return found
 
     async def _get(self, reference: str) -> bytes:
-        """Return an object by its address, which may lead up and down again as a URL does."""
+        """Return an object by its address, which may contain `..` as a URL does."""
         return await self.objects.get(posixpath.normpath(reference))
 
-    async def files(self, whole: WholeVideo) -> dict[str, list[bytes]]:
-        """Each rendition's media by its playlist: a file for each init section."""
+    async def rendition_files(self, whole: WholeVideo) -> dict[str, list[bytes]]:
+        """Each rendition's media, joined into one file for each init section."""
         variants = await self.variants(whole)
         uris = [*(each.uri for each in variants.variants), *(each.uri for each in variants.sounds)]
         found: dict[str, list[bytes]] = {}
@@ -140,12 +140,12 @@ class Shop(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def shop(
+async def vod_fixture(
     folder: Path, media: Path | None = None, *, place: str | Path | None = None
-) -> AsyncGenerator[Shop]:
-    """Open a shop in a folder; one that is there is opened again.
+) -> AsyncGenerator[VodFixture]:
+    """Open the catalog and the objects in a folder, which may exist already.
 
-    `media` holds the objects, `place` is another catalog than the folder's.
+    `media` is another folder for the objects, `place` another catalog than the folder's.
     """
     async with open_catalog(place or migrated(folder / "catalog.sqlite"), migrate=True) as catalog:
         await catalog.installation.first_start(now_us())
@@ -158,4 +158,4 @@ async def shop(
                 path_of=objects.path,
                 now_us=now_us,
             )
-            yield Shop(catalog, objects, transcoder)
+            yield VodFixture(catalog, objects, transcoder)

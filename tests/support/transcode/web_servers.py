@@ -1,4 +1,4 @@
-"""Servers that files are fetched from, good and wicked ones, on loopback."""
+"""HTTP servers on loopback to download files from, well-behaved and hostile."""
 
 import asyncio
 import re
@@ -9,40 +9,40 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
-__all__ = ["Answer", "Asked", "WebServer", "answer", "file_server", "serving"]
+__all__ = ["Responder", "WebRequest", "WebServer", "file_server", "response_bytes", "web_server"]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class WebRequest(msgspec.Struct, frozen=True):
     """A request."""
 
     target: str
     headers: dict[str, str]
 
     @property
-    def begins_at(self) -> int:
-        """The first byte that is asked for."""
+    def range_start(self) -> int:
+        """The first byte that is requested."""
         found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("range", ""))
         return int(found[1]) if found else 0
 
 
-Answer = Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]
+Responder = Callable[[WebRequest, asyncio.StreamWriter], Awaitable[None]]
 
 
 class WebServer(msgspec.Struct):
-    """A server: its port, and what it was asked."""
+    """A server: its port, and the requests that it received."""
 
     port: int
-    asked: list[Asked]
+    requests: list[WebRequest]
 
     def url(self, target: str = "/film.mp4", host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{target}"
 
 
 @asynccontextmanager
-async def serving(
-    answering: Answer, *, tls: ssl.SSLContext | None = None
+async def web_server(
+    respond: Responder, *, tls: ssl.SSLContext | None = None
 ) -> AsyncGenerator[WebServer]:
-    """Answer every request so; a connection ends with its answer."""
+    """Respond to every request with `respond`; a connection ends after one response."""
     site = WebServer(0, [])
 
     at_work: set[asyncio.Task[None]] = set()
@@ -51,14 +51,14 @@ async def serving(
         task = asyncio.current_task()
         assert task is not None
         at_work.add(task)
-        # The end of the test is the end of a server that would go on for ever.
+        # The end of the test stops a server that would send for ever.
         with suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, CancelledError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             first, *lines = head.split("\r\n")
             pairs = (line.split(": ", 1) for line in lines if line)
-            request = Asked(first.split()[1], {name.lower(): value for name, value in pairs})
-            site.asked.append(request)
-            await answering(request, writer)
+            request = WebRequest(first.split()[1], {name.lower(): value for name, value in pairs})
+            site.requests.append(request)
+            await respond(request, writer)
             await writer.drain()
         writer.close()
         with suppress(ConnectionError, ssl.SSLError, CancelledError):
@@ -77,25 +77,25 @@ async def serving(
             await asyncio.wait(at_work)
 
 
-def answer(status: str, *headers: str, body: bytes = b"") -> bytes:
-    """Return an answer as it stands on the wire, with no header of its own."""
+def response_bytes(status: str, *headers: str, body: bytes = b"") -> bytes:
+    """Return a response as bytes, without any default headers."""
     return "\r\n".join([f"HTTP/1.1 {status}", *headers, "", ""]).encode() + body
 
 
 def file_server(
     data: bytes, *, tag: str = '"one"', breaks_after: int | None = None, ranges: bool = True
-) -> Answer:
-    """Serve a file; with `breaks_after` each answer is cut off after as many bytes."""
+) -> Responder:
+    """Serve a file; with `breaks_after` each response is cut off after that many bytes."""
 
-    async def serve(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        goes_on = ranges and asked.begins_at and asked.headers.get("if-range") == tag
-        start = asked.begins_at if goes_on else 0
+    async def serve(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+        goes_on = ranges and asked.range_start and asked.headers.get("if-range") == tag
+        start = asked.range_start if goes_on else 0
         body = data[start:]
         lines = [f"Content-Length: {len(body)}", *([f"ETag: {tag}"] if tag else [])]
         if goes_on:
             lines.append(f"Content-Range: bytes {start}-{len(data) - 1}/{len(data)}")
         status = "206 Partial Content" if goes_on else "200 OK"
-        writer.write(answer(status, *lines, body=body[:breaks_after]))
+        writer.write(response_bytes(status, *lines, body=body[:breaks_after]))
         await writer.drain()
 
     return serve

@@ -14,27 +14,33 @@ from storage.fetch_policy import parse_networks, parse_web_address
 from tests.support.transcode.loopback_download import (
     LOOPBACK,
     MiB,
-    always,
-    fetched,
+    always_respond,
+    download_from,
     noise,
-    place,
-    refused,
+    open_file,
+    refusal_by,
 )
-from tests.support.transcode.web_servers import Asked, WebServer, answer, file_server, serving
-from transcode.imports.download import Bounds, fetch
-from transcode.imports.http_client import FetchRefused, Remote, look_up
+from tests.support.transcode.web_servers import (
+    WebRequest,
+    WebServer,
+    file_server,
+    response_bytes,
+    web_server,
+)
+from transcode.imports.download import DownloadLimits, download
+from transcode.imports.http_client import FetchRefused, ImportClient, resolve_host
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_file_comes_as_it_is(tmp_path: Path) -> None:
     data = noise(3 * MiB + 7)
-    async with serving(file_server(data)) as site:
-        found = await fetched(site.url("/a.mp4?sig=1"), site.port, tmp_path)
+    async with web_server(file_server(data)) as site:
+        found = await download_from(site.url("/a.mp4?sig=1"), site.port, tmp_path)
     assert found.data == data
-    assert found.told[0] == (0, len(data))
-    assert found.told[-1] == (len(data), len(data))
-    (asked,) = site.asked
+    assert found.progress[0] == (0, len(data))
+    assert found.progress[-1] == (len(data), len(data))
+    (asked,) = site.requests
     assert asked.target == "/a.mp4?sig=1"
     assert asked.headers["host"] == f"127.0.0.1:{site.port}"
     assert asked.headers["accept-encoding"] == "identity"
@@ -43,78 +49,88 @@ async def test_a_file_comes_as_it_is(tmp_path: Path) -> None:
 
 async def test_a_file_of_unknown_length_comes(tmp_path: Path) -> None:
     chunked = b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"
-    async with serving(
-        always(answer("200 OK", "Transfer-Encoding: chunked", body=chunked))
+    async with web_server(
+        always_respond(response_bytes("200 OK", "Transfer-Encoding: chunked", body=chunked))
     ) as site:
-        found = await fetched(site.url(), site.port, tmp_path)
+        found = await download_from(site.url(), site.port, tmp_path)
     assert found.data == b"hello world"
-    assert found.told[0] == (0, None)
+    assert found.progress[0] == (0, None)
 
 
 # -- where it leads -------------------------------------------------------------------------------
 
 
 async def test_a_private_network_is_not_connected_to(tmp_path: Path) -> None:
-    async with serving(file_server(b"secret")) as site:
+    async with web_server(file_server(b"secret")) as site:
         for host in ("127.0.0.1", "localhost", "2130706433", "0x7f.1"):
             with pytest.raises(FetchRefused, match="private network"):
-                await fetched(site.url(host=host), site.port, tmp_path / host, remote=Remote())
-        assert site.asked == []
+                await download_from(
+                    site.url(host=host), site.port, tmp_path / host, remote=ImportClient()
+                )
+        assert site.requests == []
 
 
 async def test_a_redirect_into_a_private_network_is_not_followed(tmp_path: Path) -> None:
     """The first server may be connected to, the second, on another address, may not."""
-    async with serving(file_server(b"secret")) as inner:
+    async with web_server(file_server(b"secret")) as inner:
         to = f"Location: http://localhost:{inner.port}/secret"
 
         async def resolve(host: str, port: int) -> Sequence[str]:
-            return ["127.0.0.2"] if host == "localhost" else await look_up(host, port)
+            return ["127.0.0.2"] if host == "localhost" else await resolve_host(host, port)
 
-        async with serving(always(answer("302 Found", to, "Content-Length: 0"))) as outer:
-            bounds = Bounds(most_bytes=MiB, ports=frozenset())
+        async with web_server(
+            always_respond(response_bytes("302 Found", to, "Content-Length: 0"))
+        ) as outer:
+            bounds = DownloadLimits(max_bytes=MiB, ports=frozenset())
             with pytest.raises(FetchRefused, match="not one that files are fetched from"):
-                await fetched(outer.url(), outer.port, tmp_path / "a", bounds=bounds)
+                await download_from(outer.url(), outer.port, tmp_path / "a", bounds=bounds)
             with pytest.raises(FetchRefused, match="private network"):
-                await _fetch_over(outer, inner, Remote(allowed=LOOPBACK, resolve=resolve), tmp_path)
-        assert inner.asked == []
+                await _fetch_over(
+                    outer, inner, ImportClient(allowed=LOOPBACK, resolve=resolve), tmp_path
+                )
+        assert inner.requests == []
 
 
-async def _fetch_over(outer: WebServer, inner: WebServer, remote: Remote, folder: Path) -> None:
+async def _fetch_over(
+    outer: WebServer, inner: WebServer, remote: ImportClient, folder: Path
+) -> None:
     ports = frozenset({outer.port, inner.port})
 
     async def tell(received: int, size: int | None) -> None:
         pass
 
-    async with place(folder, MiB) as inflow:
-        await fetch(
+    async with open_file(folder, MiB) as inflow:
+        await download(
             parse_web_address(outer.url(), ports),
             inflow,
-            remote=remote,
-            bounds=Bounds(most_bytes=MiB, ports=ports),
-            told=tell,
+            client=remote,
+            limits=DownloadLimits(max_bytes=MiB, ports=ports),
+            on_progress=tell,
         )
 
 
 async def test_a_redirect_is_followed(tmp_path: Path) -> None:
-    async def send_on(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def send_on(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
         if asked.target == "/film.mp4":
-            writer.write(answer("307 Temporary Redirect", "Location: /there", "Content-Length: 0"))
+            writer.write(
+                response_bytes("307 Temporary Redirect", "Location: /there", "Content-Length: 0")
+            )
         else:
-            writer.write(answer("200 OK", "Content-Length: 4", body=b"film"))
+            writer.write(response_bytes("200 OK", "Content-Length: 4", body=b"film"))
 
-    async with serving(send_on) as site:
-        assert (await fetched(site.url(), site.port, tmp_path)).data == b"film"
+    async with web_server(send_on) as site:
+        assert (await download_from(site.url(), site.port, tmp_path)).data == b"film"
 
 
 async def test_redirects_without_end_are_given_up(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    async def send_on(request: Asked, writer: asyncio.StreamWriter) -> None:
+    async def send_on(request: WebRequest, writer: asyncio.StreamWriter) -> None:
         asked.append(request.target)
         where = f"Location: /{len(asked)}"
-        writer.write(answer("301 Moved Permanently", where, "Content-Length: 0"))
+        writer.write(response_bytes("301 Moved Permanently", where, "Content-Length: 0"))
 
-    assert await refused(send_on, tmp_path) == "The server sends us on more than 5 times."
+    assert await refusal_by(send_on, tmp_path) == "The server sends us on more than 5 times."
     assert len(asked) == 6
 
 
@@ -124,8 +140,8 @@ async def test_redirects_without_end_are_given_up(tmp_path: Path) -> None:
 async def test_a_redirect_to_what_is_no_web_address_is_refused(
     location: str, tmp_path: Path
 ) -> None:
-    moved = answer("302 Found", f"Location: {location}", "Content-Length: 0")
-    assert "sends us on to where we do not go" in await refused(always(moved), tmp_path)
+    moved = response_bytes("302 Found", f"Location: {location}", "Content-Length: 0")
+    assert "sends us on to where we do not go" in await refusal_by(always_respond(moved), tmp_path)
 
 
 async def test_a_name_is_looked_up_once_for_a_connection(tmp_path: Path) -> None:
@@ -137,24 +153,24 @@ async def test_a_name_is_looked_up_once_for_a_connection(tmp_path: Path) -> None
         looked_up.append(host)
         return next(answers)
 
-    async with serving(file_server(b"film")) as site:
-        remote = Remote(allowed=LOOPBACK, resolve=resolve)
+    async with web_server(file_server(b"film")) as site:
+        remote = ImportClient(allowed=LOOPBACK, resolve=resolve)
         url = site.url(host="media.example")
-        assert (await fetched(url, site.port, tmp_path, remote=remote)).data == b"film"
-        assert site.asked[0].headers["host"] == f"media.example:{site.port}"
+        assert (await download_from(url, site.port, tmp_path, remote=remote)).data == b"film"
+        assert site.requests[0].headers["host"] == f"media.example:{site.port}"
         with pytest.raises(FetchRefused, match="private network"):
-            await fetched(url, site.port, tmp_path, remote=remote)
+            await download_from(url, site.port, tmp_path, remote=remote)
     assert looked_up == ["media.example"] * 2
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
 async def test_of_several_addresses_those_that_are_open_are_tried(tmp_path: Path) -> None:
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["10.0.0.1", "::1", "127.0.0.3", "127.0.0.1"]
 
-    async with serving(file_server(b"film")) as site:
-        remote = Remote(allowed=parse_networks("127.0.0.0/29"), resolve=resolve)
-        found = await fetched(site.url(host="a.example"), site.port, tmp_path, remote=remote)
+    async with web_server(file_server(b"film")) as site:
+        remote = ImportClient(allowed=parse_networks("127.0.0.0/29"), resolve=resolve)
+        found = await download_from(site.url(host="a.example"), site.port, tmp_path, remote=remote)
     assert found.data == b"film"
 
 
@@ -163,14 +179,16 @@ async def test_a_name_that_leads_nowhere_is_told(tmp_path: Path) -> None:
         raise OSError("no such name")
 
     with pytest.raises(FetchRefused, match="cannot be found"):
-        await fetched("http://a.example/b", 80, tmp_path, remote=Remote(resolve=resolve))
+        await download_from(
+            "http://a.example/b", 80, tmp_path, remote=ImportClient(resolve=resolve)
+        )
 
 
 async def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
-    async with serving(file_server(b"")) as site:
+    async with web_server(file_server(b"")) as site:
         pass
     with pytest.raises(FetchRefused, match="cannot be reached"):
-        await fetched(site.url(), site.port, tmp_path)
+        await download_from(site.url(), site.port, tmp_path)
 
 
 async def test_the_certificate_is_asked_of_the_name(tmp_path: Path) -> None:
@@ -189,18 +207,20 @@ async def test_the_certificate_is_asked_of_the_name(tmp_path: Path) -> None:
         return ["127.0.0.1"]
 
     ours = ssl.create_default_context(cafile=str(files.authority))
-    async with serving(file_server(b"film"), tls=theirs) as site:
-        remote = Remote(allowed=LOOPBACK, resolve=resolve, tls=ours)
+    async with web_server(file_server(b"film"), tls=theirs) as site:
+        remote = ImportClient(allowed=LOOPBACK, resolve=resolve, tls=ours)
         url = f"https://media.example:{site.port}/film.mp4"
-        assert (await fetched(url, site.port, tmp_path, remote=remote)).data == b"film"
+        assert (await download_from(url, site.port, tmp_path, remote=remote)).data == b"film"
         assert greeted == ["media.example"]
         for other, trusted in (("other.example", ours), ("media.example", None)):
-            remote = Remote(allowed=LOOPBACK, resolve=resolve, tls=trusted)
+            remote = ImportClient(allowed=LOOPBACK, resolve=resolve, tls=trusted)
             with pytest.raises(FetchRefused, match="certificate is not valid"):
-                await fetched(f"https://{other}:{site.port}/", site.port, tmp_path, remote=remote)
-        plain = Remote(allowed=LOOPBACK, resolve=resolve)
+                await download_from(
+                    f"https://{other}:{site.port}/", site.port, tmp_path, remote=remote
+                )
+        plain = ImportClient(allowed=LOOPBACK, resolve=resolve)
         with pytest.raises(FetchRefused, match="broke"):
-            await fetched(site.url(), site.port, tmp_path, remote=plain)
+            await download_from(site.url(), site.port, tmp_path, remote=plain)
 
 
 # -- what it says ---------------------------------------------------------------------------------
@@ -208,47 +228,49 @@ async def test_the_certificate_is_asked_of_the_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", ["404 Not Found", "403 Forbidden", "204 No Content", "410 Gone"])
 async def test_an_answer_without_the_file_is_told(status: str, tmp_path: Path) -> None:
-    said = answer(status, *([] if status[:3] == "204" else ["Content-Length: 0"]))
-    assert await refused(always(said), tmp_path) == f"The server answered {status[:3]}."
+    said = response_bytes(status, *([] if status[:3] == "204" else ["Content-Length: 0"]))
+    assert await refusal_by(always_respond(said), tmp_path) == f"The server answered {status[:3]}."
 
 
 async def test_what_is_not_asked_for_in_part_is_not_taken_in_part(tmp_path: Path) -> None:
-    said = answer("206 Partial Content", "Content-Range: bytes 5-8/9", "Content-Length: 4")
-    assert await refused(always(said + b"film"), tmp_path) == "The server answered 206."
+    said = response_bytes("206 Partial Content", "Content-Range: bytes 5-8/9", "Content-Length: 4")
+    assert await refusal_by(always_respond(said + b"film"), tmp_path) == "The server answered 206."
 
 
 async def test_a_server_in_trouble_is_asked_again(tmp_path: Path) -> None:
     times: list[int] = []
 
-    async def recover(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def recover(_: WebRequest, writer: asyncio.StreamWriter) -> None:
         times.append(1)
-        said = answer("503 Busy", "Content-Length: 0")
+        said = response_bytes("503 Busy", "Content-Length: 0")
         if len(times) == 3:
-            said = answer("200 OK", "Content-Length: 4", body=b"film")
+            said = response_bytes("200 OK", "Content-Length: 4", body=b"film")
         writer.write(said)
 
-    async with serving(recover) as site:
-        assert (await fetched(site.url(), site.port, tmp_path)).data == b"film"
-    busy = always(answer("503 Busy", "Content-Length: 0"))
-    assert await refused(busy, tmp_path) == "The server answered 503."
+    async with web_server(recover) as site:
+        assert (await download_from(site.url(), site.port, tmp_path)).data == b"film"
+    busy = always_respond(response_bytes("503 Busy", "Content-Length: 0"))
+    assert await refusal_by(busy, tmp_path) == "The server answered 503."
 
 
 @pytest.mark.parametrize(
     "said", [b"", b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"\0" * 9]
 )
 async def test_what_is_no_http_is_told(said: bytes, tmp_path: Path) -> None:
-    assert "broke" in await refused(always(said), tmp_path)
+    assert "broke" in await refusal_by(always_respond(said), tmp_path)
 
 
 async def test_a_head_without_end_is_not_kept(tmp_path: Path) -> None:
-    assert "broke" in await refused(always(b"HTTP/1.1 200 OK\r\nA: " + b"a" * MiB), tmp_path)
+    assert "broke" in await refusal_by(
+        always_respond(b"HTTP/1.1 200 OK\r\nA: " + b"a" * MiB), tmp_path
+    )
 
 
 async def test_a_compressed_file_is_refused(tmp_path: Path) -> None:
     """A bomb of 10 MB in 10 KB is not unpacked; nothing is."""
     bomb = gzip.compress(bytes(10 * MiB))
     head = ["Content-Encoding: gzip", f"Content-Length: {len(bomb)}"]
-    reason = await refused(always(answer("200 OK", *head, body=bomb)), tmp_path)
+    reason = await refusal_by(always_respond(response_bytes("200 OK", *head, body=bomb)), tmp_path)
     assert "compressed" in reason
 
 
@@ -256,57 +278,60 @@ async def test_a_compressed_file_is_refused(tmp_path: Path) -> None:
 
 
 async def test_what_is_announced_too_long_is_not_begun(tmp_path: Path) -> None:
-    bounds = Bounds(most_bytes=1000, ports=frozenset())
-    said = answer("200 OK", "Content-Length: 1001")
-    assert await refused(always(said), tmp_path, bounds) == "The file is larger than 1000 bytes."
+    bounds = DownloadLimits(max_bytes=1000, ports=frozenset())
+    said = response_bytes("200 OK", "Content-Length: 1001")
+    assert (
+        await refusal_by(always_respond(said), tmp_path, bounds)
+        == "The file is larger than 1000 bytes."
+    )
 
 
 async def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
     sent = 0
 
-    async def pour(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def pour(_: WebRequest, writer: asyncio.StreamWriter) -> None:
         nonlocal sent
-        writer.write(answer("200 OK", "Transfer-Encoding: chunked"))
+        writer.write(response_bytes("200 OK", "Transfer-Encoding: chunked"))
         while True:
             writer.write(b"10000\r\n" + bytes(65536) + b"\r\n")
             await writer.drain()
             sent += 65536
 
-    bounds = Bounds(most_bytes=2 * MiB, ports=frozenset())
-    assert "larger than" in await refused(pour, tmp_path, bounds)
+    bounds = DownloadLimits(max_bytes=2 * MiB, ports=frozenset())
+    assert "larger than" in await refusal_by(pour, tmp_path, bounds)
     assert sent < 20 * MiB  # what the kernel's buffers hold of it
 
 
 async def test_a_dripping_server_is_given_up(tmp_path: Path) -> None:
-    async def drip(_: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(answer("200 OK", "Content-Length: 1000000"))
+    async def drip(_: WebRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(response_bytes("200 OK", "Content-Length: 1000000"))
         while True:
             writer.write(b"d")
             await writer.drain()
             await asyncio.sleep(0.01)
 
-    bounds = Bounds(most_bytes=MiB, ports=frozenset(), quiet_seconds=0.3, least_bytes=1000)
-    reason = await refused(drip, tmp_path, bounds)
+    bounds = DownloadLimits(max_bytes=MiB, ports=frozenset(), quiet_seconds=0.3, least_bytes=1000)
+    reason = await refusal_by(drip, tmp_path, bounds)
     assert reason == "The server sent next to nothing for 0.3 s."
 
 
 async def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
-    async def wait(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def wait(_: WebRequest, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(30)
 
-    async with serving(wait) as site:
-        remote = Remote(allowed=LOOPBACK, answer_seconds=0.2)
+    async with web_server(wait) as site:
+        remote = ImportClient(allowed=LOOPBACK, answer_seconds=0.2)
         with pytest.raises(FetchRefused, match="did not answer in time"):
-            await fetched(site.url(), site.port, tmp_path, remote=remote)
+            await download_from(site.url(), site.port, tmp_path, remote=remote)
 
 
 async def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
-    async def crawl(_: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(answer("200 OK", "Content-Length: 1000000"))
+    async def crawl(_: WebRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(response_bytes("200 OK", "Content-Length: 1000000"))
         while True:
             writer.write(bytes(500))
             await writer.drain()
             await asyncio.sleep(0.01)
 
-    bounds = Bounds(most_bytes=MiB, ports=frozenset(), seconds=0.5, least_bytes=1)
-    assert await refused(crawl, tmp_path, bounds) == "The file did not come within 0.5 s."
+    bounds = DownloadLimits(max_bytes=MiB, ports=frozenset(), seconds=0.5, least_bytes=1)
+    assert await refusal_by(crawl, tmp_path, bounds) == "The file did not come within 0.5 s."

@@ -5,33 +5,39 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.transcode.loopback_download import MiB, always, fetched, noise, refused
-from tests.support.transcode.web_servers import Asked, answer, file_server, serving
+from tests.support.transcode.loopback_download import (
+    MiB,
+    always_respond,
+    download_from,
+    noise,
+    refusal_by,
+)
+from tests.support.transcode.web_servers import WebRequest, file_server, response_bytes, web_server
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_broken_connection_goes_on_where_it_broke(tmp_path: Path) -> None:
     data = noise(9 * MiB + 1)
-    async with serving(file_server(data, breaks_after=2 * MiB)) as site:
-        found = await fetched(site.url(), site.port, tmp_path)
+    async with web_server(file_server(data, breaks_after=2 * MiB)) as site:
+        found = await download_from(site.url(), site.port, tmp_path)
     assert found.data == data
-    begun = [asked.begins_at for asked in site.asked]
+    begun = [asked.range_start for asked in site.requests]
     assert begun == [0, 2 * MiB, 4 * MiB, 6 * MiB, 8 * MiB]
-    assert {asked.headers.get("if-range") for asked in site.asked[1:]} == {'"one"'}
+    assert {asked.headers.get("if-range") for asked in site.requests[1:]} == {'"one"'}
 
 
 async def test_without_a_validator_it_begins_again(tmp_path: Path) -> None:
     data = noise(3 * MiB)
     times: list[int] = []
 
-    async def break_once(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        times.append(asked.begins_at)
+    async def break_once(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+        times.append(asked.range_start)
         cut = 2 * MiB if len(times) == 1 else None
         await file_server(data, tag="", breaks_after=cut)(asked, writer)
 
-    async with serving(break_once) as site:
-        assert (await fetched(site.url(), site.port, tmp_path)).data == data
+    async with web_server(break_once) as site:
+        assert (await download_from(site.url(), site.port, tmp_path)).data == data
     assert times == [0, 0]
 
 
@@ -39,13 +45,13 @@ async def test_a_server_that_takes_no_ranges_is_asked_from_the_beginning(tmp_pat
     data = noise(3 * MiB)
     times: list[int] = []
 
-    async def break_once(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        times.append(asked.begins_at)
+    async def break_once(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+        times.append(asked.range_start)
         cut = 2 * MiB if len(times) == 1 else None
         await file_server(data, breaks_after=cut, ranges=False)(asked, writer)
 
-    async with serving(break_once) as site:
-        assert (await fetched(site.url(), site.port, tmp_path)).data == data
+    async with web_server(break_once) as site:
+        assert (await download_from(site.url(), site.port, tmp_path)).data == data
     assert times == [0, 2 * MiB]  # it was asked for the rest, and sent all of it
 
 
@@ -53,14 +59,14 @@ async def test_a_file_that_changed_meanwhile_is_not_mixed(tmp_path: Path) -> Non
     old, new = noise(3 * MiB), noise(3 * MiB + 5)
     times: list[int] = []
 
-    async def change(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def change(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
         times.append(1)
         first = len(times) == 1
         serve = file_server(old, breaks_after=2 * MiB) if first else file_server(new, tag='"two"')
         await serve(asked, writer)
 
-    async with serving(change) as site:
-        assert (await fetched(site.url(), site.port, tmp_path)).data == new
+    async with web_server(change) as site:
+        assert (await download_from(site.url(), site.port, tmp_path)).data == new
 
 
 async def test_a_part_of_another_file_is_not_taken(tmp_path: Path) -> None:
@@ -70,24 +76,24 @@ async def test_a_part_of_another_file_is_not_taken(tmp_path: Path) -> None:
         times: list[int] = []
 
         async def lie(
-            asked: Asked,
+            asked: WebRequest,
             writer: asyncio.StreamWriter,
             line: str = line,
             times: list[int] = times,
         ) -> None:
-            times.append(asked.begins_at)
+            times.append(asked.range_start)
             if len(times) == 1:
                 await file_server(old, breaks_after=2 * MiB)(asked, writer)
-            elif asked.begins_at:
-                body = new[asked.begins_at :]
-                at = f"Content-Range: bytes {asked.begins_at}-{len(new) - 1}/{len(new)}"
+            elif asked.range_start:
+                body = new[asked.range_start :]
+                at = f"Content-Range: bytes {asked.range_start}-{len(new) - 1}/{len(new)}"
                 head = [line, *([] if "Range" in line else [at]), f"Content-Length: {len(body)}"]
-                writer.write(answer("206 Partial Content", *head, body=body))
+                writer.write(response_bytes("206 Partial Content", *head, body=body))
             else:
                 await file_server(new, tag='"two"')(asked, writer)
 
-        async with serving(lie) as site:
-            found = await fetched(site.url(), site.port, tmp_path / line[:4])
+        async with web_server(lie) as site:
+            found = await download_from(site.url(), site.port, tmp_path / line[:4])
         assert found.data == new
         assert times == [0, 2 * MiB, 0]
 
@@ -95,11 +101,11 @@ async def test_a_part_of_another_file_is_not_taken(tmp_path: Path) -> None:
 async def test_a_server_that_breaks_off_at_once_is_given_up(tmp_path: Path) -> None:
     times: list[int] = []
 
-    async def stop(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def stop(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
         times.append(1)
         await file_server(noise(MiB), breaks_after=1000)(asked, writer)
 
-    assert "broke off" in await refused(stop, tmp_path)
+    assert "broke off" in await refusal_by(stop, tmp_path)
     assert len(times) == 3
 
 
@@ -107,30 +113,30 @@ async def test_a_reset_connection_goes_on(tmp_path: Path) -> None:
     data = noise(4 * MiB)
     times: list[int] = []
 
-    async def reset_once(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        times.append(asked.begins_at)
+    async def reset_once(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+        times.append(asked.range_start)
         if len(times) > 1:
             await file_server(data)(asked, writer)
             return
-        writer.write(answer("200 OK", f"Content-Length: {len(data)}", 'ETag: "one"'))
+        writer.write(response_bytes("200 OK", f"Content-Length: {len(data)}", 'ETag: "one"'))
         writer.write(data[: 2 * MiB])
         await writer.drain()
         await asyncio.sleep(0.2)
         writer.transport.abort()
 
-    async with serving(reset_once) as site:
-        assert (await fetched(site.url(), site.port, tmp_path)).data == data
+    async with web_server(reset_once) as site:
+        assert (await download_from(site.url(), site.port, tmp_path)).data == data
     assert times[0] == 0 and len(times) == 2
 
 
 async def test_an_end_without_the_announced_bytes_is_no_end(tmp_path: Path) -> None:
-    assert "broke off" in await refused(
-        always(answer("200 OK", "Content-Length: 100", body=b"film")), tmp_path
+    assert "broke off" in await refusal_by(
+        always_respond(response_bytes("200 OK", "Content-Length: 100", body=b"film")), tmp_path
     )
 
 
 async def test_bytes_beyond_the_announced_ones_are_not_the_files(tmp_path: Path) -> None:
-    async with serving(
-        always(answer("200 OK", "Content-Length: 4", body=b"film and more"))
+    async with web_server(
+        always_respond(response_bytes("200 OK", "Content-Length: 4", body=b"film and more"))
     ) as site:
-        assert (await fetched(site.url(), site.port, tmp_path)).data == b"film"
+        assert (await download_from(site.url(), site.port, tmp_path)).data == b"film"

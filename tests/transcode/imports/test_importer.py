@@ -1,4 +1,4 @@
-"""Videos whose files are fetched: rows, jobs, files and what their owners are told."""
+"""Imports: rows, jobs, files, and the reasons that owners get."""
 
 import asyncio
 import contextlib
@@ -25,9 +25,15 @@ from storage.job_leases import LEASE_US, HeldJob, JobLost
 from storage.objects.addresses import imported_source, replaced_source
 from storage.objects.disk import DiskObjects
 from tests.support.transcode.transcode_fixture import now_us, until
-from tests.support.transcode.web_servers import Answer, Asked, answer, file_server, serving
-from transcode.imports.download import Bounds
-from transcode.imports.http_client import Remote
+from tests.support.transcode.web_servers import (
+    Responder,
+    WebRequest,
+    file_server,
+    response_bytes,
+    web_server,
+)
+from transcode.imports.download import DownloadLimits
+from transcode.imports.http_client import ImportClient
 from transcode.imports.importer import Importer
 from transcode.jobs.worker_pool import WorkerPool
 
@@ -37,8 +43,8 @@ PATIENCE = 60.0
 QUERY = "X-Signature=hush-hush"
 
 
-class Port(msgspec.Struct, frozen=True):
-    """A place where files are imported to."""
+class ImportFixture(msgspec.Struct, frozen=True):
+    """A catalog and an object store that files are imported to."""
 
     catalog: Catalog
     objects: DiskObjects
@@ -49,8 +55,8 @@ class Port(msgspec.Struct, frozen=True):
             imports=self.catalog.imports,
             objects=self.objects,
             probe=look,
-            remote=Remote(allowed=parse_networks("127.0.0.1")),
-            bounds=Bounds(most_bytes=64 << 20, ports=frozenset({port}), pause_seconds=0.001),
+            client=ImportClient(allowed=parse_networks("127.0.0.1")),
+            limits=DownloadLimits(max_bytes=64 << 20, ports=frozenset({port}), pause_seconds=0.001),
             least_free=least_free,
             now_us=now_us,
         )
@@ -83,8 +89,8 @@ class Port(msgspec.Struct, frozen=True):
         assert status is not None
         return status
 
-    async def told(self) -> list[dict[str, object]]:
-        """The notices so far, of one channel each."""
+    async def broadcasts(self) -> list[dict[str, object]]:
+        """The bodies of the broadcasts so far."""
         records, _ = await self.catalog.outbox.since(0, 1000)
         return [json.loads(record.body) for record in records]
 
@@ -100,54 +106,56 @@ class Port(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def opened(place: str | Path, folder: Path) -> AsyncGenerator[Port]:
+async def opened(place: str | Path, folder: Path) -> AsyncGenerator[ImportFixture]:
     async with open_catalog(place, migrate=True) as catalog:
         await catalog.installation.first_start(now_us())
         with DiskObjects(folder / "objects", reserve_bytes=0) as objects:
-            yield Port(catalog, objects)
+            yield ImportFixture(catalog, objects)
 
 
 @pytest.fixture
-async def port(migrated_place: Path, tmp_path: Path) -> AsyncGenerator[Port]:
+async def imports(migrated_place: Path, tmp_path: Path) -> AsyncGenerator[ImportFixture]:
     async with opened(migrated_place, tmp_path) as found:
         yield found
 
 
 @pytest.fixture
-async def port_on_both(both_places: str | Path, tmp_path: Path) -> AsyncGenerator[Port]:
+async def imports_on_both(both_places: str | Path, tmp_path: Path) -> AsyncGenerator[ImportFixture]:
     async with opened(both_places, tmp_path) as found:
         yield found
 
 
 async def test_an_import_becomes_the_source_of_its_video(
-    port_on_both: Port, short_film: Path, caplog: pytest.LogCaptureFixture
+    imports_on_both: ImportFixture, short_film: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    port = port_on_both
+    imports = imports_on_both
     data = await asyncio.to_thread(short_film.read_bytes)
-    async with serving(file_server(data)) as site:
+    async with web_server(file_server(data)) as site:
         wanted = Wanted(title="A film", countries=(642,), tags=("holiday",))
-        asked = await port.ask(site.port, wanted)
+        asked = await imports.ask(site.port, wanted)
         assert (asked.video.state, asked.video.size) == ("uploading", 0)
         assert [tag.name for tag in asked.tags] == ["holiday"]
-        assert await port.catalog.jobs.lease("nobody's", now_us()) is None  # nothing to transcode
-        await port.importer(site.port).do(await port.lease())
-    whole = await port.found(asked.video.id)
+        assert (
+            await imports.catalog.jobs.lease("nobody's", now_us()) is None
+        )  # nothing to transcode
+        await imports.importer(site.port).do(await imports.lease())
+    whole = await imports.found(asked.video.id)
     assert (whole.video.state, whole.video.size, whole.video.title) == (
         "queued",
         len(data),
         "A film",
     )
     assert (whole.video.width, whole.video.height) == (854, 480)
-    (source,) = await port.sources(whole)
-    assert await port.objects.get(source) == data
-    held = await port.catalog.jobs.lease("worker", now_us())
+    (source,) = await imports.sources(whole)
+    assert await imports.objects.get(source) == data
+    held = await imports.catalog.jobs.lease("worker", now_us())
     assert held is not None and held.video == whole.video.id
-    assert (await port.catalog.transcoding.begin(held, now_us())).source == source
-    assert port.temporaries() == []
-    events = (await port.catalog.events.find_page(1)).items
+    assert (await imports.catalog.transcoding.begin(held, now_us())).source == source
+    assert imports.temporaries() == []
+    events = (await imports.catalog.events.find_page(1)).items
     assert [event.kind for event in events][1:3] == ["video added", "import asked for"]
-    told = await port.told()
+    told = await imports.broadcasts()
     assert told[0]["uploading"] is True
     assert told[0]["received_bytes"] == 0
     assert told[0]["size"] == len(data)
@@ -159,56 +167,58 @@ async def test_an_import_becomes_the_source_of_its_video(
 @pytest.mark.parametrize(
     ("answering", "reason"),
     [
-        (answer("404 Not Found", "Content-Length: 0"), "The server answered 404."),
-        (answer("200 OK", "Content-Length: 4", body=b"text"), "The file cannot be read"),
-        (answer("302 Found", "Location: http://10.0.0.1/", "Content-Length: 0"), "not go"),
+        (response_bytes("404 Not Found", "Content-Length: 0"), "The server answered 404."),
+        (response_bytes("200 OK", "Content-Length: 4", body=b"text"), "The file cannot be read"),
+        (response_bytes("302 Found", "Location: http://10.0.0.1/", "Content-Length: 0"), "not go"),
     ],
 )
 async def test_what_cannot_be_had_fails_with_a_reason(
-    port: Port, answering: bytes, reason: str
+    imports: ImportFixture, answering: bytes, reason: str
 ) -> None:
-    async def say(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def say(_: WebRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(answering)
 
-    async with serving(say) as site:
-        video = (await port.ask(site.port)).video.id
-        await port.importer(site.port).do(await port.lease())
-    status = await port.status(video)
+    async with web_server(say) as site:
+        video = (await imports.ask(site.port)).video.id
+        await imports.importer(site.port).do(await imports.lease())
+    status = await imports.status(video)
     assert status.state == "failed"
     assert reason in status.reason
-    assert await port.sources(await port.found(video)) == []
-    assert port.temporaries() == []
+    assert await imports.sources(await imports.found(video)) == []
+    assert imports.temporaries() == []
 
 
-async def test_a_failed_import_can_be_asked_again(port_on_both: Port, short_film: Path) -> None:
-    port = port_on_both
+async def test_a_failed_import_can_be_asked_again(
+    imports_on_both: ImportFixture, short_film: Path
+) -> None:
+    imports = imports_on_both
     data = await asyncio.to_thread(short_film.read_bytes)
     good = False
 
-    async def recover(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def recover(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
         if good:
             await file_server(data)(asked, writer)
         else:
-            writer.write(answer("404 Not Found", "Content-Length: 0"))
+            writer.write(response_bytes("404 Not Found", "Content-Length: 0"))
 
-    async with serving(recover) as site:
-        video = (await port.ask(site.port)).video.id
+    async with web_server(recover) as site:
+        video = (await imports.ask(site.port)).video.id
         with pytest.raises(VideoNotFailed):
-            await port.catalog.videos.retry(video, now_us(), by=None)
-        await port.importer(site.port).do(await port.lease())
+            await imports.catalog.videos.retry(video, now_us(), by=None)
+        await imports.importer(site.port).do(await imports.lease())
         good = True
-        again = await port.catalog.videos.retry(video, now_us(), by=None)
+        again = await imports.catalog.videos.retry(video, now_us(), by=None)
         assert again is not None and again.video.state == "uploading"
-        await port.importer(site.port).do(await port.lease())
-    status = await port.status(video)
+        await imports.importer(site.port).do(await imports.lease())
+    status = await imports.status(video)
     assert (status.state, status.reason) == ("queued", "")
 
 
-def slowly(data: bytes, begun: asyncio.Event) -> Answer:
+def slowly(data: bytes, begun: asyncio.Event) -> Responder:
     """Serve a file that stands still in its middle until the test is over."""
 
-    async def serve(_: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(answer("200 OK", f"Content-Length: {len(data)}"))
+    async def serve(_: WebRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(response_bytes("200 OK", f"Content-Length: {len(data)}"))
         while True:
             writer.write(data[:20_000])
             await writer.drain()
@@ -219,14 +229,16 @@ def slowly(data: bytes, begun: asyncio.Event) -> Answer:
 
 
 @asynccontextmanager
-async def under_way(port: Port) -> AsyncGenerator[tuple[int, HeldJob, "asyncio.Task[None]"]]:
+async def under_way(
+    imports: ImportFixture,
+) -> AsyncGenerator[tuple[int, HeldJob, "asyncio.Task[None]"]]:
     """An import in the middle of its file."""
     begun = asyncio.Event()
-    async with serving(slowly(bytes(50 << 20), begun)) as site:
-        video = (await port.ask(site.port)).video.id
-        held = await port.lease()
+    async with web_server(slowly(bytes(50 << 20), begun)) as site:
+        video = (await imports.ask(site.port)).video.id
+        held = await imports.lease()
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            task = tasks.create_task(_ending(port.importer(site.port), held))
+            task = tasks.create_task(_ending(imports.importer(site.port), held))
             await begun.wait()
             yield video, held, task
             task.cancel()
@@ -239,63 +251,68 @@ async def _ending(importer: Importer, held: HeldJob) -> None:
         return
 
 
-async def test_deleting_the_video_ends_the_fetch(port_on_both: Port) -> None:
-    port = port_on_both
-    async with under_way(port) as (video, _, task):
-        await port.catalog.videos.remove(video, now_us(), by=None)
+async def test_deleting_the_video_ends_the_fetch(imports_on_both: ImportFixture) -> None:
+    imports = imports_on_both
+    async with under_way(imports) as (video, _, task):
+        await imports.catalog.videos.remove(video, now_us(), by=None)
         await task
     assert not task.cancelled()
-    assert port.temporaries() == []
+    assert imports.temporaries() == []
 
 
-async def test_progress_is_told_once_a_second_at_most(port: Port) -> None:
-    async with under_way(port):
+async def test_progress_is_told_once_a_second_at_most(imports: ImportFixture) -> None:
+    async with under_way(imports):
         before = now_us()
 
         async def has_told() -> bool:
-            return len([body for body in await port.told() if body.get("received_bytes")]) >= 2
+            return (
+                len([body for body in await imports.broadcasts() if body.get("received_bytes")])
+                >= 2
+            )
 
         await until(has_told, within=PATIENCE)
         seconds = (now_us() - before) / 1e6
-        counts = [body["received_bytes"] for body in await port.told()]
+        counts = [body["received_bytes"] for body in await imports.broadcasts()]
     assert counts == sorted(counts, key=lambda count: int(str(count)))
     assert len(counts) <= seconds + 2
 
 
-async def test_a_worker_that_is_told_to_stop_gives_the_job_back(port: Port) -> None:
-    async with under_way(port) as (video, held, task):
+async def test_a_worker_that_is_told_to_stop_gives_the_job_back(imports: ImportFixture) -> None:
+    async with under_way(imports) as (video, held, task):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (await port.status(video)).state == "uploading"
-        again = await port.lease()
+        assert (await imports.status(video)).state == "uploading"
+        again = await imports.lease()
         assert (again.id, again.failures) == (held.id, 0)
-    assert port.temporaries() == []
+    assert imports.temporaries() == []
 
 
-async def test_who_lost_the_job_changes_nothing(port_on_both: Port, short_film: Path) -> None:
+async def test_who_lost_the_job_changes_nothing(
+    imports_on_both: ImportFixture, short_film: Path
+) -> None:
     """A worker that slept through its lease wakes up when another has brought the file."""
-    port = port_on_both
+    imports = imports_on_both
     data = await asyncio.to_thread(short_film.read_bytes)
-    async with serving(file_server(data)) as site:
-        video = (await port.ask(site.port)).video.id
-        slow = await port.lease()
-        quick = await port.lease(later_us=LEASE_US + 1_000_000)
+    async with web_server(file_server(data)) as site:
+        video = (await imports.ask(site.port)).video.id
+        slow = await imports.lease()
+        quick = await imports.lease(later_us=LEASE_US + 1_000_000)
         assert (quick.id, quick.attempt, quick.failures) == (slow.id, 2, 1)
         with pytest.raises(JobLost):
-            await port.importer(site.port).do(slow)
-        await port.importer(site.port).do(quick)
+            await imports.importer(site.port).do(slow)
+        await imports.importer(site.port).do(quick)
         with pytest.raises(JobLost):
-            await port.importer(site.port).do(slow)
-    whole = await port.found(video)
-    assert await port.sources(whole) == [f"sources/{whole.video.hash}/1-2"]
-    assert [event.kind for event in (await port.catalog.events.find_page(1)).items].count(
+            await imports.importer(site.port).do(slow)
+    whole = await imports.found(video)
+    assert await imports.sources(whole) == [f"sources/{whole.video.hash}/1-2"]
+    assert [event.kind for event in (await imports.catalog.events.find_page(1)).items].count(
         "video added"
     ) == 1
 
 
-class Sleepy(DiskObjects):
-    """A disk at which a worker falls asleep before it looks for what its other attempts left."""
+class PausedDisk(DiskObjects):
+    """A disk that blocks before it lists the files of older attempts."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, reserve_bytes=0)
@@ -309,28 +326,28 @@ class Sleepy(DiskObjects):
 
 
 async def test_a_file_that_took_the_fetched_one_s_place_meanwhile_stays(
-    port_on_both: Port, short_film: Path
+    imports_on_both: ImportFixture, short_film: Path
 ) -> None:
     """What a worker clears up is what imports left, and nothing that others put there since."""
     data = await asyncio.to_thread(short_film.read_bytes)
-    disk = Sleepy(port_on_both.objects.root)
+    disk = PausedDisk(imports_on_both.objects.root)
     with disk:
-        port = Port(port_on_both.catalog, disk)
-        async with serving(file_server(data)) as site, asyncio.TaskGroup() as tasks:
-            whole = await port.ask(site.port)
+        imports = ImportFixture(imports_on_both.catalog, disk)
+        async with web_server(file_server(data)) as site, asyncio.TaskGroup() as tasks:
+            whole = await imports.ask(site.port)
             hash_ = whole.video.hash
             await disk.put(imported_source(hash_, 0), b"of an older attempt")
-            working = tasks.create_task(port.importer(site.port).do(await port.lease()))
+            working = tasks.create_task(imports.importer(site.port).do(await imports.lease()))
             async with asyncio.timeout(PATIENCE):
                 await disk.asleep.wait()
             source = replaced_source(hash_, "other")
             await disk.put(source, data)
             landed = Landed(source=source, size=len(data), length_us=1, width=640, height=480)
-            assert await port.catalog.videos.replace(whole.video.id, landed, now_us(), by=None)
+            assert await imports.catalog.videos.replace(whole.video.id, landed, now_us(), by=None)
             disk.awake.set()
             await working
-        assert source in await port.sources(whole)
-        assert imported_source(hash_, 0) not in await port.sources(whole)
+        assert source in await imports.sources(whole)
+        assert imported_source(hash_, 0) not in await imports.sources(whole)
 
 
 async def test_a_catalog_that_does_not_answer_at_the_end_is_no_mistake_of_ours(
@@ -338,62 +355,62 @@ async def test_a_catalog_that_does_not_answer_at_the_end_is_no_mistake_of_ours(
 ) -> None:
     """The lease runs out, and the file is fetched again: no traceback, and no group of errors."""
     data = await asyncio.to_thread(short_film.read_bytes)
-    async with opened(migrated_place, tmp_path) as port, serving(file_server(data)) as site:
-        whole = await port.ask(site.port)
-        held = await port.lease()
+    async with opened(migrated_place, tmp_path) as imports, web_server(file_server(data)) as site:
+        whole = await imports.ask(site.port)
+        held = await imports.lease()
         with contextlib.closing(sqlite3.connect(migrated_place)) as database:
             database.execute(
                 "CREATE TRIGGER refuses BEFORE DELETE ON imports"
                 " BEGIN SELECT RAISE(ABORT, 'no'); END"
             )
             with pytest.raises(CatalogError):
-                await port.importer(site.port).do(held)
+                await imports.importer(site.port).do(held)
             database.execute("DROP TRIGGER refuses")
-        assert (await port.status(whole.video.id)).state == "uploading"
-        again = await port.lease(later_us=LEASE_US + 1_000_000)
-        await port.importer(site.port).do(again)
-        assert (await port.status(whole.video.id)).state == "queued"
-        assert await port.sources(whole) == [imported_source(whole.video.hash, 2)]
+        assert (await imports.status(whole.video.id)).state == "uploading"
+        again = await imports.lease(later_us=LEASE_US + 1_000_000)
+        await imports.importer(site.port).do(again)
+        assert (await imports.status(whole.video.id)).state == "queued"
+        assert await imports.sources(whole) == [imported_source(whole.video.hash, 2)]
 
 
-async def test_an_import_whose_workers_die_is_given_up(port: Port) -> None:
-    async with serving(file_server(b"")) as site:
-        video = (await port.ask(site.port)).video.id
+async def test_an_import_whose_workers_die_is_given_up(imports: ImportFixture) -> None:
+    async with web_server(file_server(b"")) as site:
+        video = (await imports.ask(site.port)).video.id
         for attempt in range(1, 4):
-            held = await port.lease(later_us=attempt * (LEASE_US + 1_000_000))
+            held = await imports.lease(later_us=attempt * (LEASE_US + 1_000_000))
             assert held.attempt == attempt
-        last = await port.lease(later_us=4 * (LEASE_US + 1_000_000))
+        last = await imports.lease(later_us=4 * (LEASE_US + 1_000_000))
         assert last.spent
-        await port.importer(site.port).do(last)
-    status = await port.status(video)
+        await imports.importer(site.port).do(last)
+    status = await imports.status(video)
     assert status.state == "failed"
     assert status.reason == "The import broke off 3 times and was given up."
 
 
-async def test_a_full_disk_is_tried_again_later(port: Port, short_film: Path) -> None:
+async def test_a_full_disk_is_tried_again_later(imports: ImportFixture, short_film: Path) -> None:
     data = await asyncio.to_thread(short_film.read_bytes)
-    async with serving(file_server(data)) as site:
-        video = (await port.ask(site.port)).video.id
-        full = port.importer(site.port, least_free=1 << 62)
+    async with web_server(file_server(data)) as site:
+        video = (await imports.ask(site.port)).video.id
+        full = imports.importer(site.port, least_free=1 << 62)
         for later_us in (0, 60_000_000, 600_000_000):
-            assert (await port.status(video)).state == "uploading"
-            await full.do(await port.lease(later_us=later_us))
-    status = await port.status(video)
+            assert (await imports.status(video)).state == "uploading"
+            await full.do(await imports.lease(later_us=later_us))
+    status = await imports.status(video)
     assert (status.state, status.reason) == ("failed", "There is no room for the file.")
 
 
-async def test_importers_take_what_is_asked_for(port: Port, short_film: Path) -> None:
+async def test_importers_take_what_is_asked_for(imports: ImportFixture, short_film: Path) -> None:
     data = await asyncio.to_thread(short_film.read_bytes)
-    async with serving(file_server(data)) as site, asyncio.TaskGroup() as tasks:
+    async with web_server(file_server(data)) as site, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(
             WorkerPool(
-                port.importer(site.port), size=2, new_owner=lambda: secrets.token_hex(8)
+                imports.importer(site.port), size=2, new_owner=lambda: secrets.token_hex(8)
             ).run()
         )
-        videos = [(await port.ask(site.port)).video.id for _ in range(3)]
+        videos = [(await imports.ask(site.port)).video.id for _ in range(3)]
 
         async def are_there() -> bool:
-            return {(await port.status(video)).state for video in videos} == {"queued"}
+            return {(await imports.status(video)).state for video in videos} == {"queued"}
 
         await until(are_there, within=PATIENCE)
         running.cancel()

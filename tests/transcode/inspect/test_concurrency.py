@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from transcode.inspect.concurrency import MOST_LOOKS, turn
-from transcode.inspect.probe import ProbeSlow, probe
+from transcode.inspect.concurrency import MAX_PROBES, probe_slot
+from transcode.inspect.probe import ProbeTimeout, probe
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ def children() -> set[int]:
 
 
 async def test_a_crowd_is_looked_at_a_few_at_a_time(short_film: Path) -> None:
-    crowd, most = 3 * MOST_LOOKS, 0
+    crowd, most = 3 * MAX_PROBES, 0
     before = children()
     async with asyncio.TaskGroup() as tasks:
         looks = [tasks.create_task(probe(short_film, seconds=60)) for _ in range(crowd)]
@@ -30,7 +30,7 @@ async def test_a_crowd_is_looked_at_a_few_at_a_time(short_film: Path) -> None:
             most = max(most, len(children() - before))
             await asyncio.sleep(0.005)
     assert all(look.result().width == 854 for look in looks)
-    assert 1 < most <= MOST_LOOKS
+    assert 1 < most <= MAX_PROBES
 
 
 async def test_who_gets_no_turn_in_time_is_told_so_and_holds_none(short_film: Path) -> None:
@@ -38,14 +38,14 @@ async def test_who_gets_no_turn_in_time_is_told_so_and_holds_none(short_film: Pa
         done = asyncio.Event()
 
         async def busy() -> None:
-            async with turn():
+            async with probe_slot():
                 await done.wait()
 
-        for _ in range(MOST_LOOKS):
+        for _ in range(MAX_PROBES):
             tasks.create_task(busy())
         await asyncio.sleep(0)
         before = children()
-        with pytest.raises(ProbeSlow):
+        with pytest.raises(ProbeTimeout):
             await probe(short_film, seconds=0.05)
         assert children() <= before
         done.set()

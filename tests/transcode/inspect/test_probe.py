@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.engine.upload_files import film
-from transcode.inspect.probe import NotMedia, ProbeSlow, probe
+from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ async def test_a_text_is_no_media_and_the_reason_is_a_sentence(tmp_path: Path) -
 
 async def test_who_gives_no_answer_in_time_is_ended(short_film: Path) -> None:
     before = children()
-    with pytest.raises(ProbeSlow):
+    with pytest.raises(ProbeTimeout):
         await probe(short_film, seconds=0.02)
     assert children() == before
 

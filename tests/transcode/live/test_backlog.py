@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from ingest.stream.gop_buffer import RING_BYTES
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
-from transcode.live.backlog import QUEUE_BYTES, QUEUE_SECONDS, Backlog, Nobody, Source
+from transcode.live.backlog import QUEUE_BYTES, QUEUE_SECONDS, Backlog, NoSource, SourceStart
 from transcode.protocol.messages import Finish, Packet, Rungs
 
 VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
@@ -40,7 +40,7 @@ def test_orders_come_out_as_they_were_put() -> None:
     assert queue.bytes == 3
     queue.finish(0.0)
     assert all_of(queue) == [
-        Source(video=VIDEO, audio=AUDIO, wall_us=7),
+        SourceStart(video=VIDEO, audio=AUDIO, wall_us=7),
         Packet(video=True, dts=0, pts=0, key=True, data=bytes(3)),
         Finish(),
     ]
@@ -50,7 +50,7 @@ def test_orders_come_out_as_they_were_put() -> None:
 def test_a_beginning_that_came_a_while_ago_is_dated_back() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0, late=2.5)
-    assert all_of(queue) == [Source(video=VIDEO, audio=AUDIO, wall_us=7 - 2_500_000)]
+    assert all_of(queue) == [SourceStart(video=VIDEO, audio=AUDIO, wall_us=7 - 2_500_000)]
 
 
 def test_too_many_bytes_are_dropped_up_to_a_keyframe_that_begins_anew() -> None:
@@ -66,7 +66,7 @@ def test_too_many_bytes_are_dropped_up_to_a_keyframe_that_begins_anew() -> None:
     assert not queue.offer(packet(52, video=False), 0.0)
     assert queue.offer(packet(53, key=True), 0.0)
     assert queue.offer(packet(53, video=False), 0.0)
-    assert kinds(queue)[-4:] == ["Finish", "Source", "Packet", "Packet"]
+    assert kinds(queue)[-4:] == ["Finish", "SourceStart", "Packet", "Packet"]
 
 
 def test_what_waited_too_long_makes_it_drop() -> None:
@@ -105,17 +105,17 @@ def test_sound_alone_resumes_wherever_there_is_room() -> None:
 def test_an_urgent_order_goes_first() -> None:
     queue = backlog()
     queue.begin((VIDEO,), 0.0)
-    queue.urge(Rungs(off=("720p",)), 0.0)
-    assert kinds(queue) == ["Rungs", "Source"]
+    queue.put_first(Rungs(off=("720p",)), 0.0)
+    assert kinds(queue) == ["Rungs", "SourceStart"]
 
 
 def test_a_new_engine_begins_at_the_next_keyframe_that_waits() -> None:
     queue = backlog()
     for at in range(5):
         queue.offer(packet(at, key=at == 3), 0.0)
-    queue.restart(Source(video=VIDEO, audio=None, wall_us=1), 1.0)
+    queue.resume_source(SourceStart(video=VIDEO, audio=None, wall_us=1), 1.0)
     assert all_of(queue) == [
-        Source(video=VIDEO, audio=None, wall_us=7),
+        SourceStart(video=VIDEO, audio=None, wall_us=7),
         Packet(video=True, dts=3, pts=3, key=True, data=b"\0"),
         Packet(video=True, dts=4, pts=4, key=False, data=b"\0"),
     ]
@@ -125,8 +125,8 @@ def test_a_new_engine_does_not_begin_what_another_source_follows() -> None:
     queue = backlog()
     queue.offer(packet(0), 0.0)
     queue.begin((VIDEO,), 0.0)
-    queue.restart(Source(video=VIDEO, audio=None, wall_us=1), 1.0)
-    assert kinds(queue) == ["Source"]
+    queue.resume_source(SourceStart(video=VIDEO, audio=None, wall_us=1), 1.0)
+    assert kinds(queue) == ["SourceStart"]
 
 
 @given(
@@ -163,7 +163,7 @@ def test_it_never_holds_more_than_its_bound_and_begins_at_keyframes(
         assert queue.bytes <= QUEUE_BYTES
     held = all_of(queue)
     for place, order in enumerate(held[:-1]):
-        if isinstance(order, Source) and place:
+        if isinstance(order, SourceStart) and place:
             following = held[place + 1]
             assert isinstance(following, Packet)
             assert following.key
@@ -178,36 +178,39 @@ def test_a_splice_is_a_beginning_without_an_end_before_it() -> None:
     queue.offer(packet(0, key=True), 0.0)
     queue.begin((VIDEO,), 1.0, splice=True)
     first, _, second = all_of(queue)
-    assert isinstance(first, Source)
-    assert isinstance(second, Source)
+    assert isinstance(first, SourceStart)
+    assert isinstance(second, SourceStart)
     assert (first.splice, second.splice) == (False, True)
 
 
 def test_what_begins_anew_after_media_were_dropped_is_no_splice() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0, splice=True)
-    queue.again(1.0)
-    assert [order.splice for order in all_of(queue) if isinstance(order, Source)] == [True, False]
+    queue.restart_source(1.0)
+    assert [order.splice for order in all_of(queue) if isinstance(order, SourceStart)] == [
+        True,
+        False,
+    ]
 
 
 def test_nobody_is_on_air_once_and_since_when_they_left() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
-    queue.leave(5.0, late=2.0)
-    queue.leave(6.0)
+    queue.begin_slate(5.0, late=2.0)
+    queue.begin_slate(6.0)
     queue.begin((VIDEO, AUDIO), 7.0)
     queue.finish(8.0)
     queue.begin((VIDEO, AUDIO), 9.0)
-    beginning = Source(video=VIDEO, audio=AUDIO, wall_us=7)
-    spliced = Source(video=VIDEO, audio=AUDIO, wall_us=7, splice=True)
-    assert all_of(queue) == [beginning, Nobody(since=3.0), spliced, Finish(), beginning]
+    beginning = SourceStart(video=VIDEO, audio=AUDIO, wall_us=7)
+    spliced = SourceStart(video=VIDEO, audio=AUDIO, wall_us=7, splice=True)
+    assert all_of(queue) == [beginning, NoSource(since=3.0), spliced, Finish(), beginning]
 
 
 def test_a_new_engine_shows_nobody_what_the_old_one_did() -> None:
     queue = backlog()
-    source = Source(video=VIDEO, audio=AUDIO, wall_us=3)
-    queue.restart_empty(source, 4.0)
-    assert all_of(queue) == [Source(video=VIDEO, audio=AUDIO, wall_us=7), Nobody(since=4.0)]
+    source = SourceStart(video=VIDEO, audio=AUDIO, wall_us=3)
+    queue.resume_slate(source, 4.0)
+    assert all_of(queue) == [SourceStart(video=VIDEO, audio=AUDIO, wall_us=7), NoSource(since=4.0)]
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -217,7 +220,7 @@ def test_a_new_engine_needs_no_slate_that_is_over(ends: bool) -> None:
         queue.finish(4.0)
     else:
         queue.begin((VIDEO,), 4.0)
-    queue.restart_empty(Source(video=VIDEO, audio=AUDIO, wall_us=3), 4.0)
+    queue.resume_slate(SourceStart(video=VIDEO, audio=AUDIO, wall_us=3), 4.0)
     assert len(all_of(queue)) == 1
 
 
@@ -225,8 +228,8 @@ def test_a_source_that_begins_again_in_a_new_engine_stops_before_nobody() -> Non
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
     source = queue.pop()
-    assert isinstance(source, Source)
+    assert isinstance(source, SourceStart)
     queue.offer(packet(1), 0.0)
-    queue.leave(1.0)
-    queue.restart(source, 2.0)
-    assert kinds(queue) == ["Source", "Nobody"]
+    queue.begin_slate(1.0)
+    queue.resume_source(source, 2.0)
+    assert kinds(queue) == ["SourceStart", "NoSource"]

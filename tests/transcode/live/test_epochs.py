@@ -15,7 +15,7 @@ def video(width: int = 1280, height: int = 720) -> VideoTrack:
 
 
 def begun(epochs: Epochs, wall_us: int = 5) -> int:
-    return epochs.begin(epochs.ladder(video()), wall_us=wall_us, following=0)
+    return epochs.add(epochs.ladder(video()), wall_us=wall_us, following=0)
 
 
 def test_the_first_source_gives_the_run_its_renditions() -> None:
@@ -41,29 +41,29 @@ def test_numbers_are_used_once_whoever_counts() -> None:
     epochs = Epochs(LABELS)
     assert begun(epochs) == 0
     assert begun(epochs) == 1
-    epochs.prepared(Prepared(epoch=1, names=(), reused=None))
-    assert epochs.begin(None, wall_us=1, following=7) == 7
-    assert epochs.begin(None, wall_us=1, following=0) == 8
+    epochs.start(Prepared(epoch=1, names=(), reused=None))
+    assert epochs.add(None, wall_us=1, following=7) == 7
+    assert epochs.add(None, wall_us=1, following=0) == 8
 
 
 def test_a_splice_ends_the_source_before_and_says_what_is_encoded() -> None:
     epochs = Epochs(LABELS)
     begun(epochs)
-    epochs.prepared(Prepared(epoch=0, names=("720p", "360p", "audio"), reused="720p"))
-    assert (epochs.encoded, epochs.least) == (("360p",), 0)
+    epochs.start(Prepared(epoch=0, names=("720p", "360p", "audio"), reused="720p"))
+    assert (epochs.encoded, epochs.min_rungs) == (("360p",), 0)
     begun(epochs, wall_us=9)
     assert not epochs.is_newest(0)
-    assert epochs.prepared(Spliced(epoch=1, reused=None)).wall_us == 9
-    assert (epochs.encoded, epochs.least) == (("720p", "360p"), 1)
+    assert epochs.start(Spliced(epoch=1, reused=None)).wall_us == 9
+    assert (epochs.encoded, epochs.min_rungs) == (("720p", "360p"), 1)
 
 
 def test_only_the_newest_sources_top_rung_is_counted_as_taken_over() -> None:
     epochs = Epochs(LABELS)
     begun(epochs)
-    epochs.prepared(Prepared(epoch=0, names=(), reused="720p"))
+    epochs.start(Prepared(epoch=0, names=(), reused="720p"))
     begun(epochs)
-    assert not epochs.taken_over(TakenOver(epoch=0))
+    assert not epochs.encode_top_rung(TakenOver(epoch=0))
     assert epochs.encoded == ("360p",)
-    epochs.prepared(Spliced(epoch=1, reused="720p"))
-    assert epochs.taken_over(TakenOver(epoch=1))
-    assert (epochs.encoded, epochs.least) == (("720p", "360p"), 1)
+    epochs.start(Spliced(epoch=1, reused="720p"))
+    assert epochs.encode_top_rung(TakenOver(epoch=1))
+    assert (epochs.encoded, epochs.min_rungs) == (("720p", "360p"), 1)

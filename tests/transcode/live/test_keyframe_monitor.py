@@ -3,7 +3,7 @@ import pytest
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoTrack
 from tests.support.engine.sources import Source, scenes, source_of
-from transcode.live.keyframe_monitor import Keyframes
+from transcode.live.keyframe_monitor import KeyframeMonitor
 
 AUDIO = AudioTrack(codec=AudioCodec.AAC, config=b"d", rate=48_000, channels=2)
 IDR = (1).to_bytes(4, "big") + b"\x65"
@@ -19,55 +19,55 @@ def track(tmp_path_factory: pytest.TempPathFactory) -> VideoTrack:
 
 
 def give_back(
-    keyframes: Keyframes, track: VideoTrack, every: int, upto: int, data: bytes = IDR
+    keyframes: KeyframeMonitor, track: VideoTrack, every: int, upto: int, data: bytes = IDR
 ) -> int | None:
     """Send keyframes every so many ms; return when the rung goes back to the source."""
     for at in range(0, upto, 500):
         key = at % every == 0
         packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=data if key else PLAIN)
-        if keyframes.regular_again(packet):
+        if keyframes.observe(packet):
             return at
     return None
 
 
 def test_nothing_is_watched_before_the_encoder_took_over(track: VideoTrack) -> None:
-    assert give_back(Keyframes(), track, 2000, 60_000) is None
+    assert give_back(KeyframeMonitor(), track, 2000, 60_000) is None
 
 
 def test_regular_keyframes_get_the_rung_back_and_wait_twice_as_long_the_next_time(
     track: VideoTrack,
 ) -> None:
-    keyframes = Keyframes()
-    keyframes.lost(track)
+    keyframes = KeyframeMonitor()
+    keyframes.watch(track)
     assert give_back(keyframes, track, 2000, 60_000) == 8_000
-    keyframes.lost(track)
+    keyframes.watch(track)
     assert give_back(keyframes, track, 2000, 60_000) == 16_000
 
 
 def test_keyframes_that_are_too_far_apart_never_do(track: VideoTrack) -> None:
-    keyframes = Keyframes()
-    keyframes.lost(track)
+    keyframes = KeyframeMonitor()
+    keyframes.watch(track)
     assert give_back(keyframes, track, 8000, 600_000) is None
 
 
 def test_keyframes_that_are_no_idr_never_do(track: VideoTrack) -> None:
-    keyframes = Keyframes()
-    keyframes.lost(track)
+    keyframes = KeyframeMonitor()
+    keyframes.watch(track)
     assert give_back(keyframes, track, 2000, 600_000, PLAIN) is None
-    keyframes.lost(track)
+    keyframes.watch(track)
     assert give_back(keyframes, track, 2000, 600_000, b"\0\0\0\xff") is None
 
 
 def test_a_new_beginning_forgets(track: VideoTrack) -> None:
-    keyframes = Keyframes()
-    keyframes.lost(track)
-    keyframes.begin()
+    keyframes = KeyframeMonitor()
+    keyframes.watch(track)
+    keyframes.stop()
     assert give_back(keyframes, track, 2000, 60_000) is None
 
 
 def test_sound_says_nothing(track: VideoTrack) -> None:
-    keyframes = Keyframes()
-    keyframes.lost(track)
+    keyframes = KeyframeMonitor()
+    keyframes.watch(track)
     for at in range(0, 60_000, 100):
         packet = MediaPacket(track=AUDIO, dts=at, pts=at, key=True, data=IDR)
-        assert not keyframes.regular_again(packet)
+        assert not keyframes.observe(packet)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transcode.live.load_shedding import (
-    LATE_SECONDS,
+    MAX_LAG_SECONDS,
     MOST_ROOM_SECONDS,
     RETURN_SECONDS,
     ROOM_SECONDS,
     SETTLE_SECONDS,
-    Governor,
+    LoadShedder,
     RunLoad,
 )
 
@@ -28,7 +28,9 @@ def load(
     least: int = 0,
     cores: float = 0.6,
 ) -> RunLoad:
-    return RunLoad(stream="a", late=late, pace=pace, cores=cores, costs=COSTS, off=off, least=least)
+    return RunLoad(
+        stream="a", lag=late, pace=pace, cores=cores, costs=COSTS, off=off, min_rungs=least
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,11 +49,11 @@ def load(
     ],
 )
 def test_what_is_shed(run: RunLoad, off: set[str] | None) -> None:
-    assert Governor().decide(0.0, [run], 0.0) == ({} if off is None else {"a": frozenset(off)})
+    assert LoadShedder().decide(0.0, [run], 0.0) == ({} if off is None else {"a": frozenset(off)})
 
 
 def test_a_decision_gets_time_to_show() -> None:
-    governor = Governor()
+    governor = LoadShedder()
     assert governor.decide(0.0, [load(4.0, 0.9)], 0.0)
     off = frozenset({"720p"})
     assert not governor.decide(SETTLE_SECONDS - 1, [load(5.0, 0.9, off=off)], 0.0)
@@ -59,13 +61,13 @@ def test_a_decision_gets_time_to_show() -> None:
 
 
 def test_who_is_very_late_sheds_again_soon() -> None:
-    governor = Governor()
+    governor = LoadShedder()
     assert governor.decide(0.0, [load(4.0, 0.9)], 0.0)
     assert governor.decide(2.0, [load(9.0, 0.5, off=frozenset({"720p"}))], 0.0)
 
 
 def test_what_was_shed_returns_when_there_was_room_for_a_while_the_cheapest_first() -> None:
-    governor = Governor()
+    governor = LoadShedder()
     off = frozenset({"720p", "480p"})
     for second in range(int(ROOM_SECONDS)):
         assert governor.decide(second, [load(off=off)], 0.5) == {}, second
@@ -73,22 +75,22 @@ def test_what_was_shed_returns_when_there_was_room_for_a_while_the_cheapest_firs
 
 
 def test_nothing_returns_without_room() -> None:
-    governor = Governor()
+    governor = LoadShedder()
     off = frozenset({"360p"})
     assert not any(governor.decide(second, [load(off=off)], 0.09) for second in range(100))
 
 
 def test_nothing_returns_while_any_run_is_late() -> None:
-    governor = Governor()
+    governor = LoadShedder()
     runs = [
         load(off=frozenset({"360p"})),
-        msgspec.structs.replace(load(LATE_SECONDS + 1, 1.1), stream="b"),
+        msgspec.structs.replace(load(MAX_LAG_SECONDS + 1, 1.1), stream="b"),
     ]
     assert not any(governor.decide(second, runs, 2.0) for second in range(100))
 
 
 def test_a_rung_that_came_back_too_soon_waits_longer_each_time() -> None:
-    governor, now, waits = Governor(), 0.0, list[float]()
+    governor, now, waits = LoadShedder(), 0.0, list[float]()
     for _ in range(8):
         assert governor.decide(now, [load(4.0, 0.9)], 0.0)
         shed = now
@@ -129,32 +131,32 @@ class Machine:
             loads.append(
                 RunLoad(
                     stream=stream,
-                    late=self.late[stream],
+                    lag=self.late[stream],
                     pace=pace,
                     cores=got,
                     costs=COSTS,
                     off=self.off[stream],
-                    least=0,
+                    min_rungs=0,
                 )
             )
         return loads, max(0.0, self.cores - sum(wants.values()))
 
 
 def test_eight_streams_on_two_cores_keep_up_with_what_fits() -> None:
-    machine, governor, changes = Machine(8, 2.0), Governor(), list[float]()
+    machine, governor, changes = Machine(8, 2.0), LoadShedder(), list[float]()
     for now in range(300):
         loads, idle = machine.second()
         for stream, off in governor.decide(now, loads, idle).items():
             machine.off[stream] = off
             changes.append(now)
     assert machine.worst < 11, "players are 12 s behind"
-    assert all(late < LATE_SECONDS for late in machine.late.values())
+    assert all(late < MAX_LAG_SECONDS for late in machine.late.values())
     assert sum(map(machine.need, machine.late)) <= 2.0
     assert len([when for when in changes if when > 120]) <= 8, "it has come to rest"
 
 
 def test_all_returns_when_the_load_is_over() -> None:
-    machine, governor = Machine(4, 1.0), Governor()
+    machine, governor = Machine(4, 1.0), LoadShedder()
     for now in range(900):
         machine.cores = 1.0 if now < 60 else 4.0
         loads, idle = machine.second()
@@ -174,11 +176,11 @@ def test_all_returns_when_the_load_is_over() -> None:
 def test_whatever_the_machine_a_picture_is_left_and_nothing_flaps(
     runs: int, cores: list[float], least: int
 ) -> None:
-    machine, governor, returns = Machine(runs, cores[0]), Governor(), list[float]()
+    machine, governor, returns = Machine(runs, cores[0]), LoadShedder(), list[float]()
     for now in range(60 * len(cores)):
         machine.cores = cores[now // 60]
         loads, idle = machine.second()
-        loads = [msgspec.structs.replace(run, least=least) for run in loads]
+        loads = [msgspec.structs.replace(run, min_rungs=least) for run in loads]
         for stream, off in governor.decide(now, loads, idle).items():
             assert len(COSTS) - len(off) >= least
             if off < machine.off[stream]:

@@ -2,8 +2,8 @@ import pytest
 
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
-from transcode.live.load_shedding import KEEPING_PACE, Governor
-from transcode.live.metrics import RunFigures
+from transcode.live.load_shedding import KEEPING_PACE, LoadShedder
+from transcode.live.metrics import RunMetrics
 from transcode.protocol.messages import Progress
 
 VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
@@ -30,16 +30,16 @@ def progress(second: float, *, pace: float = 1.0, epoch: int = 0, cpu: float = 0
 
 
 def test_packets_are_counted() -> None:
-    figures = RunFigures()
-    figures.offered(packet(0))
-    figures.offered(packet(5, video=False))
+    figures = RunMetrics()
+    figures.count_packet(packet(0))
+    figures.count_packet(packet(5, video=False))
     assert (figures.packets, figures.pictures, figures.bytes_in) == (2, 1, 8)
 
 
 def test_pace_cores_and_costs_follow_the_reports() -> None:
-    figures = RunFigures()
+    figures = RunMetrics()
     for second in range(1, 12):
-        figures.report(progress(second, pace=0.5), float(second), current=True)
+        figures.update(progress(second, pace=0.5), float(second), current=True)
     assert figures.pace == pytest.approx(0.5, abs=0.01)
     assert figures.cores == pytest.approx(0.5)
     assert figures.frame_rate == pytest.approx(30)
@@ -49,53 +49,53 @@ def test_pace_cores_and_costs_follow_the_reports() -> None:
 
 
 def test_lateness_is_what_the_encoder_sent_and_nobody_can_see_yet() -> None:
-    figures = RunFigures()
-    figures.offered(packet(100_000))
-    figures.report(progress(0), 0.0, current=True)
-    assert figures.late == 0
-    figures.offered(packet(104_000))
-    figures.report(progress(1.5), 1.5, current=True)
-    assert figures.late == 2.5
-    figures.report(progress(0.5), 2.5, current=False)
-    assert figures.late == 2.5, "a report of the source before says nothing of this one"
+    figures = RunMetrics()
+    figures.count_packet(packet(100_000))
+    figures.update(progress(0), 0.0, current=True)
+    assert figures.lag == 0
+    figures.count_packet(packet(104_000))
+    figures.update(progress(1.5), 1.5, current=True)
+    assert figures.lag == 2.5
+    figures.update(progress(0.5), 2.5, current=False)
+    assert figures.lag == 2.5, "a report of the source before says nothing of this one"
 
 
 def test_a_new_line_of_time_makes_nothing_late() -> None:
-    figures = RunFigures()
-    figures.offered(packet(100_000))
-    figures.begun()
-    figures.offered(packet(7))
+    figures = RunMetrics()
+    figures.count_packet(packet(100_000))
+    figures.begin_timeline()
+    figures.count_packet(packet(7))
     nothing = Progress(epoch=1, taken=0, made=0, frames=0, cpu_ms=9, memory_bytes=5)
-    figures.report(nothing, 1.0, current=True)
-    assert figures.late == 0
+    figures.update(nothing, 1.0, current=True)
+    assert figures.lag == 0
 
 
 def test_before_anything_is_made_lateness_counts_from_the_first_packet() -> None:
-    figures = RunFigures()
-    figures.offered(packet(100_000))
-    figures.offered(packet(103_000))
+    figures = RunMetrics()
+    figures.count_packet(packet(100_000))
+    figures.count_packet(packet(103_000))
     nothing = Progress(epoch=0, taken=0, made=0, frames=0, cpu_ms=9, memory_bytes=5)
-    figures.report(nothing, 1.0, current=True)
-    assert figures.late == 3.0
+    figures.update(nothing, 1.0, current=True)
+    assert figures.lag == 3.0
 
 
 def test_a_new_engine_counts_on() -> None:
-    figures = RunFigures()
-    figures.report(progress(2), 2.0, current=True)
-    figures.engine_begun()
-    figures.report(progress(1), 3.0, current=True)
+    figures = RunMetrics()
+    figures.update(progress(2), 2.0, current=True)
+    figures.begin_engine()
+    figures.update(progress(1), 3.0, current=True)
     assert figures.cpu_seconds == pytest.approx(1.5)
     assert figures.rung_cpu_seconds["720p"] == pytest.approx(0.9)
 
 
 def test_a_rung_that_is_off_keeps_the_cost_it_had() -> None:
-    figures = RunFigures()
+    figures = RunMetrics()
     for second in (1, 2, 3):
-        figures.report(progress(second), float(second), current=True)
+        figures.update(progress(second), float(second), current=True)
     before = figures.costs["720p"]
     last = progress(4)
     stopped = {**last.rung_cpu_ms, "720p": progress(3).rung_cpu_ms["720p"]}
-    figures.report(
+    figures.update(
         Progress(
             epoch=0,
             taken=last.taken,
@@ -109,57 +109,57 @@ def test_a_rung_that_is_off_keeps_the_cost_it_had() -> None:
         current=True,
     )
     assert figures.costs["720p"] == before
-    load = figures.load("a", ("720p",), least=1)
+    load = figures.load("a", ("720p",), min_rungs=1)
     assert set(load.costs) == {"720p"}
 
 
 def test_a_source_that_stalls_does_not_make_its_engine_slow() -> None:
-    figures = RunFigures()
+    figures = RunMetrics()
     for second in range(1, 8):
-        figures.offered(packet(100_000 + 1_000 * second))
-        figures.report(progress(second - 0.5), float(second), current=True)
+        figures.count_packet(packet(100_000 + 1_000 * second))
+        figures.update(progress(second - 0.5), float(second), current=True)
     assert figures.pace == pytest.approx(1.0, abs=0.01)
     for second in (8, 9, 10):
-        figures.report(progress(7.0), float(second), current=True)
-    load = figures.load("a", ("720p",), least=0)
-    assert not load.is_late
+        figures.update(progress(7.0), float(second), current=True)
+    load = figures.load("a", ("720p",), min_rungs=0)
+    assert not load.is_behind
     assert load.pace == pytest.approx(1.0, abs=0.01)
 
 
 def test_an_engine_that_has_more_to_make_than_it_makes_is_slow() -> None:
-    figures = RunFigures()
+    figures = RunMetrics()
     for second in range(1, 12):
-        figures.offered(packet(100_000 + 1_000 * second))
-        figures.report(progress(second, pace=0.5), float(second), current=True)
-    load = figures.load("a", ("720p",), least=0)
-    assert load.is_late
+        figures.count_packet(packet(100_000 + 1_000 * second))
+        figures.update(progress(second, pace=0.5), float(second), current=True)
+    load = figures.load("a", ("720p",), min_rungs=0)
+    assert load.is_behind
     assert load.pace == pytest.approx(0.5, abs=0.05)
 
 
 def test_what_comes_in_at_once_after_a_splice_is_not_held_against_the_engine() -> None:
     """Two seconds without media, then four seconds of a backup's ring: pace is asked anew."""
-    figures = RunFigures()
+    figures = RunMetrics()
     for second in range(1, 8):
-        figures.offered(packet(100_000 + 1_000 * second))
-        figures.report(progress(second - 0.5), float(second), current=True)
-    figures.begun()
-    figures.offered(packet(100_000))
-    figures.offered(packet(104_000))
+        figures.count_packet(packet(100_000 + 1_000 * second))
+        figures.update(progress(second - 0.5), float(second), current=True)
+    figures.begin_timeline()
+    figures.count_packet(packet(100_000))
+    figures.count_packet(packet(104_000))
     for seconds, media, late in ((10.0, 0.0, True), (11.0, 2.0, False), (12.0, 4.5, False)):
-        figures.offered(packet(104_000 + round((seconds - 10) * 1_000)))
-        figures.report(progress(media, epoch=1), seconds, current=True)
-        load = figures.load("a", ("720p",), least=0)
+        figures.count_packet(packet(104_000 + round((seconds - 10) * 1_000)))
+        figures.update(progress(media, epoch=1), seconds, current=True)
+        load = figures.load("a", ("720p",), min_rungs=0)
         assert load.pace >= KEEPING_PACE
-        assert load.is_late is late
-        assert Governor().decide(seconds, [load], 0.0) == {}
+        assert load.is_behind is late
+        assert LoadShedder().decide(seconds, [load], 0.0) == {}
 
 
 def test_a_run_without_a_source_is_not_late() -> None:
-    figures = RunFigures()
-    figures.offered(packet(100_000))
-    figures.offered(packet(105_000))
-    figures.report(progress(1.0), 1.0, current=True)
-    assert figures.late == 4.0
+    figures = RunMetrics()
+    figures.count_packet(packet(100_000))
+    figures.count_packet(packet(105_000))
+    figures.update(progress(1.0), 1.0, current=True)
+    assert figures.lag == 4.0
     figures.idle()
-    figures.report(progress(1.0), 2.0, current=True)
-    assert figures.late == 0.0
+    figures.update(progress(1.0), 2.0, current=True)
+    assert figures.lag == 0.0

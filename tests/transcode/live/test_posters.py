@@ -19,7 +19,7 @@ STREAM = "Ab3dEf6hIj9l"
 OTHER = "Zz3dEf6hIj9l"
 
 
-class Notes:
+class RecordedPosters:
     """What was written down of each stream; `gone` are deleted, while `silent` nobody answers."""
 
     def __init__(self) -> None:
@@ -52,86 +52,86 @@ def kept(root: Path, stream: str = STREAM) -> dict[str, str]:
 
 
 async def test_a_poster_stands_at_its_addresses_and_is_told(tmp_path: Path) -> None:
-    notes = Notes()
+    notes = RecordedPosters()
     with DiskObjects(tmp_path) as objects:
-        await LivePosters(objects, notes.note).keep_one(STREAM, picture("one"))
+        await LivePosters(objects, notes.note).store(STREAM, picture("one"))
     assert kept(tmp_path) == {"720p": "one", "360p": "one"}
     assert notes.told == [(STREAM, ("360p", "720p"), (1280, 720))]
 
 
 async def test_the_next_one_replaces_it_and_what_has_no_place_any_more_goes(tmp_path: Path) -> None:
-    notes = Notes()
+    notes = RecordedPosters()
     with DiskObjects(tmp_path) as objects:
         posters = LivePosters(objects, notes.note)
-        await posters.keep_one(STREAM, picture("one"))
-        await posters.keep_one(STREAM, picture("two", "360p", "240p"))
+        await posters.store(STREAM, picture("one"))
+        await posters.store(STREAM, picture("two", "360p", "240p"))
     assert kept(tmp_path) == {"360p": "two", "240p": "two"}
     assert notes.told[-1] == (STREAM, ("240p", "360p"), (640, 360))
 
 
 async def test_black_is_shown_only_where_nothing_better_ever_was(tmp_path: Path) -> None:
-    notes = Notes()
+    notes = RecordedPosters()
     with DiskObjects(tmp_path) as objects:
         first = LivePosters(objects, notes.note)
-        await first.keep_one(STREAM, picture("black", poor=True))
+        await first.store(STREAM, picture("black", poor=True))
         assert kept(tmp_path)["720p"] == "black"
-        await first.keep_one(STREAM, picture("a title", poor=True))
+        await first.store(STREAM, picture("a title", poor=True))
         assert kept(tmp_path)["720p"] == "a title"
-        await first.keep_one(STREAM, picture("good"))
-        await first.keep_one(STREAM, picture("black", poor=True))
+        await first.store(STREAM, picture("good"))
+        await first.store(STREAM, picture("black", poor=True))
         assert kept(tmp_path)["720p"] == "good"
         # Nor after a restart, for a run that begins in black.
-        await LivePosters(objects, notes.note).keep_one(STREAM, picture("black", poor=True))
+        await LivePosters(objects, notes.note).store(STREAM, picture("black", poor=True))
     assert kept(tmp_path)["720p"] == "good"
     assert len(notes.told) == 3
 
 
 async def test_of_a_stream_that_was_deleted_nothing_stays(tmp_path: Path) -> None:
-    notes = Notes()
+    notes = RecordedPosters()
     notes.gone.add(STREAM)
     with DiskObjects(tmp_path) as objects:
-        await LivePosters(objects, notes.note).keep_one(STREAM, picture("one"))
+        await LivePosters(objects, notes.note).store(STREAM, picture("one"))
     assert kept(tmp_path) == {}
 
 
 async def test_a_silent_catalog_is_logged_once_and_asked_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    notes = Notes()
+    notes = RecordedPosters()
     notes.silent = True
     with DiskObjects(tmp_path) as objects, caplog.at_level(logging.WARNING):
         posters = LivePosters(objects, notes.note)
         for text in ("one", "two"):
-            await posters.keep_one(STREAM, picture(text))
+            await posters.store(STREAM, picture(text))
         assert [record.message for record in caplog.records] == ["poster not kept"]
         notes.silent = False
-        await posters.keep_one(STREAM, picture("three"))
+        await posters.store(STREAM, picture("three"))
         assert notes.told == [(STREAM, ("360p", "720p"), (1280, 720))]
         notes.silent = True
-        await posters.keep_one(STREAM, picture("four"))
+        await posters.store(STREAM, picture("four"))
     assert len(caplog.records) == 2
 
 
 async def test_a_full_disk_keeps_the_poster_that_there_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    notes = Notes()
+    notes = RecordedPosters()
     with small_disk(tmp_path / "disk", 4 * MIB) as disk, DiskObjects(disk.folder) as objects:
         posters = LivePosters(objects, notes.note)
-        await posters.keep_one(STREAM, picture("one"))
+        await posters.store(STREAM, picture("one"))
         disk.fill()
         for _ in range(2):
-            await posters.keep_one(STREAM, picture("two" * 100_000))
+            await posters.store(STREAM, picture("two" * 100_000))
         assert kept(disk.folder) == {"720p": "one", "360p": "one"}
         assert [record.message for record in caplog.records] == ["poster not kept"]
         disk.empty()
-        await posters.keep_one(STREAM, picture("three"))
+        await posters.store(STREAM, picture("three"))
         assert kept(disk.folder) == {"720p": "three", "360p": "three"}
     assert len(notes.told) == 2
 
 
 async def test_what_is_offered_is_kept_the_newest_of_each_stream(tmp_path: Path) -> None:
-    notes = Notes()
+    notes = RecordedPosters()
     with DiskObjects(tmp_path) as objects:
         posters = LivePosters(objects, notes.note)
         posters.offer(STREAM, picture("one"))
@@ -139,7 +139,7 @@ async def test_what_is_offered_is_kept_the_newest_of_each_stream(tmp_path: Path)
         posters.offer(OTHER, picture("three"))
         posters.offer(OTHER, Posters(posters=()))
         async with asyncio.TaskGroup() as tasks:
-            keeping = tasks.create_task(posters.keep())
+            keeping = tasks.create_task(posters.run())
             async with asyncio.timeout(10):
                 while len(notes.told) < 2:  # noqa: ASYNC110 # the disk raises no event
                     await asyncio.sleep(0.01)

@@ -132,11 +132,11 @@ def test_a_killed_engine_is_replaced_and_the_run_goes_on(tmp_path: Path, source:
                 await until(lambda: run.playable)
                 (pid,) = children()
                 os.kill(pid, signal.SIGKILL)
-                await until(lambda: run.figures.deaths == 1)
+                await until(lambda: run.metrics.deaths == 1)
                 send(run, source, start=3500)
                 run.finish()
                 run.end()
-            return run.figures.deaths
+            return run.metrics.deaths
 
     assert asyncio.run(story()) == 1
     for rendition in (RUNG, "audio"):
@@ -159,7 +159,7 @@ def test_sources_that_begin_faster_than_they_are_made_are_all_made(
                     send(run, source, start=start, end=start + 1000)
                     run.finish()
                 run.end()
-            return run.figures.deaths
+            return run.metrics.deaths
 
     assert asyncio.run(story()) == 0
     made = playlist(tmp_path)
@@ -175,7 +175,7 @@ def test_engines_that_die_again_and_again_end_the_run(tmp_path: Path, source: So
                     send(run, source)
                     await until(lambda: run.playable and bool(children()))
                     os.kill(children()[0], signal.SIGKILL)
-                    await until(lambda at=death: run.figures.deaths == at)
+                    await until(lambda at=death: run.metrics.deaths == at)
                 await asyncio.sleep(10)
                 raise AssertionError("the run went on")
 
@@ -208,7 +208,7 @@ def test_an_engine_that_stands_still_costs_media_and_not_memory(
             return run
 
     run = asyncio.run(story())
-    assert run.figures.dropped > 0
+    assert run.metrics.dropped > 0
     assert "engine too slow" in caplog.text
     assert playlist(tmp_path).ended
 

@@ -164,7 +164,7 @@ def test_a_killed_engine_after_a_splice_is_replaced(
             send(run, other, start=SHIFT + 3_000, end=SHIFT + 6_000)
             await until(lambda: len(listed(tmp_path)) >= 2)
             os.kill(children()[0], signal.SIGKILL)
-            await until(lambda: run.figures.deaths == 1)
+            await until(lambda: run.metrics.deaths == 1)
             send(run, other, start=SHIFT + 6_000)
             run.finish()
             run.end()
@@ -218,7 +218,7 @@ def test_a_slate_that_cannot_be_shown_is_a_card(tmp_path: Path, source: Source) 
             run.slate(6.0)
             await until(lambda: len(listed(tmp_path)) >= 4)
             run.end()
-            assert run.figures.deaths == 0
+            assert run.metrics.deaths == 0
 
     asyncio.run(story())
     made = playlist(tmp_path)
@@ -254,14 +254,14 @@ def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
             run.slate(0.0)
             await until(lambda: len(listed(tmp_path)) >= 3)
             os.kill(children()[0], signal.SIGKILL)
-            await until(lambda: run.figures.deaths == 1)
+            await until(lambda: run.metrics.deaths == 1)
             count = len(listed(tmp_path))
             await until(lambda: len(listed(tmp_path)) >= count + 2, 25)
             run.begin(tracks_of(other), 0.0)
             send(run, other, start=SHIFT + 3_000, end=SHIFT + 5_100)
             run.finish()
             run.end()
-            assert run.figures.deaths == 1
+            assert run.metrics.deaths == 1
 
     asyncio.run(story())
     made = playlist(tmp_path)
@@ -326,11 +326,11 @@ def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source) -> N
                 window=LiveWindow(listed_seconds=60, kept_seconds=70),
             )
             run = LiveRun(
-                home=home,
+                services=home,
                 stream=STREAM,
                 active=frozenset(),
                 window=60.0,
-                notify=lambda: None,
+                on_playable=lambda: None,
                 clock=clock,
             )
             async with asyncio.TaskGroup() as tasks:
@@ -358,8 +358,8 @@ def test_a_burst_of_a_backups_ring_sheds_nothing(
 
     def note(run: LiveRun) -> bool:
         load = run.load()
-        decided.append(load is not None and load.is_late and load.pace < 1.02)
-        return run.figures.late < 1.5 and run.figures.pace > 0
+        decided.append(load is not None and load.is_behind and load.pace < 1.02)
+        return run.metrics.lag < 1.5 and run.metrics.pace > 0
 
     async def story() -> None:
         async with running(tmp_path) as run:
@@ -377,7 +377,7 @@ def test_a_burst_of_a_backups_ring_sheds_nothing(
                 await asyncio.sleep(0.25)
             run.finish()
             run.end()
-            assert run.figures.sheds == 0
+            assert run.metrics.sheds == 0
 
     asyncio.run(story())
     assert not any(decided)

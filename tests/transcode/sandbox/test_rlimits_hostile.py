@@ -29,7 +29,7 @@ from tests.support.transcode.hostile_files import (
     hls,
 )
 from transcode.inspect.probe import NotMedia, probe
-from transcode.inspect.still import NotPicture, stills
+from transcode.inspect.still import NotImage, make_posters
 from transcode.protocol.file_messages import Film
 from transcode.protocol.messages import Make, Poster, Probed, Refused, Report, WireReader
 
@@ -79,7 +79,7 @@ def test_the_same_text_bites_where_nothing_forbids_it(how: str, bird: Canary) ->
         av.open(io.BytesIO(text), "r", format="hls", timeout=(0.5, 0.5)) as container,
     ):
         next(container.decode(video=0))
-    assert bird.told() != []
+    assert bird.alarms() != []
 
 
 @pytest.mark.parametrize("name", list(REFERENCES))
@@ -87,11 +87,11 @@ async def test_a_file_that_names_another_is_refused_and_names_it_in_vain(
     name: str, bird: Canary
 ) -> None:
     path = beside(bird, REFERENCES[name](bird))
-    bird.told()
+    bird.alarms()
     with pytest.raises(NotMedia) as refused:
         await probe(path, seconds=5 * SCALE)
     assert is_sentence(refused.value.reason, bird)
-    assert bird.told() == []
+    assert bird.alarms() == []
 
 
 @pytest.mark.prove
@@ -99,23 +99,23 @@ async def test_a_file_that_names_another_is_refused_and_names_it_in_vain(
 @pytest.mark.parametrize("kind", ["film", "video", "poster"])
 def test_nor_does_a_later_look_follow_it(kind: str, name: str, bird: Canary) -> None:
     path = beside(bird, REFERENCES[name](bird))
-    bird.told()
+    bird.alarms()
     make = Film(ladder=LADDER) if kind == "film" else Make(ladder=LADDER)
     made = Measured(kind, path, make)
     assert made.status == 0
     # A film without one readable sample ends without a segment; that fails the video later.
     assert made.of(Refused) or (not made.of(Segment) and not made.of(Poster))
-    assert bird.told() == []
+    assert bird.alarms() == []
 
 
 @pytest.mark.parametrize("name", list(PICTURES))
 async def test_what_is_no_poster_is_refused(name: str, bird: Canary) -> None:
     path = beside(bird, PICTURES[name](bird))
-    bird.told()
-    with pytest.raises(NotPicture) as refused:
-        await stills(path, 640, 360)
+    bird.alarms()
+    with pytest.raises(NotImage) as refused:
+        await make_posters(path, 640, 360)
     assert is_sentence(refused.value.reason, bird)
-    assert bird.told() == []
+    assert bird.alarms() == []
 
 
 @pytest.mark.parametrize("name", list(DISGUISES))

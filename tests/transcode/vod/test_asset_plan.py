@@ -9,13 +9,13 @@ from storage.job_leases import HeldJob, HeldSpan
 from transcode.protocol.file_messages import Stretch
 from transcode.protocol.messages import Probed
 from transcode.vod.asset_plan import (
-    Pace,
-    eta_of,
-    folder_of,
-    folders_of,
-    length_of,
+    AssetProgress,
+    attempt_folders,
+    length_and_warnings,
     order_for,
-    planned,
+    planned_spans,
+    seconds_left,
+    span_folder,
 )
 
 SECOND = 90_000
@@ -55,20 +55,20 @@ def test_sound_alone_needs_no_ladder() -> None:
     ("done", "elapsed", "eta"), [(0.0, 9, 0), (0.25, 10, 30), (0.5, 10, 10), (1.0, 10, 0)]
 )
 def test_what_is_left_follows_from_what_it_took(done: float, elapsed: float, eta: int) -> None:
-    assert eta_of(done, elapsed, 1 - done) == eta
+    assert seconds_left(done, elapsed, 1 - done) == eta
 
 
 def test_what_comes_before_the_first_picture_is_not_counted_again() -> None:
-    pace = Pace(length_us=100_000_000, begun=1000.0)
-    assert pace.told(0, 1004.0) is None
-    assert pace.told(1_000, 1020.0) == (1, 1980), "nothing else is known yet"
-    assert pace.told(1_500, 1020.5) is None, "no whole percent more"
-    assert pace.told(21_000, 1030.0) == (21, 40), "2 s of it each second, from the first on"
-    assert pace.told(100_000, 1070.0) == (100, 0)
+    pace = AssetProgress(length_us=100_000_000, started=1000.0)
+    assert pace.update(0, 1004.0) is None
+    assert pace.update(1_000, 1020.0) == (1, 1980), "nothing else is known yet"
+    assert pace.update(1_500, 1020.5) is None, "no whole percent more"
+    assert pace.update(21_000, 1030.0) == (21, 40), "2 s of it each second, from the first on"
+    assert pace.update(100_000, 1070.0) == (100, 0)
 
 
 def test_where_a_film_does_not_say_how_long_it_is_nothing_is_told() -> None:
-    assert Pace(length_us=0, begun=1000.0).told(5_000, 1005.0) is None
+    assert AssetProgress(length_us=0, started=1000.0).update(5_000, 1005.0) is None
 
 
 def test_each_attempt_has_folders_of_its_own() -> None:
@@ -76,7 +76,7 @@ def test_each_attempt_has_folders_of_its_own() -> None:
         video=1, hash="Ab3dEf6hIj9l", source="", generation=2, media=None, posters=None
     )
     held = HeldJob(id=1, video=1, owner="a", attempt=3, failures=0)
-    assert folders_of(work, held) == ("2-3", "poster-2-3", "previews-2-3")
+    assert attempt_folders(work, held) == ("2-3", "poster-2-3", "previews-2-3")
 
 
 def stretch(*, first: float, key: float, pictures: int) -> Stretch:
@@ -100,7 +100,7 @@ def test_a_stretch_costs_its_pictures_and_a_little_for_those_before_it() -> None
         stretch(first=10, key=10, pictures=900),
         stretch(first=40, key=35, pictures=900),
     )
-    spans = planned(stretches)
+    spans = planned_spans(stretches)
     assert [(each.number, each.cost) for each in spans] == [(1, 900), (2, 930)]
     assert msgspec.json.decode(spans[1].facts, type=Stretch) == stretches[1]
 
@@ -117,7 +117,7 @@ def test_a_stretch_costs_its_pictures_and_a_little_for_those_before_it() -> None
 def test_a_length_is_what_is_there(
     claimed: float, there: float, length: float, warned: bool
 ) -> None:
-    found, words = length_of(round(claimed * 1_000_000), round(there * SECOND))
+    found, words = length_and_warnings(round(claimed * 1_000_000), round(there * SECOND))
     assert found == round(length * 1_000_000)
     assert bool(words) is warned
 
@@ -127,4 +127,4 @@ def test_attempts_at_stretches_have_folders_of_their_own() -> None:
         id=9, job=4, video=1, hash="Ab3dEf6hIj9l", source="", generation=2, number=7, owner="a",
         attempt=3, failures=0, cost=1, facts="{}",
     )  # fmt: skip
-    assert folder_of(held) == "2-s4-7-3"
+    assert span_folder(held) == "2-s4-7-3"

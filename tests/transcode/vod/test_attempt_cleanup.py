@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from storage.objects.disk import DiskObjects
-from transcode.vod.attempt_cleanup import sweep
+from transcode.vod.attempt_cleanup import remove_old_attempts
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def left(objects: DiskObjects) -> set[str]:
 
 
 async def test_older_attempts_and_their_stretches_go(objects: DiskObjects) -> None:
-    await sweep(objects, HASH, keep=(), generations=range(1, 2), attempt=2, job=4)
+    await remove_old_attempts(objects, HASH, keep=(), generations=range(1, 2), attempt=2, job=4)
     assert await left(objects) == {"1-3", "2-2", "own-abc", "1-s5-1-1", "2-s5-1-1"}
 
 
@@ -38,7 +38,7 @@ async def test_what_is_kept_stays_and_so_does_what_another_file_was_made_into(
     objects: DiskObjects,
 ) -> None:
     keep = ("1-1", "1-s4-1-2", "poster-1-2", None)
-    await sweep(objects, HASH, keep=keep, generations=range(1, 2), attempt=9, job=9)
+    await remove_old_attempts(objects, HASH, keep=keep, generations=range(1, 2), attempt=9, job=9)
     assert await left(objects) == {"2-2", "2-s5-1-1", "own-abc", "1-1", "1-s4-1-2", "poster-1-2"}
-    await sweep(objects, HASH, keep=("2-2",), generations=range(3), attempt=9, job=9)
+    await remove_old_attempts(objects, HASH, keep=("2-2",), generations=range(3), attempt=9, job=9)
     assert await left(objects) == {"2-2", "own-abc"}

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from transcode.vod.core_budget import Cores
+from transcode.vod.core_budget import CoreBudget
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_no_more_are_used_at_once_than_there_are() -> None:
-    cores = Cores(3)
+    cores = CoreBudget(3)
     most = used = 0
 
     async def use() -> None:
@@ -29,18 +29,18 @@ async def test_no_more_are_used_at_once_than_there_are() -> None:
 
 
 async def test_more_are_given_only_where_they_are_idle() -> None:
-    cores = Cores(4)
-    async with cores.one(), cores.more(9) as besides:
+    cores = CoreBudget(4)
+    async with cores.one(), cores.idle_ones(9) as besides:
         assert (besides, cores.idle) == (3, 0)
-        async with cores.more(2) as none:
+        async with cores.idle_ones(2) as none:
             assert none == 0
     assert cores.idle == 4
-    async with cores.one(), cores.one(), cores.more(1) as besides:
+    async with cores.one(), cores.one(), cores.idle_ones(1) as besides:
         assert (besides, cores.idle) == (1, 1)
 
 
 async def test_who_waits_gets_what_is_given_back() -> None:
-    cores = Cores(1)
+    cores = CoreBudget(1)
     order: list[str] = []
 
     async def wait() -> None:
@@ -56,7 +56,7 @@ async def test_who_waits_gets_what_is_given_back() -> None:
 
 
 async def test_who_is_cancelled_in_waiting_keeps_none() -> None:
-    cores = Cores(1)
+    cores = CoreBudget(1)
 
     async def wait() -> None:
         async with cores.one():
@@ -72,4 +72,4 @@ async def test_who_is_cancelled_in_waiting_keeps_none() -> None:
 
 
 def test_there_is_always_one() -> None:
-    assert Cores(0).total == 1
+    assert CoreBudget(0).total == 1

@@ -15,8 +15,8 @@ from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
 from tests.support.engine.sources import TONE, ffmpeg
 from tests.support.engine.upload_files import film, picture_size
 from tests.support.storage.full_disk import MIB, small_disk
-from tests.support.transcode.transcode_fixture import Shop, shop
-from transcode.vod.asset_plan import folders_of
+from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
+from transcode.vod.asset_plan import attempt_folders
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +27,10 @@ def warnings(file: bytes) -> str:
     return ffmpeg("-i", "pipe:0", "-enc_time_base", "-1", "-f", "null", "-", stdin=file)
 
 
-async def test_a_film_becomes_a_playlist_of_rungs_in_step(house: Shop, short_film: Path) -> None:
-    whole = await house.made(short_film)
+async def test_a_film_becomes_a_playlist_of_rungs_in_step(
+    vod: VodFixture, short_film: Path
+) -> None:
+    whole = await vod.transcode(short_film)
     video = whole.video
     assert (video.state, video.progress, video.published) == ("completed", 100, True)
     assert (video.width, video.height, round(video.length_us / 1e6)) == (854, 480, 5)
@@ -36,30 +38,30 @@ async def test_a_film_becomes_a_playlist_of_rungs_in_step(house: Shop, short_fil
         (1, 640, 360, True),
         (2, 854, 480, True),
     ]
-    variants = await house.variants(whole)
+    variants = await vod.variants(whole)
     assert [(each.width, each.height) for each in variants.variants] == [(854, 480), (640, 360)]
     assert all(each.codecs[1] == "mp4a.40.2" and each.audio for each in variants.variants)
     assert all(each.frame_rate == 25_000 for each in variants.variants)
     boundaries: set[tuple[int, ...]] = set()
     for variant in variants.variants:
         assert variant.uri.startswith(f"{video.media}/")
-        playlist = await house.playlist(whole, variant.uri)
+        playlist = await vod.playlist(whole, variant.uri)
         assert (playlist.ended, playlist.whole, playlist.sequence) == (True, True, 0)
         assert all(playlist.fits(segment.duration) for segment in playlist.segments)
         assert "#EXT-X-PLAYLIST-TYPE:VOD" in render(playlist)
         assert not any(segment.gap or segment.discontinuity for segment in playlist.segments)
         boundaries.add(tuple(segment.duration for segment in playlist.segments))
     assert boundaries == {(2 * SECOND, 2 * SECOND, SECOND)}
-    files = await house.files(whole)
+    files = await vod.rendition_files(whole)
     assert sorted(files) == ["360p", "480p", "audio"]
     assert {warnings(file) for parts in files.values() for file in parts} == {""}
 
 
-async def test_what_is_told_of_sizes_is_what_is_stored(house: Shop, short_film: Path) -> None:
-    whole = await house.made(short_film)
+async def test_what_is_told_of_sizes_is_what_is_stored(vod: VodFixture, short_film: Path) -> None:
+    whole = await vod.transcode(short_film)
     sizes: dict[str, int] = {}
-    for address in await house.made_for(whole.video.hash):
-        found = await house.objects.stat(address)
+    for address in await vod.stored_objects(whole.video.hash):
+        found = await vod.objects.stat(address)
         assert found is not None
         sizes[address] = found.size
     assert sum(sizes.values()) == whole.video.storage_size
@@ -69,14 +71,14 @@ async def test_what_is_told_of_sizes_is_what_is_stored(house: Shop, short_film: 
         assert rung.transcode_seconds >= 1
 
 
-async def test_posters_are_jpegs_of_each_rung(house: Shop, short_film: Path) -> None:
-    whole = await house.made(short_film)
+async def test_posters_are_jpegs_of_each_rung(vod: VodFixture, short_film: Path) -> None:
+    whole = await vod.transcode(short_film)
     video = whole.video
     assert (video.posters, video.labels) == ("poster-1-1", "480p,360p")
     assert video.image_us == video.completed_us
     sizes = {
         label: picture_size(
-            await house.objects.get(f"videos/{video.hash}/{video.posters}/{label}.jpg")
+            await vod.objects.get(f"videos/{video.hash}/{video.posters}/{label}.jpg")
         )
         for label in video.labels.split(",")
     }
@@ -84,34 +86,38 @@ async def test_posters_are_jpegs_of_each_rung(house: Shop, short_film: Path) -> 
 
 
 async def test_sound_alone_becomes_a_video_with_a_card_for_a_poster(
-    house: Shop, tmp_path: Path
+    vod: VodFixture, tmp_path: Path
 ) -> None:
     ffmpeg("-f", "lavfi", "-i", TONE, "-t", "4", "-y", tmp_path / "a.mp3")
-    whole = await house.made(tmp_path / "a.mp3")
+    whole = await vod.transcode(tmp_path / "a.mp3")
     assert (whole.video.state, whole.rungs) == ("completed", ())
-    stored = await house.made_for(whole.video.hash)
+    stored = await vod.stored_objects(whole.video.hash)
     assert sum(f"/{whole.video.posters}/" in name for name in stored) == 2
-    (variant,) = (await house.variants(whole)).variants
+    (variant,) = (await vod.variants(whole)).variants
     assert variant.codecs == ("mp4a.40.2",)
-    files = await house.files(whole)
+    files = await vod.rendition_files(whole)
     assert {warnings(file) for file in files["audio"]} == {""}
 
 
-async def test_a_text_fails_with_a_reason_and_leaves_nothing(house: Shop, tmp_path: Path) -> None:
+async def test_a_text_fails_with_a_reason_and_leaves_nothing(
+    vod: VodFixture, tmp_path: Path
+) -> None:
     (tmp_path / "a.mp4").write_text("no film")
-    whole = await house.made(tmp_path / "a.mp4")
-    status = await house.status(whole.video.id)
+    whole = await vod.transcode(tmp_path / "a.mp4")
+    status = await vod.status(whole.video.id)
     assert (status.state, status.attempt) == ("failed", 1)
     assert status.reason.startswith("The file cannot be read")
-    assert await house.made_for(whole.video.hash) == []
-    assert await house.catalog.jobs.lease("another", 1 << 60) is None
+    assert await vod.stored_objects(whole.video.hash) == []
+    assert await vod.catalog.jobs.lease("another", 1 << 60) is None
 
 
-async def test_a_film_that_is_cut_off_plays_and_has_a_warning(house: Shop, tmp_path: Path) -> None:
+async def test_a_film_that_is_cut_off_plays_and_has_a_warning(
+    vod: VodFixture, tmp_path: Path
+) -> None:
     path = film(tmp_path / "a.mkv", "-c:v", "libx264", "-c:a", "aac", seconds=9)
     (tmp_path / "cut.mkv").write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    whole = await house.made(tmp_path / "cut.mkv")
-    status = await house.status(whole.video.id)
+    whole = await vod.transcode(tmp_path / "cut.mkv")
+    status = await vod.status(whole.video.id)
     assert status.state == "completed"
     (warning,) = [each for each in status.warnings if "cut off" in each]
     assert "claims 9.0 s" in warning
@@ -123,14 +129,14 @@ async def test_a_film_that_is_cut_off_plays_and_has_a_warning(house: Shop, tmp_p
 
 @asynccontextmanager
 async def at_work(
-    house: Shop, path: Path
+    vod: VodFixture, path: Path
 ) -> AsyncGenerator[tuple[asyncio.Task[None], HeldJob, str]]:
     """A job that has made its first segments when the block begins."""
-    hash_ = (await house.add(path)).video.hash
-    held = await house.lease()
+    hash_ = (await vod.add(path)).video.hash
+    held = await vod.lease()
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(house.transcoder.do(held))
-        await house.under_way(hash_)
+        task = tasks.create_task(vod.transcoder.do(held))
+        await vod.wait_for_media(hash_)
         yield task, held, hash_
         task.cancel()
 
@@ -147,104 +153,104 @@ def engines() -> list[int]:
 
 
 async def test_a_job_that_is_cancelled_is_given_back_and_leaves_nothing(
-    house: Shop, long_film: Path
+    vod: VodFixture, long_film: Path
 ) -> None:
-    async with at_work(house, long_film) as (task, held, hash_):
+    async with at_work(vod, long_film) as (task, held, hash_):
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        assert await house.made_for(hash_) == []
-        assert (await house.status(held.video)).state == "queued"
-        again = await house.lease()
+        assert await vod.stored_objects(hash_) == []
+        assert (await vod.status(held.video)).state == "queued"
+        again = await vod.lease()
         assert (again.id, again.attempt, again.failures) == (held.id, 2, 0)
     assert engines() == []
 
 
 async def test_an_engine_that_is_killed_costs_an_attempt_and_no_video(
-    house: Shop, long_film: Path
+    vod: VodFixture, long_film: Path
 ) -> None:
-    async with at_work(house, long_film) as (task, held, hash_):
+    async with at_work(vod, long_film) as (task, held, hash_):
         (engine,) = engines()
         os.kill(engine, signal.SIGKILL)
         await task
-        assert await house.made_for(hash_) == []
-        assert (await house.status(held.video)).state == "queued"
-        again = await house.lease(later_us=pause_us(1))
+        assert await vod.stored_objects(hash_) == []
+        assert (await vod.status(held.video)).state == "queued"
+        again = await vod.lease(later_us=pause_us(1))
         assert (again.attempt, again.failures) == (2, 1)
 
 
 async def test_a_job_that_another_took_is_broken_off_and_changes_nothing(
-    house: Shop, long_film: Path
+    vod: VodFixture, long_film: Path
 ) -> None:
     """The other takes it at once here, by a clock that is ahead."""
-    hash_ = (await house.add(long_film)).video.hash
-    held = await house.lease()
+    hash_ = (await vod.add(long_film)).video.hash
+    held = await vod.lease()
     outcome: list[BaseException] = []
 
     async def lose() -> None:
         try:
-            await house.transcoder.do(held)
+            await vod.transcoder.do(held)
         except JobLost as error:
             outcome.append(error)
 
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(lose())
-        await house.under_way(hash_)
-        other = await house.lease(later_us=LEASE_US + 1_000_000)
-        work = await house.catalog.transcoding.begin(other, 0)
-        before = (await house.found(held.video)).video
+        await vod.wait_for_media(hash_)
+        other = await vod.lease(later_us=LEASE_US + 1_000_000)
+        work = await vod.catalog.transcoding.begin(other, 0)
+        before = (await vod.whole_video(held.video)).video
         await task
     assert [type(error) for error in outcome] == [JobLost]
     assert (work.hash, other.attempt) == (hash_, 2)
-    assert (await house.found(held.video)).video == before
-    assert await house.made_for(hash_) == []
+    assert (await vod.whole_video(held.video)).video == before
+    assert await vod.stored_objects(hash_) == []
 
 
 async def test_a_video_that_is_deleted_meanwhile_leaves_nothing(
-    house: Shop, long_film: Path
+    vod: VodFixture, long_film: Path
 ) -> None:
-    hash_ = (await house.add(long_film)).video.hash
-    held = await house.lease()
+    hash_ = (await vod.add(long_film)).video.hash
+    held = await vod.lease()
     async with asyncio.TaskGroup() as tasks:
 
         async def lose() -> None:
             with pytest.raises(JobLost):
-                await house.transcoder.do(held)
+                await vod.transcoder.do(held)
 
         tasks.create_task(lose())
-        await house.under_way(hash_)
-        await house.catalog.videos.remove(held.video, 0, by=None)
-    assert await house.made_for(hash_) == []
+        await vod.wait_for_media(hash_)
+        await vod.catalog.videos.remove(held.video, 0, by=None)
+    assert await vod.stored_objects(hash_) == []
 
 
 async def test_a_job_that_killed_three_workers_fails_with_a_reason(
-    house: Shop, short_film: Path
+    vod: VodFixture, short_film: Path
 ) -> None:
-    video = (await house.add(short_film)).video
+    video = (await vod.add(short_film)).video
     for death in range(3):
-        held = await house.lease(later_us=death * (LEASE_US + 1_000_000))
-        await house.catalog.transcoding.begin(held, held.attempt)
+        held = await vod.lease(later_us=death * (LEASE_US + 1_000_000))
+        await vod.catalog.transcoding.begin(held, held.attempt)
         # As `begin` beats with another clock, the lease is over for the next.
-        await house.objects.put(f"videos/{video.hash}/1-{held.attempt}/360p/0.m4s", b"x")
-    last = await house.lease(later_us=9 * LEASE_US)
+        await vod.objects.put(f"videos/{video.hash}/1-{held.attempt}/360p/0.m4s", b"x")
+    last = await vod.lease(later_us=9 * LEASE_US)
     assert last.spent
-    await house.transcoder.do(last)
-    status = await house.status(video.id)
+    await vod.transcoder.do(last)
+    status = await vod.status(video.id)
     assert status.state == "failed"
     assert "3 times" in status.reason
-    assert await house.made_for(video.hash) == []
+    assert await vod.stored_objects(video.hash) == []
 
 
 async def test_what_a_dead_worker_left_goes_when_the_video_is_complete(
-    house: Shop, short_film: Path
+    vod: VodFixture, short_film: Path
 ) -> None:
-    video = (await house.add(short_film)).video
-    dead = await house.lease()
-    for folder in folders_of(await house.catalog.transcoding.begin(dead, 0), dead):
-        await house.objects.put(f"videos/{video.hash}/{folder}/left.m4s", b"x")
-    await house.objects.put(f"videos/{video.hash}/own-abc/360p.jpg", b"x")
-    await house.transcoder.do(await house.lease())
-    folders = {address.split("/")[2] for address in await house.made_for(video.hash)}
+    video = (await vod.add(short_film)).video
+    dead = await vod.lease()
+    for folder in attempt_folders(await vod.catalog.transcoding.begin(dead, 0), dead):
+        await vod.objects.put(f"videos/{video.hash}/{folder}/left.m4s", b"x")
+    await vod.objects.put(f"videos/{video.hash}/own-abc/360p.jpg", b"x")
+    await vod.transcoder.do(await vod.lease())
+    folders = {address.split("/")[2] for address in await vod.stored_objects(video.hash)}
     assert folders == {"1-2", "poster-1-2", "own-abc"}
 
 
@@ -252,20 +258,20 @@ async def test_a_full_disk_puts_the_job_back_and_at_last_fails_it(
     tmp_path: Path, short_film: Path
 ) -> None:
     with small_disk(tmp_path / "disk", 4 * MIB) as disk:
-        async with shop(tmp_path / "data", disk.folder / "objects") as house:
-            video = (await house.add(short_film)).video
+        async with vod_fixture(tmp_path / "data", disk.folder / "objects") as vod:
+            video = (await vod.add(short_film)).video
             later_us = 0
             for failures in range(3):
                 disk.fill(64 << 10)
-                held = await house.lease(later_us=later_us)
+                held = await vod.lease(later_us=later_us)
                 assert held.failures == failures
-                await house.transcoder.do(held)
+                await vod.transcoder.do(held)
                 disk.empty()
-                assert await house.made_for(video.hash) == []
+                assert await vod.stored_objects(video.hash) == []
                 later_us += pause_us(failures + 1) + 1_000_000
-            status = await house.status(video.id)
+            status = await vod.status(video.id)
             assert (status.state, status.attempt) == ("failed", 3)
             assert "stored" in status.reason
-            await house.catalog.videos.retry(video.id, 0, by=None)
-            await house.transcoder.do(await house.lease())
-            assert (await house.status(video.id)).state == "completed"
+            await vod.catalog.videos.retry(video.id, 0, by=None)
+            await vod.transcoder.do(await vod.lease())
+            assert (await vod.status(video.id)).state == "completed"

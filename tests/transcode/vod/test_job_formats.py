@@ -17,7 +17,7 @@ from tests.support.engine.decoded_output import frames, onsets
 from tests.support.engine.sources import ffmpeg
 from tests.support.transcode.corpus import CORPUS
 from tests.support.transcode.corpus_items import Item, line_of
-from tests.support.transcode.transcode_fixture import Shop
+from tests.support.transcode.transcode_fixture import VodFixture
 
 pytestmark = pytest.mark.anyio
 
@@ -44,14 +44,14 @@ def _proof(item: Item) -> tuple[pytest.MarkDecorator, ...]:
     "item", [pytest.param(item, id=item.file, marks=_proof(item)) for item in CORPUS]
 )
 async def test_what_people_make_becomes_a_video_or_is_refused_with_a_reason(
-    house: Shop, tmp_path: Path, caplog: pytest.LogCaptureFixture, item: Item
+    vod: VodFixture, tmp_path: Path, caplog: pytest.LogCaptureFixture, item: Item
 ) -> None:
     caplog.set_level(logging.INFO)
     path = tmp_path / item.file
     item.make(path)
-    whole = await house.made(path)
-    status = await house.status(whole.video.id)
-    stored = await house.made_for(whole.video.hash)
+    whole = await vod.transcode(path)
+    status = await vod.status(whole.video.id)
+    stored = await vod.stored_objects(whole.video.hash)
     if item.refused:
         assert (status.state, item.refused in status.reason, stored) == ("failed", True, [])
         return
@@ -60,7 +60,7 @@ async def test_what_people_make_becomes_a_video_or_is_refused_with_a_reason(
     (surveyed,) = [record for record in caplog.records if record.message == "film surveyed"]
     facts = surveyed.__dict__
     assert (facts["reused"] is not None, facts["sound_kept"]) == (item.own, item.kept)
-    files = {name: file for name, (file,) in (await house.files(whole)).items()}
+    files = {name: file for name, (file,) in (await vod.rendition_files(whole)).items()}
     for name, file in files.items():
         assert ffmpeg("-i", "pipe:0", "-enc_time_base", "-1", "-f", "null", "-", stdin=file) == ""
         assert (name == AUDIO_RENDITION) is (b"mp4a" in file)

@@ -1,4 +1,4 @@
-"""Jobs and stretches as they are taken and held: whose turn it is, and what a slow disk costs."""
+"""Leases of jobs and spans: whose turn it is, and what a slow disk costs."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from storage.job_leases import HeldJob, HeldSpan, PlannedSpan
 from storage.objects.disk import DiskObjects
-from tests.support.transcode.transcode_fixture import Shop, now_us, until
+from tests.support.transcode.transcode_fixture import VodFixture, now_us, until
 from transcode.vod.job import VideoTranscoder
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ LEASE_US = round(2_500_000 * float(os.environ.get("HEADEND_TEST_SCALE", "1")))
 
 
 class SlowDisk(DiskObjects):
-    """A disk that lists and removes nothing below `videos` before it is let."""
+    """A disk that blocks listing and removing until `let` is set."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, reserve_bytes=0)
@@ -43,11 +43,11 @@ class SlowDisk(DiskObjects):
 
 
 @asynccontextmanager
-async def slow(house: Shop, folder: Path) -> AsyncGenerator[tuple[SlowDisk, VideoTranscoder]]:
-    """What makes the house's videos, with leases that are short, over such a disk."""
+async def slow(vod: VodFixture, folder: Path) -> AsyncGenerator[tuple[SlowDisk, VideoTranscoder]]:
+    """A transcoder with short leases over a slow disk."""
     disk = SlowDisk(folder / "data" / "objects")
     with disk:
-        catalog = house.catalog
+        catalog = vod.catalog
         yield (
             disk,
             VideoTranscoder(
@@ -80,12 +80,14 @@ def later_than(ends: Callable[[], int], before: int) -> Callable[[], Awaitable[b
     return is_later
 
 
-async def test_a_lease_is_held_while_leftovers_are_looked_for(house: Shop, tmp_path: Path) -> None:
+async def test_a_lease_is_held_while_leftovers_are_looked_for(
+    vod: VodFixture, tmp_path: Path
+) -> None:
     """A worker that was killed left thousands of segments, and the disk takes its time."""
     (tmp_path / "a.mp4").write_text("no film")
-    video = (await house.add(tmp_path / "a.mp4")).video.id
+    video = (await vod.add(tmp_path / "a.mp4")).video.id
     ends = leased_until(tmp_path)
-    async with slow(house, tmp_path) as (disk, transcoder), asyncio.TaskGroup() as tasks:
+    async with slow(vod, tmp_path) as (disk, transcoder), asyncio.TaskGroup() as tasks:
         held = await transcoder.lease("one")
         assert isinstance(held, HeldJob)
         working = tasks.create_task(transcoder.do(held))
@@ -94,22 +96,22 @@ async def test_a_lease_is_held_while_leftovers_are_looked_for(house: Shop, tmp_p
         await until(later_than(ends, ends()), within=PATIENCE)
         disk.let.set()
         await working
-    status = await house.status(video)
+    status = await vod.status(video)
     assert (status.state, status.attempt) == ("failed", 1)
 
 
 async def test_what_became_of_a_job_is_written_before_a_slow_disk_is_cleared(
-    house: Shop, tmp_path: Path
+    vod: VodFixture, tmp_path: Path
 ) -> None:
     """Else its lease would be over, and another worker would have done it all again."""
     (tmp_path / "a.mp4").write_text("no film")
-    whole = await house.add(tmp_path / "a.mp4")
-    async with slow(house, tmp_path) as (disk, transcoder), asyncio.TaskGroup() as tasks:
+    whole = await vod.add(tmp_path / "a.mp4")
+    async with slow(vod, tmp_path) as (disk, transcoder), asyncio.TaskGroup() as tasks:
         held = await transcoder.lease("one")
         assert isinstance(held, HeldJob)
         disk.let.set()
-        await house.catalog.transcoding.begin(held, now_us())
-        await house.objects.put(f"videos/{whole.video.hash}/1-1/audio/0.m4s", b"x")
+        await vod.catalog.transcoding.begin(held, now_us())
+        await vod.objects.put(f"videos/{whole.video.hash}/1-1/audio/0.m4s", b"x")
         working = tasks.create_task(transcoder.do(held))
         # What was left is looked for first, and no more until the end.
         async with asyncio.timeout(PATIENCE):
@@ -118,25 +120,25 @@ async def test_what_became_of_a_job_is_written_before_a_slow_disk_is_cleared(
         disk.let.clear()
 
         async def is_over() -> bool:
-            return (await house.status(whole.video.id)).state == "failed"
+            return (await vod.status(whole.video.id)).state == "failed"
 
         await until(is_over, within=PATIENCE)
         disk.let.set()
         await working
-    assert await house.made_for(whole.video.hash) == []
+    assert await vod.stored_objects(whole.video.hash) == []
 
 
-async def test_a_film_goes_on_however_many_files_come_in(house: Shop, tmp_path: Path) -> None:
+async def test_a_film_goes_on_however_many_files_come_in(vod: VodFixture, tmp_path: Path) -> None:
     """What makes another film play comes first, yet the rest of this one's turn comes, too."""
     (tmp_path / "a.mp4").write_text("no film")
-    await house.add(tmp_path / "a.mp4")
-    first = await house.transcoder.lease("first")
+    await vod.add(tmp_path / "a.mp4")
+    first = await vod.transcoder.lease("first")
     assert isinstance(first, HeldJob)
     spans = [PlannedSpan(number=number, cost=1, facts="{}") for number in (1, 2)]
-    assert await house.catalog.spans.plan(first, spans, now_us())
+    assert await vod.catalog.spans.plan(first, spans, now_us())
     for _ in range(8):
-        await house.add(tmp_path / "a.mp4")
-    taken = [await house.transcoder.lease(f"worker {number}") for number in range(11)]
+        await vod.add(tmp_path / "a.mp4")
+    taken = [await vod.transcoder.lease(f"worker {number}") for number in range(11)]
     assert [type(each).__name__ for each in taken] == [
         *("HeldJob", "HeldJob", "HeldSpan"),
         *("HeldJob", "HeldJob", "HeldJob", "HeldSpan"),
@@ -144,18 +146,20 @@ async def test_a_film_goes_on_however_many_files_come_in(house: Shop, tmp_path: 
     ]
 
 
-async def test_projects_take_turns_in_jobs_and_in_stretches(house: Shop, tmp_path: Path) -> None:
+async def test_projects_take_turns_in_jobs_and_in_stretches(
+    vod: VodFixture, tmp_path: Path
+) -> None:
     (tmp_path / "a.mp4").write_text("no film")
-    other = (await house.catalog.projects.add("other", now_us())).id
-    films = [await house.add(tmp_path / "a.mp4") for _ in range(4)]
-    films += [await house.add(tmp_path / "a.mp4", project=other) for _ in range(2)]
-    jobs = [await house.transcoder.lease(f"worker {number}") for number in range(6)]
+    other = (await vod.catalog.projects.add("other", now_us())).id
+    films = [await vod.add(tmp_path / "a.mp4") for _ in range(4)]
+    films += [await vod.add(tmp_path / "a.mp4", project=other) for _ in range(2)]
+    jobs = [await vod.transcoder.lease(f"worker {number}") for number in range(6)]
     assert [job.video for job in jobs if isinstance(job, HeldJob)] == [
         films[number].video.id for number in (0, 4, 1, 5, 2, 3)
     ]
     spans = [PlannedSpan(number=number, cost=1, facts="{}") for number in (1, 2)]
     for job in jobs[:2]:
         assert isinstance(job, HeldJob)
-        assert await house.catalog.spans.plan(job, spans, now_us())
-    taken = [await house.transcoder.lease(f"maker {number}") for number in range(4)]
+        assert await vod.catalog.spans.plan(job, spans, now_us())
+    taken = [await vod.transcoder.lease(f"maker {number}") for number in range(4)]
     assert [span.project for span in taken if isinstance(span, HeldSpan)] == [1, other, 1, other]

@@ -11,7 +11,7 @@ from media.ladder import Rendition
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
-from transcode.vod.playlists import stitch, stitched
+from transcode.vod.playlists import store_playlists, vod_playlists
 from transcode.vod.rendition_store import MadePiece, MadeRendition, MadeSegment, OutOfStep
 
 SECOND = 90_000
@@ -48,8 +48,8 @@ FIRST, SECOND_HALF = (
 
 
 def test_stretches_follow_each_other_under_one_init_section() -> None:
-    found = stitched("1-3", (RUNG,), [SOUND, SECOND_HALF, FIRST])
-    playlist = found.playlists["360p"]
+    found = vod_playlists("1-3", (RUNG,), [SOUND, SECOND_HALF, FIRST])
+    playlist = found.media["360p"]
     assert [each.uri for each in playlist.segments] == [
         "../../1-s1-1-1/360p/0.m4s",
         "../../1-s1-1-1/360p/1.m4s",
@@ -57,24 +57,24 @@ def test_stretches_follow_each_other_under_one_init_section() -> None:
         "../../1-s1-2-4/360p/3.m4s",
     ]
     assert {each.map_uri for each in playlist.segments} == {"../../1-s1-1-1/360p/init-0.mp4"}
-    assert (found.seams, found.length) == (frozenset(), round(6.6 * SECOND))
+    assert (found.discontinuities, found.length) == (frozenset(), round(6.6 * SECOND))
     assert "DISCONTINUITY" not in render(playlist)
     assert found.sizes == {"360p": 400_000, "audio": 128_000}
 
 
 def test_what_stands_in_the_same_folder_is_named_without_it() -> None:
-    found = stitched("1-1", (), [SOUND])
-    assert found.playlists["audio"].segments[0].uri == "0.m4s"
-    assert found.playlists["audio"].segments[0].map_uri == "init-0.mp4"
+    found = vod_playlists("1-1", (), [SOUND])
+    assert found.media["audio"].segments[0].uri == "0.m4s"
+    assert found.media["audio"].segments[0].map_uri == "init-0.mp4"
 
 
 def test_another_init_section_makes_a_seam_in_all_renditions() -> None:
     other = piece("1-s1-2-1", made("360p", 2, [2, 0.6], digest="another"))
-    found = stitched("1-3", (RUNG,), [SOUND, FIRST, other])
-    assert found.seams == {2}
-    for playlist in found.playlists.values():
+    found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, other])
+    assert found.discontinuities == {2}
+    for playlist in found.media.values():
         assert [each.discontinuity for each in playlist.segments] == [False, False, True, False]
-    assert found.playlists["360p"].segments[3].map_uri == "../../1-s1-2-1/360p/init-0.mp4"
+    assert found.media["360p"].segments[3].map_uri == "../../1-s1-2-1/360p/init-0.mp4"
 
 
 @pytest.mark.parametrize(
@@ -88,19 +88,19 @@ def test_another_init_section_makes_a_seam_in_all_renditions() -> None:
 )
 def test_pieces_that_do_not_fit_together_are_refused(pieces: list[MadePiece]) -> None:
     with pytest.raises(OutOfStep):
-        stitched("1-3", (RUNG,), pieces)
+        vod_playlists("1-3", (RUNG,), pieces)
 
 
 def test_sound_of_one_channel_is_announced_so() -> None:
-    found = stitched("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], channels=1)
-    assert 'CHANNELS="1"' in render(found.variants)
+    found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], channels=1)
+    assert 'CHANNELS="1"' in render(found.multivariant)
 
 
 @pytest.mark.anyio
 async def test_playlists_are_written_and_the_one_that_names_them_last(tmp_path: Path) -> None:
-    found = stitched("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF])
+    found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF])
     with DiskObjects(tmp_path) as objects:
-        sizes = await stitch(objects, HASH, "1-3", found)
+        sizes = await store_playlists(objects, HASH, "1-3", found)
         text = (await objects.get(f"videos/{HASH}/1-3/360p/index.m3u8")).decode()
         playlist = parse(text)
         assert isinstance(playlist, MediaPlaylist)
@@ -125,12 +125,12 @@ WORDS = tuple(
 
 
 def test_subtitles_are_one_segment_as_long_as_the_film() -> None:
-    found = stitched("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
-    playlist = found.playlists["words1"]
+    found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
+    playlist = found.media["words1"]
     (segment,) = playlist.segments
     assert (segment.uri, segment.duration) == ("../../1-1/words1/0.vtt", found.length)
     assert (playlist.target, playlist.whole, segment.map_uri) == (7, True, None)
-    variants = found.variants
+    variants = found.multivariant
     assert [each.uri for each in variants.subtitles] == [
         "1-3/words1/index.m3u8",
         "1-3/words2/index.m3u8",
@@ -140,12 +140,12 @@ def test_subtitles_are_one_segment_as_long_as_the_film() -> None:
 
 
 def test_subtitles_that_stand_in_the_same_folder_are_named_without_it() -> None:
-    found = stitched("1-1", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
-    assert found.playlists["words2"].segments[0].uri == "0.vtt"
+    found = vod_playlists("1-1", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
+    assert found.media["words2"].segments[0].uri == "0.vtt"
 
 
 def test_sound_alone_has_no_subtitles() -> None:
-    found = stitched("1-1", (), [SOUND], subtitles=WORDS)
-    assert set(found.playlists) == {"audio"}
-    assert found.variants.subtitles == ()
-    assert found.variants.variants[0].subtitles is None
+    found = vod_playlists("1-1", (), [SOUND], subtitles=WORDS)
+    assert set(found.media) == {"audio"}
+    assert found.multivariant.subtitles == ()
+    assert found.multivariant.variants[0].subtitles is None

@@ -7,7 +7,7 @@ import pytest
 
 from media.hls.segment import InitSection, Part, Segment
 from storage.objects.disk import DiskObjects
-from transcode.vod.rendition_store import MadeSegment, OutOfStep, Renditions
+from transcode.vod.rendition_store import MadeSegment, OutOfStep, RenditionStore
 
 pytestmark = pytest.mark.anyio
 
@@ -22,8 +22,8 @@ def objects(tmp_path: Path) -> Generator[DiskObjects]:
 
 
 @pytest.fixture
-def renditions(objects: DiskObjects) -> Renditions:
-    return Renditions(objects, hash_="Ab3dEf6hIj9l", folder="1-1", names=("360p", "audio"))
+def renditions(objects: DiskObjects) -> RenditionStore:
+    return RenditionStore(objects, hash_="Ab3dEf6hIj9l", folder="1-1", names=("360p", "audio"))
 
 
 def init(name: str, number: int = 0) -> InitSection:
@@ -53,11 +53,11 @@ def segment(name: str, sequence: int, size: int, *, gap: bool = False, init: int
     )
 
 
-async def test_a_segment_is_its_parts(objects: DiskObjects, renditions: Renditions) -> None:
-    await renditions.take(init("360p"))
-    await renditions.take(part("360p", 7, 0, b"one"))
-    await renditions.take(part("360p", 7, 1, b"two"))
-    await renditions.take(segment("360p", 7, 6))
+async def test_a_segment_is_its_parts(objects: DiskObjects, renditions: RenditionStore) -> None:
+    await renditions.store(init("360p"))
+    await renditions.store(part("360p", 7, 0, b"one"))
+    await renditions.store(part("360p", 7, 1, b"two"))
+    await renditions.store(segment("360p", 7, 6))
     assert await objects.get(f"{FOLDER}/360p/7.m4s") == b"onetwo"
     assert await objects.get(f"{FOLDER}/360p/init-0.mp4") == b"init360p"
     (made,) = renditions.made(["360p"])
@@ -66,31 +66,31 @@ async def test_a_segment_is_its_parts(objects: DiskObjects, renditions: Renditio
     assert [each.name for each in renditions.made()] == ["360p", "audio"]
 
 
-async def test_equal_init_sections_have_equal_digests(renditions: Renditions) -> None:
+async def test_equal_init_sections_have_equal_digests(renditions: RenditionStore) -> None:
     for name, number in (("360p", 0), ("360p", 1), ("audio", 0)):
-        await renditions.take(init(name, number))
+        await renditions.store(init(name, number))
     picture, sound = renditions.made()
     assert picture.inits[0] == picture.inits[1] != sound.inits[0]
 
 
-async def test_what_is_not_whole_is_refused(renditions: Renditions) -> None:
-    await renditions.take(init("360p"))
-    await renditions.take(part("360p", 0, 0, b"one"))
+async def test_what_is_not_whole_is_refused(renditions: RenditionStore) -> None:
+    await renditions.store(init("360p"))
+    await renditions.store(part("360p", 0, 0, b"one"))
     with pytest.raises(OutOfStep):
-        await renditions.take(segment("360p", 0, 4))
+        await renditions.store(segment("360p", 0, 4))
     with pytest.raises(OutOfStep):
-        await renditions.take(segment("360p", 1, 0, gap=True))
-    await renditions.take(part("360p", 1, 0, b"one"))
+        await renditions.store(segment("360p", 1, 0, gap=True))
+    await renditions.store(part("360p", 1, 0, b"one"))
     with pytest.raises(OutOfStep):
-        await renditions.take(segment("360p", 1, 3, init=5))
+        await renditions.store(segment("360p", 1, 3, init=5))
     with pytest.raises(OutOfStep):
-        await renditions.take(init("1080p"))
+        await renditions.store(init("1080p"))
 
 
-async def test_parts_without_an_end_are_no_segment(renditions: Renditions) -> None:
+async def test_parts_without_an_end_are_no_segment(renditions: RenditionStore) -> None:
     """An engine that a file has made its own fills its own memory alone."""
-    await renditions.take(init("360p"))
+    await renditions.store(init("360p"))
     data = bytes(10 << 20)
     with pytest.raises(OutOfStep):
         for index in range(100):
-            await renditions.take(part("360p", 0, index, data))
+            await renditions.store(part("360p", 0, index, data))

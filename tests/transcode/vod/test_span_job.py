@@ -1,4 +1,4 @@
-"""Films made in stretches by several workers: each plays whole, and every part is made once."""
+"""Films encoded in spans by several workers: each plays whole, and every part is made once."""
 
 import asyncio
 import contextlib
@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan, SpanLost, pause_us
-from tests.support.transcode.spanned_asset import is_whole, own_packets, sparse_keyframes
-from tests.support.transcode.transcode_fixture import Shop, now_us, shop, until
+from tests.support.transcode.spanned_asset import (
+    film_with_own_packets,
+    film_with_sparse_keyframes,
+    is_whole,
+)
+from tests.support.transcode.transcode_fixture import VodFixture, now_us, until, vod_fixture
 from transcode.vod.worker_pool import TranscodeWorkers
 
 pytestmark = pytest.mark.anyio
@@ -20,32 +24,32 @@ PATIENCE = 120.0
 
 @pytest.fixture(scope="module")
 def own_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return own_packets(tmp_path_factory.mktemp("films"))
+    return film_with_own_packets(tmp_path_factory.mktemp("films"))
 
 
 @pytest.fixture(scope="module")
 def sparse_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sparse_keyframes(tmp_path_factory.mktemp("films"))
+    return film_with_sparse_keyframes(tmp_path_factory.mktemp("films"))
 
 
 @pytest.fixture
-async def both(tmp_path: Path, both_places: str | Path) -> AsyncGenerator[Shop]:
-    async with shop(tmp_path / "data", place=both_places) as opened:
+async def both(tmp_path: Path, both_places: str | Path) -> AsyncGenerator[VodFixture]:
+    async with vod_fixture(tmp_path / "data", place=both_places) as opened:
         yield opened
 
 
-async def lease(house: Shop, later_us: int = 0) -> HeldJob | HeldSpan | None:
-    held = await house.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
+async def lease(vod: VodFixture, later_us: int = 0) -> HeldJob | HeldSpan | None:
+    held = await vod.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
     if held is not None:
         return held
-    return await house.catalog.spans.lease(secrets.token_hex(8), now_us() + later_us)
+    return await vod.catalog.spans.lease(secrets.token_hex(8), now_us() + later_us)
 
 
-async def do_all(house: Shop) -> list[HeldJob | HeldSpan]:
-    """Do what is there to be done, one after the other."""
+async def do_all(vod: VodFixture) -> list[HeldJob | HeldSpan]:
+    """Do all jobs and spans that are due, one after the other."""
     done: list[HeldJob | HeldSpan] = []
-    while (held := await lease(house)) is not None:
-        await house.transcoder.do(held)
+    while (held := await lease(vod)) is not None:
+        await vod.transcoder.do(held)
         done.append(held)
     return done
 
@@ -59,181 +63,189 @@ def folders(names: list[str]) -> set[str]:
     ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)],
     indirect=True,
 )
-async def test_a_film_plays_before_its_other_rungs_are_made(both: Shop, own_film: Path) -> None:
+async def test_a_film_plays_before_its_other_rungs_are_made(
+    both: VodFixture, own_film: Path
+) -> None:
     video = (await both.add(own_film)).video.id
     held = await lease(both)
     assert isinstance(held, HeldJob)
     await both.transcoder.do(held)
-    early = await both.found(video)
+    early = await both.whole_video(video)
     assert (early.video.state, early.video.published) == ("transcoding", True)
     assert early.video.completed_us is None
     assert {rung.number: rung.transcoded for rung in early.rungs} == {1: False, 2: True}
     assert [each.height for each in (await both.variants(early)).variants] == [480]
-    assert sorted(await both.files(early)) == ["480p", "audio"]
+    assert sorted(await both.rendition_files(early)) == ["480p", "audio"]
     assert await both.catalog.jobs.lease("nobody", now_us()) is None
     rest = await do_all(both)
     assert [getattr(each, "number", "join") for each in rest] == [1, 2, "join"]
-    whole = await both.found(video)
+    whole = await both.whole_video(video)
     assert await is_whole(both, whole)
     assert all(rung.transcoded for rung in whole.rungs)
     assert {rung.number: rung.transcode_seconds > 0 for rung in whole.rungs} == {1: True, 2: False}
     job = held.id
     made = {"1-1", "1-2", f"1-s{job}-1-1", f"1-s{job}-2-1", "poster-1-1", "previews-1-1"}
-    assert folders(await both.made_for(whole.video.hash)) == made
+    assert folders(await both.stored_objects(whole.video.hash)) == made
     stored = 0
-    for address in await both.made_for(whole.video.hash):
+    for address in await both.stored_objects(whole.video.hash):
         found = await both.objects.stat(address)
         stored += found.size if found is not None else 0
     assert stored == whole.video.storage_size
 
 
 async def test_stretches_that_begin_between_keyframes_have_every_picture_once(
-    house: Shop, sparse_film: Path
+    vod: VodFixture, sparse_film: Path
 ) -> None:
-    video = (await house.add(sparse_film)).video.id
-    done = await do_all(house)
+    video = (await vod.add(sparse_film)).video.id
+    done = await do_all(vod)
     assert len([each for each in done if isinstance(each, HeldSpan)]) == 2
-    whole = await house.found(video)
-    assert sorted(await house.files(whole)) == ["360p", "480p", "audio"]
-    assert await is_whole(house, whole)
+    whole = await vod.whole_video(video)
+    assert sorted(await vod.rendition_files(whole)) == ["360p", "480p", "audio"]
+    assert await is_whole(vod, whole)
 
 
-async def test_progress_rises_with_the_spans_and_never_falls(house: Shop, own_film: Path) -> None:
-    video = (await house.add(own_film)).video.id
+async def test_progress_rises_with_the_spans_and_never_falls(
+    vod: VodFixture, own_film: Path
+) -> None:
+    video = (await vod.add(own_film)).video.id
     seen: list[int] = []
-    while (held := await lease(house)) is not None:
-        await house.transcoder.do(held)
-        seen.append((await house.status(video)).progress)
+    while (held := await lease(vod)) is not None:
+        await vod.transcoder.do(held)
+        seen.append((await vod.status(video)).progress)
     assert seen == sorted(seen)
     assert seen[0] == 0
     assert 40 <= seen[1] <= 60
     assert seen[2:] == [99, 100]
 
 
-async def test_a_span_that_failed_is_made_again_and_no_other(house: Shop, own_film: Path) -> None:
-    video = (await house.add(own_film)).video.id
-    first = await lease(house)
+async def test_a_span_that_failed_is_made_again_and_no_other(
+    vod: VodFixture, own_film: Path
+) -> None:
+    video = (await vod.add(own_film)).video.id
+    first = await lease(vod)
     assert first is not None
-    await house.transcoder.do(first)
-    span = await lease(house)
+    await vod.transcoder.do(first)
+    span = await lease(vod)
     assert isinstance(span, HeldSpan)
-    await house.catalog.spans.put_back(span, now_us(), failed=True)
-    other = await lease(house)
+    await vod.catalog.spans.put_back(span, now_us(), failed=True)
+    other = await lease(vod)
     assert isinstance(other, HeldSpan)
     assert (other.number, other.attempt) == (2, 1)
-    await house.transcoder.do(other)
-    assert await lease(house) is None
-    again = await lease(house, pause_us(1) + 1_000_000)
+    await vod.transcoder.do(other)
+    assert await lease(vod) is None
+    again = await lease(vod, pause_us(1) + 1_000_000)
     assert isinstance(again, HeldSpan)
     assert (again.number, again.attempt, again.failures) == (1, 2, 1)
-    await house.transcoder.do(again)
-    (last,) = await do_all(house)
+    await vod.transcoder.do(again)
+    (last,) = await do_all(vod)
     assert isinstance(last, HeldJob)
-    assert await is_whole(house, await house.found(video))
+    assert await is_whole(vod, await vod.whole_video(video))
 
 
 async def test_a_span_that_fails_three_times_fails_the_video_and_leaves_what_plays(
-    house: Shop, own_film: Path
+    vod: VodFixture, own_film: Path
 ) -> None:
-    video = (await house.add(own_film)).video.id
-    first = await lease(house)
+    video = (await vod.add(own_film)).video.id
+    first = await lease(vod)
     assert first is not None
-    await house.transcoder.do(first)
+    await vod.transcoder.do(first)
     later_us = 0
     for _ in range(3):
         later_us += LEASE_US + 1_000_000
-        held = await lease(house, later_us)
+        held = await lease(vod, later_us)
         while isinstance(held, HeldSpan) and held.number != 1:
-            held = await lease(house, later_us)
-    spent = await lease(house, later_us + LEASE_US + 1_000_000)
+            held = await lease(vod, later_us)
+    spent = await lease(vod, later_us + LEASE_US + 1_000_000)
     assert isinstance(spent, HeldSpan)
     assert spent.spent
-    await house.transcoder.do(spent)
-    whole = await house.found(video)
+    await vod.transcoder.do(spent)
+    whole = await vod.whole_video(video)
     assert (whole.video.state, whole.video.media) == ("failed", "1-1")
-    assert "3 times" in (await house.status(video)).reason
-    assert await lease(house, later_us + 3 * LEASE_US) is None
-    assert folders(await house.made_for(whole.video.hash)) == {"1-1"}  # which plays
-    await house.catalog.videos.retry(video, now_us(), by=None)
-    await do_all(house)
-    assert await is_whole(house, await house.found(video))
+    assert "3 times" in (await vod.status(video)).reason
+    assert await lease(vod, later_us + 3 * LEASE_US) is None
+    assert folders(await vod.stored_objects(whole.video.hash)) == {"1-1"}  # which plays
+    await vod.catalog.videos.retry(video, now_us(), by=None)
+    await do_all(vod)
+    assert await is_whole(vod, await vod.whole_video(video))
 
 
-async def test_a_worker_that_lost_its_span_changes_nothing(house: Shop, own_film: Path) -> None:
-    video = (await house.add(own_film)).video.id
-    first = await lease(house)
+async def test_a_worker_that_lost_its_span_changes_nothing(vod: VodFixture, own_film: Path) -> None:
+    video = (await vod.add(own_film)).video.id
+    first = await lease(vod)
     assert first is not None
-    await house.transcoder.do(first)
-    late = await lease(house)
+    await vod.transcoder.do(first)
+    late = await lease(vod)
     assert isinstance(late, HeldSpan)
-    again = await lease(house, LEASE_US + 1_000_000)
+    again = await lease(vod, LEASE_US + 1_000_000)
     assert isinstance(again, HeldSpan)
     if again.number != late.number:
-        again = await lease(house, LEASE_US + 1_000_000)
+        again = await lease(vod, LEASE_US + 1_000_000)
     assert isinstance(again, HeldSpan)
     assert (again.number, again.attempt) == (late.number, 2)
     with pytest.raises(SpanLost):
-        await house.transcoder.do(late)
-    await house.transcoder.do(again)
+        await vod.transcoder.do(late)
+    await vod.transcoder.do(again)
     await asyncio.sleep(0)
-    while (held := await lease(house, 3 * LEASE_US)) is not None:
-        await house.transcoder.do(held)
-    assert await is_whole(house, await house.found(video))
+    while (held := await lease(vod, 3 * LEASE_US)) is not None:
+        await vod.transcoder.do(held)
+    assert await is_whole(vod, await vod.whole_video(video))
 
 
-async def test_a_video_that_is_deleted_ends_its_spans(house: Shop, own_film: Path) -> None:
-    whole = await house.add(own_film)
-    first = await lease(house)
+async def test_a_video_that_is_deleted_ends_its_spans(vod: VodFixture, own_film: Path) -> None:
+    whole = await vod.add(own_film)
+    first = await lease(vod)
     assert first is not None
-    await house.transcoder.do(first)
-    span = await lease(house)
+    await vod.transcoder.do(first)
+    span = await lease(vod)
     assert isinstance(span, HeldSpan)
-    await house.catalog.videos.remove(whole.video.id, now_us(), by=None)
-    await house.objects.delete_tree(f"videos/{whole.video.hash}")
+    await vod.catalog.videos.remove(whole.video.id, now_us(), by=None)
+    await vod.objects.delete_tree(f"videos/{whole.video.hash}")
     with pytest.raises(SpanLost):
-        await house.transcoder.do(span)
-    assert await lease(house, LEASE_US) is None
-    assert await house.made_for(whole.video.hash) == []
+        await vod.transcoder.do(span)
+    assert await lease(vod, LEASE_US) is None
+    assert await vod.stored_objects(whole.video.hash) == []
 
 
-async def test_a_span_that_is_cancelled_is_given_back_at_once(house: Shop, own_film: Path) -> None:
-    whole = await house.add(own_film)
-    first = await lease(house)
+async def test_a_span_that_is_cancelled_is_given_back_at_once(
+    vod: VodFixture, own_film: Path
+) -> None:
+    whole = await vod.add(own_film)
+    first = await lease(vod)
     assert first is not None
-    await house.transcoder.do(first)
-    span = await lease(house)
+    await vod.transcoder.do(first)
+    span = await lease(vod)
     assert isinstance(span, HeldSpan)
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(house.transcoder.do(span))
+        task = tasks.create_task(vod.transcoder.do(span))
 
         async def has_begun() -> bool:
-            return any("-s" in name for name in await house.made_for(whole.video.hash))
+            return any("-s" in name for name in await vod.stored_objects(whole.video.hash))
 
         await until(has_begun, within=PATIENCE)
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-    assert not any("-s" in name for name in await house.made_for(whole.video.hash))
-    again = await lease(house)
+    assert not any("-s" in name for name in await vod.stored_objects(whole.video.hash))
+    again = await lease(vod)
     assert isinstance(again, HeldSpan)
     assert (again.number, again.attempt, again.failures) == (1, 2, 0)
 
 
-async def test_two_workers_share_the_spans_of_one_film(both: Shop, own_film: Path) -> None:
+async def test_two_workers_share_the_spans_of_one_film(both: VodFixture, own_film: Path) -> None:
     video = (await both.add(own_film)).video.id
     workers = TranscodeWorkers(both.transcoder, size=2, new_owner=lambda: secrets.token_hex(8))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
-        status = await both.ended(video, within=PATIENCE)
+        status = await both.wait_until_ended(video, within=PATIENCE)
         running.cancel()
     assert status.state == "completed"
-    assert await is_whole(both, await both.found(video))
+    assert await is_whole(both, await both.whole_video(video))
 
 
 async def test_nothing_is_begun_while_live_streams_need_the_machine(
-    house: Shop, own_film: Path
+    vod: VodFixture, own_film: Path
 ) -> None:
-    video = (await house.add(own_film)).video.id
+    video = (await vod.add(own_film)).video.id
     shedding = True
     asked = 0
 
@@ -243,7 +255,7 @@ async def test_nothing_is_begun_while_live_streams_need_the_machine(
         return not shedding
 
     workers = TranscodeWorkers(
-        house.transcoder, size=1, new_owner=lambda: secrets.token_hex(8), may_begin=may_begin
+        vod.transcoder, size=1, new_owner=lambda: secrets.token_hex(8), may_begin=may_begin
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
@@ -252,7 +264,7 @@ async def test_nothing_is_begun_while_live_streams_need_the_machine(
             return asked > 2
 
         await until(was_asked, within=PATIENCE)
-        assert (await house.status(video)).state == "queued"
+        assert (await vod.status(video)).state == "queued"
         shedding = False
-        assert (await house.ended(video, within=PATIENCE)).state == "completed"
+        assert (await vod.wait_until_ended(video, within=PATIENCE)).state == "completed"
         running.cancel()

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transcode.vod.span_planner import CUT, LONGEST, SLACK, cuts_at_keys, cuts_by_clock, stretched
+from transcode.vod.span_planner import (
+    LONGEST_SEGMENT_TICKS,
+    SEGMENT_TICKS,
+    SLACK_TICKS,
+    cuts_at_keyframes,
+    cuts_by_clock,
+    plan_spans,
+)
 
 SECOND = 90_000
 
@@ -34,13 +41,17 @@ def ticks(*seconds: float) -> tuple[int, ...]:
 def test_a_films_own_keyframes_cut_it_where_they_bound_every_segment(
     keys: tuple[float, ...], end: float, cuts: tuple[float, ...] | None
 ) -> None:
-    found = cuts_at_keys(ticks(*keys), 0, round(end * SECOND))
+    found = cuts_at_keyframes(ticks(*keys), 0, round(end * SECOND))
     assert found == (None if cuts is None else ticks(*cuts))
 
 
 def test_the_clock_cuts_every_two_seconds_as_far_as_pictures_go() -> None:
     assert cuts_by_clock(100, 100) == (100,)
-    assert cuts_by_clock(0, 5 * SECOND) == (0, CUT - SLACK, 2 * CUT - SLACK)
+    assert cuts_by_clock(0, 5 * SECOND) == (
+        0,
+        SEGMENT_TICKS - SLACK_TICKS,
+        2 * SEGMENT_TICKS - SLACK_TICKS,
+    )
 
 
 def film(seconds: float, rate: int = 25) -> tuple[list[int], int]:
@@ -56,9 +67,9 @@ def film(seconds: float, rate: int = 25) -> tuple[list[int], int]:
 def test_long_films_are_cut_into_stretches(seconds: float, count: int) -> None:
     shown, end = film(seconds)
     keys = ticks(*range(0, int(seconds), 2))
-    cuts = cuts_at_keys(keys, 0, end)
+    cuts = cuts_at_keyframes(keys, 0, end)
     assert cuts is not None
-    found = stretched(cuts, shown, keys, end)
+    found = plan_spans(cuts, shown, keys, end)
     assert len(found) == count
     assert all(each.key == cuts[each.first] for each in found)
 
@@ -66,9 +77,9 @@ def test_long_films_are_cut_into_stretches(seconds: float, count: int) -> None:
 def test_stretches_grow_shorter_towards_the_end_so_that_workers_end_together() -> None:
     shown, end = film(300)
     keys = ticks(*range(0, 300, 2))
-    cuts = cuts_at_keys(keys, 0, end)
+    cuts = cuts_at_keyframes(keys, 0, end)
     assert cuts is not None
-    found = stretched(cuts, shown, keys, end)
+    found = plan_spans(cuts, shown, keys, end)
     lengths = [(each.end - cuts[each.first]) / SECOND for each in found]
     assert max(lengths) == 30
     assert max(lengths[-4:]) <= 10
@@ -78,7 +89,7 @@ def test_stretches_grow_shorter_towards_the_end_so_that_workers_end_together() -
 def test_stretches_begin_where_the_keyframe_before_is_near() -> None:
     shown, end = film(120)
     keys = ticks(0, 33.5, 61, 93)
-    found = stretched(cuts_by_clock(0, shown[-1]), shown, keys, end)
+    found = plan_spans(cuts_by_clock(0, shown[-1]), shown, keys, end)
     begun = [shown[bisect_left(shown, cuts_by_clock(0, shown[-1])[each.first])] for each in found]
     early = [(start - each.key) / SECOND for start, each in zip(begun, found, strict=True)]
     assert len(found) == 3
@@ -87,9 +98,9 @@ def test_stretches_begin_where_the_keyframe_before_is_near() -> None:
 
 def test_a_film_with_one_keyframe_is_one_stretch() -> None:
     shown, end = film(240)
-    assert len(stretched(cuts_by_clock(0, shown[-1]), shown, [0], end)) <= 2
+    assert len(plan_spans(cuts_by_clock(0, shown[-1]), shown, [0], end)) <= 2
     # What lies more than a stretch behind its keyframe is not worth decoding from there.
-    assert all(each.pictures for each in stretched(cuts_by_clock(0, shown[-1]), shown, [0], end))
+    assert all(each.pictures for each in plan_spans(cuts_by_clock(0, shown[-1]), shown, [0], end))
 
 
 @given(
@@ -104,9 +115,9 @@ def test_stretches_hold_every_picture_once_and_follow_each_other(
         shown.append(shown[-1] + gap)
     end = shown[-1] + 3_000
     keys = shown[::every]
-    cuts = cuts_at_keys(keys, shown[0], end) or cuts_by_clock(shown[0], shown[-1])
+    cuts = cuts_at_keyframes(keys, shown[0], end) or cuts_by_clock(shown[0], shown[-1])
     assert all(a < b for a, b in pairwise(cuts))
-    found = stretched(cuts, shown, keys, end)
+    found = plan_spans(cuts, shown, keys, end)
     assert (found[0].first, found[-1].last, found[0].before) == (0, len(cuts), None)
     assert sum(each.pictures for each in found) == len(shown)
     for one, other in pairwise(found):
@@ -125,6 +136,6 @@ def test_stretches_hold_every_picture_once_and_follow_each_other(
 
 def test_segments_at_keyframes_are_within_the_longest() -> None:
     keys = ticks(0, 3, 5, 8.5, 12, 13, 17)
-    cuts = cuts_at_keys(keys, 0, 20 * SECOND)
+    cuts = cuts_at_keyframes(keys, 0, 20 * SECOND)
     assert cuts is not None
-    assert all(b - a <= LONGEST for a, b in pairwise((*cuts, 20 * SECOND)))
+    assert all(b - a <= LONGEST_SEGMENT_TICKS for a, b in pairwise((*cuts, 20 * SECOND)))

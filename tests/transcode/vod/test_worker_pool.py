@@ -12,7 +12,7 @@ import pytest
 
 from storage.catalog.records.videos import WholeVideo
 from storage.job_leases import LEASE_US
-from tests.support.transcode.transcode_fixture import Shop, now_us, shop, until
+from tests.support.transcode.transcode_fixture import VodFixture, now_us, until, vod_fixture
 from transcode.vod.job import VideoTranscoder
 from transcode.vod.worker_pool import TranscodeWorkers
 
@@ -37,10 +37,10 @@ def worker(data: Path) -> Generator[subprocess.Popen[bytes]]:
 
 
 @asynccontextmanager
-async def begun(house: Shop, film: Path) -> AsyncGenerator[WholeVideo]:
+async def begun(vod: VodFixture, film: Path) -> AsyncGenerator[WholeVideo]:
     """A film that a worker has begun to make."""
-    whole = await house.add(film)
-    await house.under_way(whole.video.hash, within=PATIENCE)
+    whole = await vod.add(film)
+    await vod.wait_for_media(whole.video.hash, within=PATIENCE)
     yield whole
 
 
@@ -51,32 +51,32 @@ async def data(tmp_path: Path) -> AsyncGenerator[Path]:
     yield folder
 
 
-async def once(house: Shop, video: int, attempt: int) -> bool:
+async def once(vod: VodFixture, video: int, attempt: int) -> bool:
     """Whether the video is complete, made by that attempt alone, and whole."""
-    whole = await house.found(video)
+    whole = await vod.whole_video(video)
     assert (whole.video.state, whole.video.media) == ("completed", f"1-{attempt}")
-    folders = {address.split("/")[2] for address in await house.made_for(whole.video.hash)}
+    folders = {address.split("/")[2] for address in await vod.stored_objects(whole.video.hash)}
     assert folders == {f"1-{attempt}", f"poster-1-{attempt}", f"previews-1-{attempt}"}
-    files = await house.files(whole)
+    files = await vod.rendition_files(whole)
     assert sorted(files) == ["360p", "480p", "720p", "audio"]
-    kinds = [event.kind for event in (await house.catalog.events.find_page(1)).items]
+    kinds = [event.kind for event in (await vod.catalog.events.find_page(1)).items]
     assert kinds.count("video completed") == 1
     return True
 
 
 async def test_workers_of_one_process_do_several_jobs_at_once(
-    house: Shop, short_film: Path
+    vod: VodFixture, short_film: Path
 ) -> None:
-    videos = [(await house.add(short_film)).video.id for _ in range(3)]
+    videos = [(await vod.add(short_film)).video.id for _ in range(3)]
     names = iter(f"worker {number}" for number in range(100))
-    workers = TranscodeWorkers(house.transcoder, size=2, new_owner=lambda: next(names))
+    workers = TranscodeWorkers(vod.transcoder, size=2, new_owner=lambda: next(names))
     together = 0
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
 
         async def are_done() -> bool:
             nonlocal together
-            states = [(await house.status(video)).state for video in videos]
+            states = [(await vod.status(video)).state for video in videos]
             together = max(together, states.count("transcoding"))
             return states == ["completed"] * 3
 
@@ -85,21 +85,21 @@ async def test_workers_of_one_process_do_several_jobs_at_once(
     assert together == 2
 
 
-async def test_a_nudge_is_quicker_than_the_next_look(house: Shop, tmp_path: Path) -> None:
+async def test_a_nudge_is_quicker_than_the_next_look(vod: VodFixture, tmp_path: Path) -> None:
     """The workers sleep half a second between two looks; here they are asked ten times."""
-    workers = TranscodeWorkers(house.transcoder, size=1, new_owner=lambda: "worker")
+    workers = TranscodeWorkers(vod.transcoder, size=1, new_owner=lambda: "worker")
     (tmp_path / "a.mp4").write_text("no film")
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
         for _ in range(10):
-            video = (await house.add(tmp_path / "a.mp4")).video.id
+            video = (await vod.add(tmp_path / "a.mp4")).video.id
             workers.nudge()
-            await house.ended(video, within=PATIENCE)
+            await vod.wait_until_ended(video, within=PATIENCE)
         running.cancel()
 
 
 async def test_a_mistake_of_ours_over_one_file_does_not_end_the_worker(
-    house: Shop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    vod: VodFixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     mistakes = 1
 
@@ -108,56 +108,56 @@ async def test_a_mistake_of_ours_over_one_file_does_not_end_the_worker(
         if mistakes:
             mistakes -= 1
             raise RuntimeError("a mistake of ours")
-        return house.objects.path(address)
+        return vod.objects.path(address)
 
     transcoder = VideoTranscoder(
-        jobs=house.catalog.jobs,
-        spans=house.catalog.spans,
-        transcoding=house.catalog.transcoding,
-        objects=house.objects,
+        jobs=vod.catalog.jobs,
+        spans=vod.catalog.spans,
+        transcoding=vod.catalog.transcoding,
+        objects=vod.objects,
         path_of=path_of,
         now_us=now_us,
     )
     names = iter(f"worker {number}" for number in range(100))
     workers = TranscodeWorkers(transcoder, size=1, new_owner=lambda: next(names))
     (tmp_path / "a.mp4").write_text("no film")
-    poison, other = [(await house.add(tmp_path / "a.mp4")).video.id for _ in range(2)]
+    poison, other = [(await vod.add(tmp_path / "a.mp4")).video.id for _ in range(2)]
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
-        assert (await house.ended(other, within=PATIENCE)).attempt == 1
+        assert (await vod.wait_until_ended(other, within=PATIENCE)).attempt == 1
         # Once its lease has run out.
-        assert (await house.ended(poison, within=PATIENCE)).attempt == 2
+        assert (await vod.wait_until_ended(poison, within=PATIENCE)).attempt == 2
         running.cancel()
     assert [record.message for record in caplog.records].count("job broke off") == 1
 
 
 async def test_a_worker_that_is_killed_loses_nothing(data: Path, long_film: Path) -> None:
-    async with shop(data) as house:
+    async with vod_fixture(data) as vod:
         with worker(data) as first:
-            async with begun(house, long_film) as whole:
+            async with begun(vod, long_film) as whole:
                 first.send_signal(signal.SIGKILL)
                 assert first.wait() == -signal.SIGKILL
             killed_us = now_us()
         with worker(data):
-            status = await house.ended(whole.video.id, within=_LEASE + PATIENCE)
+            status = await vod.wait_until_ended(whole.video.id, within=_LEASE + PATIENCE)
         assert (status.state, status.attempt) == ("completed", 2)
-        began = (await house.catalog.events.find_page(1)).items
+        began = (await vod.catalog.events.find_page(1)).items
         again = max(event.created_us for event in began if event.kind == "transcoding began")
         assert again - killed_us < (_LEASE + 5) * 1_000_000
-        assert await once(house, whole.video.id, 2)
+        assert await once(vod, whole.video.id, 2)
 
 
 async def test_a_worker_that_is_told_to_stop_gives_its_job_back_at_once(
     data: Path, long_film: Path
 ) -> None:
-    async with shop(data) as house:
+    async with vod_fixture(data) as vod:
         with worker(data) as first:
-            async with begun(house, long_film) as whole:
+            async with begun(vod, long_film) as whole:
                 first.send_signal(signal.SIGTERM)
                 assert first.wait(timeout=20) == 0
-        assert (await house.status(whole.video.id)).state == "queued"
-        assert await house.made_for(whole.video.hash) == []
-        held = await house.lease()
+        assert (await vod.status(whole.video.id)).state == "queued"
+        assert await vod.stored_objects(whole.video.hash) == []
+        held = await vod.lease()
         assert (held.attempt, held.failures) == (2, 0)
 
 
@@ -165,14 +165,14 @@ async def test_a_worker_that_is_told_to_stop_gives_its_job_back_at_once(
 async def test_a_worker_that_slept_through_its_lease_changes_nothing_when_it_wakes(
     data: Path, long_film: Path
 ) -> None:
-    async with shop(data) as house:
+    async with vod_fixture(data) as vod:
         with worker(data) as first:
-            async with begun(house, long_film) as whole:
+            async with begun(vod, long_film) as whole:
                 first.send_signal(signal.SIGSTOP)
             with worker(data):
-                status = await house.ended(whole.video.id, within=_LEASE + PATIENCE)
+                status = await vod.wait_until_ended(whole.video.id, within=_LEASE + PATIENCE)
                 assert (status.state, status.attempt) == ("completed", 2)
-                before = await house.found(whole.video.id)
+                before = await vod.whole_video(whole.video.id)
                 first.send_signal(signal.SIGCONT)
                 log = data / "worker.log"
 
@@ -182,5 +182,5 @@ async def test_a_worker_that_slept_through_its_lease_changes_nothing_when_it_wak
                 await until(is_aware, within=PATIENCE)
                 first.send_signal(signal.SIGTERM)
                 assert first.wait(timeout=20) == 0
-        assert await house.found(whole.video.id) == before
-        assert await once(house, whole.video.id, 2)
+        assert await vod.whole_video(whole.video.id) == before
+        assert await once(vod, whole.video.id, 2)

@@ -1,6 +1,6 @@
-"""What is told of a film while it is made: how far it is never falls, and how long is about true.
+"""Progress and time left of a video in transcoding: progress never falls, the time is about right.
 
-Measured by the clock: a machine that does something else besides makes it wrong.
+Measured with the wall clock: a machine with other work makes it fail.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ import pytest
 from tests.conftest import Proof
 from tests.support.e2e.service import SCALE
 from tests.support.engine.upload_files import film
-from tests.support.transcode.transcode_fixture import Shop, now_us, shop
-from transcode.vod.core_budget import Cores
+from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
+from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
 from transcode.vod.worker_pool import TranscodeWorkers
 
@@ -26,11 +26,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.prove]
 _SECONDS: Final = 60
 _LOOK: Final = 0.1  # seconds between two looks
 _OFF: Final = 0.3  # of what is really left, from the middle on
-# It is told in whole seconds, and anew about each second and a half.
+# The time left is in whole seconds, and updated about every second and a half.
 _GRAIN: Final = 2.5
 PATIENCE: Final = 300 * SCALE
 _CODING: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-bf", "2", "-sc_threshold", "0")
-# What decides how a film is made: in stretches beside its own packets, in stretches alone, at once.
+# How each film is transcoded: in spans beside its own packets, in spans only, in one piece.
 _FILMS: Final = {
     "own.mp4": (*_CODING, "-g", "50", "-keyint_min", "50", "-c:a", "aac"),
     "sparse.mkv": (*_CODING, "-g", "150", "-keyint_min", "150", "-c:a", "libmp3lame"),
@@ -38,8 +38,8 @@ _FILMS: Final = {
 }
 
 
-class Told(msgspec.Struct, frozen=True):
-    """What was told at a moment: seconds of the clock, percent, seconds left."""
+class ProgressSample(msgspec.Struct, frozen=True):
+    """One sample: seconds of the clock, percent, seconds left."""
 
     at: float
     progress: int
@@ -47,18 +47,18 @@ class Told(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncGenerator[Shop]:
-    async with shop(tmp_path / "data") as opened:
+async def vod(tmp_path: Path) -> AsyncGenerator[VodFixture]:
+    async with vod_fixture(tmp_path / "data") as opened:
         yield opened
 
 
-async def watched(house: Shop, video: int) -> list[Told]:
-    """What is told of a video until it is completed; the last one is of that moment."""
-    found: list[Told] = []
+async def watched(vod: VodFixture, video: int) -> list[ProgressSample]:
+    """Samples of a video's progress until it is completed; the last one is taken then."""
+    found: list[ProgressSample] = []
     async with asyncio.timeout(PATIENCE):
         while True:
-            status = await house.status(video)
-            found.append(Told(time.monotonic(), status.progress, status.eta))
+            status = await vod.status(video)
+            found.append(ProgressSample(time.monotonic(), status.progress, status.eta))
             if status.state == "completed":
                 return found
             assert status.state in ("queued", "transcoding")
@@ -68,23 +68,23 @@ async def watched(house: Shop, video: int) -> list[Told]:
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", list(_FILMS))
 async def test_what_is_told_of_a_film_under_way_comes_true(
-    house: Shop, tmp_path: Path, name: str, workers: int, proof: Proof
+    vod: VodFixture, tmp_path: Path, name: str, workers: int, proof: Proof
 ) -> None:
     path = film(tmp_path / name, *_FILMS[name], seconds=_SECONDS, size=(854, 480))
     names = iter(f"owner {number}" for number in range(1000))
     transcoder = VideoTranscoder(
-        jobs=house.catalog.jobs,
-        spans=house.catalog.spans,
-        transcoding=house.catalog.transcoding,
-        objects=house.objects,
-        path_of=house.objects.path,
+        jobs=vod.catalog.jobs,
+        spans=vod.catalog.spans,
+        transcoding=vod.catalog.transcoding,
+        objects=vod.objects,
+        path_of=vod.objects.path,
         now_us=now_us,
-        cores=Cores(workers),
+        cores=CoreBudget(workers),
     )
     crew = TranscodeWorkers(transcoder, size=workers, new_owner=lambda: next(names))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(crew.run())
-        told = await watched(house, (await house.add(path)).video.id)
+        told = await watched(vod, (await vod.add(path)).video.id)
         running.cancel()
     end = told[-1].at
     assert (told[-1].progress, told[-1].eta) == (100, 0)

@@ -1,7 +1,7 @@
-"""Two workers in processes of their own, of which one is killed or put to sleep at any moment.
+"""Two workers in processes of their own, one of which is killed or stopped at any moment.
 
-The other ends what it began: the film is whole, what was done is not done again, no job stays, and
-who wakes up late changes no byte of it.
+The other one finishes its work: the film is whole, no span is encoded twice, no job is left, and a
+worker that wakes up late changes no byte.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ from tests.conftest import Proof
 from tests.support.e2e.service import SCALE
 from tests.support.e2e.slow_process import children_of
 from tests.support.sql import run_sql
-from tests.support.transcode.spanned_asset import is_whole, own_packets
-from tests.support.transcode.transcode_fixture import Shop, shop, until
+from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole
+from tests.support.transcode.transcode_fixture import VodFixture, until, vod_fixture
 
 pytestmark = pytest.mark.anyio
 
@@ -46,17 +46,17 @@ _ATTEMPT: Final = re.compile(r"(?:poster-)?[0-9]+-(?:[0-9]+|s[0-9]+-[0-9]+-[0-9]
 
 @pytest.fixture(scope="module")
 def own_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return own_packets(tmp_path_factory.mktemp("films"))
+    return film_with_own_packets(tmp_path_factory.mktemp("films"))
 
 
-class Worker(msgspec.Struct, frozen=True):
+class WorkerProcess(msgspec.Struct, frozen=True):
     """The real command over a data folder, with a log of its own."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     def engines(self) -> set[str]:
-        """The kinds of engines that it has just now."""
+        """The kinds of engines that it is running now."""
         found: set[str] = set()
         for child in children_of(self.process.pid):
             with suppress(OSError):
@@ -66,7 +66,7 @@ class Worker(msgspec.Struct, frozen=True):
         return found
 
     def moment(self, data: Path, place: str | Path, video: VideoRecord) -> str | None:
-        """What it does of a video just now."""
+        """The step of the video that it is working on now."""
         engines = self.engines()
         for kind, moment in (("probe", "probe"), ("film", "film"), ("stretch", "span")):
             if kind in engines:
@@ -83,7 +83,7 @@ class Worker(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def worker(data: Path, place: str | Path, number: int) -> Generator[Worker]:
+def worker(data: Path, place: str | Path, number: int) -> Generator[WorkerProcess]:
     command = [sys.executable, "-c", "from headend.cli import main; main()", "transcode"]
     environment = dict(os.environ)
     environment["HEADEND_TRANSCODE__LEASE_SECONDS"] = str(_LEASE)
@@ -97,13 +97,13 @@ def worker(data: Path, place: str | Path, number: int) -> Generator[Worker]:
         ) as process,
     ):
         try:
-            yield Worker(process, log)
+            yield WorkerProcess(process, log)
         finally:
             process.kill()
 
 
 def is_free(place: str | Path) -> bool:
-    """Whether nobody is in the middle of a transaction that others would have to wait for."""
+    """Whether no transaction is open that others would have to wait for."""
     try:
         if isinstance(place, Path):
             with closing(sqlite3.connect(place, timeout=0, isolation_level=None)) as connection:
@@ -118,17 +118,17 @@ def is_free(place: str | Path) -> bool:
 
 
 def caught(
-    workers: list[Worker],
+    workers: list[WorkerProcess],
     data: Path,
     place: str | Path,
     video: VideoRecord,
     wanted: str,
     delay: float,
-) -> tuple[Worker, str | None] | None:
-    """Let workers run in slices until one has come to a moment, and a little on; it is stopped.
+) -> tuple[WorkerProcess, str | None] | None:
+    """Let workers run in slices until one reaches a step, and `delay` seconds on; then stop it.
 
-    Returns who it is, and what it does as it stands; None where the moment went by unseen: the
-    last ones are shorter than a look may be.
+    Returns the worker and its step when it was stopped, or None if the step went by unseen: the
+    last ones are shorter than a slice may be.
     """
     over = f'event="video completed" video={video.hash}'
     deadline = time.monotonic() + PATIENCE
@@ -159,35 +159,35 @@ def done_spans(place: str | Path, video: int) -> set[tuple[int, int]]:
     return {(int(str(number)), int(str(attempt))) for number, attempt in rows}
 
 
-async def named(house: Shop, whole: WholeVideo) -> set[str]:
-    """The folders that a video consists of."""
+async def named(vod: VodFixture, whole: WholeVideo) -> set[str]:
+    """The folders that a video's playlists name."""
     found = {str(whole.video.media), str(whole.video.posters)}
-    variants = await house.variants(whole)
+    variants = await vod.variants(whole)
     for each in (*variants.variants, *variants.sounds):
-        for segment in (await house.playlist(whole, each.uri)).segments:
+        for segment in (await vod.playlist(whole, each.uri)).segments:
             if segment.uri.startswith("../../"):
                 found.add(segment.uri.split("/")[2])
     return found
 
 
-async def has_ended_well(house: Shop, place: str | Path, whole: WholeVideo) -> bool:
+async def has_ended_well(vod: VodFixture, place: str | Path, whole: WholeVideo) -> bool:
     """Whether a film is whole, was completed once, and nothing is left to do."""
-    assert await is_whole(house, whole)
+    assert await is_whole(vod, whole)
     video = whole.video
     states = run_sql(place, f"SELECT state FROM jobs WHERE video_id = {video.id}")
     assert states == [("done",)]
-    kinds = [each.kind for each in (await house.catalog.events.find_page(1)).items
+    kinds = [each.kind for each in (await vod.catalog.events.find_page(1)).items
              if each.subject == video.hash]  # fmt: skip
     assert kinds.count("video completed") == 1
     return True
 
 
 async def survives(
-    house: Shop, data: Path, place: str | Path, film: Path, workers: list[Worker], *,
+    vod: VodFixture, data: Path, place: str | Path, film: Path, workers: list[WorkerProcess], *,
     wanted: str, delay: float,
-) -> tuple[Worker, str | None] | None:  # fmt: skip
-    """Kill a worker over a film, and have the other end it; returns who it was, and when."""
-    added = (await house.add(film)).video
+) -> tuple[WorkerProcess, str | None] | None:  # fmt: skip
+    """Kill a worker and let the other one finish the film; return it and the step."""
+    added = (await vod.add(film)).video
     found = await asyncio.to_thread(caught, workers, data, place, added, wanted, delay)
     if found is None:
         return None
@@ -195,16 +195,16 @@ async def survives(
     victim.process.send_signal(signal.SIGKILL)
     victim.process.wait()
     before = done_spans(place, added.id)
-    assert (await house.ended(added.id, within=_LEASE + PATIENCE)).state == "completed"
+    assert (await vod.wait_until_ended(added.id, within=_LEASE + PATIENCE)).state == "completed"
     assert before <= done_spans(place, added.id)
     assert len(done_spans(place, added.id)) == _SPANS
-    whole = await house.found(added.id)
-    assert await has_ended_well(house, place, whole)
+    whole = await vod.whole_video(added.id)
+    assert await has_ended_well(vod, place, whole)
     if moment in ("probe", "film", "span"):  # else it may be the one who was to clear up
-        need = await named(house, whole)
+        need = await named(vod, whole)
 
         async def is_clean() -> bool:
-            have = {name.split("/")[2] for name in await house.made_for(added.hash)}
+            have = {name.split("/")[2] for name in await vod.stored_objects(added.hash)}
             return {name for name in have if _ATTEMPT.fullmatch(name)} <= need
 
         await until(is_clean, within=PATIENCE)
@@ -241,7 +241,7 @@ async def test_films_survive_the_deaths_of_their_workers(
     dice = random.Random(20_26)
     data, place = prepared(tmp_path, both_places)
     fell: Counter[str | None] = Counter()
-    async with shop(data, place=place) as house:
+    async with vod_fixture(data, place=place) as vod:
         with ExitStack() as stack:
             numbers = iter(range(1000))
             workers = [stack.enter_context(worker(data, place, next(numbers))) for _ in range(2)]
@@ -252,7 +252,7 @@ async def test_films_survive_the_deaths_of_their_workers(
                 wanted = lacking[death % len(lacking)]
                 delay = dice.uniform(0, MOMENTS[wanted])
                 killed = await survives(
-                    house, data, place, own_film, workers, wanted=wanted, delay=delay
+                    vod, data, place, own_film, workers, wanted=wanted, delay=delay
                 )
                 if killed is None:
                     continue
@@ -271,11 +271,11 @@ async def test_films_survive_the_deaths_of_their_workers(
     )
 
 
-async def digest(house: Shop, whole: WholeVideo) -> str:
+async def digest(vod: VodFixture, whole: WholeVideo) -> str:
     """A digest of every byte that the video's folders hold."""
     found = hashlib.sha256()
-    for name in await house.made_for(whole.video.hash):
-        found.update(name.encode() + b"\0" + await house.objects.get(name))
+    for name in await vod.stored_objects(whole.video.hash):
+        found.update(name.encode() + b"\0" + await vod.objects.get(name))
     return found.hexdigest()
 
 
@@ -285,8 +285,8 @@ async def test_a_worker_that_slept_changes_no_byte_when_it_wakes(
     tmp_path: Path, own_film: Path, both_places: str | Path, moment: str
 ) -> None:
     data, place = prepared(tmp_path, both_places)
-    async with shop(data, place=place) as house:
-        added = (await house.add(own_film)).video
+    async with vod_fixture(data, place=place) as vod:
+        added = (await vod.add(own_film)).video
         with worker(data, place, 1) as first:
             while True:
                 found = await asyncio.to_thread(caught, [first], data, place, added, moment, 0.001)
@@ -297,11 +297,11 @@ async def test_a_worker_that_slept_changes_no_byte_when_it_wakes(
                     break
                 asleep.process.send_signal(signal.SIGCONT)
             with worker(data, place, 2):
-                assert (await house.ended(added.id, within=3 * _LEASE + PATIENCE)).state == (
-                    "completed"
-                )
-                whole = await house.found(added.id)
-                before = await digest(house, whole)
+                assert (
+                    await vod.wait_until_ended(added.id, within=3 * _LEASE + PATIENCE)
+                ).state == ("completed")
+                whole = await vod.whole_video(added.id)
+                before = await digest(vod, whole)
                 first.process.send_signal(signal.SIGCONT)
 
                 async def is_aware() -> bool:
@@ -310,5 +310,5 @@ async def test_a_worker_that_slept_changes_no_byte_when_it_wakes(
                 await until(is_aware, within=PATIENCE)
                 first.process.send_signal(signal.SIGTERM)
                 assert first.process.wait(timeout=30 * SCALE) == 0
-        assert await digest(house, whole) == before
-        assert await has_ended_well(house, place, await house.found(added.id))
+        assert await digest(vod, whole) == before
+        assert await has_ended_well(vod, place, await vod.whole_video(added.id))

@@ -36,7 +36,7 @@ from transcode.engine.live.video_pipeline import Thinner
 from transcode.engine.output.file_segmenter import Pieces
 from transcode.engine.vod.survey import seek_time
 from transcode.protocol.file_messages import Stretch
-from transcode.vod.span_planner import HOLE
+from transcode.vod.span_planner import GAP_TICKS
 
 __all__ = ["Making"]
 
@@ -163,7 +163,7 @@ class Making:
         opens = False
         while self._cuts and pts >= self._cuts[0]:
             cut = self._cuts.popleft()
-            opens = pts - cut <= HOLE and not (self._cuts and pts >= self._cuts[0])
+            opens = pts - cut <= GAP_TICKS and not (self._cuts and pts >= self._cuts[0])
             if not opens:
                 self._hold(cut, aspect, None)
         self._shown = frame
@@ -182,7 +182,7 @@ class Making:
         stretch, frame = self._stretch, self._shown
         if frame is None or frame.pts is None or stretch.end != stretch.until:
             return
-        if stretch.end - frame.pts > HOLE:
+        if stretch.end - frame.pts > GAP_TICKS:
             frame.pts, frame.time_base = stretch.end - _LAST, TIME_BASE
             self._pass(frame, aspect, opens=False)
 

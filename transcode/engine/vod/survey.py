@@ -30,7 +30,7 @@ from transcode.engine.input.demux import decode_times, demuxed, ticks_of, times_
 from transcode.engine.input.random_access import alike
 from transcode.engine.vod.audio_survey import Hearing, SurveyedSound
 from transcode.protocol.file_messages import Film, Stretch, Surveyed
-from transcode.vod.span_planner import HOLE, cuts_at_keys, cuts_by_clock, stretched
+from transcode.vod.span_planner import GAP_TICKS, cuts_at_keyframes, cuts_by_clock, plan_spans
 
 __all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
 
@@ -116,7 +116,7 @@ def survey(upload: Upload, film: Film) -> Survey | None:
         return found
     if hearing is not None and hearing.end is not None:
         heard = hearing.end + found.offset
-        found.end = heard if heard - found.end > HOLE else found.end
+        found.end = heard if heard - found.end > GAP_TICKS else found.end
     ladder = film.ladder.renditions
     cuts = look.cuts(ladder[0], found) if film.reuse else None
     if cuts is not None:
@@ -224,7 +224,7 @@ class _Look:
         ):
             return None
         entries = [time + film.offset for time in self._entries]
-        return cuts_at_keys(entries, film.shown[0], film.end)
+        return cuts_at_keyframes(entries, film.shown[0], film.end)
 
 
 def own_config(picture: VideoStream) -> AvcConfig | None:
@@ -254,7 +254,7 @@ def _stretches(found: Survey, rungs: tuple[Rendition, ...]) -> tuple[Stretch, ..
     step = found.shown[1] - found.shown[0] if len(found.shown) > 1 else _USUAL_STEP
     if found.hidden is not None:
         step = min(step, found.shown[0] - found.offset - found.hidden)
-    bounds = stretched(found.cuts, found.shown, found.keys, found.end)
+    bounds = plan_spans(found.cuts, found.shown, found.keys, found.end)
     return tuple(
         Stretch(
             rungs=rungs,

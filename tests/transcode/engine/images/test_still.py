@@ -13,8 +13,8 @@ from media.ladder import Ladder, Rendition
 from tests.support.api.upload_clips import clip, picture
 from transcode.engine.images.still import stills
 from transcode.engine.input.container import BadUpload
-from transcode.inspect.still import NotPicture
-from transcode.inspect.still import stills as asked
+from transcode.inspect.still import NotImage
+from transcode.inspect.still import make_posters as asked
 from transcode.protocol.messages import Make, Poster
 
 LADDER = Ladder(
@@ -109,5 +109,5 @@ async def test_a_boxed_child_does_it(tmp_path: Path) -> None:
     bad.write_bytes(os.urandom(1000))
     found = await asked(good, 1280, 720)
     assert list(found) == ["720p", "480p", "360p"]
-    with pytest.raises(NotPicture, match="no picture"):
+    with pytest.raises(NotImage, match="no picture"):
         await asked(bad, 0, 0)
