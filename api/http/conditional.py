@@ -1,34 +1,35 @@
-"""What a request for an object asks beyond its address: ranges, conditions, compression.
+"""Parses the request headers for ranges, conditions and compression.
 
-Pure. Source: RFC 9110, sections 8.8.3 (entity tags), 12.5.3 (Accept-Encoding), 13.1 (conditions)
-and 14 (ranges). What is malformed is taken as absent, as the RFC has it.
+Pure. Malformed headers count as absent, as the RFC demands. Source: RFC 9110, sections 8.8.3
+(entity tags), 12.5.3 (Accept-Encoding), 13.1 (conditions) and 14 (ranges).
 """
 
 import re
 from typing import Final
 
-__all__ = ["Unsatisfiable", "byte_range", "matches", "takes_gzip"]
+__all__ = ["Unsatisfiable", "accepts_gzip", "byte_range", "has_entity_tag"]
 
-# One range: more than one is answered with the whole (14.2 allows it), players never ask for more.
+# A single range: several are answered with the whole object (14.2 allows it), and players never
+# request more than one.
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})", re.IGNORECASE)
 _TAG: Final = re.compile(r'(?:W/)?("[\x21\x23-\x7e]*")')
 _CODING: Final = re.compile(r"\s*([^\s;,]+)\s*(?:;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?")
 
 
 class Unsatisfiable(Exception):
-    """The range begins after the object's end (416)."""
+    """The range begins after the end of the object (416)."""
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """Return the first byte and the one after the last, or None for the whole object.
+    """Return the start and the stop (exclusive) of a range, or None for the whole object.
 
     Raises:
-        Unsatisfiable: no byte of the object is in the range.
+        Unsatisfiable: the range contains no byte of the object.
     """
     match = _RANGE.fullmatch(header.strip()) if header else None
     if match is None or not (match[1] or match[2]):
         return None
-    if not match[1]:  # the last so many
+    if not match[1]:  # a suffix: the last N bytes
         length = int(match[2])
         if not length or not size:
             raise Unsatisfiable
@@ -41,18 +42,18 @@ def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
     return start, min(int(match[2]) + 1, size) if match[2] else size
 
 
-def matches(header: str | None, tag: str) -> bool:
-    """Say whether If-None-Match holds the entity tag (with its quotes), compared weakly."""
+def has_entity_tag(header: str | None, tag: str) -> bool:
+    """Return True if If-None-Match lists the tag (with its quotes), by weak comparison."""
     if header is None:
         return False
     return header.strip() == "*" or tag in _TAG.findall(header)
 
 
-def takes_gzip(header: str | None) -> bool:
-    """Say whether Accept-Encoding allows gzip."""
-    verdicts: dict[str, bool] = {}
+def accepts_gzip(header: str | None) -> bool:
+    """Return True if Accept-Encoding allows gzip."""
+    accepted: dict[str, bool] = {}
     for item in (header or "").split(","):
         match = _CODING.fullmatch(item)
         if match is not None:
-            verdicts[match[1].lower()] = float(match[2] or 1) > 0
-    return verdicts.get("gzip", verdicts.get("x-gzip", verdicts.get("*", False)))
+            accepted[match[1].lower()] = float(match[2] or 1) > 0
+    return accepted.get("gzip", accepted.get("x-gzip", accepted.get("*", False)))

@@ -1,18 +1,21 @@
-"""The files that browsers get as they are: the player, its style, the embed script.
+"""The static files of the pages: the player, its style sheet, the embed script.
 
-They are built from `web/` and committed. Their public names carry a digest of the content
-(`watch.3f2a….js`), so a browser may keep them for ever and a new release is fetched at once.
-Each is held in memory, plain and gzipped: about 800 kB in all, read and packed once in 60 ms.
+They are built from `web/` and committed. Their public names contain a digest of the content
+(`watch.3f2a….js`), so browsers may cache them for ever and fetch a new release at once. All are
+held in memory, plain and gzipped: about 800 kB, read and compressed once in 60 ms.
 """
 
 import gzip
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-__all__ = ["BUNDLE", "Asset", "Assets"]
+from api.http.response import HttpRequest, HttpResponse, new_response, text_response
+
+__all__ = ["BUNDLE", "Asset", "Assets", "StaticFiles"]
 
 BUNDLE = Path(__file__).parents[1] / "static"
 
@@ -23,11 +26,17 @@ _TYPES = {
     ".jpg": "image/jpeg",
     ".txt": "text/plain; charset=utf-8",
 }
-_DIGEST_CHARACTERS = 12  # 48 bits; two releases of one file must differ, no more
+_DIGEST_CHARACTERS = 12  # 48 bits: enough to tell two releases of one file apart
+
+_FOREVER: Final = "public, max-age=31536000, immutable"
+# Foreign pages embed this script by a name without a digest, so browsers have to revalidate it.
+_FIVE_MINUTES: Final = "public, max-age=300"
+# Read by people, who cannot know its digest.
+_NOTICES: Final = "THIRD_PARTY.txt"
 
 
 class Asset(msgspec.Struct, frozen=True, kw_only=True):
-    """One file: `name` as it is built, `public` with its digest, `packed` = gzip of `body`."""
+    """One file: `name` as built, `public` with its digest, `packed` is the gzip of `body`."""
 
     name: str
     public: str
@@ -38,7 +47,7 @@ class Asset(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, body: bytes) -> "Asset":
-        """Describe a file by its built name and its content."""
+        """Build an asset from its built name and its content."""
         stem, dot, suffix = name.rpartition(".")
         digest = hashlib.sha256(body).hexdigest()[:_DIGEST_CHARACTERS]
         return cls(
@@ -52,17 +61,57 @@ class Asset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assets(msgspec.Struct, frozen=True):
-    """All files of a bundle, by their built names and by their public ones."""
+    """All files of a bundle, by their built names and by their public names."""
 
     built: Mapping[str, Asset]
     public: Mapping[str, Asset]
 
     @classmethod
     def read(cls, folder: Path = BUNDLE) -> "Assets":
-        """Read a bundle whole. A folder without one raises `OSError`, since no page would play."""
+        """Read all files of a bundle.
+
+        Raises:
+            OSError: the folder does not exist or cannot be read; no page could play without it.
+        """
         files = sorted(path for path in folder.iterdir() if path.suffix in _TYPES)
         assets = [Asset.of(path.name, path.read_bytes()) for path in files]
         return cls(
             {asset.name: asset for asset in assets},
             {asset.public: asset for asset in assets},
         )
+
+
+class StaticFiles:
+    """Answers requests for the files of a bundle."""
+
+    def __init__(self, assets: Assets) -> None:
+        self.assets = assets
+
+    def respond(self, name: str, request: HttpRequest) -> HttpResponse:
+        """Return a file by its public name, or 404."""
+        if asset := self.assets.public.get(name):
+            return _respond(request, asset, _FOREVER)
+        if name == _NOTICES:
+            return _respond(request, self.assets.built[name], _FIVE_MINUTES)
+        return text_response(404, "not found")
+
+    def embed_script(self, request: HttpRequest) -> HttpResponse:
+        """Return the script that replaces its own tag by an embedded player."""
+        return _respond(request, self.assets.built["embed.js"], _FIVE_MINUTES)
+
+
+def _respond(request: HttpRequest, asset: Asset, cache_control: str) -> HttpResponse:
+    headers = {
+        "cache-control": cache_control,
+        "etag": asset.tag,
+        "vary": "Accept-Encoding",
+        "x-content-type-options": "nosniff",
+        # Pages that isolate themselves (COEP) load nothing from elsewhere without this.
+        "cross-origin-resource-policy": "cross-origin",
+    }
+    if request.has_current(asset.tag):
+        return new_response(304, headers)
+    headers["content-type"] = asset.type
+    if request.accepts_gzip and len(asset.packed) < len(asset.body):
+        return new_response(200, {**headers, "content-encoding": "gzip"}, asset.packed)
+    return new_response(200, headers, asset.body)

@@ -1,9 +1,9 @@
 """The origin: playlists, init sections, segments, parts and posters below `/live` and `/videos`.
 
-Live playlists come from the edge, or from disk where this process does not carry the stream; parts
-from the edge alone; all else from disk. Every request is asked for access
-(`api.origin.visibility`). Media names are used once, so caches may keep them for ever; live
-playlists change every 2 s and are fresh for one. What is not open to all is kept by nobody.
+Live playlists come from the edge, or from disk if this process does not carry the stream; parts
+come only from the edge, everything else from disk. Access is decided for every request
+(`api.origin.visibility`). Media names are never reused, so caches may keep them for ever; live
+playlists change every 2 s and are fresh for 1 s. Restricted media are never cached.
 
 Nearly all requests find what they need in memory: access was looked up within the last second, the
 playlist is in memory, the segment in the page cache. `Origin.fast_path` answers these without a
@@ -20,9 +20,18 @@ from typing import Any, Final
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from api.http.client_address import RawHeaders
-from api.http.conditional import takes_gzip
-from api.http.media_response import METHODS, Answer, Asked, Headers, Held, answer, described, plain
 from api.http.open_file import open_file
+from api.http.response import (
+    METHODS,
+    Headers,
+    HttpRequest,
+    HttpResponse,
+    Representation,
+    cross_origin_response,
+    media_headers,
+    respond,
+    send_response,
+)
 from api.http.static_files import Asset
 from api.origin.access import Access
 from api.origin.routes import CARD, PLAYLIST, ROOMS, belongs, form_of, is_early, object_of, place
@@ -36,13 +45,14 @@ __all__ = ["Origin", "OriginFirst"]
 
 log = logging.getLogger(__name__)
 
-_MOST_TEXTS: Final = 512  # playlists read from disk, 12 kB each
-# Two playlists written within one tick of the file system's clock may look the same.
-_TRUSTED: Final = 1.0  # seconds that a playlist read from disk is taken to be the one there
+_MAX_PLAYLISTS: Final = 512  # read from disk and remembered, 12 kB each
+# Two playlists written within one tick of the file system's clock may look the same, so a
+# remembered one is trusted for this many seconds only.
+_TRUSTED_SECONDS: Final = 1.0
 
-_NEVER: Final = "no-store"
+_UNCACHED: Final = "no-store"
 _PRIVATE: Final = "private, no-store"
-_PLACEHOLDER: Final = "public, max-age=10"  # in place of a poster that may come any moment
+_PLACEHOLDER: Final = "public, max-age=10"  # the real poster may exist at any moment
 
 _PREFLIGHT: Final = {
     "allow": METHODS,
@@ -50,14 +60,12 @@ _PREFLIGHT: Final = {
     "access-control-allow-headers": "Authorization, If-None-Match, If-Range, Range",
     "access-control-max-age": "86400",
 }
-# What an answer's form depends on.
-_HEEDED: Final = frozenset({b"accept-encoding", b"if-none-match", b"if-range", b"range"})
 
 
 class Origin:
-    """Answers requests for what is published; an ASGI application.
+    """Serves published media; an ASGI application.
 
-    `card` is the default poster of what has none. `clock` is in seconds.
+    `card` is the default poster of streams and videos without one. `clock` is in seconds.
     """
 
     def __init__(
@@ -70,7 +78,8 @@ class Origin:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._objects = objects
-        # Nothing gets through the patterns that is no address; pathlib costs as much as opening.
+        # Joined as text: the route patterns admit no other paths, and pathlib costs as much as
+        # opening the file.
         self._root = f"{objects.root}/"
         self._edge = edge
         self._verdicts = verdicts
@@ -85,43 +94,41 @@ class Origin:
             return
         method = scope["method"]
         if method == "OPTIONS":
-            found = plain(204, _PREFLIGHT)
+            response = cross_origin_response(204, _PREFLIGHT)
         elif method not in {"GET", "HEAD"}:
-            found = plain(405, {"allow": METHODS, "cache-control": _NEVER})
+            response = cross_origin_response(405, {"allow": METHODS, "cache-control": _UNCACHED})
         else:
             viewer = Viewer.of(scope)
-            found = await self._answer(_asked(method, viewer.headers), scope["path"], viewer)
-        try:
-            await _send(found, method, send)
-        finally:
-            found.close()
+            request = HttpRequest.of(method, viewer.headers)
+            response = await self._answer(request, scope["path"], viewer)
+        await send_response(response, method, send)
 
     def fast_path(
         self, method: str, path: str, headers: RawHeaders, peer: str | None = None
-    ) -> Answer | Coroutine[Any, Any, Answer] | None:
-        """Answer from what is at hand, or say how to wait for it; None: the application is asked.
+    ) -> HttpResponse | Coroutine[Any, Any, HttpResponse] | None:
+        """Return a response, a coroutine that returns one, or None: the request needs ASGI.
 
-        `path` is as it came over the wire: one with a query or an escape takes the long way. Who
-        calls sends the answer and closes it. `peer` is the address at the connection's other end.
-        Nothing blocks but the opening of a file.
+        `path` is as on the wire: one with a query or an escape goes through ASGI. The caller sends
+        the response and closes it. `peer` is the address at the other end of the connection. Only
+        opening a file may block.
         """
         if method not in {"GET", "HEAD"}:
             return None
         match = place(path)
         if match is None:
             return None
-        asked = _asked(method, headers)
+        request = HttpRequest.of(method, headers)
         verdict = self._verdicts.at_hand(match["hash"], peer, headers)
         if verdict is not None:
             try:
-                held = self._at_hand(match, asked, verdict)
+                held = self._at_hand(match, request, verdict)
             except OSError:
-                held = None  # is met again on the way below, and told
+                held = None  # happens again below, and is logged there
             if held is not None:
-                return answer(asked, held)
-        return self._answer(asked, path, Viewer(peer, headers)) if method == "GET" else None
+                return respond(request, held)
+        return self._answer(request, path, Viewer(peer, headers)) if method == "GET" else None
 
-    async def _answer(self, asked: Asked, path: str, viewer: Viewer) -> Answer:
+    async def _answer(self, request: HttpRequest, path: str, viewer: Viewer) -> HttpResponse:
         match = place(path)
         if match is None:
             return _not_found()
@@ -129,16 +136,18 @@ class Origin:
             verdict = await self._verdicts.ask(match["hash"], viewer, early=is_early(match))
             if verdict.access is Access.BLOCKED:
                 return _blocked()
-            held = await self._held(match, asked, verdict) if verdict.access.seen else None
+            held = await self._held(match, request, verdict) if verdict.access.seen else None
         except (StorageError, OSError) as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
-            return plain(503, {"retry-after": "1", "cache-control": _NEVER})
-        return _not_found() if held is None else answer(asked, held)
+            return cross_origin_response(503, {"retry-after": "1", "cache-control": _UNCACHED})
+        return _not_found() if held is None else respond(request, held)
 
-    # -- what -------------------------------------------------------------------------------------
+    # -- representations ------------------------------------------------------------------------
 
-    def _at_hand(self, match: re.Match[str], asked: Asked, verdict: Verdict) -> Held | None:
-        """Return an object that is in memory or can be opened; None: it may be elsewhere."""
+    def _at_hand(
+        self, match: re.Match[str], request: HttpRequest, verdict: Verdict
+    ) -> Representation | None:
+        """Return an object that is in memory or can be opened; None if it may be elsewhere."""
         address = None if verdict.shown is None else object_of(match, verdict.shown)
         if address is None:
             return None
@@ -147,14 +156,16 @@ class Origin:
                 file = open_file(self._root + address)
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            return Held(body=file, headers=_headers(match, verdict.access), tag=file.tag)
+            return Representation(body=file, headers=_headers(match, verdict.access), tag=file.tag)
         if match["part"]:
             return _part(self._edge.local_part(address), match, verdict.access)
-        text = self._edge.local_playlist(address) or self._read_before(address)
-        return _text(text, match, asked, verdict.access)
+        text = self._edge.local_playlist(address) or self._remembered(address)
+        return _text(text, match, request, verdict.access)
 
-    async def _held(self, match: re.Match[str], asked: Asked, verdict: Verdict) -> Held | None:
-        held = self._at_hand(match, asked, verdict)
+    async def _held(
+        self, match: re.Match[str], request: HttpRequest, verdict: Verdict
+    ) -> Representation | None:
+        held = self._at_hand(match, request, verdict)
         if held is not None or match["media"] or match["preview"]:
             return held
         if match["poster"] == CARD:
@@ -164,20 +175,20 @@ class Origin:
             return None
         if match["part"]:
             return _part(await self._edge.get_part(address), match, verdict.access)
-        return _text(await self._read(address), match, asked, verdict.access)
+        return _text(await self._read(address), match, request, verdict.access)
 
-    def _placeholder(self, match: re.Match[str], verdict: Verdict) -> Held | None:
+    def _placeholder(self, match: re.Match[str], verdict: Verdict) -> Representation | None:
         card = self._card
         if card is None or verdict.shown is None or not belongs(match, verdict.shown):
             return None
         cached = _PLACEHOLDER if verdict.access.kept else _PRIVATE
         headers = _described(form_of(match)[0], cached, "")
-        return Held(body=card.body, headers=headers, tag=card.tag)
+        return Representation(body=card.body, headers=headers, tag=card.tag)
 
-    def _read_before(self, address: str) -> CachedPlaylist | None:
-        """Return a playlist that was read from disk, if it is still the same there."""
+    def _remembered(self, address: str) -> CachedPlaylist | None:
+        """Return a playlist read from disk before, if the file has not changed since."""
         known = self._texts.get(address)
-        if known is None or self._clock() - known[0] >= _TRUSTED:
+        if known is None or self._clock() - known[0] >= _TRUSTED_SECONDS:
             return None
         try:
             stat = self._objects.path(address).stat()
@@ -186,7 +197,7 @@ class Origin:
         return known[2] if known[1] == (stat.st_mtime_ns // 1000, stat.st_size) else None
 
     async def _read(self, address: str) -> CachedPlaylist | None:
-        """Return a playlist: the edge's, or the one on disk, read once per change."""
+        """Return a playlist from the edge, or from disk, where it is read once per change."""
         text = await self._edge.get_playlist(address)
         if text is not None:
             return text
@@ -199,18 +210,18 @@ class Origin:
         except ObjectMissing:
             return None
         self._texts.pop(address, None)
-        if len(self._texts) >= _MOST_TEXTS:
+        if len(self._texts) >= _MAX_PLAYLISTS:
             del self._texts[next(iter(self._texts))]
-        # The mark is older than what was read: a change in between is read again.
+        # `stat` was taken before reading: a change in between is read again.
         self._texts[address] = (now, (stat.modified_us, stat.size), text)
         return text
 
 
 class OriginFirst:
-    """An application whose requests for media go to the origin, all others to another.
+    """Passes requests for media to the origin and all others to another application.
 
-    The origin comes before the other's routing: finding one of a few dozen routes, and seeing to
-    exceptions, costs more there than a whole playlist does here.
+    The origin comes before the other's routing: matching one of a few dozen routes and setting up
+    exception handling costs more there than serving a whole playlist does here.
     """
 
     def __init__(self, origin: Origin, other: ASGIApp) -> None:
@@ -219,22 +230,11 @@ class OriginFirst:
         self.fast_path = origin.fast_path
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # ASGI's own maps
-        """Hand a request on."""
+        """Pass one request on."""
         if scope["type"] != "lifespan" and scope["path"].startswith(ROOMS):
             await self._origin(scope, receive, send)
         else:
             await self._other(scope, receive, send)
-
-
-def _asked(method: str, headers: RawHeaders) -> Asked:
-    return Asked(
-        method,
-        {
-            name.decode("latin-1"): value.decode("latin-1")
-            for name, value in headers
-            if name in _HEEDED
-        },
-    )
 
 
 def _headers(match: re.Match[str], access: Access, coding: str = "") -> Headers:
@@ -244,48 +244,37 @@ def _headers(match: re.Match[str], access: Access, coding: str = "") -> Headers:
 
 @cache
 def _described(kind: str, cached: str, coding: str) -> Headers:
-    """Return the headers of a kind of object; there are a dozen sets."""
+    """Return the headers of a kind of object; there are a dozen combinations."""
     more = {"vary": "Accept-Encoding"} if kind == PLAYLIST else {}
     if coding:
         more["content-encoding"] = coding
-    return described(kind, cached, more)
+    return media_headers(kind, cached, more)
 
 
-def _part(part: bytes | None, match: re.Match[str], access: Access) -> Held | None:
+def _part(part: bytes | None, match: re.Match[str], access: Access) -> Representation | None:
     if part is None:
         return None
-    return Held(body=part, headers=_headers(match, access))
+    return Representation(body=part, headers=_headers(match, access))
 
 
 def _text(
-    text: CachedPlaylist | None, match: re.Match[str], asked: Asked, access: Access
-) -> Held | None:
+    text: CachedPlaylist | None, match: re.Match[str], request: HttpRequest, access: Access
+) -> Representation | None:
     if text is None:
         return None
-    if takes_gzip(asked.headers.get("accept-encoding")):
-        # Other bytes, so another strong tag.
+    if request.accepts_gzip:
+        # A strong tag must differ, since the bytes do.
         headers = _headers(match, access, "gzip")
-        return Held(body=text.compressed, headers=headers, tag=f'"{text.tag}-gz"')
-    return Held(body=text.body, headers=_headers(match, access), tag=f'"{text.tag}"')
+        return Representation(body=text.compressed, headers=headers, tag=f'"{text.tag}-gz"')
+    return Representation(body=text.body, headers=_headers(match, access), tag=f'"{text.tag}"')
 
 
-def _not_found() -> Answer:
-    # Nothing may remember it: the next moment the stream may begin.
-    headers = {"content-type": "text/plain", "cache-control": _NEVER}
-    return plain(404, headers, b"not found\n")
+def _not_found() -> HttpResponse:
+    # Never cached: the stream may start at any moment.
+    headers = {"content-type": "text/plain", "cache-control": _UNCACHED}
+    return cross_origin_response(404, headers, b"not found\n")
 
 
-def _blocked() -> Answer:
+def _blocked() -> HttpResponse:
     headers = {"content-type": "text/plain", "cache-control": _PRIVATE}
-    return plain(451, headers, b"not available in your country\n")
-
-
-async def _send(answer: Answer, method: str, send: Send) -> None:
-    await send(
-        {"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)}
-    )
-    if answer.file is not None:
-        async for piece in answer.file.read(answer.start, answer.stop):
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-    body = b"" if method == "HEAD" else answer.body
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    return cross_origin_response(451, headers, b"not available in your country\n")

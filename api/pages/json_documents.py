@@ -11,7 +11,13 @@ import msgspec
 from litestar import asgi
 from litestar.types import Receive, Scope, Send
 
-from api.http.page_response import Asked, Handlers, Reply, answer
+from api.http.response import (
+    HttpRequest,
+    HttpResponse,
+    PageHandlers,
+    json_response,
+    send_page,
+)
 from api.origin.access import Access
 from api.origin.routes import CARD
 from api.origin.visibility import Verdicts, Viewer
@@ -25,14 +31,9 @@ __all__ = ["documents"]
 _ADDRESS: Final = re.compile(
     r"/(?:projects/(?P<key>[0-9A-Za-z_-]{1,64})|videos/(?P<hash>[0-9A-Za-z]{12}))\.json/?"
 )
-_HEADERS: Final = {
-    "Content-Type": "application/json",
-    "X-Content-Type-Options": "nosniff",
-    "Access-Control-Allow-Origin": "*",
-    "Cross-Origin-Resource-Policy": "cross-origin",
-}
+_CROSS_ORIGIN: Final = {"cross-origin-resource-policy": "cross-origin"}
 _BRIEF: Final = "public, max-age=5"
-_UNKEPT: Final = "private, no-store"
+_UNCACHED: Final = "private, no-store"
 
 
 class _Project(msgspec.Struct, frozen=True):
@@ -60,33 +61,35 @@ class _Video(msgspec.Struct, frozen=True, kw_only=True):
     watch: str
 
 
-def documents(verdicts: Verdicts, projects: ProjectIndex, addresses: Addresses) -> Handlers:
+def documents(verdicts: Verdicts, projects: ProjectIndex, addresses: Addresses) -> PageHandlers:
     """Return the handler of all that is below `/json`."""
 
     @asgi("/json", is_mount=True, copy_scope=True)
     async def document(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
-        asked = Asked.of(scope)
+        request = HttpRequest.from_scope(scope)
         match = _ADDRESS.fullmatch(scope["path"]) if scope["type"] == "http" else None
         if match is None:
-            reply = _refusal(404, "there is no such document")
+            response = _refusal(404, "there is no such document")
         elif match["key"]:
-            reply = await _project(projects, match["key"])
+            response = await _project(projects, match["key"])
         else:
-            reply = await _video(verdicts, addresses, match["hash"], Viewer.of(scope))
-        await answer(reply, asked, send)
+            response = await _video(verdicts, addresses, match["hash"], Viewer.of(scope))
+        await send_page(response, request, send)
 
     return [document]
 
 
-async def _project(projects: ProjectIndex, key: str) -> Reply:
+async def _project(projects: ProjectIndex, key: str) -> HttpResponse:
     record = await projects.find(key)
     # A number finds a project too, where a token is shown.
     if record is None or record.key != key:
         return _refusal(404, "there is no such project")
-    return _reply(_Project(record.key, record.name), _BRIEF)
+    return _document(_Project(record.key, record.name), _BRIEF)
 
 
-async def _video(verdicts: Verdicts, addresses: Addresses, hash_: str, viewer: Viewer) -> Reply:
+async def _video(
+    verdicts: Verdicts, addresses: Addresses, hash_: str, viewer: Viewer
+) -> HttpResponse:
     verdict = await verdicts.ask(hash_, viewer, early=True)
     shown = verdict.shown
     if shown is None or shown.kind != "video":
@@ -95,7 +98,7 @@ async def _video(verdicts: Verdicts, addresses: Addresses, hash_: str, viewer: V
         return _refusal(451, "not available in your country")
     if not verdict.access.seen:
         return _refusal(404, "there is no such video")
-    return _reply(_described(addresses, shown), _BRIEF if verdict.access.kept else _UNKEPT)
+    return _document(_described(addresses, shown), _BRIEF if verdict.access.kept else _UNCACHED)
 
 
 def _described(addresses: Addresses, shown: Shown) -> _Video:
@@ -117,11 +120,10 @@ def _described(addresses: Addresses, shown: Shown) -> _Video:
     )
 
 
-def _reply(document: msgspec.Struct, kept: str) -> Reply:
-    body = msgspec.json.encode(document)
-    return Reply(status=200, headers=_HEADERS | {"Cache-Control": kept}, body=body)
+def _document(document: msgspec.Struct, cache_control: str) -> HttpResponse:
+    return json_response(200, document, {**_CROSS_ORIGIN, "cache-control": cache_control})
 
 
-def _refusal(status: int, sentence: str) -> Reply:
-    body = msgspec.json.encode({"message": sentence})
-    return Reply(status=status, headers=_HEADERS | {"Cache-Control": _UNKEPT}, body=body)
+def _refusal(status: int, message: str) -> HttpResponse:
+    headers = {**_CROSS_ORIGIN, "cache-control": _UNCACHED}
+    return json_response(status, {"message": message}, headers)

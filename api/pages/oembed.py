@@ -13,7 +13,13 @@ import msgspec
 from litestar import asgi
 from litestar.types import Receive, Scope, Send
 
-from api.http.page_response import Asked, Handlers, Reply, answer
+from api.http.response import (
+    HttpRequest,
+    HttpResponse,
+    PageHandlers,
+    json_response,
+    send_page,
+)
 from api.origin.access import Access
 from api.origin.routes import CARD
 from api.origin.visibility import Verdicts, Viewer
@@ -30,13 +36,8 @@ _DEFAULT: Final = (1280, 720)  # of what nothing is known yet
 _WIDTH: Final = 640  # pixels, where the asker names none
 _MOST: Final = 10_000
 _MOST_FIELDS: Final = 20
-_HEADERS: Final = {
-    "Content-Type": "application/json",
-    "X-Content-Type-Options": "nosniff",
-    "Access-Control-Allow-Origin": "*",
-}
-_BRIEF: Final = {"Cache-Control": "public, max-age=60"}
-_UNKEPT: Final = {"Cache-Control": "private, no-store"}
+_CACHED_BRIEFLY: Final = {"cache-control": "public, max-age=60"}
+_UNCACHED: Final = {"cache-control": "private, no-store"}
 
 
 class _Refused(Exception):
@@ -68,23 +69,21 @@ def oembed_address(addresses: Addresses, hash_: PublicHash) -> str:
     return f"{addresses.http}/oembed?format=json&url={quote(addresses.watch(hash_), safe='')}"
 
 
-def oembed(verdicts: Verdicts, addresses: Addresses) -> Handlers:
+def oembed(verdicts: Verdicts, addresses: Addresses) -> PageHandlers:
     """Return the handler of `/oembed`."""
 
     @asgi("/oembed", copy_scope=True)
     async def described(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
-        asked = Asked.of(scope)
         try:
-            reply = await _reply(verdicts, addresses, scope)
+            response = await _respond(verdicts, addresses, scope)
         except _Refused as error:
-            body = msgspec.json.encode({"message": str(error)})
-            reply = Reply(status=error.status, headers=_HEADERS | _UNKEPT, body=body)
-        await answer(reply, asked, send)
+            response = json_response(error.status, {"message": str(error)}, _UNCACHED)
+        await send_page(response, HttpRequest.from_scope(scope), send)
 
     return [described]
 
 
-async def _reply(verdicts: Verdicts, addresses: Addresses, scope: Scope) -> Reply:
+async def _respond(verdicts: Verdicts, addresses: Addresses, scope: Scope) -> HttpResponse:
     if scope["type"] != "http":
         raise _Refused(400, "only HTTP is answered")
     asked = _read(scope["query_string"])
@@ -101,9 +100,8 @@ async def _reply(verdicts: Verdicts, addresses: Addresses, scope: Scope) -> Repl
         raise _Refused(451, "not available in your country")
     if verdict.shown is None or not verdict.access.seen:
         raise _Refused(404, "there is no such page here")
-    body = msgspec.json.encode(_video(addresses, verdict.shown, most))
-    headers = _HEADERS | (_BRIEF if verdict.access.kept else _UNKEPT)
-    return Reply(status=200, headers=headers, body=body)
+    headers = _CACHED_BRIEFLY if verdict.access.kept else _UNCACHED
+    return json_response(200, _video(addresses, verdict.shown, most), headers)
 
 
 def _read(query: bytes) -> dict[str, list[str]]:

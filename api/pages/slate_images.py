@@ -11,7 +11,14 @@ from typing import Final
 from litestar import asgi
 from litestar.types import Receive, Scope, Send
 
-from api.http.page_response import Asked, Handlers, Reply, answer, plain
+from api.http.response import (
+    HttpRequest,
+    HttpResponse,
+    PageHandlers,
+    new_response,
+    send_page,
+    text_response,
+)
 from storage.errors import StorageError
 from storage.objects.addresses import slate_picture
 from storage.objects.base import ObjectMissing, Objects
@@ -32,31 +39,30 @@ _HEADERS: Final = {
 _UNKEPT: Final = {"Cache-Control": "no-store"}
 
 
-async def _reply(objects: Objects, asked: Asked, path: str) -> Reply:
+async def _respond(objects: Objects, request: HttpRequest, path: str) -> HttpResponse:
     match = _ADDRESS.fullmatch(path)
     if match is None:
-        return plain(404, "not found", _UNKEPT)
+        return text_response(404, "not found", _UNKEPT)
     tag = f'"{match["name"]}"'
     headers = {**_HEADERS, "ETag": tag}
     try:
         body = await objects.get(slate_picture(match["owner"], match["name"]))
     except ObjectMissing:
-        return plain(404, "not found", _UNKEPT)
+        return text_response(404, "not found", _UNKEPT)
     except StorageError as error:
         log.warning("picture not read", extra={"cause": str(error)})
-        return plain(503, "try again", {**_UNKEPT, "Retry-After": "1"})
-    if asked.has(tag):
-        return Reply(status=304, headers=headers, body=b"")
-    return Reply(status=200, headers=headers, body=body)
+        return text_response(503, "try again", {**_UNKEPT, "Retry-After": "1"})
+    if request.has_current(tag):
+        return new_response(304, headers)
+    return new_response(200, headers, body)
 
 
-def slate_pictures(objects: Objects) -> Handlers:
+def slate_pictures(objects: Objects) -> PageHandlers:
     """Return the handlers of the pictures in a store."""
 
     @asgi("/slates", is_mount=True, copy_scope=True)
-    async def slates(scope: Scope, receive: Receive, send: Send) -> None:
-        del receive
-        asked = Asked.of(scope)
-        await answer(await _reply(objects, asked, scope["path"]), asked, send)
+    async def slates(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
+        request = HttpRequest.from_scope(scope)
+        await send_page(await _respond(objects, request, scope["path"]), request, send)
 
     return [slates]

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from litestar import asgi
 from litestar.types import Receive, Scope, Send
 
-from api.http.page_response import Asked, Handlers, Reply, answer, plain
-from api.http.static_files import Asset, Assets
+from api.http.response import HttpRequest, HttpResponse, PageHandlers, new_response, send_page
+from api.http.static_files import Assets, StaticFiles
 from api.origin.access import Access
 from api.origin.routes import CARD
 from api.origin.visibility import Verdict, Verdicts, Viewer
@@ -29,12 +29,7 @@ __all__ = ["pages"]
 Kind = Literal["watch", "embed"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
-_FOREVER: Final = "public, max-age=31536000, immutable"
-# Strangers' pages name it without a digest, so it has to be asked for again now and then.
-_A_WHILE: Final = "public, max-age=300"
 _PRIVATE: Final = {"Cache-Control": "private, no-store"}
-# For people, who will not know their digest.
-_NOTICES: Final = "THIRD_PARTY.txt"
 _ONE_PART: Final = re.compile(r"/([^/]+)/?")
 _COLOR: Final = re.compile(r"#[0-9a-fA-F]{6}")
 # What is live wants to be seen at once, and browsers play nothing aloud by themselves.
@@ -43,28 +38,32 @@ _OF_VIDEOS: Final = PlayerOptions()
 _MESSAGES: Final = {"stream": "Looking for the stream…", "video": "Loading the video…"}
 
 
-def pages(verdicts: Verdicts, addresses: Addresses) -> Handlers:
+def pages(verdicts: Verdicts, addresses: Addresses) -> PageHandlers:
     """Return the handlers of all pages and their files."""
-    shelf = _Shelf(Assets.read())
-    rack = _Pages(shelf.assets, addresses, verdicts)
+    files = StaticFiles(Assets.read())
+    responder = _Pages(files.assets, addresses, verdicts)
 
     @asgi("/watch", is_mount=True, copy_scope=True)
     async def watch(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
-        await answer(await rack.reply("watch", scope), Asked.of(scope), send)
+        await send_page(
+            await responder.respond("watch", scope), HttpRequest.from_scope(scope), send
+        )
 
     @asgi("/embed", is_mount=True, copy_scope=True)
     async def embed(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
-        await answer(await rack.reply("embed", scope), Asked.of(scope), send)
+        await send_page(
+            await responder.respond("embed", scope), HttpRequest.from_scope(scope), send
+        )
 
     @asgi("/embed.js", copy_scope=True)
     async def embed_script(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
-        asked = Asked.of(scope)
-        await answer(shelf.embed_script(asked), asked, send)
+        request = HttpRequest.from_scope(scope)
+        await send_page(files.embed_script(request), request, send)
 
     @asgi("/static", is_mount=True, copy_scope=True)
     async def static(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
-        asked = Asked.of(scope)
-        await answer(shelf.reply(_part(scope), asked), asked, send)
+        request = HttpRequest.from_scope(scope)
+        await send_page(files.respond(_part(scope), request), request, send)
 
     return [watch, embed, embed_script, static]
 
@@ -99,18 +98,18 @@ class _Pages:
             "embed": _headers(origin, ancestors="*"),
         }
 
-    async def reply(self, kind: Kind, scope: Scope) -> Reply:
+    async def respond(self, kind: Kind, scope: Scope) -> HttpResponse:
         """Return the page of a stream or video, or the one that says why there is none."""
         headers = self._headers[kind]
         verdict = await _verdict(self._verdicts, _part(scope), scope)
         if verdict.access is Access.BLOCKED:
-            return Reply(status=451, headers=headers | _PRIVATE, body=self._blocked)
+            return new_response(451, headers | _PRIVATE, self._blocked)
         if verdict.shown is None or not verdict.access.seen:
-            return Reply(status=404, headers=headers, body=self._missing)
+            return new_response(404, headers, self._missing)
         if not verdict.access.kept:
             # Seen by some alone: no cache in between may keep it for others.
             headers = headers | _PRIVATE
-        return Reply(status=200, headers=headers, body=self._page(kind, verdict.shown))
+        return new_response(200, headers, self._page(kind, verdict.shown))
 
     def _page(self, kind: Kind, shown: Shown) -> bytes:
         hash_, addresses = shown.hash, self._addresses
@@ -157,25 +156,6 @@ async def _verdict(verdicts: Verdicts, hash_: str, scope: Scope) -> Verdict:
     return await verdicts.ask(hash_, Viewer.of(scope), early=True)
 
 
-class _Shelf:
-    """Answers for the files."""
-
-    def __init__(self, assets: Assets) -> None:
-        self.assets = assets
-
-    def reply(self, name: str, asked: Asked) -> Reply:
-        """Return a file by its public name."""
-        if asset := self.assets.public.get(name):
-            return _file(asset, _FOREVER, asked)
-        if name == _NOTICES:
-            return _file(self.assets.built[name], _A_WHILE, asked)
-        return plain(404, "not found")
-
-    def embed_script(self, asked: Asked) -> Reply:
-        """Return the script that puts a frame where it stands."""
-        return _file(self.assets.built["embed.js"], _A_WHILE, asked)
-
-
 def _headers(origin: str, *, ancestors: str) -> dict[str, str]:
     """A page may run our files and fetch media, from here or from `origin`, and nothing else."""
     policy = {
@@ -198,24 +178,6 @@ def _headers(origin: str, *, ancestors: str) -> dict[str, str]:
         # A page names its files by digest, so an old page must not outlive them.
         "Cache-Control": "no-cache",
     }
-
-
-def _file(asset: Asset, keep: str, asked: Asked) -> Reply:
-    headers = {
-        "Cache-Control": keep,
-        "ETag": asset.tag,
-        "Vary": "Accept-Encoding",
-        "X-Content-Type-Options": "nosniff",
-        # Pages that isolate themselves (COEP) load nothing from elsewhere without this.
-        "Cross-Origin-Resource-Policy": "cross-origin",
-    }
-    if asked.has(asset.tag):
-        return Reply(status=304, headers=headers, body=b"")
-    headers["Content-Type"] = asset.type
-    if asked.accepts_gzip and len(asset.packed) < len(asset.body):
-        headers["Content-Encoding"] = "gzip"
-        return Reply(status=200, headers=headers, body=asset.packed)
-    return Reply(status=200, headers=headers, body=asset.body)
 
 
 def _part(scope: Scope) -> str:

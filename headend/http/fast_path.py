@@ -23,8 +23,8 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from api.http.media_response import Answer
 from api.http.open_file import OpenFile
+from api.http.response import HttpResponse
 from headend.http.limits import BoundedProtocol
 from media.no_op import do_nothing
 
@@ -34,7 +34,7 @@ __all__ = ["FastPath", "FastPathProtocol"]
 # local socket). Returns a response, a coroutine that returns one, or None: the request needs ASGI.
 FastPath = Callable[
     [str, str, Sequence[tuple[bytes, bytes]], str | None],
-    Answer | Coroutine[Any, Any, Answer] | None,
+    HttpResponse | Coroutine[Any, Any, HttpResponse] | None,
 ]
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,9 @@ _TURN_BYTES: Final = 4 << 20
 _PIECE_BYTES: Final = 64 * 1024
 
 
-_SERVER_ERROR: Final = Answer(500, ((b"content-length", b"0"), (b"cache-control", b"no-store")))
+_SERVER_ERROR: Final = HttpResponse(
+    500, ((b"content-length", b"0"), (b"cache-control", b"no-store"))
+)
 
 _STATUS_LINES: Final = {
     each.value: f"HTTP/1.1 {each.value} {each.phrase}".encode() for each in HTTPStatus
@@ -58,7 +60,7 @@ _STATUS_LINES: Final = {
 class _FileTransfer:
     """The head of a response and the bytes of its file that are still to be sent."""
 
-    def __init__(self, head: bytes, answer: Answer, file: OpenFile) -> None:
+    def __init__(self, head: bytes, answer: HttpResponse, file: OpenFile) -> None:
         self.file = file
         self._head = head
         self._position = answer.start
@@ -127,13 +129,13 @@ class FastPathProtocol(BoundedProtocol):
         super().connection_lost(exc)
 
     def on_headers_complete(self) -> None:
-        """Answer through the fast path, or pass the request to the application."""
+        """HttpResponse through the fast path, or pass the request to the application."""
         self.head_came()
         if not self._try_fast_path():
             super().on_headers_complete()
 
     def _try_fast_path(self) -> bool:
-        """Answer the request through the fast path if possible; return True if it was."""
+        """HttpResponse the request through the fast path if possible; return True if it was."""
         parser = self.parser
         if (
             parser is None
@@ -149,7 +151,7 @@ class FastPathProtocol(BoundedProtocol):
         )
         if answer is None:
             return False
-        if not isinstance(answer, Answer):
+        if not isinstance(answer, HttpResponse):
             self.cycle = self._new_cycle()
             self._start_task(self._send_when_ready(self.cycle, answer))
         elif answer.file is None:
@@ -166,7 +168,7 @@ class FastPathProtocol(BoundedProtocol):
         unfinished = cycle is not None and not cycle.response_complete
         return unfinished or self.flow.write_paused or self.transport.is_closing()
 
-    def _head(self, answer: Answer) -> bytes:
+    def _head(self, answer: HttpResponse) -> bytes:
         pairs = (*self.server_state.default_headers, *answer.headers)
         lines = [_STATUS_LINES[answer.status], *map(b": ".join, pairs), b"\r\n"]
         return b"\r\n".join(lines)
@@ -195,7 +197,7 @@ class FastPathProtocol(BoundedProtocol):
         self.tasks.add(task)
 
     async def _send_when_ready(
-        self, cycle: RequestResponseCycle, pending: Coroutine[Any, Any, Answer]
+        self, cycle: RequestResponseCycle, pending: Coroutine[Any, Any, HttpResponse]
     ) -> None:
         try:
             answer = await pending

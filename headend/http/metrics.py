@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from api.http.media_response import Answer
+from api.http.response import HttpResponse
 from headend.http.fast_path import FastPath
 from headend.http.server import Application
 
@@ -67,7 +67,7 @@ class CountedApplication:
             self.fast_path = self._counted_fast_path
 
     async def __call__(self, scope: Any, receive: Any, send: _Send) -> None:  # ASGI's own maps
-        """Answer one request."""
+        """HttpResponse one request."""
 
         async def told(message: _Message) -> None:
             if message["type"] == "http.response.start":
@@ -78,16 +78,16 @@ class CountedApplication:
 
     def _counted_fast_path(
         self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], peer: str | None
-    ) -> Answer | Coroutine[Any, Any, Answer] | None:
+    ) -> HttpResponse | Coroutine[Any, Any, HttpResponse] | None:
         found = (
             self._fast_path(method, path, headers, peer) if self._fast_path is not None else None
         )
-        if isinstance(found, Answer):
+        if isinstance(found, HttpResponse):
             self._figures.count(path, found.status)
             return found
         return None if found is None else self._counted(path, found)
 
-    async def _counted(self, path: str, coming: Coroutine[Any, Any, Answer]) -> Answer:
+    async def _counted(self, path: str, coming: Coroutine[Any, Any, HttpResponse]) -> HttpResponse:
         answer = await coming
         self._figures.count(path, answer.status)
         return answer

@@ -10,7 +10,7 @@ import msgspec
 from api.http.access_log import AccessLog
 from api.http.auth import is_owner
 from api.http.client_address import Clients
-from api.http.page_response import Handlers
+from api.http.response import PageHandlers
 from api.http.static_files import BUNDLE, Asset
 from api.origin.geo import Geo
 from api.origin.origin import Origin, OriginFirst
@@ -37,7 +37,7 @@ class Viewers(msgspec.Struct, frozen=True, kw_only=True):
     clients: Clients
     geo: Geo
     origin: Origin
-    handlers: Handlers
+    handlers: PageHandlers
 
     def before(self, app: Application, access: str) -> Application:
         """Return an application that answers for media itself and asks `app` for all else.

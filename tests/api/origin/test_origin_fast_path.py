@@ -4,7 +4,7 @@ import asyncio
 import gzip
 from pathlib import Path
 
-from api.http.media_response import Answer
+from api.http.response import HttpResponse
 from api.origin.origin import Origin
 from api.origin.visibility import Verdicts
 from storage.catalog.records.common import Shown
@@ -88,20 +88,20 @@ def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) ->
         assert ask("HEAD", SEGMENT, []) is None  # nobody asked for access yet
         await site.get(SEGMENT)
         found = ask("GET", PLAYLIST, [(b"accept-encoding", b"gzip")])
-        assert isinstance(found, Answer)
+        assert isinstance(found, HttpResponse)
         assert gzip.decompress(found.body) == await site.objects.get(PLAYLIST[1:])
         file = ask("GET", SEGMENT, [])
-        assert isinstance(file, Answer)
+        assert isinstance(file, HttpResponse)
         assert file.stop - file.start == 300_000
         file.close()
         # The edge forgets, the disk has it: read once, then known by its time and size.
         await site.edge.drop_folder("live")
-        assert not isinstance(later := ask("GET", PLAYLIST, []), Answer)
+        assert not isinstance(later := ask("GET", PLAYLIST, []), HttpResponse)
         assert later is not None
         assert (await later).status == 200
-        assert isinstance(ask("GET", PLAYLIST, []), Answer)
+        assert isinstance(ask("GET", PLAYLIST, []), HttpResponse)
         await site.objects.put(PLAYLIST[1:], b"#EXTM3U\n#CHANGED\n")
-        assert not isinstance(later := ask("GET", PLAYLIST, []), Answer)
+        assert not isinstance(later := ask("GET", PLAYLIST, []), HttpResponse)
         assert later is not None
         assert (await later).body == b"#EXTM3U\n#CHANGED\n"
 
@@ -114,7 +114,7 @@ def test_the_fast_path_shows_a_hidden_stream_to_its_owner_alone(on_site: OnSite)
         for headers, status in (([], 404), ([(b"authorization", TOKEN.encode())], 200)):
             coming = site.origin.fast_path("GET", SEGMENT, headers)
             assert coming is not None
-            assert not isinstance(coming, Answer)
+            assert not isinstance(coming, HttpResponse)
             found = await coming
             assert found.status == status
             found.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from litestar.types import HTTPReceiveMessage, Message, Scope
 
-from api.http.media_response import Answer
+from api.http.response import HttpResponse
 from api.origin.origin import Origin
 from api.origin.visibility import Verdicts
 from media.hls import m3u8
@@ -59,7 +59,7 @@ async def get(origin: Origin, path: str) -> tuple[int, str]:
     """Ask as a server does: through the fast path, and through ASGI where it has none."""
     found = origin.fast_path("GET", path, [])
     if found is not None:
-        answer = found if isinstance(found, Answer) else await found
+        answer = found if isinstance(found, HttpResponse) else await found
         answer.close()
         return answer.status, answer.body.decode()
     sent: list[Message] = []

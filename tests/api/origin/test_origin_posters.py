@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from litestar import Litestar
 
-from api.http.media_response import Answer
+from api.http.response import HttpResponse
 from api.http.static_files import Asset
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import Verdicts
@@ -101,7 +101,7 @@ async def test_the_next_poster_has_another_validator(site: Site) -> None:
 async def test_the_fast_path_answers_the_same(site: Site) -> None:
     whole = await site.get(SMALL)
     found = site.origin.fast_path("GET", SMALL, [], "DE")
-    assert isinstance(found, Answer)
+    assert isinstance(found, HttpResponse)
     headers = {name.decode(): value.decode() for name, value in found.headers}
     assert headers == dict(whole.headers)
     found.close()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from litestar import Litestar
 
-from api.http.media_response import Answer
+from api.http.response import HttpResponse
 from api.http.static_files import Asset
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import Verdicts
@@ -133,7 +133,7 @@ def test_the_fast_path_answers_the_same(on_site: OnSite) -> None:
         for path in KINDS:
             whole = await site.get(path)
             found = site.origin.fast_path("GET", path, [], "DE")
-            assert isinstance(found, Answer), path
+            assert isinstance(found, HttpResponse), path
             headers = {name.decode(): value.decode() for name, value in found.headers}
             assert headers == dict(whole.headers)
             found.close()
@@ -224,13 +224,13 @@ def test_a_country_is_asked_for_at_every_address(on_site: OnSite, path: str) -> 
             assert blocked.headers["access-control-allow-origin"] == "*"
             coming = site.origin.fast_path("GET", path, [], peer)
             assert coming is not None
-            assert not isinstance(coming, Answer)
+            assert not isinstance(coming, HttpResponse)
             assert (await coming).status == 451
         inside = await site.get(path, "RO")
         assert inside.status_code == 200
         assert inside.headers["cache-control"] == "private, no-store"
         found = site.origin.fast_path("GET", path, [], "RO")
-        assert isinstance(found, Answer)
+        assert isinstance(found, HttpResponse)
         assert (b"cache-control", b"private, no-store") in found.headers
         found.close()
         owners = await site.get(path, "DE", Authorization="Bearer owner")

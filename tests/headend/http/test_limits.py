@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from api.http.media_response import Answer, plain
+from api.http.response import HttpResponse, cross_origin_response
 from headend.config.sockets import bind
 from headend.http.limits import HEAD_BYTES, BoundedProtocol
 from headend.http.server import serving
@@ -48,8 +48,8 @@ class Quick(App):
 
     def fast_path(
         self, _method: str, path: str, _headers: object, _peer: str | None = None
-    ) -> Answer | None:
-        return plain(200, {}, b"quick") if path == "/quick" else None
+    ) -> HttpResponse | None:
+        return cross_origin_response(200, {}, b"quick") if path == "/quick" else None
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from api.http.media_response import Answer
+from api.http.response import HttpResponse
 from headend.http.metrics import CountedApplication, WebFigures
 
 
@@ -17,10 +17,10 @@ class Application:
     def fast_path(self, method: str, path: str, headers: Any, peer: str | None) -> Any:
         if path == "/live/later":
             return self.wait()
-        return Answer(404, ()) if path.startswith("/live/") else None
+        return HttpResponse(404, ()) if path.startswith("/live/") else None
 
-    async def wait(self) -> Answer:
-        return Answer(200, ())
+    async def wait(self) -> HttpResponse:
+        return HttpResponse(200, ())
 
 
 async def ask(app: Any, path: str) -> None:
@@ -34,9 +34,9 @@ def test_answers_are_counted_by_room_and_status() -> None:
     app = CountedApplication(Application(), figures)
     for path in ("/api/projects", "/api/x", "/watch/abc", "/a-strangers-choice", ""):
         asyncio.run(ask(app, path))
-    assert app.fast_path("GET", "/live/x", (), None) == Answer(404, ())
+    assert app.fast_path("GET", "/live/x", (), None) == HttpResponse(404, ())
     later: Any = app.fast_path("GET", "/live/later", (), None)
-    assert asyncio.run(later) == Answer(200, ())
+    assert asyncio.run(later) == HttpResponse(200, ())
     assert app.fast_path("GET", "/api/x", (), None) is None
     lines = [line for line in figures.text().decode().splitlines() if "answers_total{" in line]
     assert lines == [

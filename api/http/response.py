@@ -1,0 +1,249 @@
+"""Requests and responses as values, for the routes that Litestar does not serve itself.
+
+The origin, the pages and the static files build an `HttpResponse`; the fast path of the server or
+`send_response` (ASGI) sends it. No routing and no request bodies. Pure except for sending and for
+closing files. Source: RFC 9110, sections 13 (conditions), 14 (ranges) and 15 (status codes).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+from litestar.handlers import ASGIRouteHandler
+from litestar.types import Scope, Send
+
+from api.http.conditional import Unsatisfiable, accepts_gzip, byte_range, has_entity_tag
+from api.http.open_file import OpenFile
+
+__all__ = [
+    "METHODS",
+    "Headers",
+    "HttpRequest",
+    "HttpResponse",
+    "PageHandlers",
+    "Representation",
+    "cross_origin_response",
+    "encode_headers",
+    "json_response",
+    "media_headers",
+    "new_response",
+    "respond",
+    "send_page",
+    "send_response",
+    "text_response",
+]
+
+METHODS: Final = "GET, HEAD, OPTIONS"
+# The request headers that a response depends on.
+_RELEVANT: Final = frozenset({b"accept-encoding", b"if-none-match", b"if-range", b"range"})
+_BODILESS: Final = frozenset({204, 304})
+
+# As on the wire, names in lower case.
+Headers = tuple[tuple[bytes, bytes], ...]
+# Routes of pages and static files, for the application.
+PageHandlers = list[ASGIRouteHandler]
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """A method and the headers that a response depends on.
+
+    Header names are in lower case; of a repeated header the last value counts.
+    """
+
+    method: str
+    headers: Mapping[str, str]
+
+    @classmethod
+    def of(cls, method: str, headers: Iterable[tuple[bytes, bytes]]) -> "HttpRequest":
+        """Build a request from headers as they are on the wire."""
+        return cls(
+            method,
+            {
+                name.decode("latin-1"): value.decode("latin-1")
+                for name, value in headers
+                if name in _RELEVANT
+            },
+        )
+
+    @classmethod
+    def from_scope(cls, scope: Scope) -> "HttpRequest":
+        """Build a request from an ASGI scope; a web socket has the empty method."""
+        if scope["type"] != "http":
+            return cls("", {})
+        return cls.of(scope["method"], scope["headers"])
+
+    @property
+    def accepts_gzip(self) -> bool:
+        """Whether the client accepts gzip."""
+        return accepts_gzip(self.headers.get("accept-encoding"))
+
+    def has_current(self, tag: str) -> bool:
+        """Return True if the client already holds the representation with this entity tag."""
+        return has_entity_tag(self.headers.get("if-none-match"), tag)
+
+
+class Representation(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes or a file, the headers that describe them, and an entity tag with its quotes."""
+
+    body: bytes | OpenFile
+    headers: Headers
+    tag: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+        return len(self.body) if isinstance(self.body, bytes) else self.body.size
+
+
+class HttpResponse(msgspec.Struct, frozen=True):
+    """A response with all its headers except those of the connection and the date.
+
+    With a `file`, its bytes from `start` up to `stop` (exclusive) are the body; the sender closes
+    it.
+    """
+
+    status: int
+    headers: Headers
+    body: bytes = b""
+    file: OpenFile | None = None
+    start: int = 0
+    stop: int = 0
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        if self.file is not None:
+            self.file.close()
+
+
+# -- building -------------------------------------------------------------------------------------
+
+
+def encode_headers(headers: Mapping[str, str]) -> Headers:
+    """Return headers as they are sent."""
+    return tuple(
+        (name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()
+    )
+
+
+_CROSS_ORIGIN: Final = encode_headers(
+    {
+        "access-control-allow-origin": "*",
+        "access-control-expose-headers": (
+            "Content-Length, Content-Range, Content-Encoding, ETag, Date"
+        ),
+        "cross-origin-resource-policy": "cross-origin",
+        "timing-allow-origin": "*",
+        "x-content-type-options": "nosniff",
+    }
+)
+_ACCEPT_RANGES: Final = (b"accept-ranges", b"bytes")
+
+
+def new_response(status: int, headers: Mapping[str, str], body: bytes = b"") -> HttpResponse:
+    """Return a response with its `Content-Length`, unless the status allows no body."""
+    length = {} if status in _BODILESS else {"content-length": str(len(body))}
+    return HttpResponse(status, encode_headers({**headers, **length}), body)
+
+
+def cross_origin_response(
+    status: int, headers: Mapping[str, str], body: bytes = b""
+) -> HttpResponse:
+    """Return a response that scripts of every origin may read."""
+    response = new_response(status, headers, body)
+    return msgspec.structs.replace(response, headers=(*_CROSS_ORIGIN, *response.headers))
+
+
+def text_response(status: int, text: str, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    """Return a response of one line of plain text."""
+    kind = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
+    return new_response(status, {**kind, **(headers or {})}, f"{text}\n".encode())
+
+
+def json_response(status: int, value: object, headers: Mapping[str, str]) -> HttpResponse:
+    """Return a JSON response that scripts of every origin may read."""
+    kind = {
+        "content-type": "application/json",
+        "x-content-type-options": "nosniff",
+        "access-control-allow-origin": "*",
+    }
+    return new_response(status, {**kind, **headers}, msgspec.json.encode(value))
+
+
+def media_headers(content_type: str, cache_control: str, extra: Mapping[str, str]) -> Headers:
+    """Return the headers that describe a media object; scripts of every origin may read it."""
+    own = {**extra, "content-type": content_type, "cache-control": cache_control}
+    return (*_CROSS_ORIGIN, *encode_headers(own), _ACCEPT_RANGES)
+
+
+def respond(request: HttpRequest, representation: Representation) -> HttpResponse:
+    """Answer GET or HEAD with a representation, a range of it, or 304.
+
+    The response takes over the file of the representation; it is closed here if none of its bytes
+    are sent.
+    """
+    response = _respond(request, representation)
+    if isinstance(representation.body, OpenFile) and response.file is None:
+        representation.body.close()
+    return response
+
+
+def _respond(request: HttpRequest, representation: Representation) -> HttpResponse:
+    headers = representation.headers
+    tag = representation.tag
+    if tag is not None:
+        headers = (*headers, (b"etag", tag.encode()))
+        if request.has_current(tag):
+            return HttpResponse(304, headers)
+    size = representation.size
+    start, stop, status = 0, size, 200
+    # If-Range: the rest of one version must not be appended to the beginning of another
+    # (RFC 9110, 13.1.5).
+    if "range" in request.headers and request.headers.get("if-range", tag) == tag:
+        try:
+            part = byte_range(request.headers["range"], size)
+        except Unsatisfiable:
+            return cross_origin_response(
+                416, {"content-range": f"bytes */{size}", "cache-control": "no-store"}
+            )
+        if part is not None:
+            start, stop = part
+            status = 206
+            headers = (*headers, (b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
+    headers = (*headers, (b"content-length", b"%d" % (stop - start)))
+    if request.method == "HEAD":
+        return HttpResponse(status, headers)
+    if isinstance(representation.body, OpenFile):
+        return HttpResponse(status, headers, b"", representation.body, start, stop)
+    return HttpResponse(status, headers, representation.body[start:stop])
+
+
+# -- sending over ASGI ----------------------------------------------------------------------------
+
+
+async def send_response(response: HttpResponse, method: str, send: Send) -> None:
+    """Send a response and close it; HEAD gets no body."""
+    try:
+        await send(
+            {
+                "type": "http.response.start",
+                "status": response.status,
+                "headers": list(response.headers),
+            }
+        )
+        if response.file is not None:
+            async for piece in response.file.read(response.start, response.stop):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        body = b"" if method == "HEAD" else response.body
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+    finally:
+        response.close()
+
+
+async def send_page(response: HttpResponse, request: HttpRequest, send: Send) -> None:
+    """Send a page's response; close a web socket, and answer 405 to all but GET and HEAD."""
+    if not request.method:
+        await send({"type": "websocket.close", "code": 1000, "reason": None})
+        return
+    if request.method not in {"GET", "HEAD"}:
+        response = text_response(405, "method not allowed", {"allow": "GET, HEAD"})
+    await send_response(response, request.method, send)

@@ -1,0 +1,144 @@
+"""Responses as values, and how they are sent."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from api.http.open_file import open_file
+from api.http.response import (
+    HttpRequest,
+    HttpResponse,
+    Representation,
+    cross_origin_response,
+    json_response,
+    media_headers,
+    new_response,
+    respond,
+    send_page,
+    send_response,
+    text_response,
+)
+
+BODY = bytes(range(100))
+TAG = '"abc"'
+
+
+def representation(body: bytes = BODY) -> Representation:
+    headers = media_headers("video/mp4", "no-store", {"vary": "Accept-Encoding"})
+    return Representation(body=body, headers=headers, tag=TAG)
+
+
+def header(response: HttpResponse, name: str) -> str | None:
+    values = [value.decode() for each, value in response.headers if each == name.encode()]
+    assert len(values) <= 1
+    return values[0] if values else None
+
+
+def get(method: str = "GET", **headers: str) -> HttpRequest:
+    return HttpRequest(method, {name.replace("_", "-"): text for name, text in headers.items()})
+
+
+def sent(response: HttpResponse, method: str) -> list[Any]:
+    messages: list[Any] = []
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    asyncio.run(send_response(response, method, send))
+    return messages
+
+
+def test_a_whole_representation_has_its_tag_and_its_length() -> None:
+    response = respond(get(), representation())
+    assert (response.status, response.body) == (200, BODY)
+    assert header(response, "etag") == TAG
+    assert header(response, "content-length") == "100"
+    assert header(response, "accept-ranges") == "bytes"
+    assert header(response, "vary") == "Accept-Encoding"
+
+
+@pytest.mark.parametrize("tags", ["*", TAG, f'"x", W/{TAG}'])
+def test_what_the_client_holds_is_not_sent_again(tags: str) -> None:
+    response = respond(get(if_none_match=tags), representation())
+    assert (response.status, response.body) == (304, b"")
+    assert header(response, "content-length") is None
+
+
+def test_a_range_is_part_of_the_body() -> None:
+    response = respond(get(range="bytes=10-19"), representation())
+    assert (response.status, response.body) == (206, BODY[10:20])
+    assert header(response, "content-range") == "bytes 10-19/100"
+    assert header(response, "content-length") == "10"
+
+
+def test_a_range_of_another_version_is_answered_with_the_whole() -> None:
+    response = respond(get(range="bytes=10-19", if_range='"old"'), representation())
+    assert (response.status, response.body) == (200, BODY)
+    assert respond(get(range="bytes=10-19", if_range=TAG), representation()).status == 206
+
+
+def test_a_range_behind_the_end_is_refused_with_the_size() -> None:
+    response = respond(get(range="bytes=100-"), representation())
+    assert (response.status, response.body) == (416, b"")
+    assert header(response, "content-range") == "bytes */100"
+
+
+def test_a_file_is_handed_over_or_closed(tmp_path: Path) -> None:
+    path = tmp_path / "object"
+    path.write_bytes(BODY)
+    for request, kept in ((get(), True), (get("HEAD"), False), (get(if_none_match="*"), False)):
+        file = open_file(path)
+        response = respond(request, Representation(body=file, headers=(), tag=TAG))
+        assert (response.file is file) is kept
+        if kept:
+            assert (response.start, response.stop) == (0, 100)
+            messages = sent(response, "GET")
+            assert b"".join(each.get("body", b"") for each in messages) == BODY
+        with pytest.raises(OSError, match="descriptor"):
+            file.close()
+
+
+def test_head_is_sent_with_the_length_and_without_the_body() -> None:
+    start, end = sent(new_response(200, {"X-A": "b"}, b"hello"), "HEAD")
+    assert start["headers"] == [(b"x-a", b"b"), (b"content-length", b"5")]
+    assert end == {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_a_status_that_allows_no_body_has_no_length(status: int) -> None:
+    assert header(new_response(status, {}), "content-length") is None
+
+
+def test_text_and_json_and_what_every_origin_may_read() -> None:
+    assert text_response(404, "not found").body == b"not found\n"
+    assert json_response(200, {"a": 1}, {}).body == b'{"a":1}'
+    assert header(json_response(200, 1, {}), "access-control-allow-origin") == "*"
+    assert header(cross_origin_response(200, {}), "access-control-allow-origin") == "*"
+    assert header(text_response(200, ""), "access-control-allow-origin") is None
+
+
+@pytest.mark.parametrize(
+    ("request_", "first"),
+    [
+        (HttpRequest("POST", {}), {"type": "http.response.start", "status": 405}),
+        (HttpRequest("GET", {}), {"type": "http.response.start", "status": 200}),
+        (HttpRequest("", {}), {"type": "websocket.close", "code": 1000, "reason": None}),
+    ],
+)
+def test_a_page_is_for_get_and_head(request_: HttpRequest, first: dict[str, Any]) -> None:
+    messages: list[Any] = []
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    asyncio.run(send_page(text_response(200, "page"), request_, send))
+    assert messages[0].items() >= first.items()
+
+
+def test_of_a_repeated_header_the_last_counts_and_irrelevant_ones_are_dropped() -> None:
+    headers = [(b"range", b"bytes=0-1"), (b"cookie", b"x"), (b"range", b"bytes=2-3")]
+    assert HttpRequest.of("GET", headers) == HttpRequest("GET", {"range": "bytes=2-3"})
+    assert msgspec.structs.asdict(HttpRequest.of("GET", []))["headers"] == {}
