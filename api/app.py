@@ -11,12 +11,12 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
 from api.http.auth import Guard, needs_token
-from api.http.cors import crossing
+from api.http.cors import cors_hook
 from api.http.errors import HANDLERS
 from api.http.json_body import MAX_BODY
 from api.http.openapi import JsonDocument, ReferencePage, YamlDocument, operation_id
-from api.http.options import name_all_methods
-from api.http.rate_limit import Callers
+from api.http.options import list_all_methods
+from api.http.rate_limit import CallerRateLimiter
 from api.library import countries, events, labels, players, projects, resolutions, tokens
 from api.ports import MediaRemover
 from api.schemas.presenter import Presenter
@@ -134,7 +134,7 @@ def _linked(
     presenter: Presenter,
     intake: single_request.Intake,
     clock_us: Callable[[], int],
-    callers: Callers | None,
+    callers: CallerRateLimiter | None,
 ) -> Router:
     """Return the addresses that hold an upload link's secret, and take no token."""
     return Router(
@@ -179,7 +179,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     media: MediaRemover | None = None,
     intake: single_request.Intake | None = None,
     ingest: Ingest | None = None,
-    callers: Callers | None = None,
+    rate_limiter: CallerRateLimiter | None = None,
     import_rules: ImportRules = _PUBLIC,
     clock_us: Callable[[], int] = _clock_us,
     debug: bool = False,
@@ -194,7 +194,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     `ingest` is the process that takes encoders in; without it, one that looks by itself at what it
     is asked. `import_rules` say where videos may be fetched from.
     """
-    guard = needs_token(catalog, callers)
+    guard = needs_token(catalog, rate_limiter)
     most = 0 if intake is None else intake.most_upload
     presenter = Presenter(addresses=addresses, broadcaster_key=broadcaster_key)
     return Litestar(
@@ -209,11 +209,15 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
                 clock_us,
                 guard,
             ),
-            *(() if intake is None else (_linked(catalog, presenter, intake, clock_us, callers),)),
+            *(
+                ()
+                if intake is None
+                else (_linked(catalog, presenter, intake, clock_us, rate_limiter),)
+            ),
             Router("/", route_handlers=handlers, include_in_schema=False),
         ],
         exception_handlers=HANDLERS,
-        before_send=[name_all_methods, crossing(catalog, most)],
+        before_send=[list_all_methods, cors_hook(catalog, most)],
         openapi_config=_description(version),
         # Logging is set up where the process starts, and errors are logged by their handlers.
         logging_config=None,

@@ -206,7 +206,7 @@ def test_files_that_pages_name_exist(name: str) -> None:
 
 
 def test_cache_headers_on_the_page_are_those_of_the_origin() -> None:
-    named = "FOREVER|LIVE_TEXT|VARIANTS|VIDEO_TEXT|POSTER|LIVE_POSTER|PLACEHOLDER|NEVER|PRIVATE"
+    named = "FOREVER|LIVE_TEXT|VARIANTS|VIDEO_TEXT|POSTER|LIVE_POSTER|PLACEHOLDER|UNCACHED|PRIVATE"
     found = re.findall(
         rf'_({named}): Final = "([^"]+)"', code("api/origin/origin.py", "api/origin/routes.py")
     )

@@ -11,9 +11,9 @@ from typing import Any, Final
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from api.http.cors import is_open
+from api.http.cors import is_upload_options
 from api.http.errors import ApiError
-from api.http.rate_limit import UNLIMITED, Callers
+from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
 
@@ -49,25 +49,25 @@ async def is_owner(catalog: Catalog, authorization: str | None, hash_: str) -> b
     return shown is not None and principal.reaches(shown.project)
 
 
-def needs_token(catalog: Catalog, callers: Callers | None = None) -> Guard:
+def needs_token(catalog: Catalog, rate_limiter: CallerRateLimiter | None = None) -> Guard:
     """Return the guard that lets only bearers of a token in; `request.auth` is then who it is.
 
     `callers` counts their requests, where these are limited.
     """
-    counted = callers or Callers(UNLIMITED)
+    counted = rate_limiter or CallerRateLimiter(UNLIMITED)
 
     async def guard(
         connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
     ) -> None:
-        if is_open(connection.scope):
+        if is_upload_options(connection.scope):
             return
         authorization = connection.headers.get("authorization")
         token = bearer_token(authorization)
         address = counted.address_of(connection.scope)
-        counted.hear(token, address)
+        counted.check(token, address)
         principal = None if token is None else await catalog.tokens.authenticate(token)
         if token is None or principal is None:
-            counted.count_stranger(address, token)
+            counted.count_unauthenticated(address, token)
             # RFC 6750, section 3: no error code where no token was sent at all.
             sent = ', error="invalid_token"' if authorization else ""
             raise ApiError(

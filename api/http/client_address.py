@@ -17,7 +17,14 @@ from ipaddress import (
 )
 from typing import Any, Final
 
-__all__ = ["Address", "BadNetwork", "Clients", "RawHeaders", "address_of", "values_of"]
+__all__ = [
+    "Address",
+    "BadNetwork",
+    "RawHeaders",
+    "TrustedProxies",
+    "header_values",
+    "parse_address",
+]
 
 Address = IPv4Address | IPv6Address
 # As they came over the wire, names in lower case.
@@ -34,7 +41,7 @@ class BadNetwork(ValueError):
 
 
 @lru_cache(_KNOWN)
-def address_of(text: str) -> Address | None:
+def parse_address(text: str) -> Address | None:
     """Read an address, with or without a port, brackets or a zone; None where it is none.
 
     An IPv4 address in an IPv6 one (`::ffff:192.0.2.1`) is the IPv4 address.
@@ -53,12 +60,12 @@ def address_of(text: str) -> Address | None:
     return found
 
 
-def values_of(headers: RawHeaders, name: bytes) -> list[str]:
+def header_values(headers: RawHeaders, name: bytes) -> list[str]:
     """Return the values of every header of that name, in order."""
     return [value.decode("latin-1") for each, value in headers if each == name]
 
 
-class Clients:
+class TrustedProxies:
     """Knows which proxies are ours, and so whom a request is from."""
 
     def __init__(self, proxies: Iterable[str] = ()) -> None:
@@ -70,7 +77,7 @@ class Clients:
         self._proxies = tuple(_network(text) for text in proxies)
 
     @classmethod
-    def read(cls, networks: str) -> "Clients":
+    def parse(cls, networks: str) -> "TrustedProxies":
         """Read a setting: networks with commas or spaces between.
 
         Raises:
@@ -82,19 +89,19 @@ class Clients:
         """Say whether the address is one of our proxies'."""
         return address is not None and any(address in network for network in self._proxies)
 
-    def behind(self, peer: str | None, headers: RawHeaders) -> Address | None:
+    def client_of(self, peer: str | None, headers: RawHeaders) -> Address | None:
         """Return the client's address; None where a proxy of ours named it in a way not known.
 
         `peer` is the address at the other end of the connection, None for a local socket.
         """
-        at = address_of(peer) if peer else None
+        at = parse_address(peer) if peer else None
         if not self._proxies or not self.is_proxy(at):
             return at
-        hops = ",".join(values_of(headers, _FORWARDED))
+        hops = ",".join(header_values(headers, _FORWARDED))
         while hops:
             hops, _, last = hops.rpartition(",")
             # What is far longer is none, and would be remembered.
-            at = address_of(last) if len(last) <= _LONGEST else None
+            at = parse_address(last) if len(last) <= _LONGEST else None
             if not self.is_proxy(at):
                 return at
         return at
@@ -103,7 +110,9 @@ class Clients:
         """Return the client of a request as text; of one that is not known, the connection's."""
         client = scope.get("client")
         peer = str(client[0]) if client else None
-        found = self.behind(peer, scope.get("headers", ())) or (address_of(peer) if peer else None)
+        found = self.client_of(peer, scope.get("headers", ())) or (
+            parse_address(peer) if peer else None
+        )
         return str(found) if found is not None else peer or ""
 
 

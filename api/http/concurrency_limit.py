@@ -12,24 +12,24 @@ from typing import Final
 
 from api.http.errors import ApiError
 
-__all__ = ["Gate"]
+__all__ = ["ConcurrencyLimit"]
 
 _RETRY_SECONDS: Final = 10
 
 
-class Gate:
+class ConcurrencyLimit:
     """Lets in at most `most` at once, and `each` of one caller."""
 
-    def __init__(self, *, most: int, each: int) -> None:
-        self._most = most
-        self._each = each
+    def __init__(self, *, total: int, per_caller: int) -> None:
+        self._most = total
+        self._each = per_caller
         self._inside: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return self._inside.total()
 
     @contextmanager
-    def passed(self, caller: int) -> Generator[None]:
+    def acquire(self, caller: int) -> Generator[None]:
         """Hold a place for the length of the block.
 
         Raises:

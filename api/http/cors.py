@@ -17,9 +17,9 @@ from storage.catalog import Catalog
 from storage.catalog.records.uploads import LinkRecord
 from storage.errors import StorageError
 
-__all__ = ["MOST_ORIGINS", "crossing", "is_open", "origins_fault", "read_origins"]
+__all__ = ["MAX_ORIGINS", "cors_hook", "is_upload_options", "normalize_origins", "origins_error"]
 
-MOST_ORIGINS: Final = 50
+MAX_ORIGINS: Final = 50
 _ALL: Final = "*"
 _ORIGIN: Final = re.compile(
     r"[a-z][a-z0-9+.-]{0,30}://(\[[0-9a-f:.]+\]|[a-z0-9._-]{1,253})(:\d{1,5})?"
@@ -67,22 +67,22 @@ _READ: Final = ", ".join(
 )
 
 
-def origins_fault(texts: Sequence[str]) -> str | None:
+def origins_error(texts: Sequence[str]) -> str | None:
     """Say what is wrong with a list of origins, None where nothing is."""
-    if len(texts) > MOST_ORIGINS:
-        return f"There may be at most {MOST_ORIGINS} origins."
+    if len(texts) > MAX_ORIGINS:
+        return f"There may be at most {MAX_ORIGINS} origins."
     for text in texts:
         if text != _ALL and not _ORIGIN.fullmatch(text.lower()):
             return f"{text[:80]!r} is no origin such as https://app.example, nor *."
     return None
 
 
-def read_origins(texts: Sequence[str]) -> tuple[str, ...]:
+def normalize_origins(texts: Sequence[str]) -> tuple[str, ...]:
     """Return origins as they are kept: in lower case, as browsers send them, once each."""
     return tuple(dict.fromkeys(text.lower() for text in texts))
 
 
-def is_open(scope: Scope) -> bool:
+def is_upload_options(scope: Scope) -> bool:
     """Say whether a request is an upload address's OPTIONS: browsers ask it without a token."""
     return scope["type"] == "http" and scope["method"] == "OPTIONS" and _is_upload(scope)
 
@@ -93,7 +93,7 @@ def _is_upload(scope: Scope) -> bool:
     return re.sub(r":str(?=\})", "", template) in _TEMPLATES
 
 
-def crossing(catalog: Catalog, most: int) -> Callable[[Message, Scope], Awaitable[None]]:
+def cors_hook(catalog: Catalog, most: int) -> Callable[[Message, Scope], Awaitable[None]]:
     """Return the hook that completes each answer at an upload address before it is sent.
 
     `most` is how many bytes an upload may have.

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from multipart import MultipartSegment
 
-from api.schemas.text_fields import MAX_TITLE, has_controls
+from api.schemas.text_fields import MAX_TITLE, has_control_characters
 
 __all__ = ["file_name", "file_title", "slug"]
 
@@ -44,7 +44,7 @@ def file_name(part: MultipartSegment) -> str | None:
 def _stem(name: str) -> str:
     """Return a file's name without folders and extension, in one line."""
     last = re.split(r"[/\\]", name)[-1]
-    line = "".join(" " if has_controls(character) else character for character in last)
+    line = "".join(" " if has_control_characters(character) else character for character in last)
     return _EXTENSION.sub("", " ".join(line.split())).strip()
 
 

@@ -20,7 +20,7 @@ from api.schemas.text_fields import (
     Title,
 )
 
-__all__ = ["MAX_BODY", "described", "read_body", "read_values", "whole_body"]
+__all__ = ["MAX_BODY", "described", "parse_fields", "read_body", "read_raw_body"]
 
 # The longest body of the API is a description of 10 000 characters among lists of numbers.
 MAX_BODY: Final = 1 << 20  # bytes
@@ -53,7 +53,7 @@ def _schema(kind: type[Any]) -> dict[str, Any]:  # Any: JSON Schema
     raise NotImplementedError(kind)
 
 
-async def whole_body(request: Request[Any, Any, Any], seconds: float = _BODY_SECONDS) -> bytes:
+async def read_raw_body(request: Request[Any, Any, Any], seconds: float = _BODY_SECONDS) -> bytes:
     """Return the body, whose length the operation bounds.
 
     Raises:
@@ -80,7 +80,7 @@ async def _read_object(request: Request[Any, Any, Any]) -> dict[str, Any]:
         ApiError: 415 for another type than JSON, 400 for no JSON, 422 for no object.
     """
     content_type, _ = request.content_type
-    raw = await whole_body(request)
+    raw = await read_raw_body(request)
     if content_type not in ("", _JSON):
         message = f"The body must be JSON (Content-Type: {_JSON})."
         raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
@@ -101,10 +101,10 @@ async def read_body(request: Request[Any, Any, Any], kind: type[S]) -> S:
     Raises:
         ApiError: as in `_read_object`, and 422 with every key that is wrong, missing or unknown.
     """
-    return read_values(await _read_object(request), kind)
+    return parse_fields(await _read_object(request), kind)
 
 
-def read_values(sent: dict[str, Any], kind: type[S]) -> S:  # Any: JSON
+def parse_fields(sent: dict[str, Any], kind: type[S]) -> S:  # Any: JSON
     """Return decoded JSON as a value of `kind`; `sent` is used up.
 
     Raises:

@@ -19,30 +19,37 @@ from api.http.errors import ApiError, invalid
 from api.http.filenames import file_name
 from storage.objects.incoming_file import IncomingFile, IncomingFileTooLarge
 
-__all__ = ["LEAST_BYTES", "QUIET_SECONDS", "TEXT_BYTES", "FileField", "Form", "read_form"]
+__all__ = [
+    "MAX_TEXT_BYTES",
+    "MIN_PROGRESS_BYTES",
+    "STALL_SECONDS",
+    "FileField",
+    "MultipartForm",
+    "read_form",
+]
 
 # A client that is waited for so long without sending this much is gone, or means no good: slower
 # than 4 KiB a second a file would take a day.
-QUIET_SECONDS: Final = 30.0
-LEAST_BYTES: Final = 1 << 17
-TEXT_BYTES: Final = 1 << 20  # of all parts that are no files, together
+STALL_SECONDS: Final = 30.0
+MIN_PROGRESS_BYTES: Final = 1 << 17
+MAX_TEXT_BYTES: Final = 1 << 20  # of all parts that are no files, together
 _MULTIPART: Final = "multipart/form-data"
 _MOST_PARTS: Final = 16
 
 # Any: what Litestar leaves open to every application.
 Call = Request[Any, Any, Any]
 # Turns the text of a part into its value, or raises ValueError with words for the client.
-Reader = Callable[[object], str]
+TextParser = Callable[[object], str]
 
 
 class FileField(msgspec.Struct, frozen=True, kw_only=True):
     """Where a file of a form goes; `most` says in words how large it may be."""
 
     inflow: IncomingFile
-    most: str
+    limit_text: str
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
+class MultipartForm(msgspec.Struct, frozen=True, kw_only=True):
     """A form that was read: its texts, and the names of the files that were in it."""
 
     texts: dict[str, str]
@@ -58,10 +65,10 @@ class _Part:
         self.text = bytearray()
 
 
-class _Reading:
+class _FormReader:
     """A form that is being read; one event of the parser after the other."""
 
-    def __init__(self, texts: Mapping[str, Reader], files: Mapping[str, FileField]) -> None:
+    def __init__(self, texts: Mapping[str, TextParser], files: Mapping[str, FileField]) -> None:
         self._readers = texts
         self._fields = files
         self._part: _Part | None = None
@@ -70,7 +77,7 @@ class _Reading:
         self.texts: dict[str, str] = {}
         self.files: dict[str, str] = {}
 
-    async def take(self, event: MultipartSegment | bytes | bytearray | None) -> None:
+    async def feed(self, event: MultipartSegment | bytes | bytearray | None) -> None:
         """Take one event: a part begins, goes on, ends."""
         if isinstance(event, MultipartSegment):
             self._begin(event)
@@ -100,17 +107,17 @@ class _Reading:
             return
         if part.field is None:
             self._text_bytes += len(data)
-            if self._text_bytes > TEXT_BYTES:
+            if self._text_bytes > MAX_TEXT_BYTES:
                 raise ApiError(
                     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    f"The texts of a form may have at most {TEXT_BYTES} bytes.",
+                    f"The texts of a form may have at most {MAX_TEXT_BYTES} bytes.",
                 )
             part.text += data
             return
         try:
             await part.field.inflow.write(data)
         except IncomingFileTooLarge as error:
-            message = f"The {part.name} may have at most {part.field.most}."
+            message = f"The {part.name} may have at most {part.field.limit_text}."
             raise ApiError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, errors={part.name: [message]}
             ) from error
@@ -139,10 +146,10 @@ class _Reading:
 async def read_form(
     request: Call,
     *,
-    texts: Mapping[str, Reader],
+    texts: Mapping[str, TextParser],
     files: Mapping[str, FileField],
-    quiet_seconds: float = QUIET_SECONDS,
-) -> Form:
+    stall_seconds: float = STALL_SECONDS,
+) -> MultipartForm:
     """Read a form with these parts; files go to their inflows as they come.
 
     Raises:
@@ -155,21 +162,21 @@ async def read_form(
     if content_type != _MULTIPART:
         message = f"The body must be a form with files (Content-Type: {_MULTIPART})."
         raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
-    reading = _Reading(texts, files)
+    reading = _FormReader(texts, files)
     try:
         parser = PushMultipartParser(options.get("boundary", ""), max_segment_count=_MOST_PARTS)
-        async for chunk in _chunks(request, quiet_seconds):
+        async for chunk in _chunks(request, stall_seconds):
             if parser.closed:
                 continue  # an epilogue, of which nobody knows the use
             for event in parser.parse(chunk):
-                await reading.take(event)
+                await reading.feed(event)
         parser.close()
     except ParserLimitReached as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, "The form has too many parts or headers.") from error
     except MultipartError as error:
         message = "The body is no form, or it broke off."
         raise ApiError(HTTPStatus.BAD_REQUEST, message) from error
-    return Form(texts=reading.texts, files=reading.files)
+    return MultipartForm(texts=reading.texts, files=reading.files)
 
 
 async def _chunks(request: Call, quiet_seconds: float) -> AsyncGenerator[bytes, None]:
@@ -194,6 +201,6 @@ async def _chunks(request: Call, quiet_seconds: float) -> AsyncGenerator[bytes, 
         if not chunk:
             return
         left, came = left - (clock() - began), came + len(chunk)
-        if came >= LEAST_BYTES:
+        if came >= MIN_PROGRESS_BYTES:
             left, came = quiet_seconds, 0
         yield chunk

@@ -13,7 +13,7 @@ from litestar import Request
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import JsonRenderPlugin, OpenAPIRenderPlugin, YamlRenderPlugin
 
-__all__ = ["JsonDocument", "ReferencePage", "YamlDocument", "completed", "operation_id"]
+__all__ = ["JsonDocument", "ReferencePage", "YamlDocument", "complete_document", "operation_id"]
 
 # Any: an OpenAPI document is JSON, read by the names of its own specification.
 Document = Mapping[str, Any]
@@ -42,7 +42,7 @@ def operation_id(handler: HTTPRouteHandler, _method: object, _path: object) -> s
     return handler.handler_name
 
 
-def completed(document: Document) -> dict[str, Any]:
+def complete_document(document: Document) -> dict[str, Any]:
     """Return the document with the headers of refusals, and no bodies where there are none."""
     return {
         **document,
@@ -77,7 +77,7 @@ class JsonDocument(JsonRenderPlugin):
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:
         """Return the document."""
-        document = completed(openapi_schema)
+        document = complete_document(openapi_schema)
         return super().render(request, document)  # pyright: ignore[reportUnknownMemberType]
 
 
@@ -86,7 +86,7 @@ class YamlDocument(YamlRenderPlugin):
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:
         """Return the document."""
-        document = completed(openapi_schema)
+        document = complete_document(openapi_schema)
         return super().render(request, document)  # pyright: ignore[reportUnknownMemberType]
 
 

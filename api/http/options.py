@@ -8,10 +8,10 @@ from litestar.datastructures import MutableScopeHeaders
 from litestar.routes import HTTPRoute
 from litestar.types import Message, Scope
 
-__all__ = ["methods_of", "name_all_methods"]
+__all__ = ["allowed_methods", "list_all_methods"]
 
 
-async def name_all_methods(message: Message, scope: Scope) -> None:
+async def list_all_methods(message: Message, scope: Scope) -> None:
     """Put all methods of the address into `Allow` (a hook before each answer is sent)."""
     if message["type"] != "http.response.start" or scope["type"] != "http":
         return
@@ -20,11 +20,11 @@ async def name_all_methods(message: Message, scope: Scope) -> None:
     headers = MutableScopeHeaders.from_message(message)
     if "allow" in headers:
         app: Litestar = scope["litestar_app"]
-        methods = methods_of(app, scope["path_template"])
+        methods = allowed_methods(app, scope["path_template"])
         headers["allow"] = ", ".join(sorted(methods)) or headers["allow"]
 
 
-def methods_of(app: Litestar, path: str) -> set[str]:
+def allowed_methods(app: Litestar, path: str) -> set[str]:
     """Return the methods that the routes of this path (a template) take."""
     return {
         str(method)

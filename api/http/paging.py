@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from api.http.errors import FieldErrors, invalid
-from api.schemas.common import Links, Listing, Meta, PageLink
-from api.schemas.text_fields import has_controls
+from api.schemas.common import Listing, Meta, PageLink, PageLinks
+from api.schemas.text_fields import has_control_characters
 from storage.catalog.records.common import Page, Sort
 
 __all__ = ["ListQuery", "envelope", "read_query"]
@@ -52,7 +52,7 @@ def read_query(
     errors = dict(faults or {})
     if search is not None and len(search) > _MAX_SEARCH:
         errors["search"] = [f"The search may have at most {_MAX_SEARCH} characters."]
-    elif search is not None and has_controls(search):
+    elif search is not None and has_control_characters(search):
         errors["search"] = ["The search must not contain control characters."]
     if sort_column is not None and sort_column not in columns:
         errors["sort_column"] = [f"The sort_column must be one of {', '.join(columns)}."]
@@ -90,7 +90,7 @@ def envelope(
     before = (page.number - 1) * page.size
     return Listing(
         data=data,
-        links=Links(first=url(1), last=url(page.last), prev=prev, next=following),
+        links=PageLinks(first=url(1), last=url(page.last), prev=prev, next=following),
         meta=Meta(
             current_page=page.number,
             from_=before + 1 if data else None,

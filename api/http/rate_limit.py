@@ -21,7 +21,7 @@ import msgspec
 
 from api.http.errors import ApiError
 
-__all__ = ["UNLIMITED", "Buckets", "Callers", "Rates", "peer_address"]
+__all__ = ["UNLIMITED", "CallerRateLimiter", "RateLimits", "TokenBuckets", "peer_address"]
 
 _MINUTE: Final = 60.0  # seconds
 # An entry is about 200 bytes. Strangers choose their addresses, so the table must have an end.
@@ -30,7 +30,7 @@ _MOST: Final = 10_000
 _GOOD_SECONDS: Final = 600.0
 
 
-class Rates(msgspec.Struct, frozen=True, kw_only=True):
+class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What is allowed in a minute; 0 is no limit.
 
     `requests` of each token; `attempts` without a valid token from each address.
@@ -40,7 +40,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
 
 
-UNLIMITED: Final = Rates(requests=0, attempts=0)
+UNLIMITED: Final = RateLimits(requests=0, attempts=0)
 
 
 def peer_address(scope: Mapping[str, Any]) -> str:  # Any: ASGI's own map
@@ -49,7 +49,7 @@ def peer_address(scope: Mapping[str, Any]) -> str:  # Any: ASGI's own map
     return str(client[0]) if client else ""
 
 
-class Buckets:
+class TokenBuckets:
     """Token buckets by name; a bucket that nobody knows is full.
 
     At most `most` are kept: the one that was asked for longest ago goes first. After a minute it
@@ -72,7 +72,7 @@ class Buckets:
         level = self._level(name, now)
         return 0.0 if level >= 1.0 else (1.0 - level) / self._rate
 
-    def take(self, name: str, now: float) -> float:
+    def acquire(self, name: str, now: float) -> float:
         """Take one and return 0.0, or take none and return the seconds until there is one."""
         wait = self.wait(name, now)
         if self._size and not wait:
@@ -87,7 +87,7 @@ class Buckets:
         return min(self._size, level + max(0.0, now - then) * self._rate)
 
 
-class Callers:
+class CallerRateLimiter:
     """Counts the requests of callers.
 
     `address_of` names the client of a request's scope; `clock` is in seconds and never goes back.
@@ -95,18 +95,18 @@ class Callers:
 
     def __init__(
         self,
-        rates: Rates,
+        rates: RateLimits,
         *,
         address_of: Callable[[Any], str] = peer_address,  # of ASGI's own map
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.address_of = address_of
         self._clock = clock
-        self._tokens = Buckets(rates.requests)
-        self._addresses = Buckets(rates.attempts)
+        self._tokens = TokenBuckets(rates.requests)
+        self._addresses = TokenBuckets(rates.attempts)
         self._good: OrderedDict[bytes, float] = OrderedDict()
 
-    def hear(self, token: str | None, address: str) -> None:
+    def check(self, token: str | None, address: str) -> None:
         """See whether a caller may show a token at all.
 
         Raises:
@@ -117,15 +117,15 @@ class Callers:
         if good is None or now - good > _GOOD_SECONDS:
             _refuse_for(self._addresses.wait(_network(address), now))
 
-    def count_stranger(self, address: str, token: str | None = None) -> None:
+    def count_unauthenticated(self, address: str, token: str | None = None) -> None:
         """Count a request without a valid token; `token` is one that was shown and is not valid.
 
         Raises:
-            ApiError: 429, as in `hear`.
+            ApiError: 429, as in `check`.
         """
         if token is not None:  # it may have been until it was revoked
             self._good.pop(_digest(token), None)
-        _refuse_for(self._addresses.take(_network(address), self._clock()))
+        _refuse_for(self._addresses.acquire(_network(address), self._clock()))
 
     def count(self, token: str, number: int) -> None:
         """Count a request of the token with that number, which is valid.
@@ -139,7 +139,7 @@ class Callers:
         self._good.move_to_end(digest)
         if len(self._good) > _MOST:
             self._good.popitem(last=False)
-        _refuse_for(self._tokens.take(str(number), now))
+        _refuse_for(self._tokens.acquire(str(number), now))
 
 
 def _digest(token: str) -> bytes:

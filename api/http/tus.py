@@ -22,12 +22,12 @@ __all__ = [
     "ALGORITHMS",
     "CHECKSUM_MISMATCH",
     "EXTENSIONS",
-    "OFFSETS",
+    "OFFSET_STREAM",
     "VERSION",
     "Checksum",
     "Creation",
     "Patch",
-    "expires",
+    "format_expiry",
     "read_checksum",
     "read_creation",
     "read_metadata",
@@ -40,7 +40,7 @@ EXTENSIONS: Final = (
     "creation,creation-with-upload,creation-defer-length,termination,checksum,expiration"
 )
 ALGORITHMS: Final = ("sha1", "sha256", "md5")
-OFFSETS: Final = "application/offset+octet-stream"
+OFFSET_STREAM: Final = "application/offset+octet-stream"
 CHECKSUM_MISMATCH: Final = 460  # the protocol's own
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _KEY: Final = re.compile(r"[\x21-\x2b\x2d-\x7e]{1,100}")
@@ -56,7 +56,7 @@ class Checksum(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: str
     digest: bytes
 
-    def begin(self) -> Any:  # Any: hashlib's own type has no public name
+    def new_digest(self) -> Any:  # Any: hashlib's own type has no public name
         """Return a digest to take the bytes."""
         return hashlib.new(self.algorithm, usedforsecurity=False)
 
@@ -104,7 +104,7 @@ def require_version(headers: Headers) -> None:
         )
 
 
-def read_creation(headers: Headers, most: int) -> Creation:
+def read_creation(headers: Headers, max_bytes: int) -> Creation:
     """Return what a client asks for; `most` is how long an upload may be.
 
     Raises:
@@ -116,7 +116,7 @@ def read_creation(headers: Headers, most: int) -> Creation:
         raise _bad("Upload-Defer-Length may be 1 alone.")
     if (length is None) == (deferred is None):
         raise _bad("Either Upload-Length or Upload-Defer-Length must be sent.")
-    _fits(length, most)
+    _fits(length, max_bytes)
     metadata = headers.get("Upload-Metadata", "")
     if len(metadata) > _MAX_METADATA:
         raise _bad(f"Upload-Metadata may have at most {_MAX_METADATA} characters.")
@@ -173,25 +173,25 @@ def read_checksum(headers: Headers) -> Checksum | None:
     return Checksum(algorithm=algorithm, digest=digest)
 
 
-def read_patch(headers: Headers, most: int) -> Patch:
+def read_patch(headers: Headers, max_bytes: int) -> Patch:
     """Return what is to be appended; `most` is how long the upload may be.
 
     Raises:
         ApiError: 415 for another type of body, 400 for headers that are wrong, 413 for a length
             of more than `most`.
     """
-    if headers.get("Content-Type", "").partition(";")[0].strip().lower() != OFFSETS:
+    if headers.get("Content-Type", "").partition(";")[0].strip().lower() != OFFSET_STREAM:
         raise ApiError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body must have Content-Type: {OFFSETS}."
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body must have Content-Type: {OFFSET_STREAM}."
         )
     offset = _number(headers, "Upload-Offset")
     if offset is None:
         raise _bad("Upload-Offset must be sent.")
     length = _number(headers, "Upload-Length")
-    _fits(length, most)
+    _fits(length, max_bytes)
     return Patch(offset=offset, length=length, checksum=read_checksum(headers))
 
 
-def expires(moment_us: int) -> str:
+def format_expiry(moment_us: int) -> str:
     """Return a moment (microseconds since the Unix epoch) as `Upload-Expires` has it."""
     return formatdate(moment_us // MICROSECONDS, usegmt=True)

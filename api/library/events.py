@@ -14,7 +14,7 @@ from api.http.paging import envelope, read_query
 from api.library.projects import ProjectId, project_of
 from api.schemas.common import Event, Listing
 from api.schemas.presenter import Presenter
-from api.schemas.timestamps import read_moment
+from api.schemas.timestamps import parse_timestamp
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal, StreamRecord
 
@@ -73,7 +73,7 @@ async def list_events(
 ) -> Listing[Event]:
     """List what happened in a project in pages of ten, newest first."""
     project = await project_of(catalog, request.auth, project_id)
-    since_us = 0 if since is None else read_moment(since)
+    since_us = 0 if since is None else parse_timestamp(since)
     faults = {} if since_us is not None else {"since": [_NO_MOMENT]}
     whose = None
     if stream is not None:

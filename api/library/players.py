@@ -25,7 +25,7 @@ from api.library.projects import ProjectId, project_of
 from api.schemas.common import Listing
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
-from api.schemas.timestamps import written
+from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
 from storage.catalog.library.players import STANDARD
 from storage.catalog.records.common import PlayerOptions, PlayerRecord, Principal
@@ -116,8 +116,8 @@ def _shown(record: PlayerRecord) -> Player:
         loop=options.loop,
         controls=options.controls,
         color=options.color,
-        created_at=written(record.created_us),
-        updated_at=written(record.updated_us),
+        created_at=format_timestamp(record.created_us),
+        updated_at=format_timestamp(record.updated_us),
     )
 
 

@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
 from api.http.auth import needs_write
-from api.http.cors import origins_fault, read_origins
+from api.http.cors import normalize_origins, origins_error
 from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
@@ -18,7 +18,7 @@ from api.ports import MediaRemover
 from api.schemas.common import Listing
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
-from api.schemas.timestamps import written
+from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal, ProjectRecord
 from storage.errors import ProjectNotDeletable
@@ -125,10 +125,10 @@ def _origins(texts: list[str]) -> tuple[str, ...]:
     Raises:
         ApiError: 422 where one is none.
     """
-    fault = origins_fault(texts)
+    fault = origins_error(texts)
     if fault is not None:
         raise invalid({"origins": [fault]})
-    return read_origins(texts)
+    return normalize_origins(texts)
 
 
 def _shown(record: ProjectRecord, presenter: Presenter) -> Project:
@@ -137,8 +137,8 @@ def _shown(record: ProjectRecord, presenter: Presenter) -> Project:
         key=record.key,
         name=record.name,
         origins=list(record.origins),
-        created_at=written(record.created_us),
-        updated_at=written(record.updated_us),
+        created_at=format_timestamp(record.created_us),
+        updated_at=format_timestamp(record.updated_us),
         project_json=presenter.addresses.project_document(record.key),
     )
 

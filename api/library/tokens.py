@@ -19,7 +19,7 @@ from api.http.parameters import PageNumber, RecordId, missing, number_of
 from api.schemas.common import Listing
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
-from api.schemas.timestamps import written
+from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal, TokenRecord
 
@@ -86,8 +86,8 @@ def _shown(record: TokenRecord) -> Token:
         name=record.name,
         project=record.project,
         write=record.write,
-        created_at=written(record.created_us),
-        revoked_at=None if record.revoked_us is None else written(record.revoked_us),
+        created_at=format_timestamp(record.created_us),
+        revoked_at=None if record.revoked_us is None else format_timestamp(record.revoked_us),
     )
 
 

@@ -7,10 +7,10 @@ from enum import Enum, auto
 
 from storage.catalog.records.common import Shown
 
-__all__ = ["Access", "decide"]
+__all__ = ["AccessLevel", "decide_access"]
 
 
-class Access(Enum):
+class AccessLevel(Enum):
     """What a viewer gets."""
 
     OPEN = auto()  # everybody may see it, and caches may keep it
@@ -20,22 +20,22 @@ class Access(Enum):
     NONE = auto()  # as if it were not there
 
     @property
-    def seen(self) -> bool:
+    def is_visible(self) -> bool:
         """Whether the viewer gets it."""
         return self in _SEEN
 
     @property
-    def kept(self) -> bool:
+    def is_cacheable(self) -> bool:
         """Whether caches may keep what the viewer gets."""
-        return self is Access.OPEN
+        return self is AccessLevel.OPEN
 
 
-_SEEN = frozenset({Access.OPEN, Access.RESTRICTED_OPEN, Access.OWNER})
+_SEEN = frozenset({AccessLevel.OPEN, AccessLevel.RESTRICTED_OPEN, AccessLevel.OWNER})
 
 
-def decide(
+def decide_access(
     shown: Shown | None, *, owner: bool, country: str | None = None, early: bool = False
-) -> Access:
+) -> AccessLevel:
     """Return what a viewer gets of a stream or a video; None is one that does not exist.
 
     `owner` says that the viewer has a token that reaches it, which opens all of it everywhere.
@@ -44,11 +44,11 @@ def decide(
     unpublished is never there for others, and no country is told of it.
     """
     if shown is None:
-        return Access.NONE
+        return AccessLevel.NONE
     if shown.hidden or not (shown.published or early):
-        return Access.OWNER if owner else Access.NONE
+        return AccessLevel.OWNER if owner else AccessLevel.NONE
     if not shown.countries:
-        return Access.OPEN
+        return AccessLevel.OPEN
     if country is not None and country in shown.countries:
-        return Access.RESTRICTED_OPEN
-    return Access.OWNER if owner else Access.BLOCKED
+        return AccessLevel.RESTRICTED_OPEN
+    return AccessLevel.OWNER if owner else AccessLevel.BLOCKED

@@ -14,9 +14,15 @@ from typing import Final, Protocol
 
 import maxminddb
 
-from api.http.client_address import Address, Clients, RawHeaders, address_of, values_of
+from api.http.client_address import (
+    Address,
+    RawHeaders,
+    TrustedProxies,
+    header_values,
+    parse_address,
+)
 
-__all__ = ["Geo", "GeoError"]
+__all__ = ["CountryResolver", "GeoError"]
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +48,7 @@ _PRIVATE: Final[tuple[IPv4Network | IPv6Network, ...]] = tuple(
 _SIGNS_OF_PROXIES: Final = frozenset({b"x-forwarded-for", b"forwarded", b"via", b"x-real-ip"})
 
 
-class _Reader(Protocol):
+class _GeoReader(Protocol):
     """A database, as far as it is asked here."""
 
     def get(self, ip_address: Address, /) -> object: ...
@@ -52,12 +58,12 @@ class GeoError(Exception):
     """The database cannot be read, or a setting cannot be; the text says which."""
 
 
-class Geo:
+class CountryResolver:
     """Answers where viewers are; `keep_fresh` is to run beside."""
 
     def __init__(
         self,
-        clients: Clients | None = None,
+        clients: TrustedProxies | None = None,
         *,
         database: str = "",
         trusted_header: str = "",
@@ -68,13 +74,13 @@ class Geo:
         Raises:
             GeoError: there is no such file, or it is no database of countries.
         """
-        self._clients = clients or Clients()
+        self._clients = clients or TrustedProxies()
         self._header = trusted_header.strip().lower().encode()
         self._private = _letters(private_country)
         if private_country and self._private is None:
             raise GeoError(f"geo.private_country: {private_country!r} is no country's two letters")
         self._path = Path(database) if database else None
-        self._reader: _Reader | None = None
+        self._reader: _GeoReader | None = None
         self._mark: tuple[int, int, int] | None = None
         self._known: OrderedDict[Address, str | None] = OrderedDict()
         self._warned = False
@@ -89,11 +95,11 @@ class Geo:
 
         `peer` is the address at the other end of its connection.
         """
-        own = address_of(peer) if peer else None
+        own = parse_address(peer) if peer else None
         proxied = self._clients.is_proxy(own)
-        if proxied and self._header and (told := values_of(headers, self._header)):
+        if proxied and self._header and (told := header_values(headers, self._header)):
             return _letters(told[0]) if len(set(told)) == 1 else None
-        address = self._clients.behind(peer, headers)
+        address = self._clients.client_of(peer, headers)
         if address is None or (proxied and address == own):  # a proxy that does not say for whom
             return None
         if self._private is not None and _is_private(address):
@@ -107,9 +113,9 @@ class Geo:
         """Read the file again when it changes, for as long as this runs."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            await self.look()
+            await self.reload_if_changed()
 
-    async def look(self) -> None:
+    async def reload_if_changed(self) -> None:
         """Read the file again if it is another one; one that cannot be read is told of once.
 
         What was read before goes on being used: countries change seldom.
@@ -171,7 +177,7 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
-def _load(path: Path) -> tuple[_Reader, tuple[int, int, int] | None]:
+def _load(path: Path) -> tuple[_GeoReader, tuple[int, int, int] | None]:
     mark = _mark(path)  # before it is read: a change in between is read again
     reader = maxminddb.Reader(str(path), maxminddb.MODE_MEMORY)
     return reader, mark

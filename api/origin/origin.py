@@ -33,9 +33,18 @@ from api.http.response import (
     send_response,
 )
 from api.http.static_files import Asset
-from api.origin.access import Access
-from api.origin.routes import CARD, PLAYLIST, ROOMS, belongs, form_of, is_early, object_of, place
-from api.origin.visibility import Verdict, Verdicts, Viewer
+from api.origin.access import AccessLevel
+from api.origin.routes import (
+    DEFAULT_POSTER_LABEL,
+    PATH_PREFIXES,
+    PLAYLIST_TYPE,
+    content_type_and_caching,
+    is_available_early,
+    is_of_kind,
+    match_path,
+    object_address,
+)
+from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
 from storage.edge.base import CachedPlaylist, Edge
 from storage.errors import StorageError
 from storage.objects.base import ObjectMissing
@@ -73,7 +82,7 @@ class Origin:
         *,
         objects: DiskObjects,
         edge: Edge,
-        verdicts: Verdicts,
+        visibility: VisibilityCache,
         card: Asset | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -82,7 +91,7 @@ class Origin:
         # opening the file.
         self._root = f"{objects.root}/"
         self._edge = edge
-        self._verdicts = verdicts
+        self._verdicts = visibility
         self._card = card
         self._clock = clock
         self._texts: dict[str, tuple[float, tuple[int, int], CachedPlaylist]] = {}
@@ -98,7 +107,7 @@ class Origin:
         elif method not in {"GET", "HEAD"}:
             response = cross_origin_response(405, {"allow": METHODS, "cache-control": _UNCACHED})
         else:
-            viewer = Viewer.of(scope)
+            viewer = Requester.from_scope(scope)
             request = HttpRequest.of(method, viewer.headers)
             response = await self._answer(request, scope["path"], viewer)
         await send_response(response, method, send)
@@ -114,11 +123,11 @@ class Origin:
         """
         if method not in {"GET", "HEAD"}:
             return None
-        match = place(path)
+        match = match_path(path)
         if match is None:
             return None
         request = HttpRequest.of(method, headers)
-        verdict = self._verdicts.at_hand(match["hash"], peer, headers)
+        verdict = self._verdicts.cached(match["hash"], peer, headers)
         if verdict is not None:
             try:
                 held = self._at_hand(match, request, verdict)
@@ -126,17 +135,19 @@ class Origin:
                 held = None  # happens again below, and is logged there
             if held is not None:
                 return respond(request, held)
-        return self._answer(request, path, Viewer(peer, headers)) if method == "GET" else None
+        return self._answer(request, path, Requester(peer, headers)) if method == "GET" else None
 
-    async def _answer(self, request: HttpRequest, path: str, viewer: Viewer) -> HttpResponse:
-        match = place(path)
+    async def _answer(self, request: HttpRequest, path: str, viewer: Requester) -> HttpResponse:
+        match = match_path(path)
         if match is None:
             return _not_found()
         try:
-            verdict = await self._verdicts.ask(match["hash"], viewer, early=is_early(match))
-            if verdict.access is Access.BLOCKED:
+            verdict = await self._verdicts.lookup(
+                match["hash"], viewer, early=is_available_early(match)
+            )
+            if verdict.access is AccessLevel.BLOCKED:
                 return _blocked()
-            held = await self._held(match, request, verdict) if verdict.access.seen else None
+            held = await self._held(match, request, verdict) if verdict.access.is_visible else None
         except (StorageError, OSError) as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
             return cross_origin_response(503, {"retry-after": "1", "cache-control": _UNCACHED})
@@ -145,10 +156,10 @@ class Origin:
     # -- representations ------------------------------------------------------------------------
 
     def _at_hand(
-        self, match: re.Match[str], request: HttpRequest, verdict: Verdict
+        self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess
     ) -> Representation | None:
         """Return an object that is in memory or can be opened; None if it may be elsewhere."""
-        address = None if verdict.shown is None else object_of(match, verdict.shown)
+        address = None if verdict.shown is None else object_address(match, verdict.shown)
         if address is None:
             return None
         if match["media"] or match["poster"] or match["preview"]:
@@ -163,26 +174,26 @@ class Origin:
         return _text(text, match, request, verdict.access)
 
     async def _held(
-        self, match: re.Match[str], request: HttpRequest, verdict: Verdict
+        self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess
     ) -> Representation | None:
         held = self._at_hand(match, request, verdict)
         if held is not None or match["media"] or match["preview"]:
             return held
-        if match["poster"] == CARD:
+        if match["poster"] == DEFAULT_POSTER_LABEL:
             return self._placeholder(match, verdict)
-        address = None if verdict.shown is None else object_of(match, verdict.shown)
+        address = None if verdict.shown is None else object_address(match, verdict.shown)
         if address is None or match["poster"]:
             return None
         if match["part"]:
             return _part(await self._edge.get_part(address), match, verdict.access)
         return _text(await self._read(address), match, request, verdict.access)
 
-    def _placeholder(self, match: re.Match[str], verdict: Verdict) -> Representation | None:
+    def _placeholder(self, match: re.Match[str], verdict: ViewerAccess) -> Representation | None:
         card = self._card
-        if card is None or verdict.shown is None or not belongs(match, verdict.shown):
+        if card is None or verdict.shown is None or not is_of_kind(match, verdict.shown):
             return None
-        cached = _PLACEHOLDER if verdict.access.kept else _PRIVATE
-        headers = _described(form_of(match)[0], cached, "")
+        cached = _PLACEHOLDER if verdict.access.is_cacheable else _PRIVATE
+        headers = _described(content_type_and_caching(match)[0], cached, "")
         return Representation(body=card.body, headers=headers, tag=card.tag)
 
     def _remembered(self, address: str) -> CachedPlaylist | None:
@@ -231,34 +242,34 @@ class OriginFirst:
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # ASGI's own maps
         """Pass one request on."""
-        if scope["type"] != "lifespan" and scope["path"].startswith(ROOMS):
+        if scope["type"] != "lifespan" and scope["path"].startswith(PATH_PREFIXES):
             await self._origin(scope, receive, send)
         else:
             await self._other(scope, receive, send)
 
 
-def _headers(match: re.Match[str], access: Access, coding: str = "") -> Headers:
-    kind, kept = form_of(match)
-    return _described(kind, kept if access.kept else _PRIVATE, coding)
+def _headers(match: re.Match[str], access: AccessLevel, coding: str = "") -> Headers:
+    kind, kept = content_type_and_caching(match)
+    return _described(kind, kept if access.is_cacheable else _PRIVATE, coding)
 
 
 @cache
 def _described(kind: str, cached: str, coding: str) -> Headers:
     """Return the headers of a kind of object; there are a dozen combinations."""
-    more = {"vary": "Accept-Encoding"} if kind == PLAYLIST else {}
+    more = {"vary": "Accept-Encoding"} if kind == PLAYLIST_TYPE else {}
     if coding:
         more["content-encoding"] = coding
     return media_headers(kind, cached, more)
 
 
-def _part(part: bytes | None, match: re.Match[str], access: Access) -> Representation | None:
+def _part(part: bytes | None, match: re.Match[str], access: AccessLevel) -> Representation | None:
     if part is None:
         return None
     return Representation(body=part, headers=_headers(match, access))
 
 
 def _text(
-    text: CachedPlaylist | None, match: re.Match[str], request: HttpRequest, access: Access
+    text: CachedPlaylist | None, match: re.Match[str], request: HttpRequest, access: AccessLevel
 ) -> Representation | None:
     if text is None:
         return None

@@ -13,11 +13,20 @@ from typing import Final
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records.common import Shown
 
-__all__ = ["CARD", "PLAYLIST", "ROOMS", "belongs", "form_of", "is_early", "object_of", "place"]
+__all__ = [
+    "DEFAULT_POSTER_LABEL",
+    "PATH_PREFIXES",
+    "PLAYLIST_TYPE",
+    "content_type_and_caching",
+    "is_available_early",
+    "is_of_kind",
+    "match_path",
+    "object_address",
+]
 
-ROOMS: Final = ("/live", "/videos")
-PLAYLIST: Final = "application/vnd.apple.mpegurl"
-CARD: Final = "default"  # the poster that there always is
+PATH_PREFIXES: Final = ("/live", "/videos")
+PLAYLIST_TYPE: Final = "application/vnd.apple.mpegurl"
+DEFAULT_POSTER_LABEL: Final = "default"  # the poster that there always is
 
 _HASH: Final = r"(?P<hash>[0-9A-Za-z]{12})"
 _RENDITION: Final = r"(?P<rendition>[0-9A-Za-z_]{1,20})"
@@ -49,7 +58,7 @@ _POSTER: Final = "public, max-age=60"
 _LIVE_POSTER: Final = "public, max-age=30"  # as often as there is another
 
 
-def place(path: str) -> re.Match[str] | None:
+def match_path(path: str) -> re.Match[str] | None:
     """Return an address' parts, by name; None where nothing can be.
 
     Its `lastgroup` says what it is of: variants, playlist, media, part, poster or preview.
@@ -57,9 +66,9 @@ def place(path: str) -> re.Match[str] | None:
     return (_LIVE if path.startswith("/live/") else _VIDEO).fullmatch(path)
 
 
-def object_of(match: re.Match[str], shown: Shown) -> str | None:
+def object_address(match: re.Match[str], shown: Shown) -> str | None:
     """Return the object's address in the store, None where what is `shown` has no such thing."""
-    if not belongs(match, shown):
+    if not is_of_kind(match, shown):
         return None
     if match["poster"]:
         return _poster(match["poster"], shown)
@@ -71,7 +80,7 @@ def object_of(match: re.Match[str], shown: Shown) -> str | None:
     return match[0][1:] if _is_of(folder, shown.media) else None
 
 
-def belongs(match: re.Match[str], shown: Shown) -> bool:
+def is_of_kind(match: re.Match[str], shown: Shown) -> bool:
     """Say whether the address is one of what is `shown`: a stream's or a video's."""
     return (match.re is _LIVE) is (shown.kind == "stream")
 
@@ -94,7 +103,7 @@ def _poster(label: str, shown: Shown) -> str | None:
     folder = "poster" if shown.kind == "stream" else shown.posters
     if folder is None or not shown.poster_labels:
         return None
-    if label == CARD:
+    if label == DEFAULT_POSTER_LABEL:
         label = shown.poster_labels[-1]
     if label not in shown.poster_labels:
         return None
@@ -102,12 +111,12 @@ def _poster(label: str, shown: Shown) -> str | None:
     return f"{room}/{shown.hash}/{folder}/{label}.jpg"
 
 
-def is_early(match: re.Match[str]) -> bool:
+def is_available_early(match: re.Match[str]) -> bool:
     """Say whether the address is there before anything plays."""
     return match.lastgroup == "poster"
 
 
-def form_of(match: re.Match[str]) -> tuple[str, str]:
+def content_type_and_caching(match: re.Match[str]) -> tuple[str, str]:
     """Return the media type of what stands at an address, and how long caches may keep it."""
     if match[0].endswith(".vtt"):
         return "text/vtt", _FOREVER
@@ -127,6 +136,6 @@ def _form(live: bool, what: str | None, sound: bool) -> tuple[str, str]:
         case "poster":
             return "image/jpeg", _LIVE_POSTER if live else _POSTER
         case "variants" if not live:
-            return PLAYLIST, _VARIANTS
+            return PLAYLIST_TYPE, _VARIANTS
         case _:
-            return PLAYLIST, _LIVE_TEXT if live else _VIDEO_TEXT
+            return PLAYLIST_TYPE, _LIVE_TEXT if live else _VIDEO_TEXT

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from api.http.client_address import RawHeaders, values_of
-from api.origin.access import Access, decide
+from api.http.client_address import RawHeaders, header_values
+from api.origin.access import AccessLevel, decide_access
 from api.ports import OwnerCheck, Showcase
 from storage.catalog.records.common import Shown
 from storage.errors import CatalogBusy
 
-__all__ = ["CountryOf", "Verdict", "Verdicts", "Viewer", "nowhere"]
+__all__ = ["CountryOf", "Requester", "ViewerAccess", "VisibilityCache", "no_country"]
 
 _REMEMBERED: Final = 1.0  # seconds that what is shown may be old
 _MOST_REMEMBERED: Final = 10_000
@@ -27,19 +27,19 @@ _MOST_REMEMBERED: Final = 10_000
 CountryOf = Callable[[str | None, RawHeaders], str | None]
 
 
-def nowhere(_peer: str | None, _headers: RawHeaders) -> str | None:
+def no_country(_peer: str | None, _headers: RawHeaders) -> str | None:
     """Know no country at all."""
     return None
 
 
-class Viewer(msgspec.Struct, frozen=True):
+class Requester(msgspec.Struct, frozen=True):
     """Who asks: the address at the other end of the connection, and all headers of the request."""
 
     peer: str | None
     headers: RawHeaders
 
     @classmethod
-    def of(cls, scope: Mapping[str, Any]) -> "Viewer":  # Any: ASGI's own map
+    def from_scope(cls, scope: Mapping[str, Any]) -> "Requester":  # Any: ASGI's own map
         """Return who made a request of HTTP."""
         client = scope.get("client")
         return cls(str(client[0]) if client else None, scope["headers"])
@@ -47,14 +47,14 @@ class Viewer(msgspec.Struct, frozen=True):
     @property
     def authorization(self) -> str | None:
         """What was sent to prove an owner, if anything was; the last of several counts."""
-        found = values_of(self.headers, b"authorization")
+        found = header_values(self.headers, b"authorization")
         return found[-1] if found else None
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ViewerAccess(msgspec.Struct, frozen=True):
     """What a viewer gets, and of what; `shown` None: there is nothing of that name."""
 
-    access: Access
+    access: AccessLevel
     shown: Shown | None
 
 
@@ -62,17 +62,17 @@ class _Known(msgspec.Struct, frozen=True):
     """What was found when it was asked for, and what a viewer of whom nothing is known gets."""
 
     asked: float
-    verdict: Verdict
+    verdict: ViewerAccess
 
 
-class Verdicts:
+class VisibilityCache:
     """Asks for access and remembers who is shown; `clock` is in seconds and never goes back."""
 
     def __init__(
         self,
         showcase: Showcase,
         is_owner: OwnerCheck,
-        country: CountryOf = nowhere,
+        country: CountryOf = no_country,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -83,19 +83,19 @@ class Verdicts:
         self._shown: dict[str, _Known] = {}
         self._asking: dict[str, asyncio.Future[Shown | None]] = {}
 
-    def at_hand(self, hash_: str, peer: str | None, headers: RawHeaders) -> Verdict | None:
+    def cached(self, hash_: str, peer: str | None, headers: RawHeaders) -> ViewerAccess | None:
         """Return a verdict that needs no question to the catalog; None: it has to be asked."""
         known = self._remembered(hash_)
         if known is None:
             return None
-        if known.verdict.access is Access.OPEN:
+        if known.verdict.access is AccessLevel.OPEN:
             return known.verdict
         shown = known.verdict.shown
-        access = self._of_stranger(shown, Viewer(peer, headers), early=False)
+        access = self._of_stranger(shown, Requester(peer, headers), early=False)
         # A token may open what is not open to strangers.
-        return Verdict(access, shown) if access.seen else None
+        return ViewerAccess(access, shown) if access.is_visible else None
 
-    async def ask(self, hash_: str, viewer: Viewer, *, early: bool = False) -> Verdict:
+    async def lookup(self, hash_: str, viewer: Requester, *, early: bool = False) -> ViewerAccess:
         """Return what a viewer gets.
 
         Raises:
@@ -104,16 +104,16 @@ class Verdicts:
         known = self._remembered(hash_)
         shown = await self._ask(hash_) if known is None else known.verdict.shown
         access = self._of_stranger(shown, viewer, early=early)
-        if not access.seen and shown is not None:
+        if not access.is_visible and shown is not None:
             authorization = viewer.authorization
             if authorization is not None and await self._is_owner(authorization, hash_):
-                access = decide(shown, owner=True, early=early)
-        return Verdict(access, shown)
+                access = decide_access(shown, owner=True, early=early)
+        return ViewerAccess(access, shown)
 
-    def _of_stranger(self, shown: Shown | None, viewer: Viewer, *, early: bool) -> Access:
+    def _of_stranger(self, shown: Shown | None, viewer: Requester, *, early: bool) -> AccessLevel:
         restricted = shown is not None and shown.countries
         country = self._country(viewer.peer, viewer.headers) if restricted else None
-        return decide(shown, owner=False, country=country, early=early)
+        return decide_access(shown, owner=False, country=country, early=early)
 
     def _remembered(self, hash_: str) -> "_Known | None":
         known = self._shown.get(hash_)
@@ -143,6 +143,8 @@ class Verdicts:
         if len(self._shown) >= _MOST_REMEMBERED:
             self._shown.clear()  # strangers' guesses; the true ones are asked for again
         # What is open to all is decided on once for all of them.
-        self._shown[hash_] = _Known(asked_at, Verdict(decide(shown, owner=False), shown))
+        self._shown[hash_] = _Known(
+            asked_at, ViewerAccess(decide_access(shown, owner=False), shown)
+        )
         asking.set_result(shown)
         return shown

@@ -18,15 +18,15 @@ from api.http.response import (
     json_response,
     send_page,
 )
-from api.origin.access import Access
-from api.origin.routes import CARD
-from api.origin.visibility import Verdicts, Viewer
+from api.origin.access import AccessLevel
+from api.origin.routes import DEFAULT_POSTER_LABEL
+from api.origin.visibility import Requester, VisibilityCache
 from api.ports import ProjectIndex
 from api.schemas.urls import Addresses
 from media.ticks import MICROSECONDS
 from storage.catalog.records.common import Shown
 
-__all__ = ["documents"]
+__all__ = ["document_handlers"]
 
 _ADDRESS: Final = re.compile(
     r"/(?:projects/(?P<key>[0-9A-Za-z_-]{1,64})|videos/(?P<hash>[0-9A-Za-z]{12}))\.json/?"
@@ -36,14 +36,14 @@ _BRIEF: Final = "public, max-age=5"
 _UNCACHED: Final = "private, no-store"
 
 
-class _Project(msgspec.Struct, frozen=True):
+class _ProjectDocument(msgspec.Struct, frozen=True):
     """A project, as the public may know it."""
 
     key: str
     name: str
 
 
-class _Video(msgspec.Struct, frozen=True, kw_only=True):
+class _VideoDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A video; `duration` in seconds, `playable` once its playlist is there, `previews` with it."""
 
     hash: str
@@ -61,7 +61,9 @@ class _Video(msgspec.Struct, frozen=True, kw_only=True):
     watch: str
 
 
-def documents(verdicts: Verdicts, projects: ProjectIndex, addresses: Addresses) -> PageHandlers:
+def document_handlers(
+    verdicts: VisibilityCache, projects: ProjectIndex, addresses: Addresses
+) -> PageHandlers:
     """Return the handler of all that is below `/json`."""
 
     @asgi("/json", is_mount=True, copy_scope=True)
@@ -73,7 +75,7 @@ def documents(verdicts: Verdicts, projects: ProjectIndex, addresses: Addresses) 
         elif match["key"]:
             response = await _project(projects, match["key"])
         else:
-            response = await _video(verdicts, addresses, match["hash"], Viewer.of(scope))
+            response = await _video(verdicts, addresses, match["hash"], Requester.from_scope(scope))
         await send_page(response, request, send)
 
     return [document]
@@ -84,26 +86,28 @@ async def _project(projects: ProjectIndex, key: str) -> HttpResponse:
     # A number finds a project too, where a token is shown.
     if record is None or record.key != key:
         return _refusal(404, "there is no such project")
-    return _document(_Project(record.key, record.name), _BRIEF)
+    return _document(_ProjectDocument(record.key, record.name), _BRIEF)
 
 
 async def _video(
-    verdicts: Verdicts, addresses: Addresses, hash_: str, viewer: Viewer
+    verdicts: VisibilityCache, addresses: Addresses, hash_: str, viewer: Requester
 ) -> HttpResponse:
-    verdict = await verdicts.ask(hash_, viewer, early=True)
+    verdict = await verdicts.lookup(hash_, viewer, early=True)
     shown = verdict.shown
     if shown is None or shown.kind != "video":
         return _refusal(404, "there is no such video")
-    if verdict.access is Access.BLOCKED:
+    if verdict.access is AccessLevel.BLOCKED:
         return _refusal(451, "not available in your country")
-    if not verdict.access.seen:
+    if not verdict.access.is_visible:
         return _refusal(404, "there is no such video")
-    return _document(_described(addresses, shown), _BRIEF if verdict.access.kept else _UNCACHED)
+    return _document(
+        _described(addresses, shown), _BRIEF if verdict.access.is_cacheable else _UNCACHED
+    )
 
 
-def _described(addresses: Addresses, shown: Shown) -> _Video:
+def _described(addresses: Addresses, shown: Shown) -> _VideoDocument:
     hash_ = shown.hash
-    return _Video(
+    return _VideoDocument(
         hash=hash_,
         title=shown.title,
         description=shown.description,
@@ -112,7 +116,7 @@ def _described(addresses: Addresses, shown: Shown) -> _Video:
         duration=round(shown.length_us / MICROSECONDS, 3),
         width=shown.width,
         height=shown.height,
-        poster=addresses.video_poster(hash_, CARD),
+        poster=addresses.video_poster(hash_, DEFAULT_POSTER_LABEL),
         posters={label: addresses.video_poster(hash_, label) for label in shown.poster_labels},
         previews=addresses.video_previews(hash_, shown.previews) if shown.previews else None,
         embed=addresses.embed(hash_),

@@ -20,16 +20,16 @@ from api.http.response import (
     json_response,
     send_page,
 )
-from api.origin.access import Access
-from api.origin.routes import CARD
-from api.origin.visibility import Verdicts, Viewer
-from api.schemas.embed_snippets import frame
+from api.origin.access import AccessLevel
+from api.origin.routes import DEFAULT_POSTER_LABEL
+from api.origin.visibility import Requester, VisibilityCache
+from api.schemas.embed_snippets import iframe
 from api.schemas.urls import Addresses
 from media.ladder import BOXES
 from media.stream_keys import PublicHash
 from storage.catalog.records.common import Shown
 
-__all__ = ["oembed", "oembed_address"]
+__all__ = ["oembed_address", "oembed_handlers"]
 
 _PAGE: Final = re.compile(r"/(?:watch|embed)/(?P<hash>[0-9A-Za-z]{12})/?")
 _DEFAULT: Final = (1280, 720)  # of what nothing is known yet
@@ -48,7 +48,7 @@ class _Refused(Exception):
         self.status = status
 
 
-class _Video(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _OembedVideo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An answer of type "video"; the three of the thumbnail stand together or not at all."""
 
     version: str
@@ -69,7 +69,7 @@ def oembed_address(addresses: Addresses, hash_: PublicHash) -> str:
     return f"{addresses.http}/oembed?format=json&url={quote(addresses.watch(hash_), safe='')}"
 
 
-def oembed(verdicts: Verdicts, addresses: Addresses) -> PageHandlers:
+def oembed_handlers(verdicts: VisibilityCache, addresses: Addresses) -> PageHandlers:
     """Return the handler of `/oembed`."""
 
     @asgi("/oembed", copy_scope=True)
@@ -83,7 +83,7 @@ def oembed(verdicts: Verdicts, addresses: Addresses) -> PageHandlers:
     return [described]
 
 
-async def _respond(verdicts: Verdicts, addresses: Addresses, scope: Scope) -> HttpResponse:
+async def _respond(verdicts: VisibilityCache, addresses: Addresses, scope: Scope) -> HttpResponse:
     if scope["type"] != "http":
         raise _Refused(400, "only HTTP is answered")
     asked = _read(scope["query_string"])
@@ -95,12 +95,12 @@ async def _respond(verdicts: Verdicts, addresses: Addresses, scope: Scope) -> Ht
     hash_ = _hash_in(asked["url"][-1], addresses)
     if hash_ is None:
         raise _Refused(404, "there is no such page here")
-    verdict = await verdicts.ask(hash_, Viewer.of(scope), early=True)
-    if verdict.access is Access.BLOCKED:
+    verdict = await verdicts.lookup(hash_, Requester.from_scope(scope), early=True)
+    if verdict.access is AccessLevel.BLOCKED:
         raise _Refused(451, "not available in your country")
-    if verdict.shown is None or not verdict.access.seen:
+    if verdict.shown is None or not verdict.access.is_visible:
         raise _Refused(404, "there is no such page here")
-    headers = _CACHED_BRIEFLY if verdict.access.kept else _UNCACHED
+    headers = _CACHED_BRIEFLY if verdict.access.is_cacheable else _UNCACHED
     return json_response(200, _video(addresses, verdict.shown, most), headers)
 
 
@@ -132,17 +132,17 @@ def _hash_in(url: str, addresses: Addresses) -> str | None:
     return match["hash"] if match else None
 
 
-def _video(addresses: Addresses, shown: Shown, most: tuple[int, int]) -> _Video:
+def _video(addresses: Addresses, shown: Shown, most: tuple[int, int]) -> _OembedVideo:
     known = shown.width > 0 and shown.height > 0
     shape = (shown.width, shown.height) if known else _DEFAULT
     size = _fitted(shape, min(most[0], _WIDTH) if most == (_MOST, _MOST) else most[0], most[1])
-    video = _Video(
+    video = _OembedVideo(
         version="1.0",
         type="video",
         provider_name="Headend",
         provider_url=addresses.http,
         title=shown.title,
-        html=frame(addresses, shown.hash, shown.title, size),
+        html=iframe(addresses, shown.hash, shown.title, size),
         width=size[0],
         height=size[1],
     )
@@ -153,7 +153,7 @@ def _video(addresses: Addresses, shown: Shown, most: tuple[int, int]) -> _Video:
     picture = _fitted(shape, min(wide, shape[0]), min(high, shape[1]))
     return msgspec.structs.replace(
         video,
-        thumbnail_url=addresses.poster(shown.kind, shown.hash, CARD),
+        thumbnail_url=addresses.poster(shown.kind, shown.hash, DEFAULT_POSTER_LABEL),
         thumbnail_width=picture[0],
         thumbnail_height=picture[1],
     )

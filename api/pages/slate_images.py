@@ -23,7 +23,7 @@ from storage.errors import StorageError
 from storage.objects.addresses import slate_picture
 from storage.objects.base import ObjectMissing, Objects
 
-__all__ = ["slate_pictures"]
+__all__ = ["slate_image_handlers"]
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ async def _respond(objects: Objects, request: HttpRequest, path: str) -> HttpRes
     return new_response(200, headers, body)
 
 
-def slate_pictures(objects: Objects) -> PageHandlers:
+def slate_image_handlers(objects: Objects) -> PageHandlers:
     """Return the handlers of the pictures in a store."""
 
     @asgi("/slates", is_mount=True, copy_scope=True)

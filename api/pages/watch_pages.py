@@ -17,16 +17,16 @@ from litestar.types import Receive, Scope, Send
 
 from api.http.response import HttpRequest, HttpResponse, PageHandlers, new_response, send_page
 from api.http.static_files import Assets, StaticFiles
-from api.origin.access import Access
-from api.origin.routes import CARD
-from api.origin.visibility import Verdict, Verdicts, Viewer
+from api.origin.access import AccessLevel
+from api.origin.routes import DEFAULT_POSTER_LABEL
+from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
 from api.pages.oembed import oembed_address
 from api.schemas.urls import Addresses
 from storage.catalog.records.common import PlayerOptions, Shown
 
-__all__ = ["pages"]
+__all__ = ["page_handlers"]
 
-Kind = Literal["watch", "embed"]
+PageKind = Literal["watch", "embed"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _PRIVATE: Final = {"Cache-Control": "private, no-store"}
@@ -38,10 +38,10 @@ _OF_VIDEOS: Final = PlayerOptions()
 _MESSAGES: Final = {"stream": "Looking for the stream…", "video": "Loading the video…"}
 
 
-def pages(verdicts: Verdicts, addresses: Addresses) -> PageHandlers:
+def page_handlers(verdicts: VisibilityCache, addresses: Addresses) -> PageHandlers:
     """Return the handlers of all pages and their files."""
     files = StaticFiles(Assets.read())
-    responder = _Pages(files.assets, addresses, verdicts)
+    responder = _PageRenderer(files.assets, addresses, verdicts)
 
     @asgi("/watch", is_mount=True, copy_scope=True)
     async def watch(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
@@ -68,14 +68,14 @@ def pages(verdicts: Verdicts, addresses: Addresses) -> PageHandlers:
     return [watch, embed, embed_script, static]
 
 
-class _Pages:
+class _PageRenderer:
     """Answers for one kind of page and one hash."""
 
-    def __init__(self, assets: Assets, addresses: Addresses, verdicts: Verdicts) -> None:
+    def __init__(self, assets: Assets, addresses: Addresses, verdicts: VisibilityCache) -> None:
         self._addresses = addresses
         self._verdicts = verdicts
         parts = {name: _text(name) for name in ("player", "bar")}
-        self._templates: dict[Kind, Template] = {
+        self._templates: dict[PageKind, Template] = {
             "watch": Template(Template(_text("watch")).safe_substitute(parts)),
             "embed": Template(Template(_text("embed")).safe_substitute(parts)),
         }
@@ -93,25 +93,25 @@ class _Pages:
         self._missing = _fill(Template(_text("missing")), **self._files)
         self._blocked = _fill(Template(_text("blocked")), **self._files)
         origin = "" if own else f" {_origin(addresses.playback)}"
-        self._headers: dict[Kind, dict[str, str]] = {
+        self._headers: dict[PageKind, dict[str, str]] = {
             "watch": _headers(origin, ancestors="'none'"),
             "embed": _headers(origin, ancestors="*"),
         }
 
-    async def respond(self, kind: Kind, scope: Scope) -> HttpResponse:
+    async def respond(self, kind: PageKind, scope: Scope) -> HttpResponse:
         """Return the page of a stream or video, or the one that says why there is none."""
         headers = self._headers[kind]
         verdict = await _verdict(self._verdicts, _part(scope), scope)
-        if verdict.access is Access.BLOCKED:
+        if verdict.access is AccessLevel.BLOCKED:
             return new_response(451, headers | _PRIVATE, self._blocked)
-        if verdict.shown is None or not verdict.access.seen:
+        if verdict.shown is None or not verdict.access.is_visible:
             return new_response(404, headers, self._missing)
-        if not verdict.access.kept:
+        if not verdict.access.is_cacheable:
             # Seen by some alone: no cache in between may keep it for others.
             headers = headers | _PRIVATE
         return new_response(200, headers, self._page(kind, verdict.shown))
 
-    def _page(self, kind: Kind, shown: Shown) -> bytes:
+    def _page(self, kind: PageKind, shown: Shown) -> bytes:
         hash_, addresses = shown.hash, self._addresses
         video = shown.kind == "video"
         options = shown.player or (_OF_VIDEOS if video else _OF_STREAMS)
@@ -131,12 +131,16 @@ class _Pages:
             title=shown.title,
             description=shown.description,
             playlist=f"{self._playback}/{room}/{hash_}/index.m3u8",
-            poster=f"{self._base}/{room}/{hash_}/poster/{CARD}.jpg" if pictured else "",
+            poster=f"{self._base}/{room}/{hash_}/poster/{DEFAULT_POSTER_LABEL}.jpg"
+            if pictured
+            else "",
             # Who makes previews keeps pictures by their address: the card has one of its own.
             previews=f"{self._playback}/{room}/{hash_}/{shown.previews}/previews.vtt"
             if shown.previews
             else "",
-            image=addresses.poster(shown.kind, hash_, CARD) if pictured else self._card,
+            image=addresses.poster(shown.kind, hash_, DEFAULT_POSTER_LABEL)
+            if pictured
+            else self._card,
             behaviour=" ".join(name for name, wanted in behaviour.items() if wanted),
             color=color if _COLOR.fullmatch(color) else "",
             failed="true" if shown.failed else "false",
@@ -150,10 +154,10 @@ class _Pages:
         )
 
 
-async def _verdict(verdicts: Verdicts, hash_: str, scope: Scope) -> Verdict:
+async def _verdict(verdicts: VisibilityCache, hash_: str, scope: Scope) -> ViewerAccess:
     if scope["type"] != "http" or not (hash_.isascii() and hash_.isalnum()):
-        return Verdict(Access.NONE, None)
-    return await verdicts.ask(hash_, Viewer.of(scope), early=True)
+        return ViewerAccess(AccessLevel.NONE, None)
+    return await verdicts.lookup(hash_, Requester.from_scope(scope), early=True)
 
 
 def _headers(origin: str, *, ancestors: str) -> dict[str, str]:

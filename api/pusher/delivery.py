@@ -18,7 +18,7 @@ from storage.bus.base import Bus, BusUnavailable, Mailbox
 from storage.catalog.events.broadcast import KEPT_US, NoticeRecord
 from storage.errors import StorageError
 
-__all__ = ["TOPIC", "NoticeShelf", "delivering", "telling"]
+__all__ = ["TOPIC", "NoticeStore", "announcing_notices", "delivering_notices"]
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _LONGEST_PAUSE: Final = 5.0
 _TOO_LONG: Final = KEPT_US / MICROSECONDS / 2
 
 
-class NoticeShelf(Protocol):
+class NoticeStore(Protocol):
     """Where notices lie (`storage.catalog.events.broadcast.Notices`)."""
 
     async def newest(self) -> int:
@@ -49,19 +49,19 @@ class NoticeShelf(Protocol):
 
 
 @asynccontextmanager
-async def telling(shelf: NoticeShelf, bus: Bus) -> AsyncGenerator[None, None]:
+async def announcing_notices(shelf: NoticeStore, bus: Bus) -> AsyncGenerator[None, None]:
     """Say on the bus, for the length of the block, that this process wrote a notice."""
     wrote = asyncio.Event()
     shelf.on_told(wrote.set)
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(_tell(wrote, bus))
+        task = tasks.create_task(_announce(wrote, bus))
         try:
             yield
         finally:
             task.cancel()
 
 
-async def _tell(wrote: asyncio.Event, bus: Bus) -> None:
+async def _announce(wrote: asyncio.Event, bus: Bus) -> None:
     away = False
     while True:
         await wrote.wait()
@@ -77,12 +77,12 @@ async def _tell(wrote: asyncio.Event, bus: Bus) -> None:
 
 
 @asynccontextmanager
-async def delivering(
-    shelf: NoticeShelf,
+async def delivering_notices(
+    shelf: NoticeStore,
     hub: Hub,
     bus: Bus,
     *,
-    look_seconds: float = _LOOK_SECONDS,
+    poll_seconds: float = _LOOK_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncGenerator[None, None]:
     """Deliver what is written from now on, for the length of the block.
@@ -91,10 +91,10 @@ async def delivering(
         StorageError: the catalog does not answer at the beginning; later on it may come and go.
     """
     async with bus.subscribe(TOPIC) as box:
-        pump = _Pump(shelf, hub, await shelf.newest(), look_seconds, clock)
+        pump = _NoticeReader(shelf, hub, await shelf.newest(), poll_seconds, clock)
         async with asyncio.TaskGroup() as tasks:
             chores = [
-                tasks.create_task(_hear(box, pump.nudged)),
+                tasks.create_task(_wake_on_message(box, pump.wake)),
                 tasks.create_task(pump.run()),
             ]
             try:
@@ -104,29 +104,29 @@ async def delivering(
                     chore.cancel()
 
 
-async def _hear(box: Mailbox, nudged: asyncio.Event) -> None:
+async def _wake_on_message(box: Mailbox, nudged: asyncio.Event) -> None:
     """Turn whatever the bus says, that something may be missing too, into one look."""
     while True:
         await box.get()
         nudged.set()
 
 
-class _Pump:
+class _NoticeReader:
     """The one reader of a process; `last` is the number of the notice that it delivered last."""
 
     def __init__(
         self,
-        shelf: NoticeShelf,
+        shelf: NoticeStore,
         hub: Hub,
         last: int,
-        look_seconds: float,
+        poll_seconds: float,
         clock: Callable[[], float],
     ) -> None:
-        self.nudged = asyncio.Event()
+        self.wake = asyncio.Event()
         self._shelf = shelf
         self._hub = hub
         self._last = last
-        self._look_seconds = look_seconds
+        self._poll_seconds = poll_seconds
         self._clock = clock
         self._looked = clock()
 
@@ -136,7 +136,7 @@ class _Pump:
         failing = False
         while True:
             try:
-                await self._look()
+                await self._deliver_new()
             except StorageError as error:
                 if not failing:
                     log.warning("notices not read", extra={"reason": str(error)})
@@ -148,14 +148,14 @@ class _Pump:
                 log.info("notices are read again")
             failing, pause = False, _FIRST_PAUSE
             try:
-                async with asyncio.timeout(self._look_seconds):
-                    await self.nudged.wait()
+                async with asyncio.timeout(self._poll_seconds):
+                    await self.wake.wait()
             except TimeoutError:
                 pass
 
-    async def _look(self) -> None:
+    async def _deliver_new(self) -> None:
         """Deliver all that is new."""
-        self.nudged.clear()
+        self.wake.clear()
         if self._clock() - self._looked > _TOO_LONG:
             self._last = await self._shelf.newest()
             self._hub.reconnect("events may be missing")

@@ -12,7 +12,7 @@ __all__ = [
     "MAX_DATA_BYTES",
     "MAX_MESSAGE_BYTES",
     "MAX_NAME",
-    "Limits",
+    "PusherSettings",
 ]
 
 # The protocol's own, which its clients and server libraries know; so they are no settings.
@@ -31,7 +31,7 @@ def _about(
     return msgspec.Meta(description=description, extra=extra, ge=least, le=most)
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PusherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The web-socket broadcaster. Names carry their unit: `_bytes`, `_seconds`; others count."""
 
     origins: Annotated[

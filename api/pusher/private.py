@@ -23,12 +23,12 @@ from litestar.handlers import HTTPRouteHandler
 
 from api.http.auth import Guard
 from api.http.errors import HANDLERS, ApiError
-from api.http.json_body import whole_body
+from api.http.json_body import read_raw_body
 from api.pusher.limits import MAX_NAME
 from api.pusher.protocol import Sign, is_socket_id
 from storage.catalog.records.common import Principal
 
-__all__ = ["Owners", "authorising"]
+__all__ = ["ChannelOwners", "private_channel_handlers"]
 
 _CHANNEL: Final = re.compile(r"private-(stream|video|project)\.([0-9A-Za-z]{1,40})")
 _MAX_BODY: Final = 4096  # two short fields
@@ -43,7 +43,7 @@ _ALLOWED: Final = {
 }
 
 
-class Owners(Protocol):
+class ChannelOwners(Protocol):
     """Knows whose a channel is (`storage.catalog.events.broadcast.Notices`)."""
 
     async def project_of(self, kind: str, name: str) -> int | None:
@@ -51,13 +51,18 @@ class Owners(Protocol):
         ...
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _AuthRequest(msgspec.Struct, frozen=True):
     socket_id: str
     channel_name: str
 
 
-def authorising(
-    owners: Owners, *, key: str, sign: Sign, guard: Guard, admits: Callable[[str | None], bool]
+def private_channel_handlers(
+    owners: ChannelOwners,
+    *,
+    key: str,
+    sign: Sign,
+    guard: Guard,
+    admits: Callable[[str | None], bool],
 ) -> list[HTTPRouteHandler]:
     """Return the handler.
 
@@ -102,19 +107,19 @@ def authorising(
     return [authorise]
 
 
-async def _read(request: Request[Any, Any, Any]) -> _Wanted:
+async def _read(request: Request[Any, Any, Any]) -> _AuthRequest:
     """Return what is asked for, be it sent as a form, as clients do, or as JSON.
 
     Raises:
         ApiError: it is neither, or says nothing of use.
     """
-    body = await whole_body(request)
+    body = await read_raw_body(request)
     try:
         if request.content_type[0] == _JSON:
-            wanted = msgspec.json.decode(body, type=_Wanted)
+            wanted = msgspec.json.decode(body, type=_AuthRequest)
         else:
             fields = dict(parse_qsl(body.decode(), max_num_fields=_MAX_FIELDS))
-            wanted = msgspec.convert(fields, _Wanted)
+            wanted = msgspec.convert(fields, _AuthRequest)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         message = "socket_id and channel_name are needed, as a form."
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, message) from error

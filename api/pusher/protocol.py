@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from api.pusher.limits import MAX_MESSAGE_BYTES, MAX_NAME, Limits
+from api.pusher.limits import MAX_MESSAGE_BYTES, MAX_NAME, PusherSettings
 
 __all__ = [
     "NOT_AUTHORISED",
@@ -24,16 +24,16 @@ __all__ = [
     "OVER_CAPACITY",
     "PONG_MISSING",
     "RECONNECT",
-    "Act",
-    "Dialogue",
-    "End",
-    "Join",
-    "Leave",
-    "Say",
-    "event_text",
+    "Action",
+    "CloseConnection",
+    "PusherSession",
+    "SendText",
+    "Subscribe",
+    "Unsubscribe",
+    "connection_error",
+    "event_message",
     "is_channel",
     "is_socket_id",
-    "refusal",
     "signature",
 ]
 
@@ -56,25 +56,25 @@ _PRIVATE: Final = "private-"
 _NOT_OFFERED: Final = ("presence-", "private-encrypted-", "cache-", "private-cache-")
 
 
-class Say(msgspec.Struct, frozen=True):
+class SendText(msgspec.Struct, frozen=True):
     """Send this text to the client."""
 
     text: str
 
 
-class Join(msgspec.Struct, frozen=True):
+class Subscribe(msgspec.Struct, frozen=True):
     """Let the client hear this channel from now on."""
 
     channel: str
 
 
-class Leave(msgspec.Struct, frozen=True):
+class Unsubscribe(msgspec.Struct, frozen=True):
     """Let the client hear this channel no longer."""
 
     channel: str
 
 
-class End(msgspec.Struct, frozen=True):
+class CloseConnection(msgspec.Struct, frozen=True):
     """Tell the client why, and close the connection with this code."""
 
     code: int
@@ -86,7 +86,7 @@ class End(msgspec.Struct, frozen=True):
         return _error(self.code, self.reason)
 
 
-Act = Say | Join | Leave | End
+Action = SendText | Subscribe | Unsubscribe | CloseConnection
 
 # Signs what only the holder of the secret can: socket and channel in, hexadecimal digits out.
 Sign = Callable[[str, str], str]
@@ -107,24 +107,24 @@ def is_socket_id(text: str) -> bool:
     return _SOCKET_ID.fullmatch(text) is not None
 
 
-def event_text(event: str, channel: str, data: str) -> str:
+def event_message(event: str, channel: str, data: str) -> str:
     """Return the message that tells an event; `data` is JSON, or whatever a publisher chose."""
     return json.dumps({"event": event, "channel": channel, "data": data}, separators=(",", ":"))
 
 
-def refusal(*, key: str, wanted: str, protocol: str | None) -> End | None:
+def connection_error(*, key: str, wanted: str, protocol: str | None) -> CloseConnection | None:
     """Return why a connection to app `wanted` cannot be; None where it can.
 
     `key` is our app's, `protocol` the parameter of that name in the address.
     """
     if not hmac.compare_digest(key.encode(), wanted.encode(errors="surrogatepass")):
-        return End(NO_SUCH_APP, "there is no app with this key")
+        return CloseConnection(NO_SUCH_APP, "there is no app with this key")
     if not protocol:
-        return End(_NO_PROTOCOL, "the address names no protocol version")
+        return CloseConnection(_NO_PROTOCOL, "the address names no protocol version")
     if not _NUMBER.fullmatch(protocol):
-        return End(_BAD_VERSION, "the protocol version is no number")
+        return CloseConnection(_BAD_VERSION, "the protocol version is no number")
     if int(protocol) not in _PROTOCOLS:
-        return End(_UNSUPPORTED, "protocol versions 5 to 7 are spoken here")
+        return CloseConnection(_UNSUPPORTED, "protocol versions 5 to 7 are spoken here")
     return None
 
 
@@ -154,10 +154,12 @@ def _decoded(text: str) -> object:
         return None
 
 
-class Dialogue:
+class PusherSession:
     """What one connection has said and may say; `now` is always in seconds."""
 
-    def __init__(self, *, socket: str, key: str, sign: Sign, limits: Limits, now: float) -> None:
+    def __init__(
+        self, *, socket: str, key: str, sign: Sign, limits: PusherSettings, now: float
+    ) -> None:
         self.socket = socket
         self._key = key
         self._sign = sign
@@ -168,46 +170,46 @@ class Dialogue:
         self._allowance = float(limits.messages_at_once)
         self._counted = now
 
-    def opening(self) -> Say:
+    def greeting(self) -> SendText:
         """Return the first message, which the client waits for."""
         facts = {
             "socket_id": self.socket,
             # Whole seconds, as some clients take nothing else.
             "activity_timeout": max(1, int(self._limits.activity_seconds)),
         }
-        return Say(_message("pusher:connection_established", facts))
+        return SendText(_message("pusher:connection_established", facts))
 
-    def tick(self, now: float) -> tuple[Act, ...]:
+    def tick(self, now: float) -> tuple[Action, ...]:
         """Return what is due without the client: a ping, or the end where it gave no answer."""
         if self._asked is not None:
             if now - self._asked >= self._limits.pong_seconds:
-                return (End(PONG_MISSING, "no pong came in time"),)
+                return (CloseConnection(PONG_MISSING, "no pong came in time"),)
             return ()
         if now - self._heard >= self._limits.activity_seconds:
             self._asked = now
-            return (Say(_message("pusher:ping", {})),)
+            return (SendText(_message("pusher:ping", {})),)
         return ()
 
-    def hear(self, text: str, now: float) -> tuple[Act, ...]:
+    def receive(self, text: str, now: float) -> tuple[Action, ...]:
         """Take a message of the client's."""
         self._heard = now
         self._asked = None
         if not self._may_speak(now):
-            return (End(OVER_CAPACITY, "too many messages"),)
+            return (CloseConnection(OVER_CAPACITY, "too many messages"),)
         if len(text) > MAX_MESSAGE_BYTES or (
             not text.isascii() and len(text.encode(errors="replace")) > MAX_MESSAGE_BYTES
         ):
-            return (End(NOT_AUTHORISED, "the message is too long"),)
+            return (CloseConnection(NOT_AUTHORISED, "the message is too long"),)
         message = _object(text)
         event = None if message is None else message.get("event")
         if message is None or not isinstance(event, str):
-            return (Say(_error(None, "a message is a JSON object with an event")),)
+            return (SendText(_error(None, "a message is a JSON object with an event")),)
         return self._answered(event, message)
 
-    def _answered(self, event: str, message: dict[str, Any]) -> tuple[Act, ...]:  # Any: JSON
+    def _answered(self, event: str, message: dict[str, Any]) -> tuple[Action, ...]:  # Any: JSON
         match event:
             case "pusher:ping":
-                return (Say(_message("pusher:pong", {})),)
+                return (SendText(_message("pusher:pong", {})),)
             case "pusher:pong":
                 return ()
             case "pusher:subscribe":
@@ -215,9 +217,9 @@ class Dialogue:
             case "pusher:unsubscribe":
                 return self._left(_object(message.get("data")) or {})
             case _ if event.startswith("client-"):
-                return (Say(_error(_CLIENT_EVENT, "client events are not offered")),)
+                return (SendText(_error(_CLIENT_EVENT, "client events are not offered")),)
             case _:
-                return (Say(_error(None, "this event is not known here")),)
+                return (SendText(_error(None, "this event is not known here")),)
 
     def _may_speak(self, now: float) -> bool:
         earned = (now - self._counted) * self._limits.messages_per_second
@@ -228,29 +230,29 @@ class Dialogue:
         self._allowance -= 1
         return True
 
-    def _subscribed(self, data: Mapping[str, object]) -> tuple[Act, ...]:
+    def _subscribed(self, data: Mapping[str, object]) -> tuple[Action, ...]:
         channel = data.get("channel")
         if not isinstance(channel, str) or not is_channel(channel):
-            return (Say(_error(None, "a subscription needs the name of a channel")),)
+            return (SendText(_error(None, "a subscription needs the name of a channel")),)
         if channel.startswith(_NOT_OFFERED):
             return (_refused(channel, "NotOffered", "this kind of channel is not offered", 501),)
         if channel.startswith(_PRIVATE) and not self._is_authorised(channel, data.get("auth")):
             return (_refused(channel, "AuthError", "the signature is not valid", 401),)
-        done = Say(_message("pusher_internal:subscription_succeeded", {}, channel))
+        done = SendText(_message("pusher_internal:subscription_succeeded", {}, channel))
         if channel in self._channels:
             return (done,)
         if len(self._channels) >= self._limits.channels:
             return (_refused(channel, "LimitReached", "too many channels", 403),)
         self._channels.add(channel)
         # First the word, then the events: clients drop what comes before it.
-        return (done, Join(channel))
+        return (done, Subscribe(channel))
 
-    def _left(self, data: Mapping[str, object]) -> tuple[Act, ...]:
+    def _left(self, data: Mapping[str, object]) -> tuple[Action, ...]:
         channel = data.get("channel")
         if not isinstance(channel, str) or channel not in self._channels:
             return ()
         self._channels.remove(channel)
-        return (Leave(channel),)
+        return (Unsubscribe(channel),)
 
     def _is_authorised(self, channel: str, auth: object) -> bool:
         if not isinstance(auth, str):
@@ -259,6 +261,6 @@ class Dialogue:
         return hmac.compare_digest(right.encode(), auth.encode(errors="surrogatepass"))
 
 
-def _refused(channel: str, kind: str, error: str, status: int) -> Say:
+def _refused(channel: str, kind: str, error: str, status: int) -> SendText:
     facts = {"type": kind, "error": error, "status": status}
-    return Say(_message("pusher:subscription_error", facts, channel))
+    return SendText(_message("pusher:subscription_error", facts, channel))

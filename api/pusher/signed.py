@@ -20,13 +20,13 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
 from api.http.errors import ApiError
-from api.http.json_body import whole_body
+from api.http.json_body import read_raw_body
 from api.pusher.limits import MAX_CHANNELS, MAX_DATA_BYTES, MAX_NAME
 from api.pusher.protocol import is_channel, is_socket_id, signature
 from media.ticks import MICROSECONDS
 from storage.catalog.events.broadcast import Told
 
-__all__ = ["APP", "Publisher", "is_signed", "publishing"]
+__all__ = ["APP", "EventPublisher", "is_signed", "signed_event_handlers"]
 
 APP: Final = "1"  # an installation is one app
 
@@ -41,7 +41,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 
 
-class Publisher(Protocol):
+class EventPublisher(Protocol):
     """What takes events in (`storage.catalog.events.broadcast.Notices`)."""
 
     async def publish(self, events: Sequence[Told], now_us: int) -> None:
@@ -105,8 +105,8 @@ def _is_recent(timestamp: str, now: float) -> bool:
     return abs(int(now) - int(timestamp)) <= _WINDOW
 
 
-def publishing(
-    publisher: Publisher,
+def signed_event_handlers(
+    publisher: EventPublisher,
     *,
     key: str,
     secret: str,
@@ -116,7 +116,7 @@ def publishing(
 
     async def read(request: Request[Any, Any, Any], app: str, kind: type[S]) -> S:
         """Return the body of a request that is signed."""
-        body = await whole_body(request)
+        body = await read_raw_body(request)
         query = request.scope["query_string"].decode("latin-1")
         try:
             parameters = dict(parse_qsl(query, True, max_num_fields=_MAX_PARAMETERS))

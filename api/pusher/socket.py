@@ -15,26 +15,26 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from api.pusher.hub import FRAMES, Hub, Listener
-from api.pusher.limits import Limits
+from api.pusher.hub import FRAMES, Hub, Subscriber
+from api.pusher.limits import PusherSettings
 from api.pusher.protocol import (
     NOT_AUTHORISED,
-    Act,
-    Dialogue,
-    End,
-    Join,
-    Leave,
-    Say,
-    refusal,
+    Action,
+    CloseConnection,
+    PusherSession,
+    SendText,
+    Subscribe,
+    Unsubscribe,
+    connection_error,
     signature,
 )
 from media.no_op import do_nothing
 
-__all__ = ["ROOM", "Broadcaster"]
+__all__ = ["PATH", "Broadcaster"]
 
 log = logging.getLogger(__name__)
 
-ROOM: Final = "/app"
+PATH: Final = "/app"
 
 _Message = MutableMapping[str, Any]  # Any: ASGI's own
 _Receive = Callable[[], Awaitable[_Message]]
@@ -61,7 +61,7 @@ class Broadcaster:
         *,
         key: str,
         secret: str,
-        limits: Limits,
+        limits: PusherSettings,
         below: Callable[[int], int] = secrets.randbelow,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -74,9 +74,9 @@ class Broadcaster:
         self._origins = frozenset(
             origin.strip().rstrip("/").lower() for origin in limits.origins.split(",")
         ) - {""}
-        self._open: dict[Listener, Dialogue] = {}
+        self._open: dict[Subscriber, PusherSession] = {}
 
-    def before(self, other: _App) -> _App:
+    def in_front_of(self, other: _App) -> _App:
         """Return an application that hands all but web-sockets and their addresses on to another.
 
         It has the same fast path as the other.
@@ -92,7 +92,7 @@ class Broadcaster:
         return signature(self._secret, f"{socket}:{channel}")
 
     @asynccontextmanager
-    async def closing(self) -> AsyncGenerator[None, None]:
+    async def disconnecting_at_exit(self) -> AsyncGenerator[None, None]:
         """Tell all clients to connect again when the block ends, while the server still stands."""
         try:
             yield
@@ -100,11 +100,11 @@ class Broadcaster:
             self.hub.stop()
             try:
                 async with asyncio.timeout(_STOP_SECONDS):
-                    await self.hub.emptied()
+                    await self.hub.wait_until_empty()
             except TimeoutError:
                 log.warning("sockets left", extra={"count": len(self.hub)})
 
-    async def sweep(self) -> None:
+    async def ping_idle(self) -> None:
         """Ping whom nobody heard of, and let go who gives no answer; for as long as it runs."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
@@ -119,7 +119,7 @@ class Broadcaster:
             return
         await receive()  # websocket.connect
         path = scope["path"]
-        if path != ROOM and not path.startswith(f"{ROOM}/"):
+        if path != PATH and not path.startswith(f"{PATH}/"):
             await send({"type": "websocket.close"})  # before it was accepted: HTTP 403
             return
         await send({"type": "websocket.accept"})
@@ -129,29 +129,29 @@ class Broadcaster:
             return
         await self._converse(scope, receive, send)
 
-    def _refusal(self, scope: Any) -> End | None:  # Any: ASGI's own map
+    def _refusal(self, scope: Any) -> CloseConnection | None:  # Any: ASGI's own map
         origins = [value for name, value in scope["headers"] if name == b"origin"]
         if not self.admits(origins[0].decode("latin-1") if origins else None):
-            return End(NOT_AUTHORISED, "pages of this origin may not connect")
-        wanted = scope["path"].removeprefix(ROOM).strip("/")
+            return CloseConnection(NOT_AUTHORISED, "pages of this origin may not connect")
+        wanted = scope["path"].removeprefix(PATH).strip("/")
         try:
             query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=100))
         except ValueError:  # more than anybody has to say
             query = {}
-        return refusal(key=self._key, wanted=wanted, protocol=query.get("protocol"))
+        return connection_error(key=self._key, wanted=wanted, protocol=query.get("protocol"))
 
     async def _converse(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own map
         """Read and write until either side has enough."""
         name = f"{self._below(_PART) + 1}.{self._below(_PART) + 1}"
-        dialogue = Dialogue(
+        dialogue = PusherSession(
             socket=name, key=self._key, sign=self.sign, limits=self._limits, now=self._clock()
         )
-        listener = Listener(name, self._limits)
+        listener = Subscriber(name, self._limits)
         self.hub.add(listener)
         self._open[listener] = dialogue
-        listener.put(dialogue.opening().text)
+        listener.enqueue(dialogue.greeting().text)
         if (write := scope.get("extensions", {}).get(FRAMES)) is not None:
-            listener.write = write
+            listener.send_frame = write
         try:
             async with asyncio.TaskGroup() as tasks:
                 writing = tasks.create_task(_write(listener, send))
@@ -161,7 +161,7 @@ class Broadcaster:
             del self._open[listener]
             self.hub.remove(listener)
 
-    async def _read(self, listener: Listener, dialogue: Dialogue, receive: _Receive) -> None:
+    async def _read(self, listener: Subscriber, dialogue: PusherSession, receive: _Receive) -> None:
         """Hear the client until it is gone; how long it may be silent is the sweep's to say."""
         while True:
             message = await receive()
@@ -170,32 +170,32 @@ class Broadcaster:
             if listener.end is not None:
                 continue
             # Bytes are no message of this protocol: the dialogue says so.
-            self._do(listener, dialogue.hear(message.get("text") or "", self._clock()))
+            self._do(listener, dialogue.receive(message.get("text") or "", self._clock()))
 
-    def _do(self, listener: Listener, acts: tuple[Act, ...]) -> None:
+    def _do(self, listener: Subscriber, acts: tuple[Action, ...]) -> None:
         for act in acts:
             match act:
-                case Say(text):
-                    listener.put(text)
-                case Join(channel):
-                    self.hub.join(listener, channel)
-                case Leave(channel):
-                    self.hub.leave(listener, channel)
-                case End():
+                case SendText(text):
+                    listener.enqueue(text)
+                case Subscribe(channel):
+                    self.hub.subscribe(listener, channel)
+                case Unsubscribe(channel):
+                    self.hub.unsubscribe(listener, channel)
+                case CloseConnection():
                     listener.close(act)
 
 
-async def _write(listener: Listener, send: _Send) -> None:
+async def _write(listener: Subscriber, send: _Send) -> None:
     """Send what the listener is put, until its end is ordered."""
     try:
         async with asyncio.timeout(None) as patience:
-            listener.hurry = _hurrying(patience)
+            listener.on_close = _hurrying(patience)
             try:
                 while (text := await listener.next()) is not None:
                     await send({"type": "websocket.send", "text": text})
             finally:
                 # A timeout that is over cannot be moved any more.
-                listener.hurry = do_nothing
+                listener.on_close = do_nothing
     except TimeoutError:
         pass  # what still waits is not sent
     except OSError:
@@ -212,7 +212,7 @@ def _hurrying(patience: asyncio.Timeout) -> Callable[[float], None]:
     return hurry
 
 
-async def _close(send: _Send, end: End) -> None:
+async def _close(send: _Send, end: CloseConnection) -> None:
     """Say why, and close. The word may not get through; the code goes out in any case."""
     try:
         async with asyncio.timeout(_LAST_SECONDS):
@@ -242,7 +242,7 @@ async def _ask_for_upgrade(send: _Send) -> None:
 
 
 class _BroadcasterFirst:
-    """See `Broadcaster.before`."""
+    """See `Broadcaster.in_front_of`."""
 
     def __init__(self, broadcaster: Broadcaster, other: _App) -> None:
         self._broadcaster = broadcaster
@@ -254,6 +254,6 @@ class _BroadcasterFirst:
         """Hand a request on."""
         kind = scope["type"]
         mine = kind == "websocket" or (
-            kind == "http" and (scope["path"] == ROOM or scope["path"].startswith(f"{ROOM}/"))
+            kind == "http" and (scope["path"] == PATH or scope["path"].startswith(f"{PATH}/"))
         )
         await (self._broadcaster if mine else self._other)(scope, receive, send)

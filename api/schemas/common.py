@@ -1,5 +1,6 @@
 """The bodies of the API, key by key as the interface documents them."""
 
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -9,23 +10,34 @@ from api.schemas.text_fields import Title
 __all__ = [
     "Backup",
     "Category",
-    "Country",
+    "CountryBody",
     "Embed",
     "Event",
-    "Links",
     "Listing",
     "Meta",
     "PageLink",
+    "PageLinks",
     "PlayerReference",
     "Resolution",
-    "Stream",
     "StreamAdded",
     "StreamAddition",
+    "StreamBody",
     "StreamItem",
-    "Tag",
+    "TagBody",
 ]
 
 T = TypeVar("T")
+_Body = TypeVar("_Body", bound=type[msgspec.Struct])
+
+
+def _shown_as(name: str) -> Callable[[_Body], _Body]:
+    """Set the name of a schema in the OpenAPI document, from which clients are generated."""
+
+    def rename(body: _Body) -> _Body:
+        body.__name__ = body.__qualname__ = name
+        return body
+
+    return rename
 
 
 class StreamAddition(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +54,8 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     active: bool
 
 
-class Tag(msgspec.Struct, frozen=True, kw_only=True):
+@_shown_as("Tag")
+class TagBody(msgspec.Struct, frozen=True, kw_only=True):
     """A tag as records show it."""
 
     id: int
@@ -56,7 +69,8 @@ class Category(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
-class Country(msgspec.Struct, frozen=True, kw_only=True):
+@_shown_as("Country")
+class CountryBody(msgspec.Struct, frozen=True, kw_only=True):
     """A country (ISO 3166-1: numeric and alpha-2 code)."""
 
     id: int
@@ -90,7 +104,8 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     live: bool
 
 
-class Stream(msgspec.Struct, frozen=True, kw_only=True):
+@_shown_as("Stream")
+class StreamBody(msgspec.Struct, frozen=True, kw_only=True):
     """A stream in full; `stream` is `<hash>_<uuid>`."""
 
     id: int
@@ -101,9 +116,9 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     stream: str
     published: bool
     resolutions: list[Resolution]
-    tags: list[Tag]
+    tags: list[TagBody]
     category: Category | None
-    countries: list[Country]
+    countries: list[CountryBody]
     rtmps_url: str
     rtmp_url: str
     stream_url: str
@@ -135,9 +150,9 @@ class StreamItem(msgspec.Struct, frozen=True, kw_only=True):
     stream: str
     published: bool
     resolutions: list[Resolution]
-    tags: list[Tag]
+    tags: list[TagBody]
     category: Category | None
-    countries: list[Country]
+    countries: list[CountryBody]
     rtmps_url: str
     rtmp_url: str
     stream_url: str
@@ -156,7 +171,7 @@ class StreamAdded(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to adding a stream."""
 
     message: str
-    stream: Stream
+    stream: StreamBody
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +190,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
 
 
-class Links(msgspec.Struct, frozen=True, kw_only=True):
+@_shown_as("Links")
+class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
     """Where the pages around this one are."""
 
     first: str
@@ -209,5 +225,5 @@ class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A page of a list."""
 
     data: list[T]
-    links: Links
+    links: PageLinks
     meta: Meta

@@ -7,26 +7,26 @@ from api.schemas.common import Embed
 from api.schemas.urls import Addresses
 from media.stream_keys import PublicHash
 
-__all__ = ["Kind", "frame", "snippets"]
+__all__ = ["EmbedKind", "embed_snippets", "iframe"]
 
-Kind = Literal["stream", "video"]
+EmbedKind = Literal["stream", "video"]
 
 # What the player asks of the page it is framed by.
 _LEAVE: Final = "autoplay; fullscreen; picture-in-picture; encrypted-media"
 _FLUID: Final = "width:100%;aspect-ratio:16/9;border:0"
 
 
-def snippets(addresses: Addresses, hash_: PublicHash, title: str, kind: Kind) -> Embed:
+def embed_snippets(addresses: Addresses, hash_: PublicHash, title: str, kind: EmbedKind) -> Embed:
     """Return the three ways, ready to be pasted; `title` is text and never markup."""
     return Embed(
-        iframe=frame(addresses, hash_, title),
+        iframe=iframe(addresses, hash_, title),
         script=f'<script async src="{escape(addresses.embed_script())}"'
         f' data-{kind}="{escape(hash_)}"></script>',
         link=addresses.watch(hash_),
     )
 
 
-def frame(
+def iframe(
     addresses: Addresses, hash_: PublicHash, title: str, size: tuple[int, int] | None = None
 ) -> str:
     """Return a frame, as wide as its place, or of a `size` in pixels."""

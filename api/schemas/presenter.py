@@ -7,17 +7,17 @@ import msgspec
 from api.schemas.common import (
     Backup,
     Category,
-    Country,
+    CountryBody,
     Embed,
     Event,
     PlayerReference,
     Resolution,
-    Stream,
+    StreamBody,
     StreamItem,
-    Tag,
+    TagBody,
 )
-from api.schemas.embed_snippets import snippets
-from api.schemas.timestamps import written
+from api.schemas.embed_snippets import embed_snippets
+from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from media.ladder import BOX_LABELS
 from media.stream_keys import PRIMARY_APPLICATION, Slot
@@ -38,9 +38,9 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
     addresses: Addresses
     broadcaster_key: str
 
-    def stream(self, record: StreamRecord) -> Stream:
+    def stream(self, record: StreamRecord) -> StreamBody:
         """Return a stream in full, its key in the form that encoders take."""
-        return Stream(
+        return StreamBody(
             id=record.id,
             hash=record.hash,
             title=record.title,
@@ -109,7 +109,7 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             subject=record.subject,
             facts=record.facts,
             token=record.token,
-            created_at=written(record.created_us),
+            created_at=format_timestamp(record.created_us),
         )
 
     def _backup(self, record: BackupRecord) -> Backup:
@@ -130,11 +130,11 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
         return urls or None
 
     def _embed(self, record: StreamRecord) -> Embed:
-        return snippets(self.addresses, record.hash, record.title, "stream")
+        return embed_snippets(self.addresses, record.hash, record.title, "stream")
 
 
-def _tags(record: StreamRecord) -> list[Tag]:
-    return [Tag(id=tag.id, name=tag.name) for tag in record.tags]
+def _tags(record: StreamRecord) -> list[TagBody]:
+    return [TagBody(id=tag.id, name=tag.name) for tag in record.tags]
 
 
 def _category(record: StreamRecord) -> Category | None:
@@ -142,8 +142,10 @@ def _category(record: StreamRecord) -> Category | None:
     return None if category is None else Category(id=category.id, name=category.name)
 
 
-def _countries(record: StreamRecord) -> list[Country]:
-    return [Country(id=each.number, code=each.code, name=each.name) for each in record.countries]
+def _countries(record: StreamRecord) -> list[CountryBody]:
+    return [
+        CountryBody(id=each.number, code=each.code, name=each.name) for each in record.countries
+    ]
 
 
 def _player(record: StreamRecord) -> PlayerReference | None:

@@ -10,7 +10,7 @@ __all__ = [
     "Name",
     "OptionalTitle",
     "Title",
-    "has_controls",
+    "has_control_characters",
 ]
 
 MAX_TITLE: Final = 255  # characters, not bytes
@@ -19,7 +19,7 @@ MAX_DESCRIPTION: Final = 10_000
 _CONTROLS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
-def has_controls(text: str) -> bool:
+def has_control_characters(text: str) -> bool:
     """Say whether a text holds what belongs into no line of text."""
     return any(unicodedata.category(character) in _CONTROLS for character in text)
 
@@ -44,7 +44,7 @@ class Title(str):
         # Zero-width characters alone would be a title that nobody sees.
         if not any(character.isprintable() and not character.isspace() for character in text):
             raise ValueError("The title is required.")
-        if has_controls(text):
+        if has_control_characters(text):
             raise ValueError("The title must not contain control characters.")
         if len(text) > MAX_TITLE:
             raise ValueError(f"The title may have at most {MAX_TITLE} characters.")

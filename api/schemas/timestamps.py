@@ -3,21 +3,21 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["read_moment", "written"]
+__all__ = ["format_timestamp", "parse_timestamp"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BARE_EPOCH: Final = _EPOCH.replace(tzinfo=None)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def written(moment_us: int) -> str:
+def format_timestamp(moment_us: int) -> str:
     """Return a moment (microseconds since the Unix epoch) as `2026-01-31T12:00:00.123456Z`."""
     # Seven times for each video of a list: `strftime` would take three times as long.
     moment = _BARE_EPOCH + timedelta(microseconds=moment_us)
     return moment.isoformat(timespec="microseconds") + "Z"
 
 
-def read_moment(text: str) -> int | None:
+def parse_timestamp(text: str) -> int | None:
     """Return the microseconds of a moment or a day; without an offset it is UTC's. None: neither.
 
     A moment before 1970 counts as 1970.

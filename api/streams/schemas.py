@@ -6,7 +6,7 @@ import msgspec
 
 from api.library.countries import CountryReferences
 from api.library.labels import TagReferences
-from api.schemas.common import Backup, Stream
+from api.schemas.common import Backup, StreamBody
 from api.schemas.text_fields import Description, Title
 from storage.catalog.records.settings import DETECT_SECONDS, KEEP_DAYS, MAX_SECONDS, RETURN_SECONDS
 
@@ -55,14 +55,14 @@ class StreamEdit(msgspec.Struct, frozen=True, kw_only=True):
 class StreamData(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a look at one stream."""
 
-    data: Stream
+    data: StreamBody
 
 
 class StreamChanged(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a change."""
 
     message: str
-    stream: Stream
+    stream: StreamBody
 
 
 class BackupAdded(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from litestar.di import NamedDependency
 
 from api.http.auth import needs_write
 from api.http.errors import documented, invalid
-from api.http.multipart import TEXT_BYTES, FileField, read_form
+from api.http.multipart import MAX_TEXT_BYTES, FileField, read_form
 from api.http.multipart_schemas import SlateForm
 from api.http.parameters import RecordId, missing
 from api.library.projects import ProjectId, project_of
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 _STREAM: Final = f"{STREAM}/slate"
 _PROJECT: Final = "/projects/{project_id:str}/slate"
 _FIELD: Final = "picture"
-_MOST: Final = MAX_POSTER + TEXT_BYTES + FRAME
+_MOST: Final = MAX_POSTER + MAX_TEXT_BYTES + FRAME
 _CHANGED: Final = "Slate updated."
 
 
@@ -103,8 +103,8 @@ async def _put(request: Call, intake: Intake, place: _Place) -> OwnerSettings:
             intake.objects, max_bytes=MAX_POSTER, min_free_bytes=intake.least_free
         ) as file,
     ):
-        fields = {_FIELD: FileField(inflow=file, most=f"{MAX_POSTER} bytes")}
-        form = await read_form(request, texts={}, files=fields, quiet_seconds=intake.quiet_seconds)
+        fields = {_FIELD: FileField(inflow=file, limit_text=f"{MAX_POSTER} bytes")}
+        form = await read_form(request, texts={}, files=fields, stall_seconds=intake.quiet_seconds)
         if _FIELD not in form.files:
             raise invalid({_FIELD: ["The picture is required."]})
         picture = await _made(intake, file)

@@ -15,7 +15,7 @@ from api.http.errors import ApiError, invalid
 from api.http.filenames import file_title, slug
 from api.http.parameters import missing, number_of
 from api.http.tus import (
-    OFFSETS,
+    OFFSET_STREAM,
     Creation,
     Patch,
     read_checksum,
@@ -79,10 +79,10 @@ async def begin(
 
 def _has_bytes(request: Request[Any, Any, Any]) -> bool:  # Any: as above
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind == OFFSETS:
+    if kind == OFFSET_STREAM:
         return True
     if announced(request) or "transfer-encoding" in request.headers:
-        message = f"Bytes that come with the creation must have Content-Type: {OFFSETS}."
+        message = f"Bytes that come with the creation must have Content-Type: {OFFSET_STREAM}."
         raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
     return False
 

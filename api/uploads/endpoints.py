@@ -17,10 +17,10 @@ from litestar.params import FromPath
 
 from api.http.auth import needs_write
 from api.http.errors import ApiError
-from api.http.tus import expires, read_patch, require_version
+from api.http.tus import format_expiry, read_patch, require_version
 from api.library.projects import ProjectId, project_of
 from api.schemas.presenter import Presenter
-from api.schemas.timestamps import written
+from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from api.uploads import openapi as upload_openapi
 from api.uploads.creation import begin
@@ -78,7 +78,7 @@ def told(record: UploadRecord) -> dict[str, str]:
     if record.metadata:
         headers["Upload-Metadata"] = record.metadata
     if not record.done:
-        headers["Upload-Expires"] = expires(record.expires_us)
+        headers["Upload-Expires"] = format_expiry(record.expires_us)
     return headers
 
 
@@ -89,7 +89,7 @@ def shown(record: UploadRecord) -> UploadShown:
             offset=record.received,
             length=record.length,
             done=record.done,
-            expires_at=written(record.expires_us),
+            expires_at=format_timestamp(record.expires_us),
             video=UploadedTo(id=record.video, hash=record.hash),
         )
     )

@@ -18,15 +18,15 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 
 from api.http.auth import Guard, needs_write
-from api.http.cors import is_open
+from api.http.cors import is_upload_options
 from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described, read_body
 from api.http.parameters import missing
-from api.http.rate_limit import UNLIMITED, Callers
+from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from api.http.tus import require_version
 from api.library.projects import ProjectId, project_of
 from api.schemas.presenter import Presenter
-from api.schemas.timestamps import written
+from api.schemas.timestamps import format_timestamp
 from api.uploads.creation import begin
 from api.uploads.endpoints import UploadShown, appended, overridden, shown, told
 from api.uploads.metadata import NOT_SAID, Words, wanted_of
@@ -102,24 +102,24 @@ class LinkUsed(msgspec.Struct, frozen=True, kw_only=True):
     video: LinkedVideo
 
 
-def needs_link(catalog: Catalog, callers: Callers | None = None) -> Guard:
+def needs_link(catalog: Catalog, callers: CallerRateLimiter | None = None) -> Guard:
     """Return the guard that lets in who has a link; `request.auth` is then the link.
 
     Wrong secrets count as wrong tokens do.
     """
-    counted = callers or Callers(UNLIMITED)
+    counted = callers or CallerRateLimiter(UNLIMITED)
 
     async def guard(
         connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
     ) -> None:
-        if is_open(connection.scope):
+        if is_upload_options(connection.scope):
             return
         secret = str(connection.path_params["link_secret"])
         address = counted.address_of(connection.scope)
-        counted.hear(secret, address)
+        counted.check(secret, address)
         link = await catalog.links.find(secret)
         if link is None:
-            counted.count_stranger(address, secret)
+            counted.count_unauthenticated(address, secret)
             raise missing("upload link")
         connection.scope["auth"] = link
         counted.count(secret, -link.id)
@@ -175,7 +175,7 @@ async def add_upload_link(
         id=number,
         address=address,
         most_bytes=most,
-        expires_at=written(expires_us),
+        expires_at=format_timestamp(expires_us),
         video_id=body.video_id,
     )
     return LinkAdded(message="Upload link added.", upload_link=link)

@@ -20,7 +20,7 @@ from api.http.parameters import PageNumber, RecordId, missing, number_of
 from api.library.projects import ProjectId, project_of
 from api.schemas.common import Listing
 from api.schemas.presenter import Presenter
-from api.schemas.timestamps import written
+from api.schemas.timestamps import format_timestamp
 from api.uploads.single_request import Intake
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
@@ -58,9 +58,9 @@ def _shown(record: ListedLink, now_us: int) -> ListedUploadLink:
         title=record.wanted.title,
         state=over if record.used_us is None else "used",
         most_bytes=record.most_bytes,
-        created_at=written(record.created_us),
-        expires_at=written(record.expires_us),
-        used_at=None if record.used_us is None else written(record.used_us),
+        created_at=format_timestamp(record.created_us),
+        expires_at=format_timestamp(record.expires_us),
+        used_at=None if record.used_us is None else format_timestamp(record.used_us),
         video_id=record.video,
     )
 

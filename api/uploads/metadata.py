@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from api.http.errors import invalid
-from api.http.json_body import read_values
+from api.http.json_body import parse_fields
 from api.library.countries import CountryReferences, read_countries
 from api.library.labels import TagReferences, wanted_tags
 from api.schemas.text_fields import Description, OptionalTitle
@@ -92,4 +92,4 @@ def read_words(metadata: Mapping[str, str]) -> tuple[str, Wanted]:
     if faults:
         raise invalid(faults)
     name = next((metadata[key] for key in _NAMES if metadata.get(key)), "")
-    return name, wanted_of(read_values(sent, Words))
+    return name, wanted_of(parse_fields(sent, Words))

@@ -21,7 +21,7 @@ from litestar.openapi.spec import (
 )
 
 from api.http.errors import ErrorBody, documented
-from api.http.tus import ALGORITHMS, CHECKSUM_MISMATCH, OFFSETS, VERSION
+from api.http.tus import ALGORITHMS, CHECKSUM_MISMATCH, OFFSET_STREAM, VERSION
 
 __all__ = [
     "APPENDING",
@@ -83,7 +83,7 @@ _CHECKSUM: Final = _header(
 )
 _BODY: Final = RequestBody(
     content={
-        OFFSETS: OpenAPIMediaType(
+        OFFSET_STREAM: OpenAPIMediaType(
             schema=Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY)
         )
     },

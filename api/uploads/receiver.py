@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from api.http.errors import ApiError, invalid
-from api.http.multipart import LEAST_BYTES
+from api.http.multipart import MIN_PROGRESS_BYTES
 from api.http.parameters import missing
 from api.http.tus import CHECKSUM_MISMATCH, Patch
 from api.uploads.replace_file import settled
@@ -229,7 +229,7 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             await self._save(held)
             return
-        digest = checksum.begin()
+        digest = checksum.new_digest()
         try:
             await file.truncate(start, digest)
             await self._pour(held, receive, whole=True)
@@ -371,7 +371,7 @@ async def _pieces(
             raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off; what came is kept.")
         piece = message.get("body", b"")
         came += len(piece)
-        if came >= LEAST_BYTES:
+        if came >= MIN_PROGRESS_BYTES:
             left, came = quiet_seconds, 0
         left = max(left, _LOOK_SECONDS / 10)  # what is there is taken before it is called late
         yield piece

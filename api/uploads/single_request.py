@@ -18,10 +18,10 @@ from litestar import Request, post, put
 from litestar.di import NamedDependency
 
 from api.http.auth import needs_write
-from api.http.concurrency_limit import Gate
+from api.http.concurrency_limit import ConcurrencyLimit
 from api.http.errors import ApiError, documented, invalid
 from api.http.filenames import file_title, slug
-from api.http.multipart import QUIET_SECONDS, TEXT_BYTES, FileField, read_form
+from api.http.multipart import MAX_TEXT_BYTES, STALL_SECONDS, FileField, read_form
 from api.http.multipart_schemas import PosterForm, VideoForm
 from api.http.parameters import RecordId, missing
 from api.library.projects import ProjectId, project_of
@@ -68,7 +68,7 @@ MAX_POSTER: Final = 10 * 1024 * 1024
 # The parts' headers and boundaries.
 FRAME: Final = 1 << 16
 # What may come in a form beside the video.
-FORM_BYTES: Final = MAX_POSTER + TEXT_BYTES + FRAME
+FORM_BYTES: Final = MAX_POSTER + MAX_TEXT_BYTES + FRAME
 # A folder of posters that its owner sent begins so: what is made of the video leaves it alone.
 OWN_POSTERS: Final = "own-"
 _RETRY_SECONDS: Final = 60
@@ -109,9 +109,11 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     max_video: int = MAX_VIDEO
     most_upload: int = UploadLimits().most_bytes
     keep_us: int = UploadLimits().keep_us
-    quiet_seconds: float = QUIET_SECONDS
+    quiet_seconds: float = STALL_SECONDS
     writers: Writers = msgspec.field(default_factory=Writers)
-    gate: Gate = msgspec.field(default_factory=lambda: Gate(most=_AT_ONCE, each=_OF_ONE_TOKEN))
+    gate: ConcurrencyLimit = msgspec.field(
+        default_factory=lambda: ConcurrencyLimit(total=_AT_ONCE, per_caller=_OF_ONE_TOKEN)
+    )
 
 
 def guarded(intake: Intake, coming: int | None) -> None:
@@ -141,7 +143,7 @@ def announced(request: Request[Any, Any, Any]) -> int | None:  # Any: as above
 @asynccontextmanager
 async def stored(intake: Intake, caller: int) -> AsyncGenerator[None, None]:
     """Hold a place among those who send, and turn what a store could not do into an answer."""
-    with intake.gate.passed(caller), kept():
+    with intake.gate.acquire(caller), kept():
         yield
 
 
@@ -227,10 +229,10 @@ async def taken_form(  # what it is for, each by its name
             request,
             texts={"title": OptionalTitle.parse, "description": Description.parse},
             files={
-                "video": FileField(inflow=video, most=f"{most} bytes"),
-                "poster": FileField(inflow=poster, most=f"{MAX_POSTER} bytes"),
+                "video": FileField(inflow=video, limit_text=f"{most} bytes"),
+                "poster": FileField(inflow=poster, limit_text=f"{MAX_POSTER} bytes"),
             },
-            quiet_seconds=intake.quiet_seconds,
+            stall_seconds=intake.quiet_seconds,
         )
         name = form.files.get("video")
         if name is None:
@@ -340,8 +342,8 @@ async def only_file(
             intake.objects, max_bytes=most, min_free_bytes=intake.least_free
         ) as inflow,
     ):
-        fields = {name: FileField(inflow=inflow, most=f"{most} bytes")}
-        form = await read_form(request, texts={}, files=fields, quiet_seconds=intake.quiet_seconds)
+        fields = {name: FileField(inflow=inflow, limit_text=f"{most} bytes")}
+        form = await read_form(request, texts={}, files=fields, stall_seconds=intake.quiet_seconds)
         if name not in form.files:
             raise invalid({name: [f"The {name} is required."]})
         yield inflow
@@ -350,7 +352,7 @@ async def only_file(
 @put(
     "/videos/{video_id:str}/poster",
     guards=[needs_write],
-    request_max_body_size=MAX_POSTER + TEXT_BYTES + FRAME,
+    request_max_body_size=MAX_POSTER + MAX_TEXT_BYTES + FRAME,
     operation_class=PosterForm,
     summary="Give a video a poster",
     tags=["videos"],

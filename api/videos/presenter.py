@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import msgspec
 
-from api.schemas.common import Category, Country, Embed, PlayerReference, Tag
-from api.schemas.embed_snippets import snippets
-from api.schemas.timestamps import written
+from api.schemas.common import Category, CountryBody, Embed, PlayerReference, TagBody
+from api.schemas.embed_snippets import embed_snippets
+from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from api.videos.schemas import (
     ShownRung,
@@ -53,7 +53,7 @@ def iso8601_duration(length_us: int) -> str:
 
 
 def _written(moment_us: int | None) -> str | None:
-    return None if moment_us is None else written(moment_us)
+    return None if moment_us is None else format_timestamp(moment_us)
 
 
 class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,8 +135,8 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             "uploaded_at": _written(record.uploaded_us),
             "completed": record.state == "completed",
             "completed_at": _written(record.completed_us),
-            "created_at": written(record.created_us),
-            "updated_at": written(record.updated_us),
+            "created_at": format_timestamp(record.created_us),
+            "updated_at": format_timestamp(record.updated_us),
             "published": record.published,
             "published_at": _written(record.published_us),
             "image_urls": {
@@ -158,7 +158,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def _embed(self, record: VideoRecord) -> Embed:
-        return snippets(self.addresses, record.hash, record.title, "video")
+        return embed_snippets(self.addresses, record.hash, record.title, "video")
 
 
 def status(record: VideoStatus) -> VideoStatusBody:
@@ -176,10 +176,10 @@ def status(record: VideoStatus) -> VideoStatusBody:
 def _labelled(whole: WholeVideo) -> _Values:
     category = whole.category
     return {
-        "tags": [Tag(id=tag.id, name=tag.name) for tag in whole.tags],
+        "tags": [TagBody(id=tag.id, name=tag.name) for tag in whole.tags],
         "category": None if category is None else Category(id=category.id, name=category.name),
         "countries": [
-            Country(id=each.number, code=each.code, name=each.name) for each in whole.countries
+            CountryBody(id=each.number, code=each.code, name=each.name) for each in whole.countries
         ],
     }
 

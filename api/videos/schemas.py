@@ -2,7 +2,7 @@
 
 import msgspec
 
-from api.schemas.common import Category, Country, Embed, PlayerReference, Tag
+from api.schemas.common import Category, CountryBody, Embed, PlayerReference, TagBody
 
 __all__ = [
     "PlayerChoice",
@@ -92,10 +92,10 @@ class UploadedVideo(_Making, frozen=True, kw_only=True):
     """A video that was just uploaded: the full form without its snippets."""
 
     category: Category | None
-    countries: list[Country]
+    countries: list[CountryBody]
     player: PlayerReference | None
     resolutions: list[VideoResolution]
-    tags: list[Tag]
+    tags: list[TagBody]
 
 
 class Video(UploadedVideo, frozen=True, kw_only=True):
@@ -107,9 +107,9 @@ class Video(UploadedVideo, frozen=True, kw_only=True):
 class VideoShown(_Common, frozen=True, kw_only=True):
     """A video by itself; `media_resource` is its playlist's path, `image` its standard poster."""
 
-    tags: list[Tag]
+    tags: list[TagBody]
     category: Category | None
-    countries: list[Country]
+    countries: list[CountryBody]
     embed: Embed
     resolutions: list[ShownRung]
     media_resource: str

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import uvloop
 
-from api.pusher.limits import Limits
+from api.pusher.limits import PusherSettings
 from api.pusher.socket import Broadcaster
 from headend.config.sockets import bind
 from headend.http.server import serving
@@ -50,9 +50,9 @@ def _cpu() -> float:
 
 
 async def _serve(events: int) -> None:
-    broadcaster = Broadcaster(key=KEY, secret="a secret of benches", limits=Limits())
+    broadcaster = Broadcaster(key=KEY, secret="a secret of benches", limits=PusherSettings())
     with bind("127.0.0.1:0") as door:
-        async with serving(broadcaster.before(_nothing), door):
+        async with serving(broadcaster.in_front_of(_nothing), door):
             print(door.getsockname()[1], flush=True)
             await asyncio.to_thread(sys.stdin.readline)
             before = _cpu()

@@ -21,7 +21,7 @@ import uvloop
 from api.app import create_app
 from api.http.auth import is_owner
 from api.origin.origin import Origin, OriginFirst
-from api.origin.visibility import Verdicts
+from api.origin.visibility import VisibilityCache
 from api.schemas.urls import Addresses
 from bench.origin.media import publish, publish_long
 from headend.config.sockets import bind
@@ -62,7 +62,9 @@ async def serve(folder: Path) -> None:
             )
             return OriginFirst(origin, app)
 
-        origin = Origin(objects=objects, edge=edge, verdicts=Verdicts(catalog.visibility, owner))
+        origin = Origin(
+            objects=objects, edge=edge, visibility=VisibilityCache(catalog.visibility, owner)
+        )
         await stack.enter_async_context(serving(application(), sock))
         slow = stack.enter_context(bind("127.0.0.1:0"))
         await stack.enter_async_context(serving(_without_fast_path(application()), slow))

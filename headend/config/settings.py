@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, cast, get_type_hints
 
 import msgspec
 
-from api.pusher.limits import Limits as Broadcaster
+from api.pusher.limits import PusherSettings as Broadcaster
 from api.uploads.limits import UploadLimits
 from headend.config.import_settings import Imports
 from ingest.rtmp.limits import Limits

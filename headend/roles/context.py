@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from api.pusher.delivery import telling
+from api.pusher.delivery import announcing_notices
 from api.schemas.urls import Addresses
 from headend.config.settings import Settings
 from headend.install.installation import catalog_place, found_in
@@ -77,5 +77,5 @@ async def _bus(settings: Settings, catalog: Catalog, key: str) -> AsyncGenerator
             # Installations that share a Redis differ in their key.
             opened = open_redis_bus(settings.redis.url, namespace=f"headend.{key}")
             bus = await stack.enter_async_context(opened)
-        await stack.enter_async_context(telling(catalog.outbox, bus))
+        await stack.enter_async_context(announcing_notices(catalog.outbox, bus))
         yield bus

@@ -9,16 +9,16 @@ import msgspec
 
 from api.http.access_log import AccessLog
 from api.http.auth import is_owner
-from api.http.client_address import Clients
+from api.http.client_address import TrustedProxies
 from api.http.response import PageHandlers
 from api.http.static_files import BUNDLE, Asset
-from api.origin.geo import Geo
+from api.origin.geo import CountryResolver
 from api.origin.origin import Origin, OriginFirst
-from api.origin.visibility import Verdicts
-from api.pages.json_documents import documents
-from api.pages.oembed import oembed
-from api.pages.slate_images import slate_pictures
-from api.pages.watch_pages import pages
+from api.origin.visibility import VisibilityCache
+from api.pages.json_documents import document_handlers
+from api.pages.oembed import oembed_handlers
+from api.pages.slate_images import slate_image_handlers
+from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
 from headend.config.settings import Settings
 from headend.http.server import Application
@@ -34,8 +34,8 @@ _CARD = "card.jpg"
 class Viewers(msgspec.Struct, frozen=True, kw_only=True):
     """The side of a service that shows; `geo` is to be kept fresh beside it."""
 
-    clients: Clients
-    geo: Geo
+    clients: TrustedProxies
+    geo: CountryResolver
     origin: Origin
     handlers: PageHandlers
 
@@ -70,8 +70,8 @@ class Viewers(msgspec.Struct, frozen=True, kw_only=True):
             BadNetwork: `http.trusted_proxies` is no list of networks.
             GeoError: the database of countries cannot be read.
         """
-        clients = Clients.read(settings.http.trusted_proxies)
-        geo = Geo(
+        clients = TrustedProxies.parse(settings.http.trusted_proxies)
+        geo = CountryResolver(
             clients,
             database=settings.geo.database,
             trusted_header=settings.geo.trusted_header,
@@ -81,16 +81,16 @@ class Viewers(msgspec.Struct, frozen=True, kw_only=True):
         async def owner(authorization: str | None, hash_: str, /) -> bool:
             return await is_owner(catalog, authorization, hash_)
 
-        verdicts = Verdicts(catalog.visibility, owner, geo.country)
+        verdicts = VisibilityCache(catalog.visibility, owner, geo.country)
         card = Asset.of(_CARD, Path(BUNDLE, _CARD).read_bytes())
         return cls(
             clients=clients,
             geo=geo,
-            origin=Origin(objects=objects, edge=edge, verdicts=verdicts, card=card),
+            origin=Origin(objects=objects, edge=edge, visibility=verdicts, card=card),
             handlers=[
-                *pages(verdicts, addresses),
-                *documents(verdicts, catalog.projects, addresses),
-                *oembed(verdicts, addresses),
-                *slate_pictures(objects),
+                *page_handlers(verdicts, addresses),
+                *document_handlers(verdicts, catalog.projects, addresses),
+                *oembed_handlers(verdicts, addresses),
+                *slate_image_handlers(objects),
             ],
         )

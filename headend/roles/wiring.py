@@ -17,10 +17,10 @@ import msgspec
 
 from api.app import create_app
 from api.http.auth import needs_token
-from api.http.rate_limit import Callers, Rates
-from api.pusher.delivery import delivering
-from api.pusher.private import authorising
-from api.pusher.signed import publishing
+from api.http.rate_limit import CallerRateLimiter, RateLimits
+from api.pusher.delivery import delivering_notices
+from api.pusher.private import private_channel_handlers
+from api.pusher.signed import signed_event_handlers
 from api.pusher.socket import Broadcaster
 from api.schemas.urls import Addresses
 from api.status import status_app, status_handlers
@@ -94,12 +94,12 @@ async def _serve(settings: Settings) -> AsyncGenerator[Service, None]:
         ),
         _broadcasting(ground) as broadcaster,
         _answering(
-            broadcaster.before(
+            broadcaster.in_front_of(
                 _application(ground, viewers, encoders.figures, broadcaster, encoders.nudge)
             ),
             ground.doors.http,
         ),
-        broadcaster.closing(),
+        broadcaster.disconnecting_at_exit(),
     ):
         yield Service(
             addresses=ground.addresses,
@@ -140,14 +140,14 @@ async def _api(settings: Settings) -> AsyncGenerator[Service, None]:
         while_running(keep_states_true(ground.catalog, ground.folder)),
         _broadcasting(ground) as broadcaster,
         _answering(
-            broadcaster.before(
+            broadcaster.in_front_of(
                 CountedApplication(
                     _application(ground, viewers, figures.text, broadcaster), figures
                 )
             ),
             ground.doors.http,
         ),
-        broadcaster.closing(),
+        broadcaster.disconnecting_at_exit(),
     ):
         yield Service(
             addresses=ground.addresses,
@@ -204,8 +204,8 @@ async def _broadcasting(ground: Ground) -> AsyncGenerator[Broadcaster, None]:
         limits=ground.settings.broadcaster,
     )
     async with (
-        delivering(ground.catalog.outbox, broadcaster.hub, ground.bus),
-        while_running(broadcaster.sweep()),
+        delivering_notices(ground.catalog.outbox, broadcaster.hub, ground.bus),
+        while_running(broadcaster.ping_idle()),
     ):
         yield broadcaster
 
@@ -219,8 +219,8 @@ def _application(
 ) -> Application:
     """Return the API, the pages, the origin and the status, over what stands on the ground."""
     catalog, addresses = ground.catalog, ground.addresses
-    callers = Callers(
-        Rates(
+    callers = CallerRateLimiter(
+        RateLimits(
             requests=ground.settings.api.requests_per_minute,
             attempts=ground.settings.api.attempts_per_minute,
         ),
@@ -238,13 +238,15 @@ def _application(
             ground.objects, ground.settings.storage.min_free_bytes, ground.settings.uploads
         ),
         ingest=Ingest(catalog, media, nudge),
-        callers=callers,
+        rate_limiter=callers,
         import_rules=import_rules(ground.settings.imports),
         handlers=[
             *viewers.handlers,
             *status_handlers(problems=_problems(ground), figures=figures),
-            *publishing(catalog.outbox, key=first.broadcaster_key, secret=first.broadcaster_secret),
-            *authorising(
+            *signed_event_handlers(
+                catalog.outbox, key=first.broadcaster_key, secret=first.broadcaster_secret
+            ),
+            *private_channel_handlers(
                 catalog.outbox,
                 key=first.broadcaster_key,
                 sign=broadcaster.sign,

@@ -12,8 +12,8 @@ from headend.roles.media_remover import StoredMedia
 from storage.catalog import open_catalog
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
-from tests.support.api.application import BROADCASTER_KEY, NOW_US, House
-from tests.support.api.origin_client import OnSite, Site
+from tests.support.api.application import BROADCASTER_KEY, NOW_US, ApiService
+from tests.support.api.origin_client import OnSite, OriginSite
 from tests.support.api.shared_application import application_over
 from tests.support.sql import run_sql
 
@@ -48,7 +48,7 @@ def taken_seconds() -> float:
 @pytest.fixture
 async def house(
     catalog_place: str | Path, objects: DiskObjects, taken_seconds: float
-) -> AsyncGenerator[House]:
+) -> AsyncGenerator[ApiService]:
     async with open_catalog(catalog_place, migrate=True) as catalog:
         first = await catalog.installation.first_start(NOW_US)
         media = StoredMedia(objects, MemoryEdge())
@@ -61,7 +61,7 @@ async def house(
         )
         # The application answers its own errors: none may come through to the server.
         async with AsyncTestClient(app, raise_server_exceptions=True) as client:
-            yield House(
+            yield ApiService(
                 client=client,
                 catalog=catalog,
                 key=first.project.key,
@@ -74,9 +74,9 @@ async def house(
 def on_site(tmp_path: Path) -> OnSite:
     """Run a scene on a site with a run that is on air."""
 
-    def play(scene: Callable[[Site], Awaitable[None]]) -> None:
+    def play(scene: Callable[[OriginSite], Awaitable[None]]) -> None:
         async def go() -> None:
-            site = Site(tmp_path)
+            site = OriginSite(tmp_path)
             await site.publish()
             async with site.client:
                 await scene(site)

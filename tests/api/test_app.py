@@ -9,7 +9,7 @@ from litestar.testing import AsyncTestClient
 from litestar.types import Receive, Scope, Send
 
 from api.app import create_app
-from tests.support.api.application import ADDRESSES, STREAMS, House
+from tests.support.api.application import ADDRESSES, STREAMS, ApiService
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     "path", ["/", "/nothing", "/api", "/api/nothing", "/api/project", "/api/projects/1/streams/1"]
 )
-async def test_where_nothing_is_the_answer_is_404_in_json(house: House, path: str) -> None:
+async def test_where_nothing_is_the_answer_is_404_in_json(house: ApiService, path: str) -> None:
     for headers in ({}, house.owner):
         answer = await house.client.get(path, headers=headers)
         assert answer.status_code == 404
@@ -26,14 +26,16 @@ async def test_where_nothing_is_the_answer_is_404_in_json(house: House, path: st
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
-async def test_another_method_is_405_and_names_the_right_ones(house: House, method: str) -> None:
+async def test_another_method_is_405_and_names_the_right_ones(
+    house: ApiService, method: str
+) -> None:
     answer = await house.client.request(method, STREAMS, headers=house.owner)
     assert answer.status_code == 405
     assert set(answer.json()) == {"message"}
     assert {"GET", "POST"} <= set(answer.headers["allow"].replace(" ", "").split(","))
 
 
-async def test_the_description_is_an_openapi_document(house: House) -> None:
+async def test_the_description_is_an_openapi_document(house: ApiService) -> None:
     answer = await house.client.get("/schema/openapi.json")
     assert answer.status_code == 200
     document = answer.json()
@@ -48,7 +50,7 @@ async def test_the_description_is_an_openapi_document(house: House) -> None:
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
 
 
-async def test_the_description_names_every_key_that_is_answered(house: House) -> None:
+async def test_the_description_names_every_key_that_is_answered(house: ApiService) -> None:
     schemas = (await house.client.get("/schema/openapi.json")).json()["components"]["schemas"]
     added = await house.add()
     assert set(schemas["Stream"]["properties"]) == set(added)
@@ -57,7 +59,7 @@ async def test_the_description_names_every_key_that_is_answered(house: House) ->
     assert set(schemas["Meta"]["properties"]) == set(page["meta"])
 
 
-async def test_every_refusal_is_described_in_its_one_shape(house: House) -> None:
+async def test_every_refusal_is_described_in_its_one_shape(house: ApiService) -> None:
     document = (await house.client.get("/schema/openapi.json")).json()
     for operations in document["paths"].values():
         for operation in operations.values():
@@ -72,7 +74,7 @@ async def test_every_refusal_is_described_in_its_one_shape(house: House) -> None
 
 
 async def test_other_rooms_handlers_stand_beside_the_api_and_out_of_its_description(
-    house: House,
+    house: ApiService,
 ) -> None:
     @asgi("/live", is_mount=True, copy_scope=True)
     async def origin(scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,7 +13,7 @@ import pytest
 from storage.objects.disk import DiskObjects
 from tests.api.videos.test_item_made import made
 from tests.support.api import contract_shapes
-from tests.support.api.application import STREAMS, House, Json
+from tests.support.api.application import STREAMS, ApiService, Json
 from tests.support.api.contract_shapes import faults
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
@@ -25,21 +25,23 @@ def catalog_place(both_places: str | Path) -> str | Path:
     return both_places
 
 
-async def ask(house: House, method: str, path: str, body: object = None, status: int = 200) -> Json:
+async def ask(
+    house: ApiService, method: str, path: str, body: object = None, status: int = 200
+) -> Json:
     answer = await house.client.request(method, path, json=body, headers=house.owner)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     return answer.json()
 
 
-async def label(house: House, kind: str, name: str, project: object = 1) -> int:
+async def label(house: ApiService, kind: str, name: str, project: object = 1) -> int:
     """Make a tag, category or player; return its number."""
     plural = {"tag": "tags", "category": "categories", "player": "players"}[kind]
     body = await ask(house, "POST", f"/api/projects/{project}/{plural}", {"name": name}, 201)
     return body[kind]["id"]
 
 
-async def everything_set(house: House) -> tuple[Json, Json]:
+async def everything_set(house: ApiService) -> tuple[Json, Json]:
     """Return a body that sets all that an edit of a video takes, and what a record then shows."""
     category = await label(house, "category", "News")
     tag = await label(house, "tag", "Known")
@@ -85,7 +87,7 @@ def test_a_body_of_another_shape_is_noticed() -> None:
     assert contract_shapes.refusal_faults({"message": "x", "errors": {"a": ["b"]}}) == []
 
 
-async def test_a_video_has_its_documented_forms(house: House) -> None:
+async def test_a_video_has_its_documented_forms(house: ApiService) -> None:
     body = await upload(house, name="Über 1.Mai.mov", texts={"description": "Some"})
     assert faults(body, contract_shapes.UPLOAD_VIDEO) == []
     assert body["message"] == "Video added."
@@ -129,7 +131,7 @@ async def test_a_video_has_its_documented_forms(house: House) -> None:
     assert body["data"] == [some(full, contract_shapes.VIDEO_ITEM)]
 
 
-async def test_a_made_video_is_whole_in_every_form(house: House, objects: DiskObjects) -> None:
+async def test_a_made_video_is_whole_in_every_form(house: ApiService, objects: DiskObjects) -> None:
     files: Any = {"poster": ("p.jpg", picture("jpg"), "image/jpeg")}
     big = (await upload(house, data=clip("640x480", "1"), files=files))["video"]
     assert set(big["image_urls"]) == {"360p", "480p"}
@@ -159,7 +161,7 @@ async def test_a_made_video_is_whole_in_every_form(house: House, objects: DiskOb
         assert body["data"] == [some(full, contract_shapes.VIDEO_ITEM)] * total
 
 
-async def test_a_stream_has_its_documented_forms(house: House) -> None:
+async def test_a_stream_has_its_documented_forms(house: ApiService) -> None:
     body = await ask(house, "POST", STREAMS, {"title": "Știri"}, 201)
     assert faults(body, contract_shapes.CHANGE_STREAM) == []
     assert body["message"] == "Stream added."
@@ -195,7 +197,7 @@ async def test_a_stream_has_its_documented_forms(house: House) -> None:
     assert faults(await ask(house, "GET", one), {"data": contract_shapes.STREAM}) == []
 
 
-async def test_labels_have_their_documented_forms(house: House) -> None:
+async def test_labels_have_their_documented_forms(house: ApiService) -> None:
     tag = await label(house, "tag", "Old")
     await label(house, "category", "Chess")
     body = await ask(house, "PUT", f"/api/tags/{tag}", {"name": "Újabb"})
@@ -214,7 +216,9 @@ LONG = ("x", "é", "日", "\U0001d518", "👩", "ﷺ", "'", "\\", "%")
 
 
 @pytest.mark.parametrize("kind", ["video", "stream"])
-async def test_texts_hold_any_characters_up_to_the_stated_lengths(house: House, kind: str) -> None:
+async def test_texts_hold_any_characters_up_to_the_stated_lengths(
+    house: ApiService, kind: str
+) -> None:
     record = (await upload(house))["video"] if kind == "video" else await house.add()
     one = f"/api/{kind}s/{record['id']}"
     texts: Json = {}
@@ -242,7 +246,7 @@ async def test_texts_hold_any_characters_up_to_the_stated_lengths(house: House, 
     assert some((await ask(house, "GET", one))["data"], texts) == texts
 
 
-async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(house: House) -> None:
+async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(house: ApiService) -> None:
     body = await ask(house, "GET", "/api/countries")
     assert faults(body, contract_shapes.LIST_COUNTRIES) == []
     names = {each["id"]: each["name"] for each in body["data"]}
@@ -260,7 +264,7 @@ async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(house: 
 
 
 @pytest.mark.parametrize("kind", ["video", "stream"])
-async def test_an_edit_changes_what_is_sent_and_null_clears(house: House, kind: str) -> None:
+async def test_an_edit_changes_what_is_sent_and_null_clears(house: ApiService, kind: str) -> None:
     record = (await upload(house))["video"] if kind == "video" else await house.add()
     one = f"/api/{kind}s/{record['id']}"
     sent, shown = await everything_set(house)
@@ -297,7 +301,7 @@ async def test_an_edit_changes_what_is_sent_and_null_clears(house: House, kind: 
             assert set(refused["errors"]) == {"title"}
 
 
-async def test_an_upload_without_a_title_is_named_by_its_file(house: House) -> None:
+async def test_an_upload_without_a_title_is_named_by_its_file(house: ApiService) -> None:
     for texts in ({}, {"title": ""}, {"title": "  "}):
         video = (await upload(house, name="My film.final.mp4", texts=texts))["video"]
         assert (video["title"], video["name"]) == ("My film.final", "my-film-final")
@@ -308,7 +312,7 @@ async def test_an_upload_without_a_title_is_named_by_its_file(house: House) -> N
 
 
 @pytest.mark.parametrize("kind", ["video", "stream"])
-async def test_tags_link_by_number_or_name_and_make_no_twins(house: House, kind: str) -> None:
+async def test_tags_link_by_number_or_name_and_make_no_twins(house: ApiService, kind: str) -> None:
     record = (await upload(house))["video"] if kind == "video" else await house.add()
     one = f"/api/{kind}s/{record['id']}"
     old = await label(house, "tag", "Șah")
@@ -334,7 +338,9 @@ async def test_tags_link_by_number_or_name_and_make_no_twins(house: House, kind:
 @pytest.mark.parametrize(
     ("kind", "plural", "noun"), [("tag", "tags", "tag"), ("category", "categories", "category")]
 )
-async def test_a_taken_name_is_a_conflict(house: House, kind: str, plural: str, noun: str) -> None:
+async def test_a_taken_name_is_a_conflict(
+    house: ApiService, kind: str, plural: str, noun: str
+) -> None:
     first = await label(house, kind, "Șah")
     second = await label(house, kind, "Go")
     one = f"/api/{plural}/{second}"

@@ -10,7 +10,7 @@ from media.stream_keys import new_hash
 from storage.catalog.records.videos import Arrived
 from tests.api.test_contract import ask
 from tests.support.api import contract_shapes
-from tests.support.api.application import NOW_US, STREAMS, House, Json
+from tests.support.api.application import NOW_US, STREAMS, ApiService, Json
 from tests.support.api.contract_shapes import faults
 from tests.support.api.upload_clips import VIDEOS
 
@@ -29,7 +29,7 @@ def catalog_place(both_places: str | Path) -> str | Path:
     return both_places
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedEndpoint(msgspec.Struct, frozen=True):
     """A documented list: where it is, what a page of it looks like, what it can be asked for."""
 
     path: str
@@ -39,14 +39,14 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 LISTS = {
-    "videos": Listed(VIDEOS, contract_shapes.LIST_VIDEOS, 30),
-    "streams": Listed(STREAMS, contract_shapes.LIST_STREAMS, 10, ("My first stream",)),
-    "tags": Listed(TAGS, contract_shapes.LIST_LABELS, 10),
-    "categories": Listed(CATEGORIES, contract_shapes.LIST_LABELS, 10),
+    "videos": ListedEndpoint(VIDEOS, contract_shapes.LIST_VIDEOS, 30),
+    "streams": ListedEndpoint(STREAMS, contract_shapes.LIST_STREAMS, 10, ("My first stream",)),
+    "tags": ListedEndpoint(TAGS, contract_shapes.LIST_LABELS, 10),
+    "categories": ListedEndpoint(CATEGORIES, contract_shapes.LIST_LABELS, 10),
 }
 
 
-async def add(house: House, kind: str, name: str, now_us: int = NOW_US) -> None:
+async def add(house: ApiService, kind: str, name: str, now_us: int = NOW_US) -> None:
     """Make a record of this title or name; videos without a file, as only lists are asked."""
     if kind == "videos":
         hash_ = new_hash()
@@ -123,7 +123,7 @@ def same_links(body: Json, wanted: Json) -> None:
 
 @pytest.mark.parametrize("kind", LISTS)
 async def test_pages_are_as_documented_from_the_first_to_beyond_the_end(
-    house: House, kind: str
+    house: ApiService, kind: str
 ) -> None:
     which = LISTS[kind]
     # Nothing at all is one empty page, with or without a filter.
@@ -167,7 +167,7 @@ async def test_pages_are_as_documented_from_the_first_to_beyond_the_end(
 
 @pytest.mark.parametrize("kind", LISTS)
 async def test_a_search_takes_every_character_as_itself_whatever_the_case(
-    house: House, kind: str
+    house: ApiService, kind: str
 ) -> None:
     for name in ("100% Ștefan", "a_b", r"c\d", "Ünïcode & 日本", "plain"):
         await add(house, kind, name)
@@ -183,7 +183,7 @@ async def test_a_search_takes_every_character_as_itself_whatever_the_case(
 
 
 @pytest.mark.parametrize("kind", ["streams", "tags", "categories"])
-async def test_lists_come_in_the_order_that_was_asked_for(house: House, kind: str) -> None:
+async def test_lists_come_in_the_order_that_was_asked_for(house: ApiService, kind: str) -> None:
     which = LISTS[kind]
     made = [*which.first, "b", "Ä", "_", "A", "z", "C"]
     for name in made[len(which.first) :]:
@@ -209,7 +209,7 @@ async def test_lists_come_in_the_order_that_was_asked_for(house: House, kind: st
         assert [each["active"] for each in active] == [True, True, True, True, False, False]
 
 
-async def test_days_are_whole_and_recent_is_a_week(house: House) -> None:
+async def test_days_are_whole_and_recent_is_a_week(house: ApiService) -> None:
     for name, moment_us in (
         ("week and more", NOW_US - 7 * DAY_US - 1),
         ("week", NOW_US - 7 * DAY_US),
@@ -239,7 +239,7 @@ async def test_days_are_whole_and_recent_is_a_week(house: House) -> None:
         same_links(body, expected(VIDEOS, filters, 30, 1, len(found)))
 
 
-async def test_our_own_lists_come_in_the_same_envelope(house: House) -> None:
+async def test_our_own_lists_come_in_the_same_envelope(house: ApiService) -> None:
     """Their items' keys are those of the page of decisions and of our own description."""
     integer, string, boolean = (
         contract_shapes.INTEGER,
@@ -316,7 +316,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", LISTS)
-async def test_every_wrong_parameter_is_named_at_once(house: House, kind: str) -> None:
+async def test_every_wrong_parameter_is_named_at_once(house: ApiService, kind: str) -> None:
     for query, fields in WRONG[kind]:
         body = await ask(house, "GET", f"{LISTS[kind].path}?{query}", status=422)
         assert contract_shapes.refusal_faults(body) == [], query

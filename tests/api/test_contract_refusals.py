@@ -15,7 +15,7 @@ from httpx import Response
 
 from tests.api.test_contract import ask, label
 from tests.support.api import contract_shapes
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import upload
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +50,7 @@ class Operation(msgspec.Struct, frozen=True):
 class Estate(msgspec.Struct, frozen=True):
     """A house with one record of each kind in its first project; `numbers` fill paths."""
 
-    house: House
+    house: ApiService
     operations: list[Operation]
     numbers: Mapping[str, object]
 
@@ -71,7 +71,7 @@ class Estate(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture
-async def estate(house: House) -> Estate:
+async def estate(house: ApiService) -> Estate:
     document = (await house.client.get("/schema/openapi.json")).json()
     operations = [
         Operation(
@@ -313,7 +313,7 @@ async def test_what_is_no_good_body_is_refused_in_the_documented_status(estate: 
     assert await estate.everything() == before
 
 
-async def test_a_charset_beside_the_type_of_a_body_is_no_other_type(house: House) -> None:
+async def test_a_charset_beside_the_type_of_a_body_is_no_other_type(house: ApiService) -> None:
     one = f"/api/streams/{(await house.add())['id']}"
     for kind in ("application/json; charset=utf-8", "Application/JSON"):
         headers = {**house.owner, "Content-Type": kind}

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import Chromium, chromium
-from tests.support.web.page_origin import Origin, serving
+from tests.support.web.page_origin import PlaybackOrigin, serving
 
 
 @pytest.fixture(scope="session")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Generator[Origin]:
-    origin = Origin(tmp_path_factory.mktemp("media"))
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Generator[PlaybackOrigin]:
+    origin = PlaybackOrigin(tmp_path_factory.mktemp("media"))
     with serving(origin):
         yield origin
 

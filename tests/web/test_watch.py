@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.support.browser import Chromium, Viewer
-from tests.support.web.page_origin import Origin, encoding, serving, shown
+from tests.support.web.page_origin import PlaybackOrigin, encoding, serving, shown
 
 # They wait by the clock, as those of the whole service do.
 pytestmark = pytest.mark.e2e
@@ -20,14 +20,14 @@ _TITLE = 'A quay at dawn "><script>window.broken = 1</script> & <b>more</b>'
 
 
 @pytest.fixture(scope="module")
-def live(origin: Origin) -> Generator[str]:
+def live(origin: PlaybackOrigin) -> Generator[str]:
     """A run that goes on while the tests of this module do; its name."""
     with encoding(origin, "shared"):
         yield "shared"
 
 
 def test_a_waiting_page_starts_plays_ends_and_starts_again_by_itself(
-    origin: Origin, browser: Chromium
+    origin: PlaybackOrigin, browser: Chromium
 ) -> None:
     hash_ = "Story1234567"
     origin.streams[hash_] = shown(hash_, "A story")
@@ -56,7 +56,9 @@ def test_a_waiting_page_starts_plays_ends_and_starts_again_by_itself(
     viewer.close()
 
 
-def test_an_outage_is_told_and_got_over(origin: Origin, browser: Chromium, live: str) -> None:
+def test_an_outage_is_told_and_got_over(
+    origin: PlaybackOrigin, browser: Chromium, live: str
+) -> None:
     hash_ = "Outage123456"
     viewer = _playing(origin, browser, hash_, live)
     origin.down.add(hash_)
@@ -71,7 +73,7 @@ def test_an_outage_is_told_and_got_over(origin: Origin, browser: Chromium, live:
 
 
 def test_a_stream_that_its_owner_takes_back_is_gone(
-    origin: Origin, browser: Chromium, live: str
+    origin: PlaybackOrigin, browser: Chromium, live: str
 ) -> None:
     hash_ = "TakenBack123"
     viewer = _playing(origin, browser, hash_, live)
@@ -82,7 +84,7 @@ def test_a_stream_that_its_owner_takes_back_is_gone(
 
 
 def test_a_run_that_was_over_before_is_not_played_as_if_it_were_live(
-    origin: Origin, browser: Chromium
+    origin: PlaybackOrigin, browser: Chromium
 ) -> None:
     hash_ = "TooLate12345"
     with encoding(origin, "over"):
@@ -97,7 +99,9 @@ def test_a_run_that_was_over_before_is_not_played_as_if_it_were_live(
     viewer.close()
 
 
-def test_a_frame_on_another_site_plays(origin: Origin, browser: Chromium, live: str) -> None:
+def test_a_frame_on_another_site_plays(
+    origin: PlaybackOrigin, browser: Chromium, live: str
+) -> None:
     origin.streams[SHARED] = shown(SHARED, _TITLE)
     origin.runs[SHARED] = live
     origin.others["/elsewhere"] = (
@@ -119,7 +123,9 @@ def test_a_frame_on_another_site_plays(origin: Origin, browser: Chromium, live: 
     host.close()
 
 
-def test_a_watch_page_cannot_be_framed(origin: Origin, browser: Chromium, live: str) -> None:
+def test_a_watch_page_cannot_be_framed(
+    origin: PlaybackOrigin, browser: Chromium, live: str
+) -> None:
     origin.streams[SHARED] = shown(SHARED)
     origin.runs[SHARED] = live
     origin.others["/thief"] = f'<iframe src="{origin.address}/watch/{SHARED}"></iframe>'
@@ -129,12 +135,12 @@ def test_a_watch_page_cannot_be_framed(origin: Origin, browser: Chromium, live: 
 
 
 def test_playlists_from_another_host_play_under_the_pages_policy(
-    origin: Origin, browser: Chromium, live: str, tmp_path: Path
+    origin: PlaybackOrigin, browser: Chromium, live: str, tmp_path: Path
 ) -> None:
     hash_ = "OtherHost123"
     origin.streams[hash_] = shown(hash_)
     origin.runs[hash_] = live
-    front = Origin(tmp_path)
+    front = PlaybackOrigin(tmp_path)
     front.streams[hash_] = shown(hash_)
     with serving(front, playback=origin.elsewhere):
         viewer = browser.open(f"{front.address}/watch/{hash_}")
@@ -144,7 +150,7 @@ def test_playlists_from_another_host_play_under_the_pages_policy(
 
 
 def test_a_browser_without_media_source_plays_by_itself(
-    origin: Origin, browser: Chromium, live: str
+    origin: PlaybackOrigin, browser: Chromium, live: str
 ) -> None:
     hash_ = "Native123456"
     origin.streams[hash_] = shown(hash_)
@@ -157,7 +163,7 @@ def test_a_browser_without_media_source_plays_by_itself(
     viewer.close()
 
 
-def test_what_owners_type_stays_text(origin: Origin, browser: Chromium) -> None:
+def test_what_owners_type_stays_text(origin: PlaybackOrigin, browser: Chromium) -> None:
     hash_ = "Hostile12345"
     origin.streams[hash_] = shown(hash_, _TITLE, "one\n<img src=x onerror='window.broken = 2'>")
     viewer = browser.open(f"{origin.address}/watch/{hash_}")
@@ -170,7 +176,9 @@ def test_what_owners_type_stays_text(origin: Origin, browser: Chromium) -> None:
     viewer.close()
 
 
-def test_keys_and_buttons_do_what_they_say(origin: Origin, browser: Chromium, live: str) -> None:
+def test_keys_and_buttons_do_what_they_say(
+    origin: PlaybackOrigin, browser: Chromium, live: str
+) -> None:
     viewer = _playing(origin, browser, "Keys12345678", live)
     viewer.press("k")
     viewer.wait(lambda sample: sample.paused and sample.state == "playing", 3, "paused by k")
@@ -189,7 +197,7 @@ def test_keys_and_buttons_do_what_they_say(origin: Origin, browser: Chromium, li
     viewer.close()
 
 
-def _playing(origin: Origin, browser: Chromium, hash_: str, run: str) -> Viewer:
+def _playing(origin: PlaybackOrigin, browser: Chromium, hash_: str, run: str) -> Viewer:
     origin.streams[hash_] = shown(hash_)
     origin.runs[hash_] = run
     viewer = browser.open(f"{origin.address}/watch/{hash_}")

@@ -3,7 +3,7 @@
 import pytest
 
 from api.http.auth import bearer_token, is_owner
-from tests.support.api.application import NOW_US, STREAMS, House
+from tests.support.api.application import NOW_US, STREAMS, ApiService
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ def test_a_token_is_read_from_its_header(header: str | None, token: str | None) 
     ],
 )
 async def test_no_or_a_bad_token_is_401(
-    house: House, method: str, authorization: str | None
+    house: ApiService, method: str, authorization: str | None
 ) -> None:
     # As bytes: headers carry any, and are read as Latin-1.
     headers = [] if authorization is None else [(b"Authorization", authorization.encode("latin-1"))]
@@ -53,7 +53,7 @@ async def test_no_or_a_bad_token_is_401(
     assert ("invalid_token" in challenge) == (authorization is not None)
 
 
-async def test_who_may_not_come_in_learns_nothing_of_what_is_there(house: House) -> None:
+async def test_who_may_not_come_in_learns_nothing_of_what_is_there(house: ApiService) -> None:
     there = await house.client.get(STREAMS)
     missing = await house.client.get("/api/projects/99/streams")
     wrong = await house.client.post(STREAMS, content=b"{", headers={"Content-Type": "text/plain"})
@@ -61,7 +61,7 @@ async def test_who_may_not_come_in_learns_nothing_of_what_is_there(house: House)
     assert there.content == missing.content == wrong.content
 
 
-async def test_what_each_kind_of_token_may_do(house: House) -> None:
+async def test_what_each_kind_of_token_may_do(house: ApiService) -> None:
     mine = await house.catalog.projects.add("Mine", NOW_US)
     path = f"/api/projects/{mine.id}/streams"
     read_mine = await house.headers_of("reader", mine.id, write=False)
@@ -84,7 +84,7 @@ async def test_what_each_kind_of_token_may_do(house: House) -> None:
         assert tuple(answer.status_code for answer in answers) == statuses, who
 
 
-async def test_another_projects_address_answers_as_if_it_were_not_there(house: House) -> None:
+async def test_another_projects_address_answers_as_if_it_were_not_there(house: ApiService) -> None:
     mine = await house.catalog.projects.add("Mine", NOW_US)
     headers = await house.headers_of("writer", mine.id, write=True)
     foreign = await house.client.post(STREAMS, headers=headers, json=TITLE)
@@ -93,7 +93,7 @@ async def test_another_projects_address_answers_as_if_it_were_not_there(house: H
     assert (await house.listed())["meta"]["total"] == 1
 
 
-async def test_a_revoked_token_is_401_at_once(house: House) -> None:
+async def test_a_revoked_token_is_401_at_once(house: ApiService) -> None:
     headers = await house.headers_of("guest", None, write=False)
     assert (await house.client.get(STREAMS, headers=headers)).status_code == 200
     (_, guest) = await house.catalog.tokens.find_all()
@@ -101,7 +101,7 @@ async def test_a_revoked_token_is_401_at_once(house: House) -> None:
     assert (await house.client.get(STREAMS, headers=headers)).status_code == 401
 
 
-async def test_the_owner_of_a_stream_is_told_from_a_viewer(house: House) -> None:
+async def test_the_owner_of_a_stream_is_told_from_a_viewer(house: ApiService) -> None:
     stream = (await house.add())["hash"]
     mine = await house.catalog.projects.add("Mine", NOW_US)
     foreign = await house.headers_of("foreign", mine.id, write=True)

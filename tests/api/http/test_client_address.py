@@ -2,9 +2,9 @@
 
 import pytest
 
-from api.http.client_address import BadNetwork, Clients, address_of
+from api.http.client_address import BadNetwork, TrustedProxies, parse_address
 
-OURS = Clients.read("10.0.0.0/8, 2001:db8:ffff::/48 192.0.2.1")
+OURS = TrustedProxies.parse("10.0.0.0/8, 2001:db8:ffff::/48 192.0.2.1")
 
 
 def forwarded(*values: str) -> list[tuple[bytes, bytes]]:
@@ -35,12 +35,12 @@ def forwarded(*values: str) -> list[tuple[bytes, bytes]]:
     ],
 )
 def test_whose_request_it_is(peer: str | None, values: list[str], client: str | None) -> None:
-    found = OURS.behind(peer, forwarded(*values))
+    found = OURS.client_of(peer, forwarded(*values))
     assert (None if found is None else str(found)) == client
 
 
 def test_without_proxies_nobody_is_believed() -> None:
-    assert str(Clients().behind("10.1.2.3", forwarded("203.0.113.7"))) == "10.1.2.3"
+    assert str(TrustedProxies().client_of("10.1.2.3", forwarded("203.0.113.7"))) == "10.1.2.3"
 
 
 def test_a_scope_has_an_address_even_where_its_proxy_speaks_nonsense() -> None:
@@ -53,15 +53,15 @@ def test_a_scope_has_an_address_even_where_its_proxy_speaks_nonsense() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "1.2.3", "1.2.3.4.5", "[", "12345", "a:b"])
 def test_what_is_no_address_is_none(text: str) -> None:
-    assert address_of(text) is None
+    assert parse_address(text) is None
 
 
 @pytest.mark.parametrize("text", ["fe80::1%eth0", '"[fe80::1]:80"', " fe80::1 "])
 def test_an_address_may_have_a_zone_a_port_and_quotes(text: str) -> None:
-    assert str(address_of(text)) == "fe80::1"
+    assert str(parse_address(text)) == "fe80::1"
 
 
 @pytest.mark.parametrize("text", ["*", "10.0.0.0/33", "proxy.example", "0.0.0.0/0", "::/0"])
 def test_what_is_no_network_of_proxies_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadNetwork, match=r"http\.trusted_proxies"):
-        Clients.read(f"10.0.0.0/8, {text}")
+        TrustedProxies.parse(f"10.0.0.0/8, {text}")

@@ -4,13 +4,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from api.http.concurrency_limit import Gate
+from api.http.concurrency_limit import ConcurrencyLimit
 from api.http.errors import ApiError
 
 
-def status(gate: Gate, caller: int) -> int:
+def status(gate: ConcurrencyLimit, caller: int) -> int:
     try:
-        with gate.passed(caller):
+        with gate.acquire(caller):
             return 200
     except ApiError as error:
         assert error.headers == {"Retry-After": "10"}
@@ -18,10 +18,10 @@ def status(gate: Gate, caller: int) -> int:
 
 
 def test_one_caller_does_not_shut_the_others_out_and_all_together_have_an_end() -> None:
-    gate = Gate(most=3, each=2)
+    gate = ConcurrencyLimit(total=3, per_caller=2)
     with ExitStack() as inside:
         for caller in (1, 1, 2):
-            inside.enter_context(gate.passed(caller))
+            inside.enter_context(gate.acquire(caller))
         assert (status(gate, 1), status(gate, 2), status(gate, 3)) == (429, 503, 503)
         assert len(gate) == 3
     assert (status(gate, 1), status(gate, 2), status(gate, 3)) == (200, 200, 200)
@@ -29,7 +29,7 @@ def test_one_caller_does_not_shut_the_others_out_and_all_together_have_an_end() 
 
 
 def test_who_fails_inside_gives_the_place_back() -> None:
-    gate = Gate(most=1, each=1)
-    with pytest.raises(RuntimeError), gate.passed(1):
+    gate = ConcurrencyLimit(total=1, per_caller=1)
+    with pytest.raises(RuntimeError), gate.acquire(1):
         raise RuntimeError
     assert status(gate, 1) == 200

@@ -3,9 +3,9 @@
 import httpx
 import pytest
 
-from api.http.cors import origins_fault, read_origins
+from api.http.cors import normalize_origins, origins_error
 from tests.api.uploads.test_link_endpoints import link
-from tests.support.api.application import House
+from tests.support.api.application import ApiService
 from tests.support.api.tus_client import TUS, UPLOADS, create, send
 from tests.support.api.upload_clips import VIDEOS, clip
 
@@ -19,7 +19,7 @@ ASKED = {
 }
 
 
-async def admit(house: House, *origins: str) -> httpx.Response:
+async def admit(house: ApiService, *origins: str) -> httpx.Response:
     answer = await house.client.put(
         "/api/projects/1", json={"origins": list(origins)}, headers=house.owner
     )
@@ -28,7 +28,7 @@ async def admit(house: House, *origins: str) -> httpx.Response:
 
 
 async def test_a_preflight_is_answered_without_a_token_for_the_origins_of_the_project(
-    house: House,
+    house: ApiService,
 ) -> None:
     path = await create(house)
     leave = await link(house)
@@ -54,7 +54,7 @@ async def test_a_preflight_is_answered_without_a_token_for_the_origins_of_the_pr
         assert "access-control-allow-origin" not in stranger.headers
 
 
-async def test_answers_and_refusals_can_be_read_by_admitted_pages(house: House) -> None:
+async def test_answers_and_refusals_can_be_read_by_admitted_pages(house: ApiService) -> None:
     await admit(house, "*")
     path = await create(house)
     answer = await send(house, path, 0, clip()[:9], {"Origin": APP})
@@ -70,7 +70,7 @@ async def test_answers_and_refusals_can_be_read_by_admitted_pages(house: House) 
         assert refused.headers["tus-resumable"] == "1.0.0"
 
 
-async def test_nothing_else_is_opened(house: House) -> None:
+async def test_nothing_else_is_opened(house: ApiService) -> None:
     await admit(house, "*")
     headers = {**house.owner, "Origin": APP}
     for path in (VIDEOS, "/api/projects/1", "/api/tokens", "/api/projects/1/upload-links"):
@@ -82,7 +82,7 @@ async def test_nothing_else_is_opened(house: House) -> None:
         assert (await house.client.options(path, headers=ASKED)).status_code == 401
 
 
-async def test_origins_that_are_none_are_refused(house: House) -> None:
+async def test_origins_that_are_none_are_refused(house: ApiService) -> None:
     for wrong in (
         "app.example",
         "https://app.example/",
@@ -97,6 +97,8 @@ async def test_origins_that_are_none_are_refused(house: House) -> None:
         )
         assert answer.status_code == 422, wrong
         assert set(answer.json()["errors"]) == {"origins"}
-    assert origins_fault(["https://a.example"] * 51) is not None
-    assert origins_fault(["http://localhost:3000", "https://[::1]:8443", "app://main"]) is None
-    assert read_origins(["HTTPS://App.example", "https://app.example"]) == ("https://app.example",)
+    assert origins_error(["https://a.example"] * 51) is not None
+    assert origins_error(["http://localhost:3000", "https://[::1]:8443", "app://main"]) is None
+    assert normalize_origins(["HTTPS://App.example", "https://app.example"]) == (
+        "https://app.example",
+    )

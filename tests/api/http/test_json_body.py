@@ -8,8 +8,8 @@ import pytest
 from litestar import Litestar, Request, post
 
 from api.http.errors import ApiError
-from api.http.json_body import whole_body
-from tests.support.api.application import STREAMS, House
+from api.http.json_body import read_raw_body
+from tests.support.api.application import STREAMS, ApiService
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,9 @@ JSON = {"Content-Type": "application/json"}
         pytest.param(b'{"title":"' + b"x" * (1 << 20) + b'"}', 413, id="too large"),
     ],
 )
-async def test_each_kind_of_body_has_its_answer(house: House, body: bytes, status: int) -> None:
+async def test_each_kind_of_body_has_its_answer(
+    house: ApiService, body: bytes, status: int
+) -> None:
     headers = {**house.owner, **JSON}
     answer = await house.client.post(STREAMS, content=body, headers=headers)
     assert answer.status_code == status, answer.text
@@ -49,7 +51,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for_for_ever() -> None:
     @post("/", request_max_body_size=1000)
     async def read(request: Request[Any, Any, Any]) -> None:
         try:
-            await whole_body(request, seconds=0.1)
+            await read_raw_body(request, seconds=0.1)
         except ApiError as error:
             refused.append(error)
 
@@ -83,7 +85,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for_for_ever() -> None:
         ("nonsense", 415),
     ],
 )
-async def test_only_json_is_taken(house: House, content_type: str | None, status: int) -> None:
+async def test_only_json_is_taken(house: ApiService, content_type: str | None, status: int) -> None:
     headers = {**house.owner} if content_type is None else {
         **house.owner, "Content-Type": content_type
     }  # fmt: skip
@@ -92,7 +94,7 @@ async def test_only_json_is_taken(house: House, content_type: str | None, status
     assert set(answer.json()) == ({"message", "stream"} if status == 201 else {"message"})
 
 
-async def test_every_fault_is_named_at_once(house: House) -> None:
+async def test_every_fault_is_named_at_once(house: ApiService) -> None:
     body = {"title": 5, "colour": "red", "x": 1}
     answer = await house.client.post(STREAMS, json=body, headers=house.owner)
     assert answer.json() == {
@@ -105,7 +107,7 @@ async def test_every_fault_is_named_at_once(house: House) -> None:
     }
 
 
-async def test_a_flood_of_wrong_keys_is_not_echoed_whole(house: House) -> None:
+async def test_a_flood_of_wrong_keys_is_not_echoed_whole(house: ApiService) -> None:
     body = {f"{number}" + "k" * 900: 1 for number in range(1000)}
     answer = await house.client.post(STREAMS, json=body, headers=house.owner)
     assert answer.status_code == 422

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from tests.support.api.application import House
+from tests.support.api.application import ApiService
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_page_describes_every_operation_and_calls_nobody(house: House) -> None:
+async def test_the_page_describes_every_operation_and_calls_nobody(house: ApiService) -> None:
     answer = await house.client.get("/schema")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/html")
@@ -21,7 +21,7 @@ async def test_the_page_describes_every_operation_and_calls_nobody(house: House)
     assert re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", page) == []
 
 
-async def test_every_link_of_the_page_leads_somewhere(house: House) -> None:
+async def test_every_link_of_the_page_leads_somewhere(house: ApiService) -> None:
     page = (await house.client.get("/schema")).text
     links = set(re.findall(r'href="([^"]+)"', page))
     names = set(re.findall(r'id="([^"]+)"', page))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.api.application import STREAMS, House
+from tests.support.api.application import STREAMS, ApiService
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
     ],
 )
 async def test_options_and_a_wrong_method_name_the_same(
-    house: House, path: str, methods: str
+    house: ApiService, path: str, methods: str
 ) -> None:
     asked = await house.client.options(path, headers=house.owner)
     assert (asked.status_code, asked.headers["allow"]) == (204, methods)

@@ -13,7 +13,7 @@ from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.http.errors import ApiError
-from api.http.rate_limit import Buckets, Callers, Rates
+from api.http.rate_limit import CallerRateLimiter, RateLimits, TokenBuckets
 from storage.catalog import open_catalog
 from tests.support.api.application import ADDRESSES, NOW_US, STREAMS
 from tests.support.sql import migrated
@@ -21,7 +21,7 @@ from tests.support.sql import migrated
 HERE = "192.0.2.1"
 
 
-class Clock:
+class ManualClock:
     """A clock that stands until it is moved."""
 
     def __init__(self) -> None:
@@ -35,44 +35,44 @@ class Clock:
 
 
 def test_a_bucket_holds_a_minute_and_says_when_the_next_is_there() -> None:
-    buckets = Buckets(60)
-    assert [buckets.take("a", 0.0) for _ in range(60)] == [0.0] * 60
-    assert buckets.take("a", 0.0) == pytest.approx(1.0)
-    assert buckets.take("a", 0.75) == pytest.approx(0.25)
-    assert buckets.take("a", 1.0) == 0.0
-    assert buckets.take("a", 1.0) == pytest.approx(1.0)
+    buckets = TokenBuckets(60)
+    assert [buckets.acquire("a", 0.0) for _ in range(60)] == [0.0] * 60
+    assert buckets.acquire("a", 0.0) == pytest.approx(1.0)
+    assert buckets.acquire("a", 0.75) == pytest.approx(0.25)
+    assert buckets.acquire("a", 1.0) == 0.0
+    assert buckets.acquire("a", 1.0) == pytest.approx(1.0)
 
 
 def test_what_was_refused_costs_nothing() -> None:
-    buckets = Buckets(1)
-    assert buckets.take("a", 0.0) == 0.0
+    buckets = TokenBuckets(1)
+    assert buckets.acquire("a", 0.0) == 0.0
     for _ in range(100):
-        assert buckets.take("a", 30.0) == pytest.approx(30.0)
-    assert buckets.take("a", 60.0) == 0.0
+        assert buckets.acquire("a", 30.0) == pytest.approx(30.0)
+    assert buckets.acquire("a", 60.0) == 0.0
 
 
 def test_buckets_do_not_share() -> None:
-    buckets = Buckets(1)
-    assert buckets.take("a", 0.0) == buckets.take("b", 0.0) == 0.0
-    assert buckets.take("a", 0.0) > 0
+    buckets = TokenBuckets(1)
+    assert buckets.acquire("a", 0.0) == buckets.acquire("b", 0.0) == 0.0
+    assert buckets.acquire("a", 0.0) > 0
 
 
 def test_zero_is_no_limit() -> None:
-    buckets = Buckets(0)
-    assert {buckets.take("a", 0.0) for _ in range(1000)} == {0.0}
+    buckets = TokenBuckets(0)
+    assert {buckets.acquire("a", 0.0) for _ in range(1000)} == {0.0}
     assert len(buckets) == 0
 
 
 def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing() -> None:
-    buckets = Buckets(1)
-    buckets.take("a", 100.0)
-    assert buckets.take("a", 50.0) == pytest.approx(60.0)
+    buckets = TokenBuckets(1)
+    buckets.acquire("a", 100.0)
+    assert buckets.acquire("a", 50.0) == pytest.approx(60.0)
 
 
 def test_the_table_has_an_end_and_forgets_the_oldest() -> None:
-    buckets = Buckets(1, most=3)
+    buckets = TokenBuckets(1, most=3)
     for name in "abcd":
-        assert buckets.take(name, 0.0) == 0.0
+        assert buckets.acquire(name, 0.0) == 0.0
     assert len(buckets) == 3
     assert buckets.wait("a", 0.0) == 0.0
     assert buckets.wait("b", 0.0) > 0
@@ -83,58 +83,58 @@ def test_the_table_has_an_end_and_forgets_the_oldest() -> None:
     st.lists(st.floats(min_value=0, max_value=20), max_size=300),
 )
 def test_never_more_than_a_minute_and_what_filled_up(per_minute: int, steps: list[float]) -> None:
-    buckets = Buckets(per_minute)
+    buckets = TokenBuckets(per_minute)
     now, taken = 0.0, 0
     for step in steps:
         now += step
-        taken += buckets.take("a", now) == 0.0
+        taken += buckets.acquire("a", now) == 0.0
         assert taken <= per_minute * (1 + now / 60) + 1e-6
 
 
 # -- callers -----------------------------------------------------------------------------------
 
 
-def guess(callers: Callers, token: str | None, address: str) -> None:
+def guess(callers: CallerRateLimiter, token: str | None, address: str) -> None:
     """Call with a token that turns out to be nobody's."""
-    callers.hear(token, address)
-    callers.count_stranger(address)
+    callers.check(token, address)
+    callers.count_unauthenticated(address)
 
 
 def test_guessing_ends_before_the_token_is_looked_at() -> None:
-    callers = Callers(Rates(requests=0, attempts=5), clock=Clock())
+    callers = CallerRateLimiter(RateLimits(requests=0, attempts=5), clock=ManualClock())
     for number in range(5):
         guess(callers, f"guess {number}", HERE)
     with pytest.raises(ApiError) as refused:
-        callers.hear("the right one at last", HERE)
+        callers.check("the right one at last", HERE)
     assert refused.value.status_code == HTTPStatus.TOO_MANY_REQUESTS
     assert (refused.value.headers or {})["Retry-After"] == "12"
-    callers.hear("guess", "192.0.2.2")
+    callers.check("guess", "192.0.2.2")
 
 
 def test_a_token_that_was_revoked_is_a_strangers_from_then_on() -> None:
-    callers = Callers(Rates(requests=0, attempts=1), clock=Clock())
-    callers.hear("good", HERE)
+    callers = CallerRateLimiter(RateLimits(requests=0, attempts=1), clock=ManualClock())
+    callers.check("good", HERE)
     callers.count("good", 1)
-    callers.hear("good", HERE)
-    callers.count_stranger(HERE, "good")  # it was looked up, and is not valid any more
+    callers.check("good", HERE)
+    callers.count_unauthenticated(HERE, "good")  # it was looked up, and is not valid any more
     with pytest.raises(ApiError) as refused:
-        callers.hear("good", HERE)
+        callers.check("good", HERE)
     assert refused.value.status_code == HTTPStatus.TOO_MANY_REQUESTS
 
 
 def test_a_token_that_was_good_is_heard_beside_a_guesser_for_ten_minutes() -> None:
-    clock = Clock()
-    callers = Callers(Rates(requests=0, attempts=1), clock=clock)
-    callers.hear("good", HERE)
+    clock = ManualClock()
+    callers = CallerRateLimiter(RateLimits(requests=0, attempts=1), clock=clock)
+    callers.check("good", HERE)
     callers.count("good", 1)
     guess(callers, None, HERE)
-    callers.hear("good", HERE)
+    callers.check("good", HERE)
     clock.now += 599
     guess(callers, None, HERE)
-    callers.hear("good", HERE)
+    callers.check("good", HERE)
     clock.now += 2
     with pytest.raises(ApiError):
-        callers.hear("good", HERE)
+        callers.check("good", HERE)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_token_that_was_good_is_heard_beside_a_guesser_for_ten_minutes() -> No
 def test_a_stranger_has_one_network_however_many_addresses(
     one: str, other: str, *, same: bool
 ) -> None:
-    callers = Callers(Rates(requests=0, attempts=1), clock=Clock())
+    callers = CallerRateLimiter(RateLimits(requests=0, attempts=1), clock=ManualClock())
     guess(callers, None, one)
     if same:
         with pytest.raises(ApiError):
@@ -165,7 +165,7 @@ def test_a_stranger_has_one_network_however_many_addresses(
 
 @asynccontextmanager
 async def limited(
-    folder: Path, rates: Rates, clock: Clock
+    folder: Path, rates: RateLimits, clock: ManualClock
 ) -> AsyncGenerator[tuple[AsyncTestClient[Litestar], dict[str, str], dict[str, str]]]:
     """Open an application with limits; with the headers of two tokens."""
     async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
@@ -175,7 +175,7 @@ async def limited(
             catalog=catalog,
             addresses=ADDRESSES,
             broadcaster_key="key",
-            callers=Callers(rates, clock=clock),
+            rate_limiter=CallerRateLimiter(rates, clock=clock),
         )
         async with AsyncTestClient(app) as client:
             yield (
@@ -187,8 +187,8 @@ async def limited(
 
 @pytest.mark.anyio
 async def test_a_token_that_asks_too_often_is_429_and_changes_nothing(tmp_path: Path) -> None:
-    clock = Clock()
-    async with limited(tmp_path, Rates(requests=3, attempts=0), clock) as (client, one, other):
+    clock = ManualClock()
+    async with limited(tmp_path, RateLimits(requests=3, attempts=0), clock) as (client, one, other):
         for _ in range(3):
             answer = await client.post(STREAMS, json={"title": "x"}, headers=one)
             assert answer.status_code == 201
@@ -204,8 +204,8 @@ async def test_a_token_that_asks_too_often_is_429_and_changes_nothing(tmp_path: 
 
 @pytest.mark.anyio
 async def test_strangers_are_429_and_good_tokens_beside_them_are_not(tmp_path: Path) -> None:
-    rates = Rates(requests=0, attempts=2)
-    async with limited(tmp_path, rates, Clock()) as (client, one, other):
+    rates = RateLimits(requests=0, attempts=2)
+    async with limited(tmp_path, rates, ManualClock()) as (client, one, other):
         assert (await client.get(STREAMS, headers=one)).status_code == 200
         wrong = {"Authorization": "Bearer wrong"}
         statuses = [(await client.get(STREAMS, headers=wrong)).status_code for _ in range(4)]
@@ -218,7 +218,7 @@ async def test_strangers_are_429_and_good_tokens_beside_them_are_not(tmp_path: P
 
 @pytest.mark.anyio
 async def test_what_takes_no_token_is_not_counted(tmp_path: Path) -> None:
-    rates = Rates(requests=1, attempts=1)
-    async with limited(tmp_path, rates, Clock()) as (client, _, _):
+    rates = RateLimits(requests=1, attempts=1)
+    async with limited(tmp_path, rates, ManualClock()) as (client, _, _):
         for _ in range(5):
             assert (await client.get("/schema/openapi.json")).status_code == 200

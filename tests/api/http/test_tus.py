@@ -8,7 +8,7 @@ import pytest
 
 from api.http.errors import ApiError
 from api.http.tus import (
-    expires,
+    format_expiry,
     read_checksum,
     read_creation,
     read_metadata,
@@ -75,4 +75,4 @@ def test_what_python_takes_for_a_number_is_none(text: str) -> None:
 
 
 def test_a_moment_is_told_as_http_does() -> None:
-    assert expires(1_700_000_000_123_456) == "Tue, 14 Nov 2023 22:13:20 GMT"
+    assert format_expiry(1_700_000_000_123_456) == "Tue, 14 Nov 2023 22:13:20 GMT"

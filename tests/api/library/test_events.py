@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.support.api.application import NOW_US, House
+from tests.support.api.application import NOW_US, ApiService
 
 pytestmark = pytest.mark.anyio
 
 EVENTS = "/api/projects/1/events"
 
 
-async def test_events_are_listed_newest_first(house: House) -> None:
+async def test_events_are_listed_newest_first(house: ApiService) -> None:
     stream = await house.add("A stream")
     await house.catalog.events.add(stream["hash"], "engine lost", {"cause": "x"}, NOW_US)
     await house.catalog.events.add(
@@ -51,7 +51,9 @@ async def test_events_are_listed_newest_first(house: House) -> None:
         ("9999-12-31", []),
     ],
 )
-async def test_since_leaves_out_what_is_older(house: House, since: str, found: list[int]) -> None:
+async def test_since_leaves_out_what_is_older(
+    house: ApiService, since: str, found: list[int]
+) -> None:
     stream = await house.add("A stream")
     for second in (0, 1):
         await house.catalog.events.add(stream["hash"], "rung shed", {}, NOW_US + second * 1_000_000)
@@ -60,7 +62,7 @@ async def test_since_leaves_out_what_is_older(house: House, since: str, found: l
     assert "since=" in body["links"]["first"]
 
 
-async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(house: House) -> None:
+async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(house: ApiService) -> None:
     streams = [await house.add(title) for title in ("One", "Two")]
     for stream in streams * 6:
         await house.catalog.events.add(stream["hash"], "rung shed", {}, NOW_US)
@@ -81,7 +83,7 @@ async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(house: H
     )  # fmt: skip
 
 
-async def test_a_stream_of_another_project_has_no_events_here(house: House) -> None:
+async def test_a_stream_of_another_project_has_no_events_here(house: ApiService) -> None:
     other = await house.catalog.projects.add("other", NOW_US)
     foreign = await house.catalog.streams.add(other.id, "Foreign", NOW_US)
     answer = await house.client.get(f"{EVENTS}?stream={foreign.id}", headers=house.owner)
@@ -98,13 +100,15 @@ async def test_a_stream_of_another_project_has_no_events_here(house: House) -> N
         "stream=01", "stream=999", "stream=99999999999999999999",
     ],
 )  # fmt: skip
-async def test_what_is_no_moment_no_page_and_no_stream_is_refused(house: House, query: str) -> None:
+async def test_what_is_no_moment_no_page_and_no_stream_is_refused(
+    house: ApiService, query: str
+) -> None:
     answer = await house.client.get(f"{EVENTS}?{query}", headers=house.owner)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {query.partition("=")[0]}
 
 
-async def test_events_of_another_project_are_not_there(house: House) -> None:
+async def test_events_of_another_project_are_not_there(house: ApiService) -> None:
     other = await house.catalog.projects.add("other", NOW_US)
     headers = await house.headers_of("theirs", other.id, write=False)
     assert (await house.client.get(EVENTS, headers=headers)).status_code == 404

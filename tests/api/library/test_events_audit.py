@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import clip, picture
 
 pytestmark = pytest.mark.anyio
@@ -139,7 +139,7 @@ def dump(place: Path) -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-async def made(house: House) -> Ids:
+async def made(house: ApiService) -> Ids:
     """Make one record of each kind, which the cases name."""
     ids = {"stream": 1, "backup": 1}  # the first start's
     for noun, path, body in (
@@ -171,7 +171,7 @@ def writes(document: Json) -> dict[str, str]:
 
 
 async def test_each_change_leaves_one_event_and_each_refusal_none(
-    house: House, catalog_place: Path
+    house: ApiService, catalog_place: Path
 ) -> None:
     document = (await house.client.get("/schema/openapi.json")).json()
     methods = writes(document)
@@ -212,7 +212,7 @@ async def test_each_change_leaves_one_event_and_each_refusal_none(
         assert after != {**before, "events": after["events"]}, f"{name} changed nothing"
 
 
-async def test_the_owner_reads_the_events_and_finds_no_secret(house: House) -> None:
+async def test_the_owner_reads_the_events_and_finds_no_secret(house: ApiService) -> None:
     stream = await house.add("Secretive")
     token = await house.client.post("/api/tokens", json={"name": "t"}, headers=house.owner)
     await house.client.post(f"/api/streams/{stream['id']}/rotate-key", headers=house.owner)

@@ -10,7 +10,7 @@ from api.http.errors import ApiError
 from api.library.labels import TagReference, TagReferences, wanted_tags
 from api.schemas.text_fields import Name
 from storage.catalog.library.labels import TagById, TagByName
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 
 pytestmark = pytest.mark.anyio
 
@@ -19,36 +19,36 @@ KINDS = [("tag", "tags"), ("category", "categories")]
 both = pytest.mark.parametrize(("noun", "nouns"), KINDS)
 
 
-async def add(house: House, nouns: str, project: object = 1, **body: object) -> httpx.Response:
+async def add(house: ApiService, nouns: str, project: object = 1, **body: object) -> httpx.Response:
     return await house.client.post(
         f"/api/projects/{project}/{nouns}", json=body, headers=house.owner
     )
 
 
-async def made(house: House, noun: str, nouns: str, name: str) -> Json:
+async def made(house: ApiService, noun: str, nouns: str, name: str) -> Json:
     answer = await add(house, nouns, name=name)
     assert answer.status_code == 201, answer.text
     record: Json = answer.json()[noun]
     return record
 
 
-async def edit(house: House, nouns: str, number: object, **body: object) -> httpx.Response:
+async def edit(house: ApiService, nouns: str, number: object, **body: object) -> httpx.Response:
     return await house.client.put(f"/api/{nouns}/{number}", json=body, headers=house.owner)
 
 
-async def names(house: House, nouns: str, query: str = "") -> list[str]:
+async def names(house: ApiService, nouns: str, query: str = "") -> list[str]:
     body = await house.listed(query, path=f"/api/projects/1/{nouns}")
     return [item["name"] for item in body["data"]]
 
 
-async def newest(house: House) -> Json:
+async def newest(house: ApiService) -> Json:
     event: Json = (await house.listed(path="/api/projects/1/events"))["data"][0]
     return event
 
 
 @both
 async def test_adding_answers_with_the_record_and_nothing_else(
-    house: House, noun: str, nouns: str
+    house: ApiService, noun: str, nouns: str
 ) -> None:
     answer = await add(house, nouns, name="  Știri 🎬 ")
     assert answer.status_code == 201
@@ -68,7 +68,7 @@ async def test_adding_answers_with_the_record_and_nothing_else(
 
 @both
 async def test_one_can_be_added_by_the_projects_key_and_not_active(
-    house: House, noun: str, nouns: str
+    house: ApiService, noun: str, nouns: str
 ) -> None:
     answer = await add(house, nouns, house.key, name="News", active=False)
     assert answer.status_code == 201
@@ -77,7 +77,7 @@ async def test_one_can_be_added_by_the_projects_key_and_not_active(
 
 @both
 async def test_editing_answers_with_the_record_and_nothing_else(
-    house: House, noun: str, nouns: str
+    house: ApiService, noun: str, nouns: str
 ) -> None:
     record = await made(house, noun, nouns, "News")
     answer = await edit(house, nouns, record["id"], name="Sport")
@@ -98,7 +98,7 @@ async def test_editing_answers_with_the_record_and_nothing_else(
 
 @both
 async def test_a_taken_name_is_a_conflict_that_changes_nothing(
-    house: House, noun: str, nouns: str
+    house: ApiService, noun: str, nouns: str
 ) -> None:
     await made(house, noun, nouns, "News")
     other = await made(house, noun, nouns, "Sport")
@@ -137,7 +137,7 @@ async def test_a_taken_name_is_a_conflict_that_changes_nothing(
     ],
 )
 async def test_a_body_that_is_wrong_is_refused_with_every_fault(
-    house: House, noun: str, nouns: str, body: dict[str, Any], fields: set[str]
+    house: ApiService, noun: str, nouns: str, body: dict[str, Any], fields: set[str]
 ) -> None:
     answer = await add(house, nouns, **body)
     assert answer.status_code == 422, answer.text
@@ -153,7 +153,7 @@ async def test_a_body_that_is_wrong_is_refused_with_every_fault(
 
 @both
 async def test_a_name_has_at_most_255_characters_of_any_script(
-    house: House, noun: str, nouns: str
+    house: ApiService, noun: str, nouns: str
 ) -> None:
     # Four bytes each, three letters each when folded, four letters each when composed.
     longest = ["\U0001d518" * 255, "\u1f82" * 255, "\U0001d160" * 255]
@@ -168,7 +168,7 @@ async def test_a_name_has_at_most_255_characters_of_any_script(
 
 @both
 async def test_a_list_comes_in_the_envelope_with_the_documented_keys(
-    house: House, noun: str, nouns: str
+    house: ApiService, noun: str, nouns: str
 ) -> None:
     for number in range(12):
         await made(house, noun, nouns, f"Name {number:02}")
@@ -194,7 +194,7 @@ async def test_a_list_comes_in_the_envelope_with_the_documented_keys(
 
 
 @both
-async def test_a_list_is_sorted_as_asked(house: House, noun: str, nouns: str) -> None:
+async def test_a_list_is_sorted_as_asked(house: ApiService, noun: str, nouns: str) -> None:
     for name in ("b", "C", "a"):
         await made(house, noun, nouns, name)
     middle = (await house.listed(path=f"/api/projects/1/{nouns}"))["data"][1]
@@ -216,7 +216,7 @@ async def test_a_list_is_sorted_as_asked(house: House, noun: str, nouns: str) ->
 
 
 @both
-async def test_a_deleted_one_is_gone(house: House, noun: str, nouns: str) -> None:
+async def test_a_deleted_one_is_gone(house: ApiService, noun: str, nouns: str) -> None:
     record = await made(house, noun, nouns, "News")
     path = f"/api/{nouns}/{record['id']}"
     answer = await house.client.delete(path, headers=house.owner)
@@ -234,7 +234,7 @@ async def test_a_deleted_one_is_gone(house: House, noun: str, nouns: str) -> Non
     ["0", "-1", "01", "1.5", "abc", "%00", "2147483648", "9999999999", "9" * 30, "1" * 5000],
 )
 async def test_what_is_no_records_number_is_not_found(
-    house: House, noun: str, nouns: str, number: str
+    house: ApiService, noun: str, nouns: str, number: str
 ) -> None:
     path = f"/api/{nouns}/{number}"
     for answer in (
@@ -246,7 +246,7 @@ async def test_what_is_no_records_number_is_not_found(
 
 
 @both
-async def test_only_who_may_write_may_change(house: House, noun: str, nouns: str) -> None:
+async def test_only_who_may_write_may_change(house: ApiService, noun: str, nouns: str) -> None:
     record = await made(house, noun, nouns, "News")
     other = (await house.catalog.projects.add("Other", 1)).id
     stranger = await house.headers_of("stranger", other, write=True)
@@ -270,7 +270,9 @@ async def test_only_who_may_write_may_change(house: House, noun: str, nouns: str
 
 
 @both
-async def test_labels_of_one_project_are_not_anothers(house: House, noun: str, nouns: str) -> None:
+async def test_labels_of_one_project_are_not_anothers(
+    house: ApiService, noun: str, nouns: str
+) -> None:
     other = (await house.catalog.projects.add("Other", 1)).id
     await made(house, noun, nouns, "News")
     answer = await add(house, nouns, other, name="news")

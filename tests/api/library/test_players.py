@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 
 pytestmark = pytest.mark.anyio
 
@@ -17,27 +17,27 @@ STANDARD = {
 }  # fmt: skip
 
 
-async def add(house: House, **body: object) -> httpx.Response:
+async def add(house: ApiService, **body: object) -> httpx.Response:
     return await house.client.post(PLAYERS, json=body, headers=house.owner)
 
 
-async def made(house: House, name: str, **options: object) -> Json:
+async def made(house: ApiService, name: str, **options: object) -> Json:
     answer = await add(house, name=name, **options)
     assert answer.status_code == 201, answer.text
     player: Json = answer.json()["player"]
     return player
 
 
-async def edit(house: House, number: object, **body: object) -> httpx.Response:
+async def edit(house: ApiService, number: object, **body: object) -> httpx.Response:
     return await house.client.put(f"/api/players/{number}", json=body, headers=house.owner)
 
 
-async def newest(house: House) -> Json:
+async def newest(house: ApiService) -> Json:
     event: Json = (await house.listed(path="/api/projects/1/events"))["data"][0]
     return event
 
 
-async def test_adding_answers_with_the_player_and_nothing_else(house: House) -> None:
+async def test_adding_answers_with_the_player_and_nothing_else(house: ApiService) -> None:
     answer = await add(house, name="Ecran")
     assert answer.status_code == 201
     number = answer.json()["player"]["id"]
@@ -53,7 +53,7 @@ async def test_adding_answers_with_the_player_and_nothing_else(house: House) -> 
     assert event["token"] == 1
 
 
-async def test_options_are_kept_as_they_were_sent(house: House) -> None:
+async def test_options_are_kept_as_they_were_sent(house: ApiService) -> None:
     options = {
         "autoplay": True, "muted": True, "loop": True, "controls": False, "color": "#FFaa00",
     }  # fmt: skip
@@ -63,7 +63,7 @@ async def test_options_are_kept_as_they_were_sent(house: House) -> None:
     assert listed["data"] == [player]
 
 
-async def test_an_edit_changes_the_keys_it_sends_alone(house: House) -> None:
+async def test_an_edit_changes_the_keys_it_sends_alone(house: ApiService) -> None:
     player = await made(house, "One", color="#112233", loop=True)
     answer = await edit(house, player["id"], name="Two", controls=False)
     assert answer.status_code == 200
@@ -96,7 +96,7 @@ async def test_an_edit_changes_the_keys_it_sends_alone(house: House) -> None:
     ],
 )
 async def test_a_body_that_is_wrong_is_refused(
-    house: House, body: dict[str, Any], field: str
+    house: ApiService, body: dict[str, Any], field: str
 ) -> None:
     player = await made(house, "One")
     before = await newest(house)
@@ -108,7 +108,7 @@ async def test_a_body_that_is_wrong_is_refused(
     assert await newest(house) == before
 
 
-async def test_a_list_comes_in_pages_searched_and_sorted(house: House) -> None:
+async def test_a_list_comes_in_pages_searched_and_sorted(house: ApiService) -> None:
     for name in ("b", "C", "a", *(f"more {number}" for number in range(8))):
         await made(house, name)
     body = await house.listed(path=PLAYERS)
@@ -123,7 +123,7 @@ async def test_a_list_comes_in_pages_searched_and_sorted(house: House) -> None:
         assert answer.status_code == 422
 
 
-async def test_a_deleted_player_is_gone(house: House) -> None:
+async def test_a_deleted_player_is_gone(house: ApiService) -> None:
     player = await made(house, "One")
     path = f"/api/players/{player['id']}"
     answer = await house.client.delete(path, headers=house.owner)
@@ -135,13 +135,13 @@ async def test_a_deleted_player_is_gone(house: House) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "01", "abc", "2147483648", "9" * 30])
-async def test_what_is_no_players_number_is_not_found(house: House, number: str) -> None:
+async def test_what_is_no_players_number_is_not_found(house: ApiService, number: str) -> None:
     assert (await edit(house, number, name="x")).status_code == 404
     answer = await house.client.delete(f"/api/players/{number}", headers=house.owner)
     assert answer.status_code == 404
 
 
-async def test_only_who_may_write_may_change(house: House) -> None:
+async def test_only_who_may_write_may_change(house: ApiService) -> None:
     player = await made(house, "One")
     other = (await house.catalog.projects.add("Other", 1)).id
     stranger = await house.headers_of("stranger", other, write=True)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from storage.objects.disk import DiskObjects
-from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.application import NOW_US, ApiService, Json
 
 pytestmark = pytest.mark.anyio
 
@@ -15,28 +15,28 @@ NOW = "2023-11-14T22:13:20.123456Z"
 
 
 async def add(
-    house: House, headers: dict[str, str] | None = None, **body: object
+    house: ApiService, headers: dict[str, str] | None = None, **body: object
 ) -> httpx.Response:
     headers = house.owner if headers is None else headers
     return await house.client.post(PROJECTS, json=body, headers=headers)
 
 
-async def made(house: House, name: str) -> Json:
+async def made(house: ApiService, name: str) -> Json:
     answer = await add(house, name=name)
     assert answer.status_code == 201, answer.text
     project: Json = answer.json()["project"]
     return project
 
 
-async def edit(house: House, project: object, **body: object) -> httpx.Response:
+async def edit(house: ApiService, project: object, **body: object) -> httpx.Response:
     return await house.client.put(f"{PROJECTS}/{project}", json=body, headers=house.owner)
 
 
-async def delete(house: House, project: object) -> httpx.Response:
+async def delete(house: ApiService, project: object) -> httpx.Response:
     return await house.client.delete(f"{PROJECTS}/{project}", headers=house.owner)
 
 
-async def test_adding_answers_with_the_project_and_nothing_else(house: House) -> None:
+async def test_adding_answers_with_the_project_and_nothing_else(house: ApiService) -> None:
     answer = await add(house, name="Știri")
     assert answer.status_code == 201
     project = answer.json()["project"]
@@ -59,7 +59,7 @@ async def test_adding_answers_with_the_project_and_nothing_else(house: House) ->
     assert (await house.listed(path=f"{PROJECTS}/2/streams"))["data"][0]["id"] == stream["id"]
 
 
-async def test_a_project_is_shown_by_its_number_and_by_its_key(house: House) -> None:
+async def test_a_project_is_shown_by_its_number_and_by_its_key(house: ApiService) -> None:
     project = await made(house, "One")
     for name in (project["id"], project["key"]):
         answer = await house.client.get(f"{PROJECTS}/{name}", headers=house.owner)
@@ -69,7 +69,7 @@ async def test_a_project_is_shown_by_its_number_and_by_its_key(house: House) -> 
         assert answer.status_code == 404
 
 
-async def test_an_edit_gives_another_name_and_keeps_the_rest(house: House) -> None:
+async def test_an_edit_gives_another_name_and_keeps_the_rest(house: ApiService) -> None:
     project = await made(house, "One")
     answer = await edit(house, project["key"], name="Doi")
     assert answer.status_code == 200
@@ -93,7 +93,7 @@ async def test_an_edit_gives_another_name_and_keeps_the_rest(house: House) -> No
     ],
 )
 async def test_a_body_that_is_wrong_is_refused(
-    house: House, body: dict[str, Any], field: str
+    house: ApiService, body: dict[str, Any], field: str
 ) -> None:
     for answer in (await add(house, **body), await edit(house, 1, **body)):
         assert answer.status_code == 422
@@ -103,7 +103,7 @@ async def test_a_body_that_is_wrong_is_refused(
     assert [(item["id"], item["name"]) for item in listed] == [(1, "default")]
 
 
-async def test_projects_are_listed_as_far_as_the_token_reaches(house: House) -> None:
+async def test_projects_are_listed_as_far_as_the_token_reaches(house: ApiService) -> None:
     projects = [await made(house, f"{number}") for number in range(11)]
     body = await house.listed(path=PROJECTS)
     assert body["data"] == projects[:0:-1]
@@ -118,7 +118,7 @@ async def test_projects_are_listed_as_far_as_the_token_reaches(house: House) -> 
     assert answer.status_code == 404
 
 
-async def test_a_token_of_one_project_neither_adds_nor_deletes_any(house: House) -> None:
+async def test_a_token_of_one_project_neither_adds_nor_deletes_any(house: ApiService) -> None:
     project = await made(house, "One")
     mine = await house.headers_of("mine", project["id"], write=True)
     reader = await house.headers_of("reader", None, write=False)
@@ -134,7 +134,9 @@ async def test_a_token_of_one_project_neither_adds_nor_deletes_any(house: House)
     assert (await house.listed(path=PROJECTS))["meta"]["total"] == 2
 
 
-async def test_a_deleted_project_is_gone_with_its_media(house: House, objects: DiskObjects) -> None:
+async def test_a_deleted_project_is_gone_with_its_media(
+    house: ApiService, objects: DiskObjects
+) -> None:
     project = await made(house, "Doomed")
     path = f"{PROJECTS}/{project['id']}/streams"
     stream = await house.add("A stream", path)
@@ -153,7 +155,7 @@ async def test_a_deleted_project_is_gone_with_its_media(house: House, objects: D
     assert (newest["type"], newest["facts"]["name"]) == ("project deleted", "Doomed")
 
 
-async def test_the_first_project_and_one_on_air_stay(house: House) -> None:
+async def test_the_first_project_and_one_on_air_stay(house: ApiService) -> None:
     project = await made(house, "Live")
     stream = await house.add("A stream", f"{PROJECTS}/{project['id']}/streams")
     await house.catalog.live_state.set(

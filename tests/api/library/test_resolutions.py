@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.support.api.application import House
+from tests.support.api.application import ApiService
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_resolutions_of_a_stream_are_listed(house: House) -> None:
+async def test_the_resolutions_of_a_stream_are_listed(house: ApiService) -> None:
     body = await house.listed(path="/api/resolutions")
     rows = [tuple(item.values()) for item in body["data"]]
     assert set(body) == {"data"}
@@ -26,5 +26,5 @@ async def test_the_resolutions_of_a_stream_are_listed(house: House) -> None:
     ]
 
 
-async def test_the_list_takes_a_token(house: House) -> None:
+async def test_the_list_takes_a_token(house: ApiService) -> None:
     assert (await house.client.get("/api/resolutions")).status_code == 401

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.api.application import STREAMS, House, Json
+from tests.support.api.application import STREAMS, ApiService, Json
 
 pytestmark = pytest.mark.anyio
 
@@ -14,27 +14,27 @@ NOW = "2023-11-14T22:13:20.123456Z"
 
 
 async def add(
-    house: House, headers: dict[str, str] | None = None, **body: object
+    house: ApiService, headers: dict[str, str] | None = None, **body: object
 ) -> httpx.Response:
     headers = house.owner if headers is None else headers
     return await house.client.post(TOKENS, json=body, headers=headers)
 
 
-async def made(house: House, **body: object) -> tuple[Json, dict[str, str]]:
+async def made(house: ApiService, **body: object) -> tuple[Json, dict[str, str]]:
     """Add a token; return its record and the headers of its bearer."""
     answer = await house.client.post(TOKENS, json=body, headers=house.owner)
     assert answer.status_code == 201, answer.text
     return answer.json()["token"], {"Authorization": f"Bearer {answer.json()['secret']}"}
 
 
-async def listed(house: House, headers: dict[str, str], query: str = "") -> Json:
+async def listed(house: ApiService, headers: dict[str, str], query: str = "") -> Json:
     answer = await house.client.get(TOKENS + query, headers=headers)
     assert answer.status_code == 200, answer.text
     found: Json = answer.json()
     return found
 
 
-async def test_adding_answers_with_the_record_and_the_token_once(house: House) -> None:
+async def test_adding_answers_with_the_record_and_the_token_once(house: ApiService) -> None:
     answer = await add(house, name="Panou", project=1, write=True)
     assert answer.status_code == 201
     assert answer.headers["cache-control"] == "no-store"
@@ -56,7 +56,7 @@ async def test_adding_answers_with_the_record_and_the_token_once(house: House) -
     assert newest["facts"] == {"token": 2, "name": "Panou", "write": True}
 
 
-async def test_a_token_opens_what_it_was_made_for(house: House) -> None:
+async def test_a_token_opens_what_it_was_made_for(house: ApiService) -> None:
     _, reader = await made(house, name="reader")
     _, writer = await made(house, name="writer", project=1, write=True)
     assert (await house.client.get(STREAMS, headers=reader)).status_code == 200
@@ -83,7 +83,7 @@ async def test_a_token_opens_what_it_was_made_for(house: House) -> None:
     ],
 )
 async def test_a_body_that_is_wrong_is_refused(
-    house: House, body: dict[str, Any], field: str
+    house: ApiService, body: dict[str, Any], field: str
 ) -> None:
     answer = await add(house, **body)
     assert answer.status_code == 422, answer.text
@@ -91,7 +91,7 @@ async def test_a_body_that_is_wrong_is_refused(
     assert (await listed(house, house.owner))["meta"]["total"] == 1
 
 
-async def test_revoking_takes_effect_at_once_and_once(house: House) -> None:
+async def test_revoking_takes_effect_at_once_and_once(house: ApiService) -> None:
     token, bearer = await made(house, name="old", write=True)
     path = f"{TOKENS}/{token['id']}"
     answer = await house.client.delete(path, headers=house.owner)
@@ -105,13 +105,13 @@ async def test_revoking_takes_effect_at_once_and_once(house: House) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "02", "abc", "999", "2147483648", "9" * 30])
-async def test_what_is_no_tokens_number_is_not_found(house: House, number: str) -> None:
+async def test_what_is_no_tokens_number_is_not_found(house: ApiService, number: str) -> None:
     answer = await house.client.delete(f"{TOKENS}/{number}", headers=house.owner)
     assert answer.status_code == 404
     assert (await house.client.get(STREAMS, headers=house.owner)).status_code == 200
 
 
-async def test_a_token_of_a_project_manages_those_of_its_project_alone(house: House) -> None:
+async def test_a_token_of_a_project_manages_those_of_its_project_alone(house: ApiService) -> None:
     other = (await house.catalog.projects.add("Other", 1)).id
     mine, bearer = await made(house, name="mine", project=other, write=True)
     theirs, _ = await made(house, name="theirs", project=1)
@@ -132,7 +132,7 @@ async def test_a_token_of_a_project_manages_those_of_its_project_alone(house: Ho
     assert everything["project"] is None
 
 
-async def test_who_may_only_read_manages_nothing(house: House) -> None:
+async def test_who_may_only_read_manages_nothing(house: ApiService) -> None:
     _, reader = await made(house, name="reader")
     for headers, status in ((reader, 403), ({}, 401)):
         answers = [
@@ -143,7 +143,7 @@ async def test_who_may_only_read_manages_nothing(house: House) -> None:
         assert [answer.status_code for answer in answers] == [status] * 3
 
 
-async def test_tokens_come_in_pages_newest_first(house: House) -> None:
+async def test_tokens_come_in_pages_newest_first(house: ApiService) -> None:
     for number in range(11):
         await made(house, name=f"{number}")
     body = await listed(house, house.owner)

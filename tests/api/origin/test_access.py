@@ -2,12 +2,12 @@
 
 import pytest
 
-from api.origin.access import Access, decide
+from api.origin.access import AccessLevel, decide_access
 from storage.catalog.records.common import Shown
 
 OPEN, INSIDE, OWNER, BLOCKED, NONE = (
-    *(Access.OPEN, Access.RESTRICTED_OPEN),
-    *(Access.OWNER, Access.BLOCKED, Access.NONE),
+    *(AccessLevel.OPEN, AccessLevel.RESTRICTED_OPEN),
+    *(AccessLevel.OWNER, AccessLevel.BLOCKED, AccessLevel.NONE),
 )
 
 
@@ -39,11 +39,15 @@ RESTRICTED_TAKEN_BACK = shown(published=True, hidden=True, countries="RO AD")
 )
 @pytest.mark.parametrize("country", [None, "RO", "DE"])
 def test_who_may_see_what_is_for_all_countries(
-    found: Shown | None, media: Access, early: Access, owner: Access, country: str | None
+    found: Shown | None,
+    media: AccessLevel,
+    early: AccessLevel,
+    owner: AccessLevel,
+    country: str | None,
 ) -> None:
-    assert decide(found, owner=False, country=country) is media
-    assert decide(found, owner=False, country=country, early=True) is early
-    assert decide(found, owner=True, country=country) is owner
+    assert decide_access(found, owner=False, country=country) is media
+    assert decide_access(found, owner=False, country=country, early=True) is early
+    assert decide_access(found, owner=True, country=country) is owner
 
 
 @pytest.mark.parametrize(
@@ -60,18 +64,18 @@ def test_who_may_see_what_is_for_all_countries(
     ],
 )
 def test_who_may_see_what_is_for_some_countries(
-    found: Shown, country: str | None, media: Access, early: Access
+    found: Shown, country: str | None, media: AccessLevel, early: AccessLevel
 ) -> None:
-    assert decide(found, owner=False, country=country) is media
-    assert decide(found, owner=False, country=country, early=True) is early
+    assert decide_access(found, owner=False, country=country) is media
+    assert decide_access(found, owner=False, country=country, early=True) is early
 
 
 @pytest.mark.parametrize("found", [RESTRICTED, RESTRICTED_EARLY, RESTRICTED_TAKEN_BACK])
 @pytest.mark.parametrize("country", [None, "DE"])
 def test_an_owner_sees_it_wherever_they_are(found: Shown, country: str | None) -> None:
-    assert decide(found, owner=True, country=country) is OWNER
+    assert decide_access(found, owner=True, country=country) is OWNER
 
 
 def test_only_what_is_open_to_all_is_kept_by_caches() -> None:
-    assert [access for access in Access if access.kept] == [OPEN]
-    assert {access for access in Access if not access.seen} == {BLOCKED, NONE}
+    assert [access for access in AccessLevel if access.is_cacheable] == [OPEN]
+    assert {access for access in AccessLevel if not access.is_visible} == {BLOCKED, NONE}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from api.http.client_address import Clients
-from api.origin.geo import Geo, GeoError
+from api.http.client_address import TrustedProxies
+from api.origin.geo import CountryResolver, GeoError
 from tests.support.geo_database import FRENCH, GERMAN, NOWHERE, ROMANIAN, SIXTH, countries
 
 PROXY = "10.0.0.1"
@@ -41,17 +41,17 @@ def behind(*values: str, country: Sequence[str] = ()) -> Headers:
     ],
 )
 def test_an_address_is_looked_up(database: str, address: str, country: str | None) -> None:
-    geo = Geo(database=database)
+    geo = CountryResolver(database=database)
     assert geo.country(address, []) == country
     assert geo.country(address, []) == country  # from memory
 
 
 def test_without_a_database_no_country_is_known() -> None:
-    assert Geo().country(ROMANIAN, []) is None
+    assert CountryResolver().country(ROMANIAN, []) is None
 
 
 def test_a_forwarded_address_counts_only_from_a_trusted_proxy(database: str) -> None:
-    geo = Geo(Clients([PROXY]), database=database)
+    geo = CountryResolver(TrustedProxies([PROXY]), database=database)
     assert geo.country(PROXY, behind(ROMANIAN)) == "RO"
     assert geo.country(PROXY, behind(f"{ROMANIAN}, {GERMAN}")) == "DE"
     assert geo.country(GERMAN, behind(ROMANIAN)) == "DE"
@@ -74,13 +74,13 @@ def test_a_forwarded_address_counts_only_from_a_trusted_proxy(database: str) -> 
 def test_a_header_is_believed_from_a_trusted_proxy(
     database: str, told: list[str], country: str | None
 ) -> None:
-    geo = Geo(Clients([PROXY]), database=database, trusted_header="CF-IPCountry")
+    geo = CountryResolver(TrustedProxies([PROXY]), database=database, trusted_header="CF-IPCountry")
     assert geo.country(PROXY, behind(ROMANIAN, country=told)) == country
     assert geo.country(GERMAN, behind(country=told)) == "DE"
 
 
 def test_a_header_that_no_setting_names_says_nothing(database: str) -> None:
-    geo = Geo(Clients([PROXY]), database=database)
+    geo = CountryResolver(TrustedProxies([PROXY]), database=database)
     assert geo.country(PROXY, behind(ROMANIAN, country=["DE"])) == "RO"
 
 
@@ -88,12 +88,12 @@ def test_a_header_that_no_setting_names_says_nothing(database: str) -> None:
     "address", ["127.0.0.1", "10.2.3.4", "172.31.0.1", "192.168.1.1", "::1", "fd00::1", "fe80::1"]
 )
 def test_neighbours_are_where_the_operator_says(address: str) -> None:
-    assert Geo(private_country="ro").country(address, []) == "RO"
-    assert Geo().country(address, []) is None
+    assert CountryResolver(private_country="ro").country(address, []) == "RO"
+    assert CountryResolver().country(address, []) is None
 
 
 def test_an_address_that_is_nobodys_neighbour_is_looked_up(database: str) -> None:
-    geo = Geo(database=database, private_country="RO")
+    geo = CountryResolver(database=database, private_country="RO")
     assert geo.country(GERMAN, []) == "DE"
     assert geo.country(NOWHERE, []) is None
     assert geo.country("172.32.0.1", []) is None
@@ -103,7 +103,7 @@ def test_a_neighbour_that_is_a_proxy_nobody_named_opens_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Else every viewer behind it would count as a neighbour."""
-    geo = Geo(private_country="RO")
+    geo = CountryResolver(private_country="RO")
     for _ in range(3):
         assert geo.country("127.0.0.1", behind(GERMAN)) is None
         assert geo.country("127.0.0.1", [(b"via", b"1.1 proxy")]) is None
@@ -112,7 +112,7 @@ def test_a_neighbour_that_is_a_proxy_nobody_named_opens_nothing(
 
 
 def test_a_trusted_proxy_that_does_not_say_for_whom_opens_nothing() -> None:
-    geo = Geo(Clients(["127.0.0.1"]), private_country="RO")
+    geo = CountryResolver(TrustedProxies(["127.0.0.1"]), private_country="RO")
     assert geo.country("127.0.0.1", []) is None
     assert geo.country("127.0.0.1", behind("127.0.0.1")) is None
     assert geo.country("127.0.0.1", behind("192.168.1.5")) == "RO"
@@ -126,24 +126,24 @@ def test_a_start_without_its_database_is_refused_in_a_sentence(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(GeoError, match=rf"geo\.database: {path}: \S"):
-        Geo(database=str(path))
+        CountryResolver(database=str(path))
 
 
 @pytest.mark.parametrize("country", ["Romania", "R", "4O", "XX"])
 def test_a_private_country_that_is_none_is_refused(country: str) -> None:
     with pytest.raises(GeoError, match=r"geo\.private_country"):
-        Geo(private_country=country)
+        CountryResolver(private_country=country)
 
 
 def test_a_new_file_is_read_and_a_broken_one_is_told_of_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = countries(tmp_path / "countries.mmdb")
-    geo = Geo(database=str(path))
+    geo = CountryResolver(database=str(path))
     before = path.read_bytes()
 
     def look() -> str | None:
-        asyncio.run(geo.look())
+        asyncio.run(geo.reload_if_changed())
         return geo.country(GERMAN, [])
 
     assert geo.country(GERMAN, []) == "DE"
@@ -168,7 +168,7 @@ def test_a_database_that_is_broken_inside_opens_nothing(
     content = path.read_bytes()
     marker = content.rindex(b"\xab\xcd\xefMaxMind.com")
     path.write_bytes(b"\xff" * marker + content[marker:])
-    geo = Geo(database=str(path))
+    geo = CountryResolver(database=str(path))
     assert [geo.country(each, []) for each in (GERMAN, ROMANIAN, SIXTH, GERMAN)] == [None] * 4
     assert [record.message for record in caplog.records] == ["geo database broken"]
 
@@ -179,13 +179,13 @@ def test_a_damaged_database_ends_neither_a_start_nor_a_look_in_an_error_of_the_r
     """One key of its description is another: the reader raises what it did not foresee."""
     path = countries(tmp_path / "countries.mmdb")
     damaged = path.read_bytes().replace(b"ip_version", b"ip_versioX")
-    geo = Geo(database=str(path))
+    geo = CountryResolver(database=str(path))
     path.write_bytes(damaged + b" ")
-    asyncio.run(geo.look())
+    asyncio.run(geo.reload_if_changed())
     assert geo.country(GERMAN, []) == "DE"
     assert [record.message for record in caplog.records] == ["geo database not read"]
     with pytest.raises(GeoError, match=r"geo\.database"):
-        Geo(database=str(path))
+        CountryResolver(database=str(path))
 
 
 def test_whatever_bytes_of_a_database_are_others_it_answers_or_knows_nothing(
@@ -200,7 +200,7 @@ def test_whatever_bytes_of_a_database_are_others_it_answers_or_knows_nothing(
             damaged[-chance.randint(1, 300)] = chance.randrange(256)
         path.write_bytes(damaged)
         try:
-            geo = Geo(database=str(path))
+            geo = CountryResolver(database=str(path))
         except GeoError:
             continue
         for each in (GERMAN, ROMANIAN, FRENCH, SIXTH, NOWHERE):

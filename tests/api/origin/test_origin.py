@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from api.origin.origin import Origin
-from api.origin.visibility import Verdicts
+from api.origin.visibility import VisibilityCache
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import (
@@ -15,9 +15,9 @@ from tests.support.api.origin_client import (
     SEGMENT,
     TOKEN,
     VARIANTS,
+    FakeShowcase,
     OnSite,
-    Shelf,
-    Site,
+    OriginSite,
     is_owner,
     origin_of,
 )
@@ -27,7 +27,7 @@ OTHER = "zzzzzzZZZZZZ"
 
 
 def test_everything_that_is_published_can_be_fetched(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         kinds = {
             VARIANTS: "application/vnd.apple.mpegurl",
             PLAYLIST: "application/vnd.apple.mpegurl",
@@ -51,7 +51,7 @@ def test_everything_that_is_published_can_be_fetched(on_site: OnSite) -> None:
 
 
 def test_a_part_is_read_at_the_edge_and_is_a_piece_of_its_segment(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         parts = [await site.get(SEGMENT.replace("1.m4s", f"1.{n}.m4s")) for n in range(2)]
         whole = await site.get(SEGMENT)
         assert b"".join(part.content for part in parts) == whole.content
@@ -87,7 +87,7 @@ def test_a_part_is_read_at_the_edge_and_is_a_piece_of_its_segment(on_site: OnSit
     ],
 )
 def test_what_is_not_published_does_not_exist(on_site: OnSite, path: str) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         answer = await site.get(path)
         assert answer.status_code == 404
         assert answer.headers["cache-control"] == "no-store"
@@ -98,7 +98,7 @@ def test_what_is_not_published_does_not_exist(on_site: OnSite, path: str) -> Non
 
 
 def test_media_are_kept_for_ever_and_playlists_briefly(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         for path in (SEGMENT, f"/live/{HASH}/{RUN}/720p/init-0.mp4"):
             kept = (await site.get(path)).headers["cache-control"]
             assert kept == "public, max-age=31536000, immutable"
@@ -109,7 +109,7 @@ def test_media_are_kept_for_ever_and_playlists_briefly(on_site: OnSite) -> None:
 
 
 def test_who_has_the_object_is_told_so(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         for path in (SEGMENT, PLAYLIST, VARIANTS):
             first = await site.get(path)
             again = await site.get(path, if_none_match=first.headers["etag"])
@@ -124,7 +124,7 @@ def test_who_has_the_object_is_told_so(on_site: OnSite) -> None:
 
 
 def test_ranges_of_files_and_of_what_is_in_memory(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         for path in (SEGMENT, PLAYLIST, SEGMENT.replace("1.m4s", "1.0.m4s")):
             whole = (await site.get(path)).content
             size = len(whole)
@@ -146,7 +146,7 @@ def test_ranges_of_files_and_of_what_is_in_memory(on_site: OnSite) -> None:
 
 
 def test_the_rest_of_another_object_is_not_sent(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         tag = (await site.get(SEGMENT)).headers["etag"]
         same = await site.get(SEGMENT, range="bytes=5-14", if_range=tag)
         assert same.status_code == 206
@@ -157,7 +157,7 @@ def test_the_rest_of_another_object_is_not_sent(on_site: OnSite) -> None:
 
 
 def test_playlists_are_compressed_for_who_takes_it_and_caches_are_told(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         plain = await site.get(PLAYLIST)
         assert plain.headers["vary"] == "Accept-Encoding"
         assert "content-encoding" not in plain.headers
@@ -179,7 +179,7 @@ def test_playlists_are_compressed_for_who_takes_it_and_caches_are_told(on_site: 
 def test_playlists_come_from_disk_where_the_edge_has_none_and_follow_its_changes(
     on_site: OnSite,
 ) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         before = await site.get(PLAYLIST)
         await site.edge.drop_folder("live")
         after = await site.get(PLAYLIST)
@@ -194,7 +194,7 @@ def test_playlists_come_from_disk_where_the_edge_has_none_and_follow_its_changes
 
 
 def test_only_reading_is_allowed_and_preflights_are_answered(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         for method in ("POST", "PUT", "DELETE", "PATCH"):
             answer = await site.client.request(method, SEGMENT)
             assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
@@ -212,8 +212,8 @@ def test_only_reading_is_allowed_and_preflights_are_answered(on_site: OnSite) ->
 def test_an_unpublished_stream_is_for_its_owner_alone(
     on_site: OnSite, path: str, hidden: bool
 ) -> None:
-    async def scene(site: Site) -> None:
-        site.shelf.put(published=False, hidden=hidden)
+    async def scene(site: OriginSite) -> None:
+        site.showcase.put(published=False, hidden=hidden)
         for headers in ({}, {"authorization": "Bearer another"}):
             answer = await site.get(path, **headers)
             assert answer.status_code == 404
@@ -225,7 +225,7 @@ def test_an_unpublished_stream_is_for_its_owner_alone(
 
 
 def test_a_published_stream_asks_nobody_for_a_token(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         answer = await site.get(SEGMENT, authorization="Bearer wrong")
         assert answer.status_code == 200
         assert answer.headers["cache-control"].startswith("public")
@@ -234,11 +234,11 @@ def test_a_published_stream_asks_nobody_for_a_token(on_site: OnSite) -> None:
 
 
 def test_a_catalog_that_is_away_is_no_reason_to_show_or_to_forget(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
-        site.shelf.broken = True
+    async def scene(site: OriginSite) -> None:
+        site.showcase.broken = True
         answer = await site.get(SEGMENT)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-        site.shelf.broken = False
+        site.showcase.broken = False
         assert (await site.get(SEGMENT)).status_code == 200
 
     on_site(scene)
@@ -246,10 +246,10 @@ def test_a_catalog_that_is_away_is_no_reason_to_show_or_to_forget(on_site: OnSit
 
 def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> None:
     async def go() -> None:
-        clock, shelf = FakeClock(), Shelf()
+        clock, shelf = FakeClock(), FakeShowcase()
         origin = Origin(
             objects=DiskObjects(tmp_path), edge=MemoryEdge(),
-            verdicts=Verdicts(shelf, is_owner, clock=clock),
+            visibility=VisibilityCache(shelf, is_owner, clock=clock),
         )  # fmt: skip
         await origin_of(origin, f"/live/{HASH}/index.m3u8")
         await origin_of(origin, f"/live/{HASH}/{RUN}/720p/1.m4s")

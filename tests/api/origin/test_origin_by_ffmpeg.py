@@ -16,7 +16,7 @@ import uvicorn
 from litestar import Litestar
 
 from api.origin.origin import Origin, OriginFirst
-from api.origin.visibility import Verdicts
+from api.origin.visibility import VisibilityCache
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist
 from media.hls.segment import InitSection, Part, Segment
@@ -114,7 +114,7 @@ async def publish(
 
 @asynccontextmanager
 async def served(objects: DiskObjects, edge: MemoryEdge) -> AsyncGenerator[str, None]:
-    origin = Origin(objects=objects, edge=edge, verdicts=Verdicts(OneStream(), nobody))
+    origin = Origin(objects=objects, edge=edge, visibility=VisibilityCache(OneStream(), nobody))
     app = OriginFirst(origin, Litestar([], logging_config=None))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
     with socket.create_server(("127.0.0.1", 0)) as door:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from api.http.response import HttpResponse
 from api.origin.origin import Origin
-from api.origin.visibility import Verdicts
+from api.origin.visibility import VisibilityCache
 from storage.catalog.records.common import Shown
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
@@ -14,9 +14,9 @@ from tests.support.api.origin_client import (
     PLAYLIST,
     SEGMENT,
     TOKEN,
+    FakeShowcase,
     OnSite,
-    Shelf,
-    Site,
+    OriginSite,
     is_owner,
     origin_of,
 )
@@ -29,7 +29,9 @@ def test_an_audience_that_comes_together_is_one_question(tmp_path: Path) -> None
         shelf.put()
         shelf.opened = opened
         origin = Origin(
-            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(shelf, is_owner)
+            objects=DiskObjects(tmp_path),
+            edge=MemoryEdge(),
+            visibility=VisibilityCache(shelf, is_owner),
         )
         async with asyncio.TaskGroup() as tasks:
             for _ in range(20):
@@ -49,7 +51,9 @@ def test_when_the_one_who_asked_leaves_the_others_are_answered(tmp_path: Path) -
         shelf.put()
         shelf.opened = opened
         origin = Origin(
-            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(shelf, is_owner)
+            objects=DiskObjects(tmp_path),
+            edge=MemoryEdge(),
+            visibility=VisibilityCache(shelf, is_owner),
         )
         async with asyncio.TaskGroup() as tasks:
             first = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
@@ -64,7 +68,7 @@ def test_when_the_one_who_asked_leaves_the_others_are_answered(tmp_path: Path) -
     asyncio.run(go())
 
 
-class SlowShelf(Shelf):
+class SlowShelf(FakeShowcase):
     """A showcase that answers when it is let."""
 
     def __init__(self) -> None:
@@ -80,7 +84,7 @@ class SlowShelf(Shelf):
 
 
 def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: OriginSite) -> None:
         ask = site.origin.fast_path
         assert ask("POST", SEGMENT, []) is None
         assert ask("GET", "/api/streams", []) is None
@@ -109,8 +113,8 @@ def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) ->
 
 
 def test_the_fast_path_shows_a_hidden_stream_to_its_owner_alone(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
-        site.shelf.put(hidden=True)
+    async def scene(site: OriginSite) -> None:
+        site.showcase.put(hidden=True)
         for headers, status in (([], 404), ([(b"authorization", TOKEN.encode())], 200)):
             coming = site.origin.fast_path("GET", SEGMENT, headers)
             assert coming is not None

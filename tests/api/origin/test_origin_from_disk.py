@@ -9,7 +9,7 @@ from litestar.types import HTTPReceiveMessage, Message, Scope
 
 from api.http.response import HttpResponse
 from api.origin.origin import Origin
-from api.origin.visibility import Verdicts
+from api.origin.visibility import VisibilityCache
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from storage.catalog.records.common import Shown
@@ -83,9 +83,11 @@ def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(tmp_pa
     async def scene() -> None:
         objects = DiskObjects(tmp_path)
         origin = Origin(
-            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(Open(), nobody),
+            objects=DiskObjects(tmp_path),
+            edge=MemoryEdge(),
+            visibility=VisibilityCache(Open(), nobody),
             clock=Watch(),
-        )  # fmt: skip
+        )
         publication = await open_run(objects, MemoryEdge(), FakeClock())
         studio = ReportMaker(TOP, LOW)
         await begin_epoch(publication, studio)
@@ -117,9 +119,11 @@ def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
     async def scene() -> None:
         watch = Watch()
         origin = Origin(
-            objects=DiskObjects(tmp_path), edge=MemoryEdge(), verdicts=Verdicts(Open(), nobody),
+            objects=DiskObjects(tmp_path),
+            edge=MemoryEdge(),
+            visibility=VisibilityCache(Open(), nobody),
             clock=watch,
-        )  # fmt: skip
+        )
         file = tmp_path / PLAYLIST[1:]
         file.parent.mkdir(parents=True)
         for text in ("#EXTM3U 1", "#EXTM3U 2"):

@@ -12,7 +12,7 @@ from litestar import Litestar
 from api.http.response import HttpResponse
 from api.http.static_files import Asset
 from api.origin.origin import Origin, OriginFirst
-from api.origin.visibility import Verdicts
+from api.origin.visibility import VisibilityCache
 from storage.catalog.records.common import Shown
 from storage.edge.memory import MemoryEdge
 from storage.objects.addresses import live_poster
@@ -32,16 +32,16 @@ SMALL, LARGE, DEFAULT = (
 )
 
 
-class Site:
+class PosterSite:
     """An origin with one stream; the record can be changed, and counts a second later."""
 
     def __init__(self, objects: DiskObjects) -> None:
         self.stream = STREAM
         self.objects = objects
         self.clock = FakeClock()
-        verdicts = Verdicts(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
+        verdicts = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
         self.origin = Origin(
-            objects=objects, edge=MemoryEdge(), verdicts=verdicts, card=CARD, clock=self.clock
+            objects=objects, edge=MemoryEdge(), visibility=verdicts, card=CARD, clock=self.clock
         )
 
     async def find(self, hash_: str, /) -> Shown | None:
@@ -69,18 +69,20 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncGenerator[Site]:
+async def site(tmp_path: Path) -> AsyncGenerator[PosterSite]:
     with DiskObjects(tmp_path) as objects:
         for label, body in (("360p", b"small"), ("720p", b"large"), ("1080p", b"of before")):
             await objects.put(live_poster(HASH, label), b"\xff\xd8 " + body)
-        yield Site(objects)
+        yield PosterSite(objects)
 
 
 @pytest.mark.parametrize(
     ("path", "body"),
     [(SMALL, b"\xff\xd8 small"), (LARGE, b"\xff\xd8 large"), (DEFAULT, b"\xff\xd8 large")],
 )
-async def test_a_poster_is_fresh_for_half_a_minute(site: Site, path: str, body: bytes) -> None:
+async def test_a_poster_is_fresh_for_half_a_minute(
+    site: PosterSite, path: str, body: bytes
+) -> None:
     answer = await site.get(path)
     assert (answer.status_code, answer.content) == (200, body)
     assert answer.headers["content-type"] == "image/jpeg"
@@ -91,14 +93,14 @@ async def test_a_poster_is_fresh_for_half_a_minute(site: Site, path: str, body: 
     assert (await site.get(f"{path}?v=2")).content == body
 
 
-async def test_the_next_poster_has_another_validator(site: Site) -> None:
+async def test_the_next_poster_has_another_validator(site: PosterSite) -> None:
     before = await site.get(SMALL)
     await site.objects.put(live_poster(HASH, "360p"), b"\xff\xd8 other")
     after = await site.get(SMALL, **{"If-None-Match": before.headers["etag"]})
     assert (after.status_code, after.content) == (200, b"\xff\xd8 other")
 
 
-async def test_the_fast_path_answers_the_same(site: Site) -> None:
+async def test_the_fast_path_answers_the_same(site: PosterSite) -> None:
     whole = await site.get(SMALL)
     found = site.origin.fast_path("GET", SMALL, [], "DE")
     assert isinstance(found, HttpResponse)
@@ -119,11 +121,13 @@ async def test_the_fast_path_answers_the_same(site: Site) -> None:
         "/live/zzzzzzzzzzzz/poster/default.jpg",
     ],
 )
-async def test_what_the_record_does_not_name_does_not_exist(site: Site, path: str) -> None:
+async def test_what_the_record_does_not_name_does_not_exist(site: PosterSite, path: str) -> None:
     assert (await site.get(path)).status_code == 404
 
 
-async def test_before_the_first_there_is_a_card_at_the_default_address_alone(site: Site) -> None:
+async def test_before_the_first_there_is_a_card_at_the_default_address_alone(
+    site: PosterSite,
+) -> None:
     site.change(poster_labels=(), published=False)
     assert (await site.get(SMALL)).status_code == 404
     card = await site.get(DEFAULT)
@@ -131,14 +135,16 @@ async def test_before_the_first_there_is_a_card_at_the_default_address_alone(sit
     assert card.headers["cache-control"] == "public, max-age=10"
 
 
-async def test_a_poster_that_is_lost_is_a_card_too(site: Site) -> None:
+async def test_a_poster_that_is_lost_is_a_card_too(site: PosterSite) -> None:
     await site.objects.delete(live_poster(HASH, "720p"))
     assert (await site.get(LARGE)).status_code == 404
     assert (await site.get(DEFAULT)).content == CARD.body
 
 
 @pytest.mark.parametrize("path", [SMALL, DEFAULT])
-async def test_posters_of_what_is_unpublished_are_its_owners_alone(site: Site, path: str) -> None:
+async def test_posters_of_what_is_unpublished_are_its_owners_alone(
+    site: PosterSite, path: str
+) -> None:
     site.change(hidden=True)
     refused = await site.get(path)
     assert (refused.status_code, refused.headers["cache-control"]) == (404, "no-store")
@@ -147,7 +153,9 @@ async def test_posters_of_what_is_unpublished_are_its_owners_alone(site: Site, p
 
 
 @pytest.mark.parametrize("path", [SMALL, DEFAULT])
-async def test_posters_are_shown_in_the_streams_countries_alone(site: Site, path: str) -> None:
+async def test_posters_are_shown_in_the_streams_countries_alone(
+    site: PosterSite, path: str
+) -> None:
     site.change(countries=frozenset({"RO"}))
     for peer in ("DE", ""):
         assert (await site.get(path, peer)).status_code == 451

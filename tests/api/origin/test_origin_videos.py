@@ -13,7 +13,7 @@ from litestar import Litestar
 from api.http.response import HttpResponse
 from api.http.static_files import Asset
 from api.origin.origin import Origin, OriginFirst
-from api.origin.visibility import Verdicts
+from api.origin.visibility import VisibilityCache
 from storage.catalog.records.common import Shown
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
@@ -46,16 +46,20 @@ OBJECTS = {
 }
 
 
-class Site:
+class VideoSite:
     """An origin with one video; the record can be changed, and counts a second later."""
 
     def __init__(self, folder: Path) -> None:
         self.video = VIDEO
         self.clock = FakeClock()
         self.objects = DiskObjects(folder)
-        verdicts = Verdicts(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
+        verdicts = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
         self.origin = Origin(
-            objects=self.objects, edge=MemoryEdge(), verdicts=verdicts, card=CARD, clock=self.clock
+            objects=self.objects,
+            edge=MemoryEdge(),
+            visibility=verdicts,
+            card=CARD,
+            clock=self.clock,
         )
 
     async def find(self, hash_: str, /) -> Shown | None:
@@ -78,14 +82,14 @@ class Site:
             return await client.get(path, headers=sent)
 
 
-Scene = Callable[[Site], Awaitable[None]]
+Scene = Callable[[VideoSite], Awaitable[None]]
 
 
 @pytest.fixture
 def on_site(tmp_path: Path) -> Callable[[Scene], None]:
     def play(scene: Scene) -> None:
         async def go() -> None:
-            site = Site(tmp_path)
+            site = VideoSite(tmp_path)
             for address, body in OBJECTS.items():
                 await site.objects.put(address, body)
             await scene(site)
@@ -113,7 +117,7 @@ OBJECT_AT = {
 
 
 def test_everything_that_a_record_names_can_be_fetched(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: VideoSite) -> None:
         for path, (kind, cached) in KINDS.items():
             answer = await site.get(path)
             assert (answer.status_code, answer.headers["content-type"]) == (200, kind), path
@@ -129,7 +133,7 @@ def test_everything_that_a_record_names_can_be_fetched(on_site: OnSite) -> None:
 
 
 def test_the_fast_path_answers_the_same(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: VideoSite) -> None:
         for path in KINDS:
             whole = await site.get(path)
             found = site.origin.fast_path("GET", path, [], "DE")
@@ -167,14 +171,14 @@ def test_the_fast_path_answers_the_same(on_site: OnSite) -> None:
     ],
 )
 def test_what_a_record_does_not_name_does_not_exist(on_site: OnSite, path: str) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: VideoSite) -> None:
         assert (await site.get(path)).status_code == 404
 
     on_site(scene)
 
 
 def test_a_video_without_media_or_posters_has_a_card_and_no_more(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: VideoSite) -> None:
         site.change(media=None, posters=None, poster_labels=(), published=False)
         for path in KINDS:
             answer = await site.get(path)
@@ -195,7 +199,7 @@ def test_a_video_without_media_or_posters_has_a_card_and_no_more(on_site: OnSite
 
 
 def test_who_began_to_watch_an_older_file_goes_on(on_site: OnSite) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: VideoSite) -> None:
         old = f"/videos/{HASH}/0-1/720p/0.m4s"
         new = f"/videos/{HASH}/1-2/720p/0.m4s"
         site.change(media="0-1")
@@ -214,7 +218,7 @@ def test_who_began_to_watch_an_older_file_goes_on(on_site: OnSite) -> None:
 
 @pytest.mark.parametrize("path", [*KINDS])
 def test_a_country_is_asked_for_at_every_address(on_site: OnSite, path: str) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: VideoSite) -> None:
         site.change(countries=frozenset({"RO"}))
         for peer in ("DE", ""):
             blocked = await site.get(path, peer)
@@ -242,7 +246,7 @@ def test_a_country_is_asked_for_at_every_address(on_site: OnSite, path: str) -> 
 
 @pytest.mark.parametrize("path", [*KINDS])
 def test_what_its_owner_unpublished_is_theirs_alone(on_site: OnSite, path: str) -> None:
-    async def scene(site: Site) -> None:
+    async def scene(site: VideoSite) -> None:
         site.change(hidden=True, countries=frozenset({"RO"}))
         assert [(await site.get(path, peer)).status_code for peer in ("RO", "DE")] == [404, 404]
         owners = await site.get(path, "DE", Authorization="Bearer owner")

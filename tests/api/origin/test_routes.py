@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.origin.routes import form_of, object_of, place
+from api.origin.routes import content_type_and_caching, match_path, object_address
 from storage.catalog.records.common import Shown
 from storage.objects.addresses import checked
 
@@ -66,9 +66,9 @@ PICTURED = msgspec.structs.replace(STREAM, poster_labels=("360p", "720p"))
 def test_an_address_leads_to_an_object_of_what_is_shown(
     path: str, shown: Shown, found: str | None
 ) -> None:
-    match = place(path)
+    match = match_path(path)
     assert match is not None
-    assert object_of(match, shown) == found
+    assert object_address(match, shown) == found
 
 
 _PARTS = st.sampled_from(
@@ -80,14 +80,14 @@ _LAST = st.sampled_from(["index.m3u8", "0.m4s", "1.0.m4s", "init-0.mp4", "360p.j
 @given(st.lists(_PARTS | st.text(max_size=4), max_size=5), _LAST | st.text(max_size=9))
 def test_no_address_leads_out_of_its_own_folder(parts: list[str], last: str) -> None:
     """Whatever is asked for, what is found is below the hash that access was asked for."""
-    match = place("/" + "/".join([*parts, last]))
+    match = match_path("/" + "/".join([*parts, last]))
     if match is None:
         return
     for shown in (STREAM, PICTURED, VIDEO):
-        found = object_of(match, shown)
+        found = object_address(match, shown)
         if found is not None and match["hash"] == HASH:
             assert found == checked(found)
             assert found.split("/")[:2] in (["live", HASH], ["videos", HASH])
-    kind, kept = form_of(match)
+    kind, kept = content_type_and_caching(match)
     assert kind
     assert kept.startswith("public, max-age=")

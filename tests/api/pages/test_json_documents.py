@@ -13,7 +13,7 @@ from tests.support.api.public_records import (
     VIDEO,
     Client,
     Records,
-    asked_of,
+    serving_pages,
 )
 
 DOCUMENT = f"/json/videos/{VIDEO.hash}.json"
@@ -21,7 +21,7 @@ DOCUMENT = f"/json/videos/{VIDEO.hash}.json"
 
 @pytest.fixture(scope="module")
 def client() -> Generator[Client]:
-    with asked_of(Records()) as client:
+    with serving_pages(Records()) as client:
         yield client
 
 
@@ -55,7 +55,7 @@ def test_a_video_is_described_for_players(client: Client) -> None:
 
 @pytest.mark.parametrize("change", [{"published": False}, {"media": None}])
 def test_a_video_that_does_not_play_yet_says_so(change: dict[str, Any]) -> None:
-    with asked_of(Records(msgspec.structs.replace(VIDEO, **change))) as client:
+    with serving_pages(Records(msgspec.structs.replace(VIDEO, **change))) as client:
         answer = client.get(DOCUMENT)
     assert (answer.status_code, answer.json()["playable"]) == (200, False)
 
@@ -94,7 +94,7 @@ def test_what_is_not_there_is_told_in_json(client: Client, path: str) -> None:
 
 def test_countries_and_owners_are_heeded() -> None:
     restricted = msgspec.structs.replace(VIDEO, countries=frozenset({"RO"}))
-    with asked_of(Records(restricted)) as client:
+    with serving_pages(Records(restricted)) as client:
         blocked = client.get(DOCUMENT)
         assert blocked.status_code == 451
         assert blocked.json() == {"message": "not available in your country"}
@@ -107,7 +107,7 @@ def test_countries_and_owners_are_heeded() -> None:
 
 
 def test_what_an_owner_unpublished_is_theirs_alone() -> None:
-    with asked_of(Records(msgspec.structs.replace(VIDEO, hidden=True))) as client:
+    with serving_pages(Records(msgspec.structs.replace(VIDEO, hidden=True))) as client:
         assert client.get(DOCUMENT).status_code == 404
         owner = {"authorization": f"Bearer {VIDEO.hash}"}
         assert client.get(DOCUMENT, headers=owner).status_code == 200

@@ -18,7 +18,7 @@ from tests.support.api.public_records import (
     Client,
     Records,
     addresses,
-    asked_of,
+    serving_pages,
 )
 
 AT = "http://headend.test"
@@ -27,7 +27,7 @@ WATCH = f"{AT}/watch/{VIDEO.hash}"
 
 @pytest.fixture(scope="module")
 def client() -> Generator[Client]:
-    with asked_of(Records()) as client:
+    with serving_pages(Records()) as client:
         yield client
 
 
@@ -88,7 +88,7 @@ def test_what_has_no_poster_and_no_size_is_described_without(client: Client) -> 
 
 def test_a_picture_that_stands_upright_does_so_everywhere() -> None:
     upright = msgspec.structs.replace(VIDEO, width=1080, height=1920)
-    with asked_of(Records(upright)) as client:
+    with serving_pages(Records(upright)) as client:
         found = ask(client, WATCH, "&maxheight=640").json()
     assert (found["width"], found["height"]) == (360, 640)
     assert (found["thumbnail_width"], found["thumbnail_height"]) == (480, 853)
@@ -132,7 +132,9 @@ def test_a_question_that_cannot_be_answered_is_refused(
 
 
 def test_countries_are_heeded() -> None:
-    with asked_of(Records(msgspec.structs.replace(VIDEO, countries=frozenset({"RO"})))) as client:
+    with serving_pages(
+        Records(msgspec.structs.replace(VIDEO, countries=frozenset({"RO"})))
+    ) as client:
         assert ask(client, WATCH).status_code == 451
         answer = ask(client, WATCH, **{"from": "RO"})
         assert answer.status_code == 200
@@ -151,7 +153,7 @@ def test_a_stream_that_was_on_air_has_a_thumbnail_of_its_shape() -> None:
     pictured = msgspec.structs.replace(
         STREAM, poster_labels=("360p", "720p"), width=720, height=1280
     )
-    with asked_of(Records(pictured)) as client:
+    with serving_pages(Records(pictured)) as client:
         found = ask(client, f"{AT}/watch/{STREAM.hash}").json()
     assert found["thumbnail_url"] == f"{AT}/live/{STREAM.hash}/poster/default.jpg"
     assert (found["thumbnail_width"], found["thumbnail_height"]) == (720, 1280)

@@ -12,7 +12,14 @@ import pytest
 from api.http.static_files import Assets
 from storage.catalog.records.common import PlayerOptions, Shown
 from tests.support.api.public_records import HIDDEN as TAKEN_BACK
-from tests.support.api.public_records import STREAM, VIDEO, Client, Records, addresses, asked_of
+from tests.support.api.public_records import (
+    STREAM,
+    VIDEO,
+    Client,
+    Records,
+    addresses,
+    serving_pages,
+)
 
 HASH = STREAM.hash
 HIDDEN = TAKEN_BACK.hash
@@ -20,7 +27,7 @@ HIDDEN = TAKEN_BACK.hash
 
 @pytest.fixture(scope="module")
 def client() -> Generator[Client]:
-    with asked_of(Records()) as client:
+    with serving_pages(Records()) as client:
         yield client
 
 
@@ -97,7 +104,7 @@ def test_a_frame_may_stand_on_any_page(client: Client) -> None:
 
 def test_a_playback_address_of_its_own_is_named_and_allowed() -> None:
     elsewhere = addresses("https://headend.test", "https://cdn.test:8443/path")
-    with asked_of(Records(), elsewhere) as client:
+    with serving_pages(Records(), elsewhere) as client:
         answer = client.get(f"/watch/{HASH}")
     assert f'data-playlist="https://cdn.test:8443/path/live/{HASH}/index.m3u8"' in answer.text
     policy = _policy(answer)
@@ -106,7 +113,7 @@ def test_a_playback_address_of_its_own_is_named_and_allowed() -> None:
 
 
 def test_a_service_under_a_path_of_its_host_names_its_files_there() -> None:
-    with asked_of(Records(), addresses("https://host.test/tv")) as client:
+    with serving_pages(Records(), addresses("https://host.test/tv")) as client:
         answer = client.get(f"/watch/{HASH}")
     assert _named(answer, "js").startswith("/tv/static/watch.")
     assert f'data-playlist="/tv/live/{HASH}/index.m3u8"' in answer.text
@@ -230,7 +237,7 @@ def test_a_player_behaves_as_its_owner_set_it_up(
     options: PlayerOptions, video: str, color: str
 ) -> None:
     both = [msgspec.structs.replace(each, player=options) for each in (STREAM, VIDEO)]
-    with asked_of(Records(*both)) as client:
+    with serving_pages(Records(*both)) as client:
         found = _stage(client.get(f"/embed/{VIDEO.hash}").text)
         assert (found["video"], found["color"]) == (video, color)
         live = _stage(client.get(f"/embed/{HASH}").text)
@@ -239,7 +246,7 @@ def test_a_player_behaves_as_its_owner_set_it_up(
 
 def test_a_video_that_could_not_be_made_says_so() -> None:
     failed = msgspec.structs.replace(VIDEO, media=None, published=False, failed=True)
-    with asked_of(Records(failed)) as client:
+    with serving_pages(Records(failed)) as client:
         answer = client.get(f"/watch/{VIDEO.hash}")
     assert (answer.status_code, _stage(answer.text)["failed"]) == (200, "true")
 
@@ -248,7 +255,7 @@ def test_a_video_that_could_not_be_made_says_so() -> None:
 @pytest.mark.parametrize("record", [STREAM, VIDEO], ids=["stream", "video"])
 def test_a_page_says_where_it_may_not_be_played(kind: str, record: Shown) -> None:
     restricted = msgspec.structs.replace(record, countries=frozenset({"RO"}))
-    with asked_of(Records(restricted)) as client:
+    with serving_pages(Records(restricted)) as client:
         for headers in ({}, {"from": "DE"}):
             answer = client.get(f"/{kind}/{record.hash}", headers=headers)
             assert answer.status_code == 451
@@ -285,7 +292,7 @@ def test_a_stream_that_was_on_air_shows_its_newest_poster(kind: str) -> None:
     pictured = msgspec.structs.replace(
         STREAM, poster_labels=("360p", "720p"), width=720, height=1280
     )
-    with asked_of(Records(pictured)) as client:
+    with serving_pages(Records(pictured)) as client:
         page = client.get(f"/{kind}/{HASH}").text
     address = f"/live/{HASH}/poster/default.jpg"
     assert _stage(page)["poster"] == address

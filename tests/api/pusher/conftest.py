@@ -8,30 +8,32 @@ from litestar.testing import AsyncTestClient
 
 from api.app import create_app
 from api.http.auth import needs_token
-from api.pusher.limits import Limits
-from api.pusher.private import authorising
-from api.pusher.signed import publishing
+from api.pusher.limits import PusherSettings
+from api.pusher.private import private_channel_handlers
+from api.pusher.signed import signed_event_handlers
 from api.pusher.socket import Broadcaster
 from storage.catalog import open_catalog
 from tests.support.api.application import ADDRESSES, NOW_US
-from tests.support.api.pusher_client import Desk
+from tests.support.api.pusher_client import PusherService
 from tests.support.sql import migrated
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
+async def desk(tmp_path: Path) -> AsyncGenerator[PusherService]:
     async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
         first = await catalog.installation.first_start(NOW_US)
         key, secret = first.broadcaster_key, first.broadcaster_secret
-        broadcaster = Broadcaster(key=key, secret=secret, limits=Limits())
+        broadcaster = Broadcaster(key=key, secret=secret, limits=PusherSettings())
         app = create_app(
             catalog=catalog,
             addresses=ADDRESSES,
             broadcaster_key=key,
             clock_us=lambda: NOW_US,
             handlers=[
-                *publishing(catalog.outbox, key=key, secret=secret, clock_us=lambda: NOW_US),
-                *authorising(
+                *signed_event_handlers(
+                    catalog.outbox, key=key, secret=secret, clock_us=lambda: NOW_US
+                ),
+                *private_channel_handlers(
                     catalog.outbox,
                     key=key,
                     sign=broadcaster.sign,
@@ -42,7 +44,7 @@ async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
         )
         async with AsyncTestClient(app, raise_server_exceptions=True) as client:
             assert first.stream is not None
-            yield Desk(
+            yield PusherService(
                 client=client,
                 catalog=catalog,
                 key=key,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from api.pusher.delivery import TOPIC, delivering, telling
-from api.pusher.hub import Hub, Listener
-from api.pusher.limits import Limits
+from api.pusher.delivery import TOPIC, announcing_notices, delivering_notices
+from api.pusher.hub import Hub, Subscriber
+from api.pusher.limits import PusherSettings
 from storage.bus.base import Bus, BusUnavailable
 from storage.bus.memory import MemoryBus
 from storage.catalog import Catalog, open_catalog
@@ -26,14 +26,14 @@ NEVER = 1000.0  # seconds between two looks: only the bus can tell in a test's t
 OFTEN = 0.01
 
 
-class Ear(Listener):
+class Ear(Subscriber):
     """A listener whose texts a test reads."""
 
     def __init__(self, hub: Hub, *channels: str) -> None:
-        super().__init__("1.1", Limits())
+        super().__init__("1.1", PusherSettings())
         hub.add(self)
         for channel in channels:
-            hub.join(self, channel)
+            hub.subscribe(self, channel)
 
     async def hears(self, count: int) -> list[str]:
         async with asyncio.timeout(10 * SCALE):
@@ -57,13 +57,13 @@ def named(texts: list[str]) -> list[str]:
 
 
 async def test_what_was_written_is_delivered_at_once_and_in_order(tmp_path: Path) -> None:
-    hub, bus = Hub(Limits()), MemoryBus()
+    hub, bus = Hub(PusherSettings()), MemoryBus()
     async with opened(tmp_path) as catalog:
         await say(catalog, "before")
         ear = Ear(hub, "a")
         async with (
-            telling(catalog.outbox, bus),
-            delivering(catalog.outbox, hub, bus, look_seconds=NEVER),
+            announcing_notices(catalog.outbox, bus),
+            delivering_notices(catalog.outbox, hub, bus, poll_seconds=NEVER),
         ):
             for number in range(20):
                 await say(catalog, f"{number}", f"{number}+")
@@ -74,7 +74,7 @@ async def test_what_was_written_is_delivered_at_once_and_in_order(tmp_path: Path
 async def test_a_state_is_told_on_the_channels_of_its_record_and_its_project(
     tmp_path: Path,
 ) -> None:
-    hub, bus = Hub(Limits()), MemoryBus()
+    hub, bus = Hub(PusherSettings()), MemoryBus()
     async with opened(tmp_path) as catalog:
         (stream,) = await catalog.streams.find_all()
         project = await catalog.projects.find("1")
@@ -87,8 +87,8 @@ async def test_a_state_is_told_on_the_channels_of_its_record_and_its_project(
         ]
         ear = Ear(hub, *names, "stream.other")
         async with (
-            telling(catalog.outbox, bus),
-            delivering(catalog.outbox, hub, bus, look_seconds=NEVER),
+            announcing_notices(catalog.outbox, bus),
+            delivering_notices(catalog.outbox, hub, bus, poll_seconds=NEVER),
         ):
             await catalog.live_state.set(
                 stream.id, live=True, processing=True, on_air=0, sending=[0], no_audio=False,
@@ -99,25 +99,25 @@ async def test_a_state_is_told_on_the_channels_of_its_record_and_its_project(
 
 
 async def test_what_another_process_wrote_is_found_without_a_word(tmp_path: Path) -> None:
-    hub = Hub(Limits())
+    hub = Hub(PusherSettings())
     async with (
         opened(tmp_path) as catalog,
         open_catalog(tmp_path / "catalog.db", migrate=False) as other,
     ):
         ear = Ear(hub, "a")
-        async with delivering(catalog.outbox, hub, MemoryBus(), look_seconds=OFTEN):
+        async with delivering_notices(catalog.outbox, hub, MemoryBus(), poll_seconds=OFTEN):
             await say(other, "x", "y")
             assert named(await ear.hears(2)) == ["x", "y"]
 
 
 async def test_what_was_undone_is_not_told_and_nobody_is_nudged(tmp_path: Path) -> None:
-    hub, bus = Hub(Limits()), MemoryBus()
+    hub, bus = Hub(PusherSettings()), MemoryBus()
     async with opened(tmp_path) as catalog:
         ear = Ear(hub, "a")
         async with (
             bus.subscribe(TOPIC) as box,
-            telling(catalog.outbox, bus),
-            delivering(catalog.outbox, hub, bus, look_seconds=OFTEN),
+            announcing_notices(catalog.outbox, bus),
+            delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN),
         ):
             # The second cannot be stored, so the first is undone with it.
             broken = Told(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
@@ -130,7 +130,7 @@ async def test_what_was_undone_is_not_told_and_nobody_is_nudged(tmp_path: Path) 
             assert named(await ear.hears(1)) == ["after"]
 
 
-class Shelf:
+class FakeNoticeStore:
     """Notices that a test lays down by hand, holes and all, and a catalog that can be away."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class Shelf:
         """Nobody is told here."""
 
 
-async def until_looked(shelf: Shelf, times: int) -> None:
+async def until_looked(shelf: FakeNoticeStore, times: int) -> None:
     wanted = shelf.looks + times
     async with asyncio.timeout(10 * SCALE):
         while shelf.looks < wanted:  # noqa: ASYNC110  # nobody tells
@@ -165,10 +165,10 @@ async def until_looked(shelf: Shelf, times: int) -> None:
 
 
 async def test_a_hole_in_the_numbers_neither_stops_nor_repeats_anything() -> None:
-    hub, shelf = Hub(Limits()), Shelf()
+    hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
     shelf.notices = [1, 2]
     ear = Ear(hub, "a")
-    async with delivering(shelf, hub, MemoryBus(), look_seconds=OFTEN):
+    async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
         shelf.notices += [5]
         assert named(await ear.hears(1)) == ["5"]
         shelf.notices += [9, 10]
@@ -178,10 +178,10 @@ async def test_a_hole_in_the_numbers_neither_stops_nor_repeats_anything() -> Non
 
 
 async def test_what_is_gone_before_it_was_read_sends_all_back() -> None:
-    hub, shelf = Hub(Limits()), Shelf()
+    hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
     shelf.notices = [1, 2]
     ear = Ear(hub, "a")
-    async with delivering(shelf, hub, MemoryBus(), look_seconds=OFTEN):
+    async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
         shelf.first, shelf.notices = 40, [*range(3, 50)]
         await until_looked(shelf, 2)
         assert ear.end is not None
@@ -194,10 +194,10 @@ async def test_what_is_gone_before_it_was_read_sends_all_back() -> None:
 async def test_a_catalog_that_is_away_is_asked_again_and_told_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    hub, shelf = Hub(Limits()), Shelf()
+    hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
     ear = Ear(hub, "a")
     with caplog.at_level(logging.INFO, "api.pusher.delivery"):
-        async with delivering(shelf, hub, MemoryBus(), look_seconds=OFTEN):
+        async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
             shelf.away = True
             await until_looked(shelf, 3)
             shelf.notices, shelf.away = [1, 2], False
@@ -211,10 +211,10 @@ async def test_a_catalog_that_is_away_is_asked_again_and_told_of_once(
 
 
 async def test_a_catalog_that_was_away_for_too_long_sends_all_back() -> None:
-    hub, shelf = Hub(Limits()), Shelf()
+    hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
     ear = Ear(hub, "a")
     now = 0.0
-    async with delivering(shelf, hub, MemoryBus(), look_seconds=OFTEN, clock=lambda: now):
+    async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN, clock=lambda: now):
         await until_looked(shelf, 1)
         now = KEPT_US / 1_000_000
         shelf.notices = [1, 2]
@@ -238,13 +238,13 @@ class Away:
 async def test_without_the_bus_events_are_only_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hub, away = Hub(Limits()), Away()
+    hub, away = Hub(PusherSettings()), Away()
     bus: Bus = away
     async with opened(tmp_path) as catalog:
         ear = Ear(hub, "a")
         async with (
-            telling(catalog.outbox, bus),
-            delivering(catalog.outbox, hub, bus, look_seconds=OFTEN),
+            announcing_notices(catalog.outbox, bus),
+            delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN),
         ):
             for name in ("x", "y", "z"):
                 await say(catalog, name)

@@ -6,26 +6,26 @@ import struct
 import pytest
 from websockets.frames import Frame, Opcode
 
-from api.pusher.hub import Hub, Listener, frame
-from api.pusher.limits import Limits
-from api.pusher.protocol import End, event_text
+from api.pusher.hub import Hub, Subscriber, frame
+from api.pusher.limits import PusherSettings
+from api.pusher.protocol import CloseConnection, event_message
 
-LIMITS = Limits(waiting=8, waiting_bytes=20_000)
+LIMITS = PusherSettings(waiting=8, waiting_bytes=20_000)
 
 
-def listener(hub: Hub, name: str, *channels: str) -> Listener:
-    made = Listener(name, LIMITS)
+def listener(hub: Hub, name: str, *channels: str) -> Subscriber:
+    made = Subscriber(name, LIMITS)
     hub.add(made)
     for channel in channels:
-        hub.join(made, channel)
+        hub.subscribe(made, channel)
     return made
 
 
-def waiting(of: Listener) -> list[str]:
+def waiting(of: Subscriber) -> list[str]:
     """Take what waits, up to the end."""
 
     async def take() -> list[str]:
-        of.close(End(4200, "the test is over"))
+        of.close(CloseConnection(4200, "the test is over"))
         found: list[str] = []
         while (text := await of.next()) is not None:
             found.append(text)
@@ -37,26 +37,26 @@ def waiting(of: Listener) -> list[str]:
 def test_an_event_goes_to_its_channel_and_besides_whom_it_names() -> None:
     hub = Hub(LIMITS)
     one, two, other = listener(hub, "1", "a"), listener(hub, "2", "a", "b"), listener(hub, "3", "b")
-    hub.deliver(["a"], "live", "{}", besides="1")
+    hub.deliver(["a"], "live", "{}", except_socket="1")
     hub.deliver(["a", "b", "nobody's"], "live", "[]")
-    assert waiting(one) == [event_text("live", "a", "[]")]
+    assert waiting(one) == [event_message("live", "a", "[]")]
     assert waiting(two) == [
-        event_text("live", "a", "{}"),
-        event_text("live", "a", "[]"),
-        event_text("live", "b", "[]"),
+        event_message("live", "a", "{}"),
+        event_message("live", "a", "[]"),
+        event_message("live", "b", "[]"),
     ]
-    assert waiting(other) == [event_text("live", "b", "[]")]
+    assert waiting(other) == [event_message("live", "b", "[]")]
 
 
 def test_a_channel_that_nobody_hears_takes_no_room() -> None:
     hub = Hub(LIMITS)
     made = listener(hub, "1")
     for number in range(1000):
-        hub.join(made, f"c{number}")
-        hub.leave(made, f"c{number}")
+        hub.subscribe(made, f"c{number}")
+        hub.unsubscribe(made, f"c{number}")
     assert hub.channels == 0
-    hub.join(made, "a")
-    hub.leave(made, "never heard")
+    hub.subscribe(made, "a")
+    hub.unsubscribe(made, "never heard")
     hub.remove(made)
     assert (hub.channels, len(hub)) == (0, 0)
 
@@ -66,7 +66,7 @@ def test_who_does_not_read_is_let_go_at_the_bound(data: str, most: int) -> None:
     hub = Hub(LIMITS)
     slow = listener(hub, "1", "a")
     left: list[float] = []
-    slow.hurry = left.append
+    slow.on_close = left.append
     for _ in range(most):
         hub.deliver(["a"], "live", data)
         assert slow.end is None
@@ -84,8 +84,8 @@ def test_the_first_reason_to_end_stands_and_nothing_is_added_after_it() -> None:
     hub.reconnect("events are missing")
     hub.deliver(["a"], "after", "{}")
     hub.stop()
-    assert waiting(made) == [event_text("before", "a", "{}")]
-    assert made.end == End(4200, "events are missing")
+    assert waiting(made) == [event_message("before", "a", "{}")]
+    assert made.end == CloseConnection(4200, "events are missing")
 
 
 def test_a_frame_that_can_leave_at_once_does_not_wait_and_none_overtakes() -> None:
@@ -99,14 +99,14 @@ def test_a_frame_that_can_leave_at_once_does_not_wait_and_none_overtakes() -> No
             sent.append(data)
         return takes
 
-    made.write = write
+    made.send_frame = write
     hub.deliver(["a"], "1", "{}")
     takes = False
     hub.deliver(["a"], "2", "{}")
     takes = True
     hub.deliver(["a"], "3", "{}")
-    assert sent == [frame(event_text("1", "a", "{}"))]
-    assert waiting(made) == [event_text("2", "a", "{}"), event_text("3", "a", "{}")]
+    assert sent == [frame(event_message("1", "a", "{}"))]
+    assert waiting(made) == [event_message("2", "a", "{}"), event_message("3", "a", "{}")]
 
 
 @pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 65_535, 65_536])
@@ -118,7 +118,7 @@ def test_a_frame_is_what_others_make_of_the_text(length: int) -> None:
 
 
 def test_nobody_comes_in_where_there_is_no_room_or_it_stops() -> None:
-    hub = Hub(Limits(sockets=1))
+    hub = Hub(PusherSettings(sockets=1))
     assert hub.refusal is None
     made = listener(hub, "1")
     assert hub.refusal is not None
@@ -131,10 +131,10 @@ def test_nobody_comes_in_where_there_is_no_room_or_it_stops() -> None:
 def test_stopping_is_over_when_the_last_has_left() -> None:
     async def go() -> None:
         hub = Hub(LIMITS)
-        await hub.emptied()
+        await hub.wait_until_empty()
         one, two = listener(hub, "1"), listener(hub, "2")
         async with asyncio.TaskGroup() as tasks:
-            over = tasks.create_task(hub.emptied())
+            over = tasks.create_task(hub.wait_until_empty())
             await asyncio.sleep(0)
             hub.remove(one)
             await asyncio.sleep(0)

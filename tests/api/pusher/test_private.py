@@ -6,38 +6,40 @@ import hmac
 import pytest
 
 from tests.support.api.application import NOW_US
-from tests.support.api.pusher_client import Desk
+from tests.support.api.pusher_client import PusherService
 
 pytestmark = pytest.mark.anyio
 
 
-def auth_of(desk: Desk, channel: str) -> dict[str, str]:
+def auth_of(desk: PusherService, channel: str) -> dict[str, str]:
     """What a client must be given, by the protocol's text."""
     text = f"12.34:{channel}".encode()
     signed = hmac.new(desk.secret.encode(), text, hashlib.sha256).hexdigest()
     return {"auth": f"{desk.key}:{signed}"}
 
 
-def channels(desk: Desk) -> list[str]:
+def channels(desk: PusherService) -> list[str]:
     names = (f"stream.{desk.hash}", "project.1", f"project.{desk.project_key}")
     return [f"private-{name}" for name in names]
 
 
 @pytest.mark.parametrize("path", ["/broadcasting/auth", "/pusher/auth"])
-async def test_a_token_opens_the_channels_of_what_it_reaches(desk: Desk, path: str) -> None:
+async def test_a_token_opens_the_channels_of_what_it_reaches(
+    desk: PusherService, path: str
+) -> None:
     for channel in channels(desk):
         answer = await desk.ask(channel, path=path)
         assert (answer.status_code, answer.json()) == (200, auth_of(desk, channel))
         assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_a_token_that_may_read_one_project_opens_its_channels(desk: Desk) -> None:
+async def test_a_token_that_may_read_one_project_opens_its_channels(desk: PusherService) -> None:
     _, token = await desk.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
     for channel in channels(desk):
         assert (await desk.ask(channel, token=token)).status_code == 200
 
 
-async def test_a_token_of_another_project_opens_none(desk: Desk) -> None:
+async def test_a_token_of_another_project_opens_none(desk: PusherService) -> None:
     other = await desk.catalog.projects.add("other", NOW_US)
     _, token = await desk.catalog.tokens.add("other's", other.id, write=True, now_us=NOW_US)
     for channel in channels(desk):
@@ -47,7 +49,7 @@ async def test_a_token_of_another_project_opens_none(desk: Desk) -> None:
     assert (await desk.ask(f"private-project.{other.id}", token=token)).status_code == 200
 
 
-async def test_without_a_token_or_with_a_wrong_one_nothing_opens(desk: Desk) -> None:
+async def test_without_a_token_or_with_a_wrong_one_nothing_opens(desk: PusherService) -> None:
     for token in ("", "headend_wrong"):
         answer = await desk.ask(channels(desk)[0], token=token)
         assert answer.status_code == 401
@@ -61,14 +63,14 @@ STRANGE = [
 ]  # fmt: skip
 
 
-async def test_what_is_not_there_is_forbidden(desk: Desk) -> None:
+async def test_what_is_not_there_is_forbidden(desk: PusherService) -> None:
     for channel in STRANGE:
         answer = await desk.ask(channel)
         assert answer.status_code in (403, 422), answer.text
         assert "auth" not in answer.json()
 
 
-async def test_a_channel_of_the_other_kind_is_not_there(desk: Desk) -> None:
+async def test_a_channel_of_the_other_kind_is_not_there(desk: PusherService) -> None:
     assert (await desk.ask(f"private-video.{desk.hash}")).status_code == 403
 
 
@@ -78,7 +80,7 @@ USELESS = [
 ]  # fmt: skip
 
 
-async def test_a_question_that_says_nothing_of_use_is_refused(desk: Desk) -> None:
+async def test_a_question_that_says_nothing_of_use_is_refused(desk: PusherService) -> None:
     headers = {
         "Authorization": f"Bearer {desk.token}",
         "Content-Type": "application/x-www-form-urlencoded",
@@ -88,14 +90,14 @@ async def test_a_question_that_says_nothing_of_use_is_refused(desk: Desk) -> Non
         assert answer.status_code == 422, answer.text
 
 
-async def test_a_question_in_json_is_understood_too(desk: Desk) -> None:
+async def test_a_question_in_json_is_understood_too(desk: PusherService) -> None:
     question = {"socket_id": "12.34", "channel_name": "private-project.1"}
     headers = {"Authorization": f"Bearer {desk.token}"}
     answer = await desk.client.post("/broadcasting/auth", json=question, headers=headers)
     assert answer.json() == auth_of(desk, "private-project.1")
 
 
-async def test_pages_of_other_origins_may_ask_and_read_the_answer(desk: Desk) -> None:
+async def test_pages_of_other_origins_may_ask_and_read_the_answer(desk: PusherService) -> None:
     origin = {"Origin": "https://shop.example"}
     before = await desk.client.options("/broadcasting/auth", headers=origin)
     assert before.status_code == 204
@@ -105,7 +107,7 @@ async def test_pages_of_other_origins_may_ask_and_read_the_answer(desk: Desk) ->
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "*")
 
 
-async def test_an_endless_question_is_cut_off(desk: Desk) -> None:
+async def test_an_endless_question_is_cut_off(desk: PusherService) -> None:
     headers = {"Authorization": f"Bearer {desk.token}"}
     answer = await desk.client.post("/broadcasting/auth", content=b"a" * 9000, headers=headers)
     assert answer.status_code == 413

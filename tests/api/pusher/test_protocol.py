@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.pusher.limits import MAX_MESSAGE_BYTES, Limits
+from api.pusher.limits import MAX_MESSAGE_BYTES, PusherSettings
 from api.pusher.protocol import (
-    Act,
-    Dialogue,
-    End,
-    Join,
-    Leave,
-    Say,
-    event_text,
+    Action,
+    CloseConnection,
+    PusherSession,
+    SendText,
+    Subscribe,
+    Unsubscribe,
+    connection_error,
+    event_message,
     is_channel,
-    refusal,
     signature,
 )
 
@@ -36,30 +36,30 @@ def sign(socket: str, channel: str) -> str:
     return hmac.new(SECRET.encode(), f"{socket}:{channel}".encode(), hashlib.sha256).hexdigest()
 
 
-def dialogue(**limits: float) -> Dialogue:
-    given_ = msgspec.convert(limits, Limits, strict=False)
-    return Dialogue(socket=SOCKET, key=KEY, sign=sign, limits=given_, now=0.0)
+def dialogue(**limits: float) -> PusherSession:
+    given_ = msgspec.convert(limits, PusherSettings, strict=False)
+    return PusherSession(socket=SOCKET, key=KEY, sign=sign, limits=given_, now=0.0)
 
 
 def message(event: str, **data: object) -> str:
     return json.dumps({"event": event, "data": data})
 
 
-def said(act: Act) -> Json:
+def said(act: Action) -> Json:
     """What a client makes of a message: JSON, and JSON within it."""
-    assert isinstance(act, Say)
+    assert isinstance(act, SendText)
     outer = json.loads(act.text)
     assert isinstance(outer["data"], str)
     return {**outer, "data": json.loads(outer["data"])}
 
 
-def only(acts: tuple[Act, ...]) -> Act:
+def only(acts: tuple[Action, ...]) -> Action:
     (act,) = acts
     return act
 
 
 def test_the_opening_names_the_socket_and_how_long_silence_may_last() -> None:
-    assert said(dialogue(activity_seconds=25.5).opening()) == {
+    assert said(dialogue(activity_seconds=25.5).greeting()) == {
         "event": "pusher:connection_established",
         "data": {"socket_id": SOCKET, "activity_timeout": 25},
     }
@@ -82,44 +82,44 @@ def test_the_opening_names_the_socket_and_how_long_silence_may_last() -> None:
     ],
 )
 def test_who_may_connect(wanted: str, protocol: str | None, code: int | None) -> None:
-    end = refusal(key=KEY, wanted=wanted, protocol=protocol)
+    end = connection_error(key=KEY, wanted=wanted, protocol=protocol)
     assert (end.code if end else None) == code
 
 
 def test_an_end_is_told_before_the_closing() -> None:
-    outer = json.loads(End(4100, "too much").text)
+    outer = json.loads(CloseConnection(4100, "too much").text)
     assert outer["event"] == "pusher:error"
     assert json.loads(outer["data"]) == {"code": 4100, "message": "too much"}
 
 
 def test_a_ping_is_answered() -> None:
-    assert said(only(dialogue().hear(message("pusher:ping"), 1)))["event"] == "pusher:pong"
+    assert said(only(dialogue().receive(message("pusher:ping"), 1)))["event"] == "pusher:pong"
 
 
 @pytest.mark.parametrize("text", [message("pusher:subscribe", channel="stream.abc"),
     json.dumps({"event": "pusher:subscribe", "data": '{"channel":"stream.abc"}'})],
     ids=["an object", "JSON in JSON"])  # fmt: skip
 def test_a_subscription_is_confirmed_before_it_brings_events(text: str) -> None:
-    first, then = dialogue().hear(text, 1)
+    first, then = dialogue().receive(text, 1)
     assert said(first) == {
         "event": "pusher_internal:subscription_succeeded",
         "channel": "stream.abc",
         "data": {},
     }
-    assert then == Join("stream.abc")
+    assert then == Subscribe("stream.abc")
 
 
 def test_a_second_subscription_is_confirmed_and_joins_nothing() -> None:
     talk = dialogue()
-    talk.hear(message("pusher:subscribe", channel="a"), 1)
-    assert said(only(talk.hear(message("pusher:subscribe", channel="a"), 1)))["channel"] == "a"
+    talk.receive(message("pusher:subscribe", channel="a"), 1)
+    assert said(only(talk.receive(message("pusher:subscribe", channel="a"), 1)))["channel"] == "a"
 
 
 def test_unsubscribing_is_silent_and_once() -> None:
     talk = dialogue()
-    talk.hear(message("pusher:subscribe", channel="a"), 1)
-    assert talk.hear(message("pusher:unsubscribe", channel="a"), 1) == (Leave("a"),)
-    assert talk.hear(message("pusher:unsubscribe", channel="a"), 1) == ()
+    talk.receive(message("pusher:subscribe", channel="a"), 1)
+    assert talk.receive(message("pusher:unsubscribe", channel="a"), 1) == (Unsubscribe("a"),)
+    assert talk.receive(message("pusher:unsubscribe", channel="a"), 1) == ()
 
 
 def test_a_private_channel_opens_for_its_signature_alone() -> None:
@@ -129,13 +129,13 @@ def test_a_private_channel_opens_for_its_signature_alone() -> None:
              f"{KEY}:{sign(SOCKET, 'private-stream.abd')}", auth.upper(), "\u00fc"]  # fmt: skip
     for each in wrong:
         refused = said(
-            only(dialogue().hear(message("pusher:subscribe", channel=channel, auth=each), 1))
+            only(dialogue().receive(message("pusher:subscribe", channel=channel, auth=each), 1))
         )
         assert refused["event"] == "pusher:subscription_error"
         assert (refused["channel"], refused["data"]["status"]) == (channel, 401)
         assert refused["data"]["type"] == "AuthError"
-    opened = dialogue().hear(message("pusher:subscribe", channel=channel, auth=auth), 1)
-    assert opened[-1] == Join(channel)
+    opened = dialogue().receive(message("pusher:subscribe", channel=channel, auth=auth), 1)
+    assert opened[-1] == Subscribe(channel)
 
 
 def test_our_signature_is_the_protocols() -> None:
@@ -147,7 +147,7 @@ def test_our_signature_is_the_protocols() -> None:
 def test_channels_that_are_not_offered_are_refused_in_words(channel: str) -> None:
     auth = f"{KEY}:{sign(SOCKET, channel)}"
     refused = said(
-        only(dialogue().hear(message("pusher:subscribe", channel=channel, auth=auth), 1))
+        only(dialogue().receive(message("pusher:subscribe", channel=channel, auth=auth), 1))
     )
     assert (refused["event"], refused["channel"]) == ("pusher:subscription_error", channel)
     assert refused["data"]["type"] == "NotOffered"
@@ -155,7 +155,7 @@ def test_channels_that_are_not_offered_are_refused_in_words(channel: str) -> Non
 
 @pytest.mark.parametrize("channel", ["", "a b", "a/b", "ü", "a" * 201, None, 7, ["a"], "#server"])
 def test_a_name_that_no_channel_has_is_an_error(channel: object) -> None:
-    error = said(only(dialogue().hear(message("pusher:subscribe", channel=channel), 1)))
+    error = said(only(dialogue().receive(message("pusher:subscribe", channel=channel), 1)))
     assert error["event"] == "pusher:error"
     assert isinstance(channel, str) is False or not is_channel(str(channel))
 
@@ -163,15 +163,15 @@ def test_a_name_that_no_channel_has_is_an_error(channel: object) -> None:
 def test_channels_are_bounded_and_leaving_makes_room() -> None:
     talk = dialogue(channels=2)
     for name in "ab":
-        talk.hear(message("pusher:subscribe", channel=name), 1)
-    refused = said(only(talk.hear(message("pusher:subscribe", channel="c"), 1)))
+        talk.receive(message("pusher:subscribe", channel=name), 1)
+    refused = said(only(talk.receive(message("pusher:subscribe", channel="c"), 1)))
     assert refused["data"]["type"] == "LimitReached"
-    talk.hear(message("pusher:unsubscribe", channel="a"), 1)
-    assert talk.hear(message("pusher:subscribe", channel="c"), 1)[-1] == Join("c")
+    talk.receive(message("pusher:unsubscribe", channel="a"), 1)
+    assert talk.receive(message("pusher:subscribe", channel="c"), 1)[-1] == Subscribe("c")
 
 
 def test_client_events_are_refused_and_close_nothing() -> None:
-    error = said(only(dialogue().hear(message("client-typing", channel="a"), 1)))
+    error = said(only(dialogue().receive(message("client-typing", channel="a"), 1)))
     assert (error["event"], error["data"]["code"]) == ("pusher:error", 4301)
 
 
@@ -179,7 +179,7 @@ def test_client_events_are_refused_and_close_nothing() -> None:
                                   "[" * 4000, '{"event":"other"}', '{"event":"pusher:signin"}',
                                   '{"event":"pusher:subscribe"}', '{"event":"pusher:subscribe","data":"{"}'])  # fmt: skip  # noqa: E501
 def test_what_is_no_message_is_an_error_and_closes_nothing(text: str) -> None:
-    assert said(only(dialogue().hear(text, 1)))["event"] == "pusher:error"
+    assert said(only(dialogue().receive(text, 1)))["event"] == "pusher:error"
 
 
 @pytest.mark.parametrize("letter", ["a", "ü"])
@@ -187,19 +187,19 @@ def test_a_message_that_is_too_long_ends_it(letter: str) -> None:
     room = MAX_MESSAGE_BYTES - len(message("x", a=""))
     fits = json.dumps({"event": "x", "data": {"a": letter * (room // len(letter.encode()))}},
                       ensure_ascii=False)  # fmt: skip
-    assert isinstance(only(dialogue().hear(fits, 1)), Say)
-    end = only(dialogue().hear(fits + "  ", 1))
-    assert isinstance(end, End)
+    assert isinstance(only(dialogue().receive(fits, 1)), SendText)
+    end = only(dialogue().receive(fits + "  ", 1))
+    assert isinstance(end, CloseConnection)
     assert 4000 <= end.code < 4100, "a client that does so must stay away"
 
 
 def test_who_says_too_much_is_let_go_and_may_come_back() -> None:
     talk = dialogue(messages_at_once=10, messages_per_second=2)
     for _ in range(10):
-        assert isinstance(only(talk.hear(message("pusher:ping"), 1)), Say)
-    assert isinstance(only(talk.hear(message("pusher:ping"), 1.4)), End)
-    assert isinstance(only(talk.hear(message("pusher:ping"), 1.6)), Say)
-    assert isinstance(end := only(talk.hear(message("pusher:ping"), 1.6)), End)
+        assert isinstance(only(talk.receive(message("pusher:ping"), 1)), SendText)
+    assert isinstance(only(talk.receive(message("pusher:ping"), 1.4)), CloseConnection)
+    assert isinstance(only(talk.receive(message("pusher:ping"), 1.6)), SendText)
+    assert isinstance(end := only(talk.receive(message("pusher:ping"), 1.6)), CloseConnection)
     assert 4100 <= end.code < 4200
 
 
@@ -208,7 +208,7 @@ def test_silence_is_asked_after_and_no_answer_ends_it() -> None:
     assert talk.tick(19.9) == ()
     assert said(only(talk.tick(20)))["event"] == "pusher:ping"
     assert talk.tick(29.9) == ()
-    assert isinstance(end := only(talk.tick(30)), End)
+    assert isinstance(end := only(talk.tick(30)), CloseConnection)
     assert end.code == 4201
 
 
@@ -216,14 +216,14 @@ def test_silence_is_asked_after_and_no_answer_ends_it() -> None:
 def test_anything_that_is_heard_counts_as_life(text: str) -> None:
     talk = dialogue(activity_seconds=20, pong_seconds=10)
     assert talk.tick(20)
-    talk.hear(text, 29)
+    talk.receive(text, 29)
     assert talk.tick(48.9) == ()
     assert said(only(talk.tick(49)))["event"] == "pusher:ping"
 
 
 def test_data_of_an_event_is_a_text_whatever_it_holds() -> None:
     data = '{"title":"\u2028 \\"quoted\\" \u00fc"}'
-    assert json.loads(event_text("live", "stream.a", data)) == {
+    assert json.loads(event_message("live", "stream.a", data)) == {
         "event": "live",
         "channel": "stream.a",
         "data": data,
@@ -254,16 +254,16 @@ def test_any_text_gives_answers_or_an_end_within_the_bounds(texts: list[str]) ->
     talk = dialogue(channels=2, messages_at_once=10, messages_per_second=1)
     joined: set[str] = set()
     for number, text in enumerate(texts):
-        for act in (*talk.hear(text, number / 4), *talk.tick(number / 4)):
+        for act in (*talk.receive(text, number / 4), *talk.tick(number / 4)):
             match act:
-                case Say(answer):
+                case SendText(answer):
                     assert isinstance(json.loads(answer)["event"], str)
                     assert len(answer) < 2 * MAX_MESSAGE_BYTES
-                case Join(channel):
+                case Subscribe(channel):
                     assert is_channel(channel)
                     joined.add(channel)
-                case Leave(channel):
+                case Unsubscribe(channel):
                     joined.remove(channel)
-                case End(code, _):
+                case CloseConnection(code, _):
                     assert 4000 <= code < 4300, "clients know what to do after these alone"
     assert len(joined) <= 2

@@ -6,7 +6,7 @@ import pytest
 
 from api.pusher.limits import MAX_DATA_BYTES
 from tests.support.api.application import NOW_US
-from tests.support.api.pusher_client import Desk
+from tests.support.api.pusher_client import PusherService
 
 pytestmark = pytest.mark.anyio
 
@@ -14,7 +14,7 @@ EVENT = {"name": "greeting", "channel": "lobby", "data": '{"hello":"\u00fc"}'}
 NOW = NOW_US // 1_000_000
 
 
-async def test_a_signed_event_becomes_a_notice(desk: Desk) -> None:
+async def test_a_signed_event_becomes_a_notice(desk: PusherService) -> None:
     answer = await desk.publish(EVENT)
     assert (answer.status_code, answer.json()) == (200, {})
     (notice,) = await desk.told()
@@ -23,7 +23,7 @@ async def test_a_signed_event_becomes_a_notice(desk: Desk) -> None:
     )  # fmt: skip
 
 
-async def test_an_event_for_many_channels_is_told_on_each_once(desk: Desk) -> None:
+async def test_an_event_for_many_channels_is_told_on_each_once(desk: PusherService) -> None:
     event = {"name": "e", "channels": ["a", "b", "a"], "data": "x", "socket_id": "1.2", "info": "x"}
     assert (await desk.publish(event)).status_code == 200
     assert [(each.channel, each.besides) for each in await desk.told()] == [
@@ -32,31 +32,31 @@ async def test_an_event_for_many_channels_is_told_on_each_once(desk: Desk) -> No
     ]
 
 
-async def test_a_batch_is_told_in_its_order(desk: Desk) -> None:
+async def test_a_batch_is_told_in_its_order(desk: PusherService) -> None:
     batch = {"batch": [{"name": f"e{n}", "channel": "a", "data": "x"} for n in range(10)]}
     assert (await desk.publish(batch, path="/apps/1/batch_events")).status_code == 200
     assert [each.event for each in await desk.told()] == [f"e{n}" for n in range(10)]
 
 
-async def test_a_batch_with_one_fault_tells_nothing(desk: Desk) -> None:
+async def test_a_batch_with_one_fault_tells_nothing(desk: PusherService) -> None:
     batch = {"batch": [EVENT, {**EVENT, "channel": "a b"}]}
     answer = await desk.publish(batch, path="/apps/1/batch_events")
     assert answer.status_code == 422
     assert await desk.told() == ()
 
 
-async def test_parameters_beside_those_of_the_signature_are_signed_too(desk: Desk) -> None:
+async def test_parameters_beside_those_of_the_signature_are_signed_too(desk: PusherService) -> None:
     assert (await desk.publish(EVENT, parameters={"Info": "a b&c"})).status_code == 401
     assert (await desk.publish(EVENT, parameters={"info": "a b&c"})).status_code == 200
 
 
-async def test_a_signature_is_good_for_ten_minutes(desk: Desk) -> None:
+async def test_a_signature_is_good_for_ten_minutes(desk: PusherService) -> None:
     for seconds, status in ((-601, 401), (-600, 200), (600, 200), (601, 401)):
         answer = await desk.publish(EVENT, timestamp=NOW + seconds)
         assert answer.status_code == status, seconds
 
 
-async def test_what_is_not_signed_for_this_is_refused_and_not_told(desk: Desk) -> None:
+async def test_what_is_not_signed_for_this_is_refused_and_not_told(desk: PusherService) -> None:
     other = json.dumps({**EVENT, "channel": "other"}).encode()
     refused = [
         await desk.publish(EVENT, secret="another"),
@@ -80,7 +80,7 @@ async def test_what_is_not_signed_for_this_is_refused_and_not_told(desk: Desk) -
     assert answer.status_code == 401
 
 
-async def test_an_owner_of_no_app_finds_none(desk: Desk) -> None:
+async def test_an_owner_of_no_app_finds_none(desk: PusherService) -> None:
     assert (await desk.publish(EVENT, path="/apps/2/events")).status_code == 404
 
 
@@ -108,19 +108,19 @@ REFUSED: list[tuple[object, int]] = [
 ]
 
 
-async def test_what_cannot_be_told_is_refused(desk: Desk) -> None:
+async def test_what_cannot_be_told_is_refused(desk: PusherService) -> None:
     for event, status in REFUSED:
         answer = await desk.publish(event)
         assert answer.status_code == status, (str(event)[:99], answer.text)
     assert await desk.told() == ()
 
 
-async def test_the_longest_event_fits(desk: Desk) -> None:
+async def test_the_longest_event_fits(desk: PusherService) -> None:
     event = {"name": "n" * 200, "channel": "c" * 200, "data": "ü" * (MAX_DATA_BYTES // 2)}
     assert (await desk.publish(event)).status_code == 200
     assert (await desk.told())[0].body == event["data"]
 
 
-async def test_figures_of_channels_are_not_given(desk: Desk) -> None:
+async def test_figures_of_channels_are_not_given(desk: PusherService) -> None:
     assert (await desk.client.get("/apps/1/channels")).status_code == 404
     assert (await desk.client.get("/apps/1/events")).status_code == 405

@@ -2,7 +2,7 @@
 
 import html
 
-from api.schemas.embed_snippets import frame, snippets
+from api.schemas.embed_snippets import embed_snippets, iframe
 from tests.support.api.application import ADDRESSES
 
 HASH = "abcABC012345"
@@ -10,7 +10,7 @@ TITLE = "Fish & \"Chips\" <b>'live'</b>"
 
 
 def test_the_three_ways_name_the_same_and_escape_what_was_typed() -> None:
-    found = snippets(ADDRESSES, HASH, TITLE, "stream")
+    found = embed_snippets(ADDRESSES, HASH, TITLE, "stream")
     assert found.link == f"https://live.example/watch/{HASH}"
     assert found.script == (
         f'<script async src="https://live.example/embed.js" data-stream="{HASH}"></script>'
@@ -23,11 +23,11 @@ def test_the_three_ways_name_the_same_and_escape_what_was_typed() -> None:
 
 
 def test_a_script_says_whether_it_is_a_video() -> None:
-    found = snippets(ADDRESSES, HASH, TITLE, "video")
+    found = embed_snippets(ADDRESSES, HASH, TITLE, "video")
     assert f'data-video="{HASH}"' in found.script
 
 
 def test_a_frame_may_have_a_size() -> None:
-    found = frame(ADDRESSES, HASH, TITLE, (320, 180))
+    found = iframe(ADDRESSES, HASH, TITLE, (320, 180))
     assert 'width="320" height="180"' in found
     assert "aspect-ratio" not in found

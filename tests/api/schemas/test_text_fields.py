@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.schemas.text_fields import MAX_TITLE, Title, has_controls
+from api.schemas.text_fields import MAX_TITLE, Title, has_control_characters
 
 
 @settings(deadline=None)  # a busy machine is no fault of the code
@@ -16,7 +16,7 @@ def test_any_text_is_a_title_as_it_is_kept_or_is_refused(text: str) -> None:
         return
     assert title == text.strip()
     assert 1 <= len(title) <= MAX_TITLE
-    assert not has_controls(title)
+    assert not has_control_characters(title)
     title.encode()
     assert Title.parse(title) == title
 
@@ -29,7 +29,7 @@ def test_letters_marks_and_signs_are_never_refused_for_what_they_are(text: str) 
 
 @pytest.mark.parametrize("text", ["\x00", "a\x1bb", "\x7f", "a\x85b", "a\u2028b", "\ud800"])
 def test_controls_are_found(text: str) -> None:
-    assert has_controls(text)
+    assert has_control_characters(text)
 
 
 def test_the_longest_title_is_counted_in_characters() -> None:

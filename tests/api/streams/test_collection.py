@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.support.api.application import STREAMS, House
+from tests.support.api.application import STREAMS, ApiService
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ OMITTED = {
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
 
-async def test_adding_answers_with_the_full_form_and_nothing_else(house: House) -> None:
+async def test_adding_answers_with_the_full_form_and_nothing_else(house: ApiService) -> None:
     answer = await house.client.post(STREAMS, json={"title": "Știri"}, headers=house.owner)
     assert answer.status_code == 201
     assert answer.headers["content-type"] == "application/json"
@@ -34,7 +34,7 @@ async def test_adding_answers_with_the_full_form_and_nothing_else(house: House) 
     assert set(body["stream"]) == FULL
 
 
-async def test_a_new_stream_is_as_documented_in_every_field(house: House) -> None:
+async def test_a_new_stream_is_as_documented_in_every_field(house: ApiService) -> None:
     stream = await house.add("Știri")
     name = stream["hash"]
     assert re.fullmatch("[0-9A-Za-z]{12}", name)
@@ -87,7 +87,9 @@ async def test_a_new_stream_is_as_documented_in_every_field(house: House) -> Non
     }
 
 
-async def test_a_list_item_omits_what_is_documented_and_shows_the_bare_uuid(house: House) -> None:
+async def test_a_list_item_omits_what_is_documented_and_shows_the_bare_uuid(
+    house: ApiService,
+) -> None:
     added = await house.add()
     item = (await house.listed())["data"][0]
     assert set(item) == FULL - OMITTED
@@ -97,7 +99,7 @@ async def test_a_list_item_omits_what_is_documented_and_shows_the_bare_uuid(hous
     assert {key: item[key] for key in same} == {key: added[key] for key in same}
 
 
-async def test_a_title_cannot_break_out_of_the_snippets(house: House) -> None:
+async def test_a_title_cannot_break_out_of_the_snippets(house: ApiService) -> None:
     title = """"'><script>alert(1)</script>&amp;"""
     stream = await house.add(title)
     assert stream["title"] == title
@@ -113,7 +115,7 @@ async def test_a_title_cannot_break_out_of_the_snippets(house: House) -> None:
     assert f'data-stream="{stream["hash"]}"' in script
 
 
-async def test_a_stream_on_air_shows_it(house: House) -> None:
+async def test_a_stream_on_air_shows_it(house: ApiService) -> None:
     stream = await house.add()
     await house.catalog.live_state.set(
         stream["id"],
@@ -128,7 +130,7 @@ async def test_a_stream_on_air_shows_it(house: House) -> None:
     assert (item["live"], item["published"]) == (True, True)
 
 
-async def test_a_project_is_named_by_its_number_or_its_key(house: House) -> None:
+async def test_a_project_is_named_by_its_number_or_its_key(house: ApiService) -> None:
     path = f"/api/projects/{house.key}/streams"
     added = await house.add("By key", path)
     assert (await house.listed())["data"][0]["id"] == added["id"]
@@ -138,12 +140,12 @@ async def test_a_project_is_named_by_its_number_or_its_key(house: House) -> None
 @pytest.mark.parametrize(
     "title", ["x", "é" * 255, "👩‍👩‍👧 日本 — “ok”", "\U0001d518", "a\u00a0b", "مباشر", "100%_\\/"]
 )
-async def test_any_line_of_text_may_be_a_title(house: House, title: str) -> None:
+async def test_any_line_of_text_may_be_a_title(house: ApiService, title: str) -> None:
     await house.add(title)
     assert (await house.listed())["data"][0]["title"] == title
 
 
-async def test_a_title_is_trimmed(house: House) -> None:
+async def test_a_title_is_trimmed(house: ApiService) -> None:
     assert (await house.add(" \t Evening news \n"))["title"] == "Evening news"
 
 
@@ -166,7 +168,7 @@ async def test_a_title_is_trimmed(house: House) -> None:
     ],
 )
 async def test_a_wrong_body_is_refused_with_the_fields_name(
-    house: House, body: dict[str, object], field: str, text: str
+    house: ApiService, body: dict[str, object], field: str, text: str
 ) -> None:
     answer = await house.client.post(STREAMS, json=body, headers=house.owner)
     assert answer.status_code == 422
@@ -176,7 +178,7 @@ async def test_a_wrong_body_is_refused_with_the_fields_name(
     assert (await house.listed())["meta"]["total"] == 1
 
 
-async def test_an_empty_list_is_one_empty_page(house: House) -> None:
+async def test_an_empty_list_is_one_empty_page(house: ApiService) -> None:
     other = await house.catalog.projects.add("Empty", 1)
     base = f"https://live.example/api/projects/{other.id}/streams"
     assert await house.listed(path=f"/api/projects/{other.id}/streams") == {
@@ -199,7 +201,7 @@ async def test_an_empty_list_is_one_empty_page(house: House) -> None:
     }
 
 
-async def test_every_page_link_leads_to_its_page(house: House) -> None:
+async def test_every_page_link_leads_to_its_page(house: ApiService) -> None:
     for number in range(20):
         await house.add(f"Stream {number:02}")
     seen: list[str] = []
@@ -215,7 +217,7 @@ async def test_every_page_link_leads_to_its_page(house: House) -> None:
     assert seen == [f"Stream {number:02}" for number in reversed(range(20))] + ["My first stream"]
 
 
-async def test_a_page_beyond_the_end_is_empty_and_the_last_is_before_it(house: House) -> None:
+async def test_a_page_beyond_the_end_is_empty_and_the_last_is_before_it(house: ApiService) -> None:
     page = await house.listed("?page=7")
     base = "https://live.example" + STREAMS
     assert page["data"] == []
@@ -231,7 +233,7 @@ async def test_a_page_beyond_the_end_is_empty_and_the_last_is_before_it(house: H
     assert not any(link["active"] for link in meta["links"])
 
 
-async def test_filters_are_repeated_in_page_urls(house: House) -> None:
+async def test_filters_are_repeated_in_page_urls(house: ApiService) -> None:
     for number in range(11):
         await house.add(f"a&b=c% {number}")
     query = "?sort_column=title&search=A%26B%3Dc%25&sort_order=desc"
@@ -263,7 +265,7 @@ async def test_filters_are_repeated_in_page_urls(house: House) -> None:
     ],
 )
 async def test_lists_come_in_the_order_that_was_asked_for(
-    house: House, query: str, titles: list[str]
+    house: ApiService, query: str, titles: list[str]
 ) -> None:
     await house.add("A")
     await house.add("b")
@@ -288,7 +290,7 @@ async def test_lists_come_in_the_order_that_was_asked_for(
     ],
 )
 async def test_a_wrong_parameter_is_refused_by_name(
-    house: House, query: str, fields: set[str]
+    house: ApiService, query: str, fields: set[str]
 ) -> None:
     answer = await house.client.get(STREAMS + query, headers=house.owner)
     assert answer.status_code == 422
@@ -298,7 +300,7 @@ async def test_a_wrong_parameter_is_refused_by_name(
 @pytest.mark.parametrize("project", ["2", "0", "01", "unknown", "%00", "1%2F2", "-1"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_project_that_is_not_there_is_not_found(
-    house: House, project: str, method: str
+    house: ApiService, project: str, method: str
 ) -> None:
     path = f"/api/projects/{project}/streams"
     answer = await house.client.request(

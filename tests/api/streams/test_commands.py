@@ -12,7 +12,7 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.streams.commands import CommandKind
 from tests.support.api import contract_shapes
-from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.application import NOW_US, ApiService, Json
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +58,7 @@ async def answering(
         ingest.cancel()
 
 
-async def live(house: House) -> Json:
+async def live(house: ApiService) -> Json:
     """Return a stream that its primary sends to and that has a backup."""
     stream = await house.add("Live")
     await house.catalog.live_state.set(
@@ -68,7 +68,7 @@ async def live(house: House) -> Json:
     return stream
 
 
-async def post(house: House, stream: Json, what: str, status: int) -> Json:
+async def post(house: ApiService, stream: Json, what: str, status: int) -> Json:
     path = f"/api/streams/{stream['id']}/{what}"
     # In this very loop: the house's own client would hold up the ingest beside it.
     app: Any = getattr(house.client, "app")  # noqa: B009  # Any: httpx has its own ASGI types
@@ -83,13 +83,13 @@ async def post(house: House, stream: Json, what: str, status: int) -> Json:
     return body
 
 
-async def events(house: House, stream: Json) -> list[tuple[str, Json, int | None, int]]:
+async def events(house: ApiService, stream: Json) -> list[tuple[str, Json, int | None, int]]:
     """Return what happened to a stream, oldest first."""
     found = (await house.listed(f"?stream={stream['id']}", "/api/projects/1/events"))["data"]
     return [(e["type"], e["facts"], e["token"], e["number"]) for e in reversed(found)]
 
 
-async def test_a_stream_is_paused_and_resumed(house: House) -> None:
+async def test_a_stream_is_paused_and_resumed(house: ApiService) -> None:
     stream = await live(house)
     done = {CommandKind.PAUSE: {"done": True}, CommandKind.RESUME: {"done": True}}
     async with answering(house.catalog, done) as taken:
@@ -110,7 +110,7 @@ async def test_a_stream_is_paused_and_resumed(house: House) -> None:
     ]  # fmt: skip
 
 
-async def test_subscribers_are_told_of_a_pause(house: House) -> None:
+async def test_subscribers_are_told_of_a_pause(house: ApiService) -> None:
     stream = await live(house)
     since = await house.catalog.outbox.newest()
     async with answering(house.catalog, {CommandKind.PAUSE: {"done": True}}):
@@ -119,7 +119,7 @@ async def test_subscribers_are_told_of_a_pause(house: House) -> None:
     assert '"paused":true' in told.body.replace(" ", "")
 
 
-async def test_what_is_not_live_is_not_paused_nor_drilled(house: House) -> None:
+async def test_what_is_not_live_is_not_paused_nor_drilled(house: ApiService) -> None:
     stream = await house.add()
     before = await events(house, stream)
     for what, sentence in (
@@ -132,7 +132,7 @@ async def test_what_is_not_live_is_not_paused_nor_drilled(house: House) -> None:
     assert await house.catalog.commands.waiting() == ()
 
 
-async def test_a_run_that_ended_meanwhile_is_not_paused(house: House) -> None:
+async def test_a_run_that_ended_meanwhile_is_not_paused(house: ApiService) -> None:
     stream = await live(house)
     async with answering(house.catalog, {CommandKind.PAUSE: {"done": False}}):
         body = await post(house, stream, "pause", 409)
@@ -144,7 +144,7 @@ async def test_a_run_that_ended_meanwhile_is_not_paused(house: House) -> None:
     assert told[-2:] == [("paused", 1), ("resumed", None)]
 
 
-async def test_a_drill_answers_how_it_went(house: House) -> None:
+async def test_a_drill_answers_how_it_went(house: ApiService) -> None:
     stream = await live(house)
     async with answering(house.catalog, {CommandKind.DRILL: SWITCHED}) as taken:
         body = await post(house, stream, "failover-drill", 200)
@@ -155,7 +155,7 @@ async def test_a_drill_answers_how_it_went(house: House) -> None:
     assert (await events(house, stream))[-1] == drill
 
 
-async def test_a_drill_that_the_ingest_refuses_is_409_in_its_words(house: House) -> None:
+async def test_a_drill_that_the_ingest_refuses_is_409_in_its_words(house: ApiService) -> None:
     stream = await live(house)
     async with answering(house.catalog, {CommandKind.DRILL: {"refused": "no other is well"}}):
         body = await post(house, stream, "failover-drill", 409)
@@ -163,7 +163,7 @@ async def test_a_drill_that_the_ingest_refuses_is_409_in_its_words(house: House)
     assert "failover drill" not in [kind for kind, *_ in await events(house, stream)]
 
 
-async def test_a_paused_stream_is_not_drilled(house: House) -> None:
+async def test_a_paused_stream_is_not_drilled(house: ApiService) -> None:
     stream = await live(house)
     async with answering(house.catalog, {CommandKind.PAUSE: {"done": True}}):
         await post(house, stream, "pause", 200)
@@ -176,13 +176,15 @@ class TestWithoutAnIngest:
     def taken_seconds(self) -> float:
         return 0.1
 
-    async def test_a_drill_that_nobody_takes_is_503_and_happens_never(self, house: House) -> None:
+    async def test_a_drill_that_nobody_takes_is_503_and_happens_never(
+        self, house: ApiService
+    ) -> None:
         stream = await live(house)
         body = await post(house, stream, "failover-drill", 503)
         assert body["message"].startswith("No process takes encoders in now")
         assert await house.catalog.commands.waiting() == ()
 
-    async def test_a_pause_holds_for_the_ingest_that_comes(self, house: House) -> None:
+    async def test_a_pause_holds_for_the_ingest_that_comes(self, house: ApiService) -> None:
         stream = await live(house)
         body = await post(house, stream, "pause", 200)
         assert body["stream"]["paused"]

@@ -23,23 +23,23 @@ from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.ingest.stream.test_live_stream import AUDIO, GRANT, SMALL, VIDEO, Encoder, Place
-from tests.support.api.application import ADDRESSES, NOW_US, House, Json
+from tests.support.api.application import ADDRESSES, NOW_US, ApiService, Json
 from tests.support.api.contract_shapes import (
     BOOLEAN,
     INTEGER,
     NUMBER,
     STRING,
-    Kind,
     Nullable,
+    ValueKind,
     faults,
 )
 from transcode.live.service import LiveTranscoding
 
 pytestmark = pytest.mark.anyio
 
-_SLOT: Final = Kind("slot", (str,), "primary|backup-[1-9][0-9]*")
-_DIGEST: Final = Kind("digest", (str,), "[0-9a-f]{8}")
-_PEER: Final = Kind("address", (str,), r"\S+:[0-9]+")
+_SLOT: Final = ValueKind("slot", (str,), "primary|backup-[1-9][0-9]*")
+_DIGEST: Final = ValueKind("digest", (str,), "[0-9a-f]{8}")
+_PEER: Final = ValueKind("address", (str,), r"\S+:[0-9]+")
 _KEYFRAMES: Final = {
     "intervals": INTEGER,
     "min_seconds": Nullable(NUMBER),
@@ -212,7 +212,9 @@ async def test_encoders_with_all_their_keys(room: Room) -> None:
     assert await room.catalog.commands.waiting() == ()
 
 
-async def test_where_nobody_takes_encoders_in_it_is_503_and_nothing_stays(house: House) -> None:
+async def test_where_nobody_takes_encoders_in_it_is_503_and_nothing_stays(
+    house: ApiService,
+) -> None:
     stream = await house.add()
     answer = await house.client.get(f"/api/streams/{stream['id']}/ingest", headers=house.owner)
     assert answer.status_code == 503
@@ -221,7 +223,7 @@ async def test_where_nobody_takes_encoders_in_it_is_503_and_nothing_stays(house:
     assert await house.catalog.commands.waiting() == ()
 
 
-async def test_it_is_the_owners_and_of_streams_that_are_there(house: House) -> None:
+async def test_it_is_the_owners_and_of_streams_that_are_there(house: ApiService) -> None:
     stream = await house.add()
     other = await house.catalog.projects.add("Other", 1)
     theirs = await house.headers_of("theirs", other.id, write=False)
@@ -234,7 +236,7 @@ async def test_it_is_the_owners_and_of_streams_that_are_there(house: House) -> N
         assert set(answer.json()) == {"message"}
 
 
-async def test_it_is_described(house: House) -> None:
+async def test_it_is_described(house: ApiService) -> None:
     answer = await house.client.get("/schema/openapi.json")
     operation = answer.json()["paths"]["/api/streams/{stream_id}/ingest"]["get"]
     assert {"200", "401", "404", "503"} <= set(operation["responses"])

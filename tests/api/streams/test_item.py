@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.api.streams.test_collection import FULL
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ def catalog_place(both_places: str | Path) -> str | Path:
 
 
 async def call(
-    house: House, method: str, stream: object, path: str = "", **request: Any
+    house: ApiService, method: str, stream: object, path: str = "", **request: Any
 ) -> httpx.Response:
     """Call an operation on a stream as its owner (Any: what httpx takes)."""
     headers = request.pop("headers", house.owner)
@@ -27,7 +27,7 @@ async def call(
     return await house.client.request(method, url, headers=headers, **request)
 
 
-async def edited(house: House, stream: Json, **body: object) -> Json:
+async def edited(house: ApiService, stream: Json, **body: object) -> Json:
     answer = await call(house, "PUT", stream["id"], json=body)
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"message", "stream"}
@@ -37,14 +37,14 @@ async def edited(house: House, stream: Json, **body: object) -> Json:
     return after
 
 
-async def shown(house: House, stream: Json) -> Json:
+async def shown(house: ApiService, stream: Json) -> Json:
     answer = await call(house, "GET", stream["id"])
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"data"}
     return answer.json()["data"]  # type: ignore[no-any-return]  # JSON
 
 
-async def made(house: House, nouns: str, name: str, project: object = 1) -> int:
+async def made(house: ApiService, nouns: str, name: str, project: object = 1) -> int:
     """Make a category, a tag or a player, and return its id."""
     answer = await house.client.post(
         f"/api/projects/{project}/{nouns}", json={"name": name}, headers=house.owner
@@ -54,19 +54,19 @@ async def made(house: House, nouns: str, name: str, project: object = 1) -> int:
     return int(record["id"])
 
 
-async def kinds(house: House) -> list[tuple[str, int | None]]:
+async def kinds(house: ApiService) -> list[tuple[str, int | None]]:
     """Return what happened to streams lately, newest first, and whose token it was."""
     answer = await house.client.get("/api/projects/1/events", headers=house.owner)
     return [(each["type"], each["token"]) for each in answer.json()["data"] if each["subject"]]
 
 
-async def test_a_stream_by_itself_is_its_full_form(house: House) -> None:
+async def test_a_stream_by_itself_is_its_full_form(house: ApiService) -> None:
     stream = await house.add("Mine")
     assert await shown(house, stream) == stream
     assert set(stream) == FULL
 
 
-async def test_every_key_of_an_edit_comes_back_and_stays(house: House) -> None:
+async def test_every_key_of_an_edit_comes_back_and_stays(house: ApiService) -> None:
     stream = await house.add("Mine")
     category, player = await made(house, "categories", "News"), await made(house, "players", "Big")
     after = await edited(
@@ -108,7 +108,7 @@ async def test_every_key_of_an_edit_comes_back_and_stays(house: House) -> None:
     }
 
 
-async def test_only_what_is_sent_changes(house: House) -> None:
+async def test_only_what_is_sent_changes(house: ApiService) -> None:
     stream = await house.add("Mine")
     category = await made(house, "categories", "News")
     before = await edited(
@@ -122,7 +122,7 @@ async def test_only_what_is_sent_changes(house: House) -> None:
     }
 
 
-async def test_null_clears_what_may_be_empty(house: House) -> None:
+async def test_null_clears_what_may_be_empty(house: ApiService) -> None:
     stream = await house.add("Mine")
     await edited(
         house,
@@ -139,14 +139,14 @@ async def test_null_clears_what_may_be_empty(house: House) -> None:
     assert cleared == stream
 
 
-async def test_a_records_own_tags_can_be_sent_back_as_they_were_shown(house: House) -> None:
+async def test_a_records_own_tags_can_be_sent_back_as_they_were_shown(house: ApiService) -> None:
     stream = await house.add("Mine")
     one = await edited(house, stream, tags=[{"name": "a"}, {"name": "b"}])
     assert await edited(house, stream, tags=one["tags"]) == one
     assert (await edited(house, stream, tags=[{"name": "A"}]))["tags"] == one["tags"][:1]
 
 
-async def test_publishing_and_unpublishing_answer_with_the_stream(house: House) -> None:
+async def test_publishing_and_unpublishing_answer_with_the_stream(house: ApiService) -> None:
     stream = await house.add("Mine")
     for action, published in (("publish", True), ("unpublish", False), ("publish", True)):
         answer = await call(house, "POST", stream["id"], f"/{action}")
@@ -158,7 +158,7 @@ async def test_publishing_and_unpublishing_answer_with_the_stream(house: House) 
     assert [kind for kind, _ in await kinds(house)][:3] == ["published", "unpublished", "published"]
 
 
-async def test_every_change_is_an_event_with_its_token(house: House) -> None:
+async def test_every_change_is_an_event_with_its_token(house: ApiService) -> None:
     stream = await house.add("Mine")
     writer = await house.headers_of("writer", 1, write=True)
     for method, path, body in (
@@ -188,7 +188,7 @@ async def test_every_change_is_an_event_with_its_token(house: House) -> None:
     assert token != 1
 
 
-async def test_backups_come_and_go_under_numbers_of_their_own(house: House) -> None:
+async def test_backups_come_and_go_under_numbers_of_their_own(house: ApiService) -> None:
     stream = await house.add("Mine")
     (first,) = stream["backups"]
     answer = await call(house, "POST", stream["id"], "/backups")
@@ -212,7 +212,7 @@ async def test_backups_come_and_go_under_numbers_of_their_own(house: House) -> N
     assert third.json()["backup"]["name"] == "Backup 3"
 
 
-async def test_a_ninth_backup_is_refused(house: House) -> None:
+async def test_a_ninth_backup_is_refused(house: ApiService) -> None:
     stream = await house.add("Mine")
     for _ in range(7):
         assert (await call(house, "POST", stream["id"], "/backups")).status_code == 201
@@ -223,7 +223,7 @@ async def test_a_ninth_backup_is_refused(house: House) -> None:
     assert await shown(house, stream) == before
 
 
-async def test_a_backup_of_another_stream_is_not_this_ones(house: House) -> None:
+async def test_a_backup_of_another_stream_is_not_this_ones(house: ApiService) -> None:
     stream, other = await house.add("Mine"), await house.add("Other")
     for number in (0, "x", 99, 2**31, 2**63, 2**64, other["backups"][0]["id"]):
         answer = await call(house, "DELETE", stream["id"], f"/backups/{number}")

@@ -3,14 +3,14 @@
 import pytest
 
 from tests.api.streams.test_item import call, kinds, made, shown
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 
 pytestmark = pytest.mark.anyio
 
 NEVER = [0, -1, "x", "1.0", "01", 99, 2**31, 2**63, 2**64, "9" * 400]
 
 
-async def refused(house: House, stream: Json, body: object, *fields: str) -> Json:
+async def refused(house: ApiService, stream: Json, body: object, *fields: str) -> Json:
     """See that an edit is refused for these fields, and that it changed nothing."""
     answer = await call(house, "PUT", stream["id"], json=body)
     assert answer.status_code == 422, answer.text
@@ -57,7 +57,7 @@ WRONG: list[tuple[Json, str]] = [
 
 @pytest.mark.parametrize(("body", "field"), WRONG)
 async def test_what_is_wrong_is_named_and_nothing_changes(
-    house: House, body: Json, field: str
+    house: ApiService, body: Json, field: str
 ) -> None:
     stream = await house.add("Mine")
     await refused(house, stream, {"title": "Other", **body}, field)
@@ -66,13 +66,13 @@ async def test_what_is_wrong_is_named_and_nothing_changes(
     assert (await kinds(house))[0][0] == "stream added"
 
 
-async def test_each_unknown_country_is_named(house: House) -> None:
+async def test_each_unknown_country_is_named(house: ApiService) -> None:
     stream = await house.add("Mine")
     errors = await refused(house, stream, {"countries": ["RO", "ZZ", 1]}, "countries")
     assert errors == {"countries": ["There is no country 'ZZ'.", "There is no country '1'."]}
 
 
-async def test_what_another_project_has_cannot_be_used(house: House) -> None:
+async def test_what_another_project_has_cannot_be_used(house: ApiService) -> None:
     stream = await house.add("Mine")
     other = await house.client.post("/api/projects", json={"name": "Other"}, headers=house.owner)
     theirs = other.json()["project"]["id"]
@@ -84,7 +84,7 @@ async def test_what_another_project_has_cannot_be_used(house: House) -> None:
     await refused(house, stream, {"player": player}, "player")
 
 
-async def test_a_body_that_is_none_is_refused_in_its_own_way(house: House) -> None:
+async def test_a_body_that_is_none_is_refused_in_its_own_way(house: ApiService) -> None:
     stream = await house.add("Mine")
     for content, kind, status in (
         (b"{", "application/json", 400),
@@ -121,7 +121,7 @@ every = pytest.mark.parametrize(("method", "path"), OPERATIONS)
 
 
 @every
-async def test_a_stream_that_is_not_there_is_404(house: House, method: str, path: str) -> None:
+async def test_a_stream_that_is_not_there_is_404(house: ApiService, method: str, path: str) -> None:
     for stream in NEVER:
         answer = await call(house, method, stream, path)
         assert answer.status_code == 404, (stream, answer.text)
@@ -129,7 +129,9 @@ async def test_a_stream_that_is_not_there_is_404(house: House, method: str, path
 
 
 @every
-async def test_another_projects_token_finds_nothing(house: House, method: str, path: str) -> None:
+async def test_another_projects_token_finds_nothing(
+    house: ApiService, method: str, path: str
+) -> None:
     stream = await house.add("Mine")
     other = await house.catalog.projects.add("Other", 1)
     theirs = await house.headers_of("theirs", other.id, write=True)
@@ -140,7 +142,7 @@ async def test_another_projects_token_finds_nothing(house: House, method: str, p
 
 @every
 async def test_a_token_that_may_only_read_changes_nothing(
-    house: House, method: str, path: str
+    house: ApiService, method: str, path: str
 ) -> None:
     stream = await house.add("Mine")
     reader = await house.headers_of("reader", 1, write=False)
@@ -150,7 +152,7 @@ async def test_a_token_that_may_only_read_changes_nothing(
     assert await shown(house, stream) == stream
 
 
-async def test_an_end_that_no_process_hears_of_is_503_and_happens_never(house: House) -> None:
+async def test_an_end_that_no_process_hears_of_is_503_and_happens_never(house: ApiService) -> None:
     stream = await house.add("Mine")
     answer = await call(house, "POST", stream["id"], "/end")
     assert answer.status_code == 503

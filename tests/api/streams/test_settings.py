@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.api import contract_shapes
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import picture
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ def catalog_place(both_places: str | Path) -> str | Path:
     return both_places
 
 
-async def put(house: House, path: str, body: Json) -> Json:
+async def put(house: ApiService, path: str, body: Json) -> Json:
     answer = await house.client.put(path, json=body, headers=house.owner)
     assert answer.status_code == 200, answer.text
     shape = {"message": contract_shapes.STRING, "settings": contract_shapes.SETTINGS}
@@ -40,7 +40,7 @@ async def put(house: House, path: str, body: Json) -> Json:
     return found
 
 
-async def get(house: House, path: str) -> Json:
+async def get(house: ApiService, path: str) -> Json:
     answer = await house.client.get(path, headers=house.owner)
     assert answer.status_code == 200, answer.text
     body: Json = answer.json()
@@ -49,7 +49,7 @@ async def get(house: House, path: str) -> Json:
     return found
 
 
-async def path_of(house: House, kind: str) -> str:
+async def path_of(house: ApiService, kind: str) -> str:
     stream = await house.add()
     return PROJECT if kind == "project" else f"/api/streams/{stream['id']}/settings"
 
@@ -63,7 +63,7 @@ both = pytest.mark.parametrize("kind", ["stream", "project"])
 
 
 @both
-async def test_what_is_set_stays_until_null_takes_it_back(house: House, kind: str) -> None:
+async def test_what_is_set_stays_until_null_takes_it_back(house: ApiService, kind: str) -> None:
     path = await path_of(house, kind)
     assert await get(house, path) == NOTHING
     failover: Json = {"mode": "sticky", "reconnect_seconds": 12.5}
@@ -82,7 +82,7 @@ async def test_what_is_set_stays_until_null_takes_it_back(house: House, kind: st
 
 
 @both
-async def test_the_bounds_can_be_set_themselves(house: House, kind: str) -> None:
+async def test_the_bounds_can_be_set_themselves(house: ApiService, kind: str) -> None:
     path = await path_of(house, kind)
     for failover, keep_days in (
         ({"detect_seconds": 1, "return_seconds": 0, "reconnect_seconds": 0}, 1),
@@ -92,7 +92,7 @@ async def test_the_bounds_can_be_set_themselves(house: House, kind: str) -> None
         assert await put(house, path, body) == but(**body)
 
 
-async def test_a_streams_own_settings_and_its_projects_are_told_apart(house: House) -> None:
+async def test_a_streams_own_settings_and_its_projects_are_told_apart(house: ApiService) -> None:
     path = await path_of(house, "stream")
     await put(house, PROJECT, {"failover": {"goodbye_seconds": 5}})
     assert await get(house, path) == NOTHING
@@ -102,7 +102,7 @@ async def test_a_streams_own_settings_and_its_projects_are_told_apart(house: Hou
 
 @both
 async def test_the_picture_is_among_the_settings_and_stays_when_they_change(
-    house: House, kind: str
+    house: ApiService, kind: str
 ) -> None:
     path = await path_of(house, kind)
     answer = await house.client.put(
@@ -143,7 +143,9 @@ WRONG: list[tuple[Json, str]] = [
 
 
 @both
-async def test_what_cannot_be_set_is_named_and_changes_nothing(house: House, kind: str) -> None:
+async def test_what_cannot_be_set_is_named_and_changes_nothing(
+    house: ApiService, kind: str
+) -> None:
     path = await path_of(house, kind)
     for body, field in WRONG:
         # What stands beside it is not set either.
@@ -156,7 +158,7 @@ async def test_what_cannot_be_set_is_named_and_changes_nothing(house: House, kin
 
 
 async def test_a_project_is_found_by_its_key_too_and_another_ones_token_finds_none(
-    house: House,
+    house: ApiService,
 ) -> None:
     await put(house, f"/api/projects/{house.key}/settings", {"failover": {"goodbye_seconds": 5}})
     assert (await get(house, PROJECT))["failover"]["goodbye_seconds"] == 5

@@ -13,7 +13,7 @@ from api.app import create_app
 from headend.roles.upload_intake import intake_on
 from storage.objects.disk import DiskObjects
 from tests.support.api import contract_shapes
-from tests.support.api.application import ADDRESSES, House, Json
+from tests.support.api.application import ADDRESSES, ApiService, Json
 from tests.support.api.upload_clips import clip, picture
 
 pytestmark = pytest.mark.anyio
@@ -21,17 +21,17 @@ pytestmark = pytest.mark.anyio
 SETTINGS = {"message": contract_shapes.STRING, "settings": contract_shapes.SETTINGS}
 
 
-async def path_of(house: House, kind: str) -> str:
+async def path_of(house: ApiService, kind: str) -> str:
     stream = await house.add()
     return "/api/projects/1" if kind == "project" else f"/api/streams/{stream['id']}"
 
 
-async def put(house: House, path: str, data: bytes, name: str = "p.png") -> Response:
+async def put(house: ApiService, path: str, data: bytes, name: str = "p.png") -> Response:
     files = {"picture": (name, data)}
     return await house.client.put(f"{path}/slate", files=files, headers=house.owner)
 
 
-async def shown(house: House, path: str) -> str | None:
+async def shown(house: ApiService, path: str) -> str | None:
     answer = await house.client.get(f"{path}/settings", headers=house.owner)
     assert answer.status_code == 200, answer.text
     body: Json = answer.json()
@@ -40,7 +40,7 @@ async def shown(house: House, path: str) -> str | None:
     return found
 
 
-async def load(house: House, url: str, **more: Any) -> Response:  # Any: as httpx takes it
+async def load(house: ApiService, url: str, **more: Any) -> Response:  # Any: as httpx takes it
     """Fetch an address as a browser does, that is without a token."""
     return await house.client.get(url.removeprefix("https://live.example"), **more)
 
@@ -54,7 +54,7 @@ both = pytest.mark.parametrize("kind", ["stream", "project"])
 
 @both
 async def test_a_picture_is_shown_until_it_is_taken_back(
-    house: House, objects: DiskObjects, kind: str
+    house: ApiService, objects: DiskObjects, kind: str
 ) -> None:
     path = await path_of(house, kind)
     assert await shown(house, path) is None
@@ -85,7 +85,7 @@ async def test_a_picture_is_shown_until_it_is_taken_back(
 
 
 async def test_another_picture_has_another_address_and_the_old_one_goes(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     path = await path_of(house, "stream")
     urls: list[str] = []
@@ -108,7 +108,7 @@ async def test_another_picture_has_another_address_and_the_old_one_goes(
     ],
 )
 async def test_a_picture_fits_into_1920_x_1080_in_its_own_shape(
-    house: House, size: str, expected: tuple[int, int]
+    house: ApiService, size: str, expected: tuple[int, int]
 ) -> None:
     path = await path_of(house, "stream")
     answer = await put(house, path, picture("png", size))
@@ -140,7 +140,7 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
 
 @both
 async def test_hostile_pictures_are_refused_and_the_old_one_stays(
-    house: House, objects: DiskObjects, kind: str
+    house: ApiService, objects: DiskObjects, kind: str
 ) -> None:
     path = await path_of(house, kind)
     url = (await put(house, path, picture())).json()["settings"]["slate"]["picture"]
@@ -154,7 +154,7 @@ async def test_hostile_pictures_are_refused_and_the_old_one_stays(
     assert await kept(objects) == before
 
 
-async def test_forms_without_the_picture_and_with_more_are_refused(house: House) -> None:
+async def test_forms_without_the_picture_and_with_more_are_refused(house: ApiService) -> None:
     path = f"{await path_of(house, 'stream')}/slate"
     data = picture()
     for files, field in (
@@ -173,7 +173,7 @@ async def test_forms_without_the_picture_and_with_more_are_refused(house: House)
     assert answer.status_code == 413
 
 
-async def test_a_streams_settings_show_its_own_picture_alone(house: House) -> None:
+async def test_a_streams_settings_show_its_own_picture_alone(house: ApiService) -> None:
     path = await path_of(house, "stream")
     answer = await put(house, "/api/projects/1", picture())
     assert answer.status_code == 200
@@ -186,7 +186,9 @@ async def test_a_streams_settings_show_its_own_picture_alone(house: House) -> No
     assert found.slate.startswith(f"slates/p-{house.key}/")
 
 
-async def test_what_is_deleted_takes_its_pictures_along(house: House, objects: DiskObjects) -> None:
+async def test_what_is_deleted_takes_its_pictures_along(
+    house: ApiService, objects: DiskObjects
+) -> None:
     answer = await house.client.post("/api/projects", json={"name": "Doomed"}, headers=house.owner)
     project = answer.json()["project"]["id"]
     path = f"/api/projects/{project}"
@@ -206,7 +208,7 @@ async def test_what_is_deleted_takes_its_pictures_along(house: House, objects: D
 
 
 async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     project = await house.catalog.projects.add("Going", 1)
     real = intake_on(objects, least_free=0)
@@ -238,11 +240,11 @@ async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
         "/slates/s-Ab3dEf6hIj9l/..%2f..%2fx.jpg",
     ],
 )  # fmt: skip
-async def test_nothing_else_is_at_the_pictures_addresses(house: House, path: str) -> None:
+async def test_nothing_else_is_at_the_pictures_addresses(house: ApiService, path: str) -> None:
     answer = await house.client.get(path)
     assert answer.status_code == 404
 
 
-async def test_only_reading_is_allowed_there(house: House) -> None:
+async def test_only_reading_is_allowed_there(house: ApiService) -> None:
     answer = await house.client.post("/slates/s-Ab3dEf6hIj9l/1.jpg")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")

@@ -9,7 +9,7 @@ import pytest
 
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import files_of, nothing_is_left
-from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, create, metadata, path_of, send
 from tests.support.api.upload_clips import VIDEOS, clip
 
@@ -18,18 +18,20 @@ pytestmark = pytest.mark.anyio
 TEXT = b"Dear diary, " * 100
 
 
-async def video(house: House, number: object = None) -> Json:
+async def video(house: ApiService, number: object = None) -> Json:
     """Return the newest video, as lists show it."""
     listed = (await house.client.get(VIDEOS, headers=house.owner)).json()["data"]
     found = [each for each in listed if number is None or each["id"] == int(str(number))]
     return found[0]
 
 
-async def head(house: House, path: str) -> httpx.Response:
+async def head(house: ApiService, path: str) -> httpx.Response:
     return await house.client.head(path, headers={**house.owner, **TUS})
 
 
-async def test_a_file_in_three_pieces_becomes_a_video(house: House, objects: DiskObjects) -> None:
+async def test_a_file_in_three_pieces_becomes_a_video(
+    house: ApiService, objects: DiskObjects
+) -> None:
     data = clip()
     said = metadata(
         filename="My Film.mp4", filetype="video/mp4", description="It is ours.",
@@ -80,7 +82,9 @@ async def test_a_file_in_three_pieces_becomes_a_video(house: House, objects: Dis
     assert listed == 1
 
 
-async def test_a_file_in_pieces_of_one_byte_and_with_its_creation_is_the_same(house: House) -> None:
+async def test_a_file_in_pieces_of_one_byte_and_with_its_creation_is_the_same(
+    house: ApiService,
+) -> None:
     data = clip()
     answer = await house.client.post(
         UPLOADS,
@@ -101,7 +105,7 @@ async def test_a_file_in_pieces_of_one_byte_and_with_its_creation_is_the_same(ho
     assert not (await video(house, whole.headers["headend-video-id"]))["uploading"]
 
 
-async def test_the_length_may_be_told_with_the_last_piece_or_after_it(house: House) -> None:
+async def test_the_length_may_be_told_with_the_last_piece_or_after_it(house: ApiService) -> None:
     data = clip()
     for pieces in ((data[:1000], data[1000:]), (data, b"")):
         answer = await house.client.post(
@@ -121,7 +125,7 @@ async def test_the_length_may_be_told_with_the_last_piece_or_after_it(house: Hou
 
 
 @pytest.mark.parametrize("algorithm", ["sha1", "sha256", "md5"])
-async def test_bytes_with_a_wrong_checksum_are_not_kept(house: House, algorithm: str) -> None:
+async def test_bytes_with_a_wrong_checksum_are_not_kept(house: ApiService, algorithm: str) -> None:
     data = clip()
 
     def sum_of(part: bytes) -> dict[str, str]:
@@ -139,7 +143,7 @@ async def test_bytes_with_a_wrong_checksum_are_not_kept(house: House, algorithm:
 
 
 async def test_what_is_no_media_is_refused_at_the_last_byte_and_gone(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     path = await create(house, len(TEXT))
     assert (await send(house, path, 0, TEXT[:500])).status_code == 204
@@ -153,7 +157,7 @@ async def test_what_is_no_media_is_refused_at_the_last_byte_and_gone(
 
 
 async def test_an_upload_that_is_ended_is_gone_with_its_video(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     path = await create(house)
     assert (await send(house, path, 0, clip()[:500])).status_code == 204
@@ -164,7 +168,7 @@ async def test_an_upload_that_is_ended_is_gone_with_its_video(
     await nothing_is_left(house, objects)
 
 
-async def test_a_deleted_video_takes_its_upload_with_it(house: House) -> None:
+async def test_a_deleted_video_takes_its_upload_with_it(house: ApiService) -> None:
     path = await create(house)
     assert (await send(house, path, 0, clip()[:500])).status_code == 204
     number = (await video(house))["id"]
@@ -200,7 +204,7 @@ CREATIONS: tuple[tuple[str, dict[str, str], int], ...] = (
 
 @pytest.mark.parametrize(("what", "headers", "status"), CREATIONS, ids=[c[0] for c in CREATIONS])
 async def test_what_cannot_be_created_leaves_nothing(
-    house: House, objects: DiskObjects, what: str, headers: dict[str, str], status: int
+    house: ApiService, objects: DiskObjects, what: str, headers: dict[str, str], status: int
 ) -> None:
     answer = await house.client.post(UPLOADS, headers={**house.owner, **TUS, **headers})
     assert answer.status_code == status, (what, answer.text)
@@ -209,7 +213,9 @@ async def test_what_cannot_be_created_leaves_nothing(
     await nothing_is_left(house, objects)
 
 
-async def test_a_body_of_another_type_is_no_creation(house: House, objects: DiskObjects) -> None:
+async def test_a_body_of_another_type_is_no_creation(
+    house: ApiService, objects: DiskObjects
+) -> None:
     headers = {**house.owner, **TUS, "Upload-Length": "9", "Content-Type": "video/mp4"}
     assert (await house.client.post(UPLOADS, headers=headers, content=b"x")).status_code == 415
     await nothing_is_left(house, objects)
@@ -230,7 +236,7 @@ PATCHES: tuple[tuple[str, dict[str, str], bytes, int], ...] = (
 )
 
 
-async def test_a_refused_piece_leaves_the_upload_as_it_was(house: House) -> None:
+async def test_a_refused_piece_leaves_the_upload_as_it_was(house: ApiService) -> None:
     path = await create(house, 100)
     assert (await send(house, path, 0, b"0123456789")).status_code == 204
     for what, headers, data, status in PATCHES:
@@ -241,7 +247,7 @@ async def test_a_refused_piece_leaves_the_upload_as_it_was(house: House) -> None
     assert answer.headers["upload-offset"] == "10"
 
 
-async def test_who_may_do_what_with_an_upload(house: House) -> None:
+async def test_who_may_do_what_with_an_upload(house: ApiService) -> None:
     path = await create(house)
     reader = await house.headers_of("reader", 1, write=False)
     other = await house.catalog.projects.add("Other", NOW_US)
@@ -257,7 +263,7 @@ async def test_who_may_do_what_with_an_upload(house: House) -> None:
     assert (await house.client.get(path, headers=stranger)).status_code == 404
 
 
-async def test_the_time_of_an_upload_is_told(house: House) -> None:
+async def test_the_time_of_an_upload_is_told(house: ApiService) -> None:
     answer = await house.client.post(
         UPLOADS, headers={**house.owner, **TUS, "Upload-Length": "100"}
     )
@@ -265,7 +271,7 @@ async def test_the_time_of_an_upload_is_told(house: House) -> None:
     assert until == NOW_US // 1_000_000 + 24 * 3600
 
 
-async def test_a_client_that_knows_post_alone_gets_on(house: House) -> None:
+async def test_a_client_that_knows_post_alone_gets_on(house: ApiService) -> None:
     path = await create(house)
     said = {**house.owner, **TUS, **OFFSETS, "Upload-Offset": "0"}
     patched = await house.client.post(

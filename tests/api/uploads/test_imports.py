@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 from tests.support.api.contract_shapes import UPLOAD_VIDEO, faults
 from tests.support.api.upload_clips import upload
 
@@ -15,13 +15,13 @@ SECRET = "hush-hush"
 URL = f"https://media.example/{SECRET}-folder/Holiday%20film.mp4?X-Signature={SECRET}"
 
 
-async def asked(house: House, **body: object) -> Json:
+async def asked(house: ApiService, **body: object) -> Json:
     answer = await house.client.post(PATH, json={"url": URL, **body}, headers=house.owner)
     assert answer.status_code == 201, answer.text
     return answer.json()
 
 
-async def test_an_import_answers_as_an_upload_does(house: House) -> None:
+async def test_an_import_answers_as_an_upload_does(house: ApiService) -> None:
     made = await asked(house)
     # The one thing that an upload has at once.
     assert faults(made, UPLOAD_VIDEO) == ["$.video.uploaded_at is no timestamp: None"]
@@ -35,7 +35,7 @@ async def test_an_import_answers_as_an_upload_does(house: House) -> None:
     assert video["id"] in [each["id"] for each in listed.json()["data"]]
 
 
-async def test_what_is_said_of_an_upload_is_said_of_an_import(house: House) -> None:
+async def test_what_is_said_of_an_upload_is_said_of_an_import(house: ApiService) -> None:
     made = await asked(
         house, title="A film", description="of mine", countries=["RO", 276], tags=[{"name": "x"}]
     )
@@ -45,12 +45,14 @@ async def test_what_is_said_of_an_upload_is_said_of_an_import(house: House) -> N
     assert [tag["name"] for tag in video["tags"]] == ["x"]
 
 
-async def test_an_address_without_a_files_name_gives_no_title_away(house: House) -> None:
+async def test_an_address_without_a_files_name_gives_no_title_away(house: ApiService) -> None:
     made = await asked(house, url=f"https://media.example/{SECRET}")
     assert (made["video"]["title"], made["video"]["name"]) == ("video", "video")
 
 
-async def test_the_address_is_shown_nowhere(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_address_is_shown_nowhere(
+    house: ApiService, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     made = await asked(house)
     number = made["video"]["id"]
@@ -84,7 +86,9 @@ async def test_the_address_is_shown_nowhere(house: House, caplog: pytest.LogCapt
         (None, "Expected `str`"),
     ],
 )
-async def test_what_cannot_be_fetched_is_refused(house: House, url: object, reason: str) -> None:
+async def test_what_cannot_be_fetched_is_refused(
+    house: ApiService, url: object, reason: str
+) -> None:
     answer = await house.client.post(PATH, json={"url": url}, headers=house.owner)
     assert answer.status_code == 422
     (text,) = answer.json()["errors"]["url"]
@@ -93,7 +97,7 @@ async def test_what_cannot_be_fetched_is_refused(house: House, url: object, reas
     assert listed.json()["meta"]["total"] == 0
 
 
-async def test_a_body_is_checked_key_by_key(house: House) -> None:
+async def test_a_body_is_checked_key_by_key(house: ApiService) -> None:
     for body, field in (
         ({}, "url"),
         ({"url": URL, "uri": URL}, "uri"),
@@ -109,7 +113,7 @@ async def test_a_body_is_checked_key_by_key(house: House) -> None:
     assert listed.json()["meta"]["total"] == 0
 
 
-async def test_who_may_not_write_may_not_import(house: House) -> None:
+async def test_who_may_not_write_may_not_import(house: ApiService) -> None:
     body = {"url": URL}
     assert (await house.client.post(PATH, json=body)).status_code == 401
     reader = await house.headers_of("reader", 1, write=False)
@@ -119,7 +123,7 @@ async def test_who_may_not_write_may_not_import(house: House) -> None:
     assert (await house.client.post(PATH, json=body, headers=stranger)).status_code == 404
 
 
-async def test_an_import_that_is_deleted_is_gone(house: House) -> None:
+async def test_an_import_that_is_deleted_is_gone(house: ApiService) -> None:
     number = (await asked(house))["video"]["id"]
     gone = await house.client.delete(f"/api/videos/{number}", headers=house.owner)
     assert gone.status_code == 204

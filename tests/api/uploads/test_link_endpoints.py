@@ -9,7 +9,7 @@ import pytest
 from storage.catalog.records.uploads import Wanted
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import nothing_is_left
-from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, metadata, path_of
 from tests.support.api.upload_clips import VIDEOS, clip
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 LINKS = "/api/projects/1/upload-links"
 
 
-async def link(house: House, **said: object) -> str:
+async def link(house: ApiService, **said: object) -> str:
     """Make a link; return its path."""
     answer = await house.client.post(LINKS, json=said, headers=house.owner)
     assert answer.status_code == 201, answer.text
@@ -30,7 +30,7 @@ async def link(house: House, **said: object) -> str:
     return httpx.URL(made["upload_link"]["address"]).path
 
 
-async def videos(house: House) -> list[Json]:
+async def videos(house: ApiService) -> list[Json]:
     return (await house.client.get(VIDEOS, headers=house.owner)).json()["data"]
 
 
@@ -38,12 +38,12 @@ def form(data: bytes | None = None, **texts: str) -> dict[str, Any]:  # Any: wha
     return {"files": {"video": ("a.mp4", data or clip(), "video/mp4")}, "data": texts}
 
 
-async def create(house: House, path: str, **headers: str) -> httpx.Response:
+async def create(house: ApiService, path: str, **headers: str) -> httpx.Response:
     said = {"Upload-Length": str(len(clip())), **headers}
     return await house.client.post(path, headers={**TUS, **said})
 
 
-async def test_one_resumable_upload_comes_through_a_link_without_a_token(house: House) -> None:
+async def test_one_resumable_upload_comes_through_a_link_without_a_token(house: ApiService) -> None:
     path = await link(house, title="From outside", tags=[{"name": "Sent in"}])
     said = metadata(title="Mine", description="A greeting.", filename="a.mp4")
     made = await create(house, path, **{"Upload-Metadata": said})
@@ -68,7 +68,7 @@ async def test_one_resumable_upload_comes_through_a_link_without_a_token(house: 
     assert (await house.client.get(at)).json()["data"]["done"]
 
 
-async def test_one_form_comes_through_a_link(house: House) -> None:
+async def test_one_form_comes_through_a_link(house: ApiService) -> None:
     path = await link(house)
     answer = await house.client.post(path, **form(title="Mine"))
     assert answer.status_code == 201, answer.text
@@ -84,7 +84,7 @@ async def test_one_form_comes_through_a_link(house: House) -> None:
 
 
 async def test_a_file_that_is_no_video_leaves_the_link_as_it_was(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     path = await link(house)
     answer = await house.client.post(path, **form(b"Dear diary"))
@@ -93,7 +93,7 @@ async def test_a_file_that_is_no_video_leaves_the_link_as_it_was(
     assert (await house.client.post(path, **form())).status_code == 201
 
 
-async def test_a_link_takes_no_more_than_it_was_made_for(house: House) -> None:
+async def test_a_link_takes_no_more_than_it_was_made_for(house: ApiService) -> None:
     path = await link(house, most_bytes=1000)
     assert (await create(house, path)).status_code == 413
     assert (await house.client.post(path, **form())).status_code == 413
@@ -104,14 +104,14 @@ async def test_a_link_takes_no_more_than_it_was_made_for(house: House) -> None:
     assert answer.status_code == 413
 
 
-async def test_a_stranger_sets_no_labels(house: House) -> None:
+async def test_a_stranger_sets_no_labels(house: ApiService) -> None:
     path = await link(house)
     refused = await create(house, path, **{"Upload-Metadata": metadata(tags='[{"name":"x"}]')})
     assert refused.status_code == 422
     assert (await create(house, path)).status_code == 201
 
 
-async def test_a_link_that_is_over_begins_nothing(house: House) -> None:
+async def test_a_link_that_is_over_begins_nothing(house: ApiService) -> None:
     _, secret = await house.catalog.links.add(
         1, Wanted(), most_bytes=1 << 30, expires_us=NOW_US, now_us=NOW_US - 60_000_000, by=None
     )
@@ -120,7 +120,7 @@ async def test_a_link_that_is_over_begins_nothing(house: House) -> None:
     assert (await house.client.post(path, **form())).status_code == 410
 
 
-async def test_a_link_opens_its_own_upload_alone(house: House) -> None:
+async def test_a_link_opens_its_own_upload_alone(house: ApiService) -> None:
     first, second = await link(house), await link(house)
     mine = path_of(await create(house, first))
     name = mine.rpartition("/")[2]
@@ -148,14 +148,16 @@ async def test_a_link_opens_its_own_upload_alone(house: House) -> None:
         ({"poem": 1}, "poem"),
     ],
 )
-async def test_a_link_that_makes_no_sense_is_not_made(house: House, said: Json, field: str) -> None:
+async def test_a_link_that_makes_no_sense_is_not_made(
+    house: ApiService, said: Json, field: str
+) -> None:
     answer = await house.client.post(LINKS, json=said, headers=house.owner)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {field}
 
 
 async def test_no_log_and_no_event_holds_the_secret(
-    house: House, caplog: pytest.LogCaptureFixture
+    house: ApiService, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     path = await link(house)
@@ -169,13 +171,13 @@ async def test_no_log_and_no_event_holds_the_secret(
     assert all(secret not in repr(record.__dict__) for record in ours)
 
 
-async def listed(house: House, query: str = "") -> list[Json]:
+async def listed(house: ApiService, query: str = "") -> list[Json]:
     answer = await house.client.get(LINKS + query, headers=house.owner)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
 
 
-async def test_links_are_listed_without_what_opens_them(house: House) -> None:
+async def test_links_are_listed_without_what_opens_them(house: ApiService) -> None:
     paths = [await link(house, title=f"Film {number}") for number in range(12)]
     await create(house, paths[11])
     found = await listed(house)
@@ -193,7 +195,7 @@ async def test_links_are_listed_without_what_opens_them(house: House) -> None:
 
 
 async def test_a_link_that_is_deleted_opens_nothing_and_ends_what_came(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     path = await link(house)
     at = path_of(await create(house, path))
@@ -217,7 +219,7 @@ async def test_a_link_that_is_deleted_opens_nothing_and_ends_what_came(
     assert {"upload link deleted", "upload deleted"} <= set(kinds)
 
 
-async def test_what_came_through_a_link_outlives_it(house: House) -> None:
+async def test_what_came_through_a_link_outlives_it(house: ApiService) -> None:
     path = await link(house)
     answer = await house.client.post(path, **form())
     assert answer.status_code == 201, answer.text

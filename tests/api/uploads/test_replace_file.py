@@ -10,18 +10,20 @@ from storage.catalog.records.videos import Arrived
 from storage.objects.disk import DiskObjects
 from tests.api.videos.test_item import FULL
 from tests.api.videos.test_item_made import made
-from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.upload_clips import clip, upload
 
 pytestmark = pytest.mark.anyio
 
 
-async def put(house: House, number: int, *, token: Any = None, **files: Any) -> httpx.Response:
+async def put(house: ApiService, number: int, *, token: Any = None, **files: Any) -> httpx.Response:
     path = f"/api/videos/{number}/file"
     return await house.client.put(path, files=files, headers=token or house.owner)
 
 
-async def test_a_file_is_replaced_and_the_hash_stays(house: House, objects: DiskObjects) -> None:
+async def test_a_file_is_replaced_and_the_hash_stays(
+    house: ApiService, objects: DiskObjects
+) -> None:
     first: Json = (await upload(house))["video"]
     await made(house, objects, first["id"])
     answer = await put(house, first["id"], video=("Anderer Schnitt.mp4", clip("320x180", "2")))
@@ -51,7 +53,7 @@ async def test_a_file_is_replaced_and_the_hash_stays(house: House, objects: Disk
 
 
 async def test_a_file_that_is_none_is_refused_and_changes_nothing(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(house))["video"]
     before = await objects.addresses(f"sources/{first['hash']}")
@@ -66,7 +68,7 @@ async def test_a_file_that_is_none_is_refused_and_changes_nothing(
     assert found.video.size == first["size"]
 
 
-async def test_who_may_not_write_replaces_nothing(house: House) -> None:
+async def test_who_may_not_write_replaces_nothing(house: ApiService) -> None:
     first: Json = (await upload(house))["video"]
     film = ("a.mp4", clip())
     reader = await house.headers_of("reader", 1, write=False)
@@ -78,7 +80,7 @@ async def test_who_may_not_write_replaces_nothing(house: House) -> None:
 
 
 async def test_a_file_that_is_still_coming_is_not_replaced(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     file = Arrived(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
     video = await house.catalog.videos.expect(1, file, NOW_US)

@@ -9,7 +9,7 @@ from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_link_endpoints import LINKS, create, form, link, listed, videos
 from tests.api.uploads.test_replace_file_resumable import OTHER, kinds, source_of
 from tests.api.uploads.test_single_request import nothing_is_left
-from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, metadata, path_of
 from tests.support.api.upload_clips import clip, upload
 
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def first(house: House) -> Json:
+async def first(house: ApiService) -> Json:
     """A video whose file came."""
     return (await upload(house))["video"]
 
 
 async def test_one_form_through_a_link_replaces_the_file_of_its_video(
-    house: House, objects: DiskObjects, first: Json
+    house: ApiService, objects: DiskObjects, first: Json
 ) -> None:
     path = await link(house, video_id=first["id"])
     for refused in (form(title="Mine"), form(b"Dear diary")):
@@ -52,7 +52,7 @@ async def test_one_form_through_a_link_replaces_the_file_of_its_video(
 
 
 async def test_one_resumable_upload_through_a_link_replaces_the_file_of_its_video(
-    house: House, objects: DiskObjects, first: Json
+    house: ApiService, objects: DiskObjects, first: Json
 ) -> None:
     path = await link(house, video_id=first["id"])
     for said in (metadata(title="Mine"), metadata(replaces="1"), metadata(replaces="2")):
@@ -72,7 +72,7 @@ async def test_one_resumable_upload_through_a_link_replaces_the_file_of_its_vide
 
 
 async def test_a_link_for_a_new_video_replaces_none(
-    house: House, objects: DiskObjects, first: Json
+    house: ApiService, objects: DiskObjects, first: Json
 ) -> None:
     path = await link(house)
     said = {"Upload-Metadata": metadata(replaces=str(first["id"]))}
@@ -84,7 +84,7 @@ async def test_a_link_for_a_new_video_replaces_none(
 
 
 async def test_a_link_is_for_a_video_of_its_project_of_which_it_says_nothing(
-    house: House, first: Json
+    house: ApiService, first: Json
 ) -> None:
     other = await house.catalog.projects.add("Other", NOW_US)
     elsewhere = f"/api/projects/{other.id}/upload-links"
@@ -107,7 +107,7 @@ async def test_a_link_is_for_a_video_of_its_project_of_which_it_says_nothing(
     await link(house, video_id=None, title="x")
 
 
-async def test_a_link_waits_for_the_first_file_of_its_video(house: House) -> None:
+async def test_a_link_waits_for_the_first_file_of_its_video(house: ApiService) -> None:
     file = Arrived(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
     video = await house.catalog.videos.expect(1, file, NOW_US)
     path = await link(house, video_id=video)
@@ -119,7 +119,7 @@ async def test_a_link_waits_for_the_first_file_of_its_video(house: House) -> Non
 
 
 async def test_a_deleted_video_ends_its_links_and_what_comes_through_them(
-    house: House, objects: DiskObjects, first: Json
+    house: ApiService, objects: DiskObjects, first: Json
 ) -> None:
     paths = [await link(house, video_id=first["id"]) for _ in range(2)]
     at = path_of(await create(house, paths[0]))
@@ -139,7 +139,7 @@ async def test_a_deleted_video_ends_its_links_and_what_comes_through_them(
 
 
 async def test_a_deleted_link_ends_what_comes_through_it_and_the_video_stays(
-    house: House, objects: DiskObjects, first: Json
+    house: ApiService, objects: DiskObjects, first: Json
 ) -> None:
     path = await link(house, video_id=first["id"])
     at = path_of(await create(house, path))

@@ -15,7 +15,7 @@ from tests.api.uploads.test_replace_file import put
 from tests.api.uploads.test_single_request import files_of, nothing_is_left
 from tests.api.videos.test_item import shown
 from tests.api.videos.test_item_made import made
-from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, create, metadata, send
 from tests.support.api.upload_clips import clip, upload
 
@@ -28,12 +28,12 @@ def replacing(video: Json, **more: str) -> str:
     return metadata(filename="a.mp4", replaces=str(video["id"]), **more)
 
 
-async def begin(house: House, video: Json, length: int | None = None) -> str:
+async def begin(house: ApiService, video: Json, length: int | None = None) -> str:
     size = len(clip(*OTHER)) if length is None else length
     return await create(house, size, Upload_Metadata=replacing(video))
 
 
-async def source_of(house: House, objects: DiskObjects, video: Json) -> bytes:
+async def source_of(house: ApiService, objects: DiskObjects, video: Json) -> bytes:
     """Return the file that a video's row names, which is the only one that there is."""
     (row,) = await house.catalog.references.standing([video["hash"]])
     assert row.source is not None
@@ -42,12 +42,12 @@ async def source_of(house: House, objects: DiskObjects, video: Json) -> bytes:
     return await objects.get(row.source)
 
 
-async def kinds(house: House) -> list[str]:
+async def kinds(house: ApiService) -> list[str]:
     return [event.kind for event in (await house.catalog.events.find_page(1)).items]
 
 
 async def test_a_file_in_pieces_replaces_a_videos_and_the_hash_stays(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(house))["video"]
     await made(house, objects, first["id"])
@@ -79,7 +79,7 @@ async def test_a_file_in_pieces_replaces_a_videos_and_the_hash_stays(
 
 
 async def test_a_file_with_its_creation_and_of_unknown_length_does_so_too(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(house))["video"]
     data = clip(*OTHER)
@@ -100,7 +100,7 @@ async def test_a_file_with_its_creation_and_of_unknown_length_does_so_too(
 
 
 async def test_what_names_no_video_of_the_project_begins_nothing(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(house))["video"]
     other = await house.catalog.projects.add("Other", NOW_US)
@@ -120,7 +120,7 @@ async def test_what_names_no_video_of_the_project_begins_nothing(
     assert await source_of(house, objects, first) == clip()
 
 
-async def test_nothing_else_is_said_of_a_video_whose_file_is_replaced(house: House) -> None:
+async def test_nothing_else_is_said_of_a_video_whose_file_is_replaced(house: ApiService) -> None:
     first: Json = (await upload(house))["video"]
     said = replacing(first, filetype="video/mp4", title="New", tags="[]", poem="x")
     headers = {**house.owner, **TUS, "Upload-Length": "9", "Upload-Metadata": said}
@@ -131,7 +131,7 @@ async def test_nothing_else_is_said_of_a_video_whose_file_is_replaced(house: Hou
     assert (await shown(house, first["id"]))["title"] == first["title"]
 
 
-async def test_a_video_whose_first_file_is_coming_gets_no_other(house: House) -> None:
+async def test_a_video_whose_first_file_is_coming_gets_no_other(house: ApiService) -> None:
     file = Arrived(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
     video = await house.catalog.videos.expect(1, file, NOW_US)
     said = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=str(video))}
@@ -141,7 +141,7 @@ async def test_a_video_whose_first_file_is_coming_gets_no_other(house: House) ->
 
 
 async def test_a_file_that_is_none_is_refused_at_the_last_byte_and_the_video_stays(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(house))["video"]
     before = await shown(house, first["id"])
@@ -156,7 +156,9 @@ async def test_a_file_that_is_none_is_refused_at_the_last_byte_and_the_video_sta
     assert (event.kind, event.subject) == ("upload refused", first["hash"])
 
 
-async def test_an_upload_that_is_ended_leaves_the_video(house: House, objects: DiskObjects) -> None:
+async def test_an_upload_that_is_ended_leaves_the_video(
+    house: ApiService, objects: DiskObjects
+) -> None:
     first: Json = (await upload(house))["video"]
     path = await begin(house, first)
     assert (await send(house, path, 0, clip(*OTHER)[:500])).status_code == 204
@@ -166,7 +168,7 @@ async def test_an_upload_that_is_ended_leaves_the_video(house: House, objects: D
 
 
 async def test_a_video_that_is_deleted_meanwhile_takes_the_upload_with_it(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(house))["video"]
     path = await begin(house, first)
@@ -178,7 +180,7 @@ async def test_a_video_that_is_deleted_meanwhile_takes_the_upload_with_it(
     await nothing_is_left(house, objects)
 
 
-async def whole(house: House, objects: DiskObjects, video: Json, place: str) -> str:
+async def whole(house: ApiService, objects: DiskObjects, video: Json, place: str) -> str:
     """Leave an upload as a process does that dies when all of the file has come."""
     data = clip(*OTHER)
     new = NewUpload(
@@ -195,7 +197,7 @@ async def whole(house: House, objects: DiskObjects, video: Json, place: str) -> 
 
 @pytest.mark.parametrize("moved", [True, False])
 async def test_a_file_that_came_whole_before_a_death_replaces_when_it_is_asked_for(
-    house: House, objects: DiskObjects, moved: bool
+    house: ApiService, objects: DiskObjects, moved: bool
 ) -> None:
     first: Json = (await upload(house))["video"]
     place = addresses.replaced_source(first["hash"], "{}") if moved else addresses.upload("{}")
@@ -207,7 +209,7 @@ async def test_a_file_that_came_whole_before_a_death_replaces_when_it_is_asked_f
 
 
 async def test_a_video_that_is_deleted_at_the_last_moment_leaves_nothing(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     """It is deleted as soon as all has come, while the file is looked into."""
     first: Json = (await upload(house))["video"]
@@ -232,7 +234,7 @@ async def test_a_video_that_is_deleted_at_the_last_moment_leaves_nothing(
 
 @pytest.mark.parametrize("last", ["put", "tus"])
 async def test_of_two_that_replace_one_video_the_later_stays(
-    house: House, objects: DiskObjects, last: str
+    house: ApiService, objects: DiskObjects, last: str
 ) -> None:
     first: Json = (await upload(house))["video"]
     data = clip(*OTHER)
@@ -250,7 +252,7 @@ async def test_of_two_that_replace_one_video_the_later_stays(
 
 
 async def test_of_many_that_replace_one_video_at_once_one_file_and_one_job_stay(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(house))["video"]
     data, other = clip(*OTHER), clip("64x64", "1")

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from storage.objects.disk import DiskObjects
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ def video(
 
 
 async def send(
-    house: House, content: bytes, headers: dict[str, str] = FORM, path: str = VIDEOS
+    house: ApiService, content: bytes, headers: dict[str, str] = FORM, path: str = VIDEOS
 ) -> httpx.Response:
     method = "PUT" if path.endswith("/poster") else "POST"
     return await house.client.request(
@@ -42,7 +42,7 @@ async def send(
     )
 
 
-async def nothing_is_left(house: House, objects: DiskObjects) -> None:
+async def nothing_is_left(house: ApiService, objects: DiskObjects) -> None:
     """See that there is no record, no job and no file."""
     answer = await house.client.get(VIDEOS, headers=house.owner)
     assert answer.json()["meta"]["total"] == 0
@@ -112,7 +112,7 @@ REFUSED = (
 
 
 async def test_each_form_that_is_wrong_is_refused_and_leaves_nothing(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     for name, content, status, fields in REFUSED:
         answer = await send(house, content)
@@ -121,7 +121,7 @@ async def test_each_form_that_is_wrong_is_refused_and_leaves_nothing(
         await nothing_is_left(house, objects)
 
 
-async def test_a_file_that_is_no_media_is_refused_with_the_reason(house: House) -> None:
+async def test_a_file_that_is_no_media_is_refused_with_the_reason(house: ApiService) -> None:
     answer = await send(house, form(video(data=b"Dear diary")))
     (reason,) = answer.json()["errors"]["video"]
     assert "cannot be read" in reason
@@ -140,7 +140,7 @@ async def test_a_file_that_is_no_media_is_refused_with_the_reason(house: House) 
     ],
 )
 async def test_a_body_of_another_type_is_refused(
-    house: House, objects: DiskObjects, content_type: str, status: int
+    house: ApiService, objects: DiskObjects, content_type: str, status: int
 ) -> None:
     answer = await send(house, form(video()), {"Content-Type": content_type})
     assert answer.status_code == status, answer.text
@@ -180,7 +180,7 @@ async def test_a_body_of_another_type_is_refused(
     ],
 )
 async def test_a_file_names_its_video(
-    house: House, disposition: str, title: str, slug: str
+    house: ApiService, disposition: str, title: str, slug: str
 ) -> None:
     answer = await send(house, form(video(f'name="video"; {disposition}')))
     assert answer.status_code == 201, answer.text
@@ -188,7 +188,7 @@ async def test_a_file_names_its_video(
     assert (record["title"], record["name"]) == (title, slug)
 
 
-async def test_texts_are_kept_as_they_came(house: House) -> None:
+async def test_texts_are_kept_as_they_came(house: ApiService) -> None:
     title, description = "  <b>Über</b> & 🎬 “so”  ", "One\r\n\tTwo\n\n🎬"
     record = (await upload(house, texts={"title": title, "description": description}))["video"]
     assert record["title"] == title.strip()
@@ -198,7 +198,7 @@ async def test_texts_are_kept_as_they_came(house: House) -> None:
 
 
 async def test_the_file_stands_where_no_viewer_can_ask_for_it(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     record = (await upload(house))["video"]
     assert files_of(objects) == [objects.root / "sources" / record["hash"] / "1"]
@@ -208,7 +208,7 @@ async def test_the_file_stands_where_no_viewer_can_ask_for_it(
 
 @pytest.mark.parametrize("kind", ["png", "jpg", "webp"])
 async def test_a_poster_comes_in_the_sizes_of_its_video(
-    house: House, objects: DiskObjects, kind: str
+    house: ApiService, objects: DiskObjects, kind: str
 ) -> None:
     files: Any = {"poster": (f"p.{kind}", picture(kind, "1000x1000"), "application/octet-stream")}
     body = await upload(house, data=clip("960x540"), files=files)
@@ -234,7 +234,7 @@ def jpeg_size(data: bytes) -> tuple[int, int]:
 
 
 async def test_a_poster_sent_later_takes_the_place_of_the_one_before(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     files: Any = {"poster": ("p.png", picture(), "image/png")}
     record: Json = (await upload(house, files=files))["video"]

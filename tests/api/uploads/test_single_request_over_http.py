@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from api.app import create_app
-from api.http.concurrency_limit import Gate
+from api.http.concurrency_limit import ConcurrencyLimit
 from api.ports import FileFacts
 from api.uploads.single_request import Intake
 from headend.http.server import serving
@@ -137,7 +137,9 @@ async def test_a_client_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Pat
 async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_served(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path, gate=Gate(most=3, each=2), probe=anything) as door:
+    async with opened(
+        tmp_path, gate=ConcurrencyLimit(total=3, per_caller=2), probe=anything
+    ) as door:
         _, token = await door.catalog.tokens.add("two", None, write=True, now_us=NOW_US)
         other = msgspec.structs.replace(door, token=token)
         whole = form(video(data=b"x" * MiB))

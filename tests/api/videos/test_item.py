@@ -9,7 +9,7 @@ import pytest
 from media.stream_keys import new_hash
 from storage.catalog.records.videos import Arrived
 from storage.objects.disk import DiskObjects
-from tests.support.api.application import NOW_US, House, Json
+from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
 pytestmark = pytest.mark.anyio
@@ -38,26 +38,26 @@ def catalog_place(both_places: str | Path) -> str | Path:
     return both_places
 
 
-async def shown(house: House, video: int) -> Json:
+async def shown(house: ApiService, video: int) -> Json:
     answer = await house.client.get(f"/api/videos/{video}", headers=house.owner)
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"data"}
     return answer.json()["data"]
 
 
-async def edited(house: House, video: int, body: object, status: int = 200) -> Json:
+async def edited(house: ApiService, video: int, body: object, status: int = 200) -> Json:
     answer = await house.client.put(f"/api/videos/{video}", json=body, headers=house.owner)
     assert answer.status_code == status, answer.text
     return answer.json()
 
 
-async def listed(house: House, query: str = "", status: int = 200) -> Json:
+async def listed(house: ApiService, query: str = "", status: int = 200) -> Json:
     answer = await house.client.get(VIDEOS + query, headers=house.owner)
     assert answer.status_code == status, answer.text
     return answer.json()
 
 
-async def test_an_upload_answers_with_the_full_form_but_the_snippets(house: House) -> None:
+async def test_an_upload_answers_with_the_full_form_but_the_snippets(house: ApiService) -> None:
     body = await upload(house, name="Ferien Über Øresund.mp4")
     assert set(body) == {
         "message", "video", "web_socket_broadcaster", "web_socket_key", "web_socket_cluster",
@@ -110,7 +110,7 @@ async def test_an_upload_answers_with_the_full_form_but_the_snippets(house: Hous
     assert video["length"] == pytest.approx(1, abs=0.1)
 
 
-async def test_the_show_form_has_its_own_keys(house: House) -> None:
+async def test_the_show_form_has_its_own_keys(house: ApiService) -> None:
     made = (await upload(house, texts={"description": "Two\nlines"}))["video"]
     video = await shown(house, made["id"])
     assert set(video) == SHOWN
@@ -134,7 +134,7 @@ async def test_the_show_form_has_its_own_keys(house: House) -> None:
     ]
 
 
-async def test_a_list_item_omits_what_is_documented(house: House) -> None:
+async def test_a_list_item_omits_what_is_documented(house: ApiService) -> None:
     made = (await upload(house))["video"]
     body = await listed(house)
     assert set(body) == {"data", "links", "meta"}
@@ -148,7 +148,7 @@ async def test_a_list_item_omits_what_is_documented(house: House) -> None:
     assert [link["label"] for link in body["meta"]["links"]] == ["« Previous", "1", "Next »"]
 
 
-async def test_an_edit_answers_with_the_full_form(house: House) -> None:
+async def test_an_edit_answers_with_the_full_form(house: ApiService) -> None:
     made = (await upload(house))["video"]
     category = await house.client.post(
         "/api/projects/1/categories", json={"name": "News"}, headers=house.owner
@@ -213,7 +213,7 @@ REFUSED: tuple[tuple[Json, str], ...] = (
 )
 
 
-async def test_a_refused_edit_names_the_field_and_changes_nothing(house: House) -> None:
+async def test_a_refused_edit_names_the_field_and_changes_nothing(house: ApiService) -> None:
     made = (await upload(house))["video"]
     before = await shown(house, made["id"])
     good = {"title": "New", "tags": [{"name": "fresh"}], "description": "New"}
@@ -225,7 +225,7 @@ async def test_a_refused_edit_names_the_field_and_changes_nothing(house: House) 
     assert tags.json()["data"] == []
 
 
-async def test_lists_are_filtered_and_repeat_their_filters(house: House) -> None:
+async def test_lists_are_filtered_and_repeat_their_filters(house: ApiService) -> None:
     for title in ("Ștefan 100%", "stefan", "other"):
         await upload(house, texts={"title": title})
     assert [video["title"] for video in (await listed(house))["data"]] == [
@@ -251,7 +251,7 @@ async def test_lists_are_filtered_and_repeat_their_filters(house: House) -> None
     assert (await listed(house, "?from=2023-11-13&to=2023-11-13"))["meta"]["total"] == 0
 
 
-async def test_pages_hold_thirty_and_go_on_beyond_the_end(house: House) -> None:
+async def test_pages_hold_thirty_and_go_on_beyond_the_end(house: ApiService) -> None:
     for number in range(32):
         hash_ = new_hash()
         file = Arrived(
@@ -290,12 +290,12 @@ WRONG = (
 )
 
 
-async def test_a_wrong_filter_is_named(house: House) -> None:
+async def test_a_wrong_filter_is_named(house: ApiService) -> None:
     for query, fields in WRONG:
         assert set((await listed(house, query, 422))["errors"]) == fields, query
 
 
-async def test_numbers_of_no_video_are_not_found_by_any_operation(house: House) -> None:
+async def test_numbers_of_no_video_are_not_found_by_any_operation(house: ApiService) -> None:
     for number in OUT_OF_RANGE:
         one = f"/api/videos/{number}"
         for method, path, body in (
@@ -313,7 +313,7 @@ async def test_numbers_of_no_video_are_not_found_by_any_operation(house: House) 
             assert set(answer.json()) == {"message"}
 
 
-async def test_another_projects_videos_are_as_if_not_there(house: House) -> None:
+async def test_another_projects_videos_are_as_if_not_there(house: ApiService) -> None:
     made = (await upload(house))["video"]
     other = await house.catalog.projects.add("other", NOW_US)
     stranger = await house.headers_of("stranger", other.id, write=True)
@@ -333,7 +333,9 @@ async def test_another_projects_videos_are_as_if_not_there(house: House) -> None
     assert (await shown(house, made["id"]))["title"] == "clip"
 
 
-async def test_a_deleted_video_is_gone_with_its_files(house: House, objects: DiskObjects) -> None:
+async def test_a_deleted_video_is_gone_with_its_files(
+    house: ApiService, objects: DiskObjects
+) -> None:
     made = (await upload(house, files={"poster": ("p.png", picture(), "image/png")}))["video"]
     other = (await upload(house))["video"]
     name = made["hash"]
@@ -350,7 +352,7 @@ async def test_a_deleted_video_is_gone_with_its_files(house: House, objects: Dis
     assert [video["id"] for video in (await listed(house))["data"]] == [other["id"]]
 
 
-async def test_every_change_stands_in_the_projects_events(house: House) -> None:
+async def test_every_change_stands_in_the_projects_events(house: ApiService) -> None:
     made = (await upload(house))["video"]
     await edited(house, made["id"], {"title": "x"})
     await house.client.delete(f"/api/videos/{made['id']}", headers=house.owner)

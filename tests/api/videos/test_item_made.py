@@ -9,7 +9,7 @@ from headend.config.settings import Transcode
 from headend.roles.transcode_role import file_workers
 from storage.objects.disk import DiskObjects
 from tests.api.videos.test_item import FULL, shown
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 SECONDS = 120
 
 
-async def made(house: House, objects: DiskObjects, *videos: int) -> list[Json]:
+async def made(house: ApiService, objects: DiskObjects, *videos: int) -> list[Json]:
     """Work until these videos are over and done with; return how each stands."""
     found: list[Json] = []
     async with asyncio.TaskGroup() as group:
@@ -37,13 +37,15 @@ async def made(house: House, objects: DiskObjects, *videos: int) -> list[Json]:
     return found
 
 
-async def post(house: House, video: int, verb: str, status: int = 200) -> Json:
+async def post(house: ApiService, video: int, verb: str, status: int = 200) -> Json:
     answer = await house.client.post(f"/api/videos/{video}/{verb}", headers=house.owner)
     assert answer.status_code == status, answer.text
     return answer.json()
 
 
-async def test_a_completed_video_says_so_in_every_form(house: House, objects: DiskObjects) -> None:
+async def test_a_completed_video_says_so_in_every_form(
+    house: ApiService, objects: DiskObjects
+) -> None:
     files: Any = {"poster": ("p.png", picture(), "image/png")}
     with_poster: Json = (await upload(house, files=files))["video"]
     video: Json = (await upload(house))["video"]
@@ -89,7 +91,7 @@ async def test_a_completed_video_says_so_in_every_form(house: House, objects: Di
 
 
 async def test_a_failed_video_says_why_and_is_tried_again(
-    house: House, objects: DiskObjects
+    house: ApiService, objects: DiskObjects
 ) -> None:
     video: Json = (await upload(house))["video"]
     # The disk loses the file between the upload and the work.

@@ -3,13 +3,13 @@
 import pytest
 
 from tests.api.videos.test_item import FULL
-from tests.support.api.application import House
+from tests.support.api.application import ApiService
 from tests.support.api.upload_clips import upload
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_status_of_a_new_video_is_queued(house: House) -> None:
+async def test_the_status_of_a_new_video_is_queued(house: ApiService) -> None:
     made = (await upload(house))["video"]
     answer = await house.client.get(f"/api/videos/{made['id']}/status", headers=house.owner)
     assert answer.status_code == 200
@@ -20,7 +20,7 @@ async def test_the_status_of_a_new_video_is_queued(house: House) -> None:
     }  # fmt: skip
 
 
-async def test_what_does_not_play_yet_is_published_later(house: House) -> None:
+async def test_what_does_not_play_yet_is_published_later(house: ApiService) -> None:
     made = (await upload(house))["video"]
     one = f"/api/videos/{made['id']}"
     for verb, message in (
@@ -34,14 +34,14 @@ async def test_what_does_not_play_yet_is_published_later(house: House) -> None:
         assert answer.json()["video"]["published"] is False
 
 
-async def test_only_a_failed_video_is_tried_again(house: House) -> None:
+async def test_only_a_failed_video_is_tried_again(house: ApiService) -> None:
     made = (await upload(house))["video"]
     answer = await house.client.post(f"/api/videos/{made['id']}/retry", headers=house.owner)
     assert answer.status_code == 409
     assert answer.json() == {"message": "Only a video that has failed can be tried again."}
 
 
-async def test_a_player_of_the_project_is_chosen_and_taken_back(house: House) -> None:
+async def test_a_player_of_the_project_is_chosen_and_taken_back(house: ApiService) -> None:
     made = (await upload(house))["video"]
     player = await house.client.post(
         "/api/projects/1/players", json={"name": "Quiet"}, headers=house.owner

@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from api.origin.origin import Origin, OriginFirst
-from api.origin.visibility import Verdicts
+from api.origin.visibility import VisibilityCache
 from headend.config.sockets import bind
 from headend.http.server import serving
 from storage.catalog.records.common import Shown
@@ -31,7 +31,7 @@ DEADLINE = 20.0 * SCALE
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 
 
-class Shelf:
+class OneStreamShowcase:
     """A showcase of one stream that is shown to all; it can be made to fail."""
 
     broken = False
@@ -66,29 +66,29 @@ async def other(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": said})
 
 
-class Answer(msgspec.Struct):
+class ReceivedResponse(msgspec.Struct):
     status: int
     headers: dict[str, str]
     body: bytes
 
 
-class Place:
+class OriginServer:
     """A server before a folder of objects."""
 
     def __init__(self, folder: Path) -> None:
         self.objects = DiskObjects(folder)
         self.edge = MemoryEdge()
-        self.shelf = Shelf()
+        self.showcase = OneStreamShowcase()
         self.origin = Origin(
-            objects=self.objects, edge=self.edge, verdicts=Verdicts(self.shelf, nobody)
+            objects=self.objects, edge=self.edge, visibility=VisibilityCache(self.showcase, nobody)
         )
         self.port = 0
 
-    async def connect(self) -> "Client":
-        return Client(*await asyncio.open_connection("127.0.0.1", self.port, limit=MEGABYTE))
+    async def connect(self) -> "RawHttpClient":
+        return RawHttpClient(*await asyncio.open_connection("127.0.0.1", self.port, limit=MEGABYTE))
 
 
-class Client:
+class RawHttpClient:
     """A connection that says exactly what it is told to."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -99,20 +99,22 @@ class Client:
         lines = [f"{method} {path} HTTP/{version}", "Host: here", *headers, "", ""]
         self.writer.write("\r\n".join(lines).encode())
 
-    async def head(self) -> Answer:
+    async def head(self) -> ReceivedResponse:
         async with asyncio.timeout(DEADLINE):
             first, *lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().splitlines()[:-1]
         pairs = [line.partition(": ") for line in lines]
-        return Answer(int(first.split()[1]), {name: value for name, _, value in pairs}, b"")
+        return ReceivedResponse(
+            int(first.split()[1]), {name: value for name, _, value in pairs}, b""
+        )
 
-    async def answer(self, *, bodiless: bool = False) -> Answer:
+    async def answer(self, *, bodiless: bool = False) -> ReceivedResponse:
         answer = await self.head()
         length = 0 if bodiless else int(answer.headers.get("content-length", "0"))
         async with asyncio.timeout(DEADLINE):
             answer.body = await self.reader.readexactly(length)
         return answer
 
-    async def get(self, path: str, *headers: str) -> Answer:
+    async def get(self, path: str, *headers: str) -> ReceivedResponse:
         self.ask(path, *headers)
         return await self.answer()
 
@@ -127,8 +129,8 @@ class Client:
 
 
 @asynccontextmanager
-async def placed(folder: Path) -> AsyncGenerator[Place, None]:
-    place = Place(folder)
+async def placed(folder: Path) -> AsyncGenerator[OriginServer, None]:
+    place = OriginServer(folder)
     app: Any = OriginFirst(place.origin, other)
     with bind("127.0.0.1:0") as door:
         place.port = door.getsockname()[1]
@@ -140,7 +142,7 @@ async def placed(folder: Path) -> AsyncGenerator[Place, None]:
 def at(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., None]:
     """Play a scene at a server, on each kind of event loop."""
 
-    def play(scene: Callable[[Place], Awaitable[None]]) -> None:
+    def play(scene: Callable[[OriginServer], Awaitable[None]]) -> None:
         async def go() -> None:
             async with placed(tmp_path) as place:
                 await place.edge.put_playlists({PLAYLIST[1:]: "#EXTM3U\n" + 300 * "#A LINE\n"})
@@ -152,7 +154,7 @@ def at(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., None]:
     return play
 
 
-At = Callable[[Callable[[Place], Awaitable[None]]], None]
+At = Callable[[Callable[[OriginServer], Awaitable[None]]], None]
 
 
 def descriptors() -> int:
@@ -166,7 +168,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def test_one_connection_is_answered_again_and_again_whatever_it_asks(at: At) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         data = os.urandom(3 * MEGABYTE)
         await place.objects.put(SEGMENT[1:], data)
         client = await place.connect()
@@ -188,7 +190,7 @@ def test_one_connection_is_answered_again_and_again_whatever_it_asks(at: At) -> 
 
 
 def test_an_empty_file_is_an_answer_too(at: At) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         await place.objects.put(SEGMENT[1:], b"")
         client = await place.connect()
         for _ in range(2):
@@ -200,7 +202,7 @@ def test_an_empty_file_is_an_answer_too(at: At) -> None:
 
 
 def test_the_fast_path_answers_as_asgi_does(at: At) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         await place.objects.put(SEGMENT[1:], os.urandom(1000))
         client = await place.connect()
         for path in (SEGMENT, PLAYLIST, SEGMENT.replace("1.m4s", "9.m4s")):
@@ -218,7 +220,7 @@ def test_the_fast_path_answers_as_asgi_does(at: At) -> None:
 
 
 def test_requests_that_come_all_at_once_are_answered_in_their_order(at: At) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         data = os.urandom(5 * MEGABYTE)
         await place.objects.put(SEGMENT[1:], data)
         client = await place.connect()
@@ -237,7 +239,7 @@ def test_requests_that_come_all_at_once_are_answered_in_their_order(at: At) -> N
 
 
 def test_a_body_that_nobody_asked_for_is_not_the_next_request(at: At) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         client = await place.connect()
         await client.get(PLAYLIST)
         client.ask(PLAYLIST, "Content-Length: 200000")
@@ -251,7 +253,7 @@ def test_a_body_that_nobody_asked_for_is_not_the_next_request(at: At) -> None:
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_who_wants_the_connection_closed_gets_all_and_then_the_end(at: At, version: str) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         data = os.urandom(3 * MEGABYTE)
         await place.objects.put(SEGMENT[1:], data)
         client = await place.connect()
@@ -264,7 +266,7 @@ def test_who_wants_the_connection_closed_gets_all_and_then_the_end(at: At, versi
 
 
 def test_a_reader_who_is_slow_holds_little_memory_and_nobody_up(at: At) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         path = place.objects.path(SEGMENT[1:])
         path.parent.mkdir(parents=True)
         path.write_bytes(bytes(64 * MEGABYTE))
@@ -291,7 +293,7 @@ def test_a_reader_who_is_slow_holds_little_memory_and_nobody_up(at: At) -> None:
 
 
 def test_a_reader_who_leaves_in_the_middle_leaves_nothing_open(at: At) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         await place.objects.put(SEGMENT[1:], bytes(32 * MEGABYTE))
         watcher = await place.connect()
         await watcher.get(PLAYLIST)
@@ -312,7 +314,7 @@ def test_a_reader_who_leaves_in_the_middle_leaves_nothing_open(at: At) -> None:
 
 
 def test_a_file_that_became_shorter_cuts_the_connection(at: At) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         path = place.objects.path(SEGMENT[1:])
         path.parent.mkdir(parents=True)
         path.write_bytes(bytes(64 * MEGABYTE))
@@ -328,7 +330,7 @@ def test_a_file_that_became_shorter_cuts_the_connection(at: At) -> None:
 
 
 def test_a_file_that_is_not_in_memory_is_sent_too(at: At) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         data = os.urandom(3 * MEGABYTE)
         await place.objects.put(SEGMENT[1:], data)
         with place.objects.path(SEGMENT[1:]).open("rb") as file:
@@ -344,11 +346,11 @@ def test_a_file_that_is_not_in_memory_is_sent_too(at: At) -> None:
 def test_a_mistake_of_ours_is_one_answer_and_not_the_connections_end(
     at: At, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scene(place: Place) -> None:
+    async def scene(place: OriginServer) -> None:
         client = await place.connect()
-        place.shelf.broken = True
+        place.showcase.broken = True
         assert (await client.get(PLAYLIST)).status == 500
-        place.shelf.broken = False
+        place.showcase.broken = False
         assert (await client.get(PLAYLIST)).status == 200
         client.writer.close()
 

@@ -24,7 +24,7 @@ ADDRESSES = Addresses(
 Json = dict[str, Any]  # Any: what the tests are about to find out
 
 
-class House(msgspec.Struct, frozen=True):
+class ApiService(msgspec.Struct, frozen=True):
     """An application at its first start; `owner` are the headers of its owner's requests."""
 
     client: AsyncTestClient[Litestar]

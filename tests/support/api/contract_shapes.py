@@ -35,9 +35,9 @@ __all__ = [
     "VIDEO",
     "VIDEO_ITEM",
     "VIDEO_SHOWN",
-    "Kind",
     "Labelled",
     "Nullable",
+    "ValueKind",
     "faults",
     "listing",
     "refusal_faults",
@@ -47,7 +47,7 @@ __all__ = [
 Shape = Any  # Any: it names itself
 
 
-class Kind(msgspec.Struct, frozen=True):
+class ValueKind(msgspec.Struct, frozen=True):
     """A value of these types, and of no others: true is no number. Texts may have a form."""
 
     name: str
@@ -64,7 +64,7 @@ class Nullable(msgspec.Struct, frozen=True):
 class Labelled(msgspec.Struct, frozen=True):
     """An object whose keys are resolution labels, and whose values have one shape."""
 
-    of: Kind
+    of: ValueKind
 
 
 def faults(value: object, shape: Shape, at: str = "$") -> list[str]:
@@ -72,7 +72,7 @@ def faults(value: object, shape: Shape, at: str = "$") -> list[str]:
     match shape:
         case Nullable():
             return [] if value is None else faults(value, shape.of, at)
-        case Kind():
+        case ValueKind():
             return _of_kind(value, shape, at)
         case Labelled():
             return _labelled(value, shape, at)
@@ -86,7 +86,7 @@ def faults(value: object, shape: Shape, at: str = "$") -> list[str]:
             return _object(value, cast("Mapping[str, object]", shape), at)
 
 
-def _of_kind(value: object, kind: Kind, at: str) -> list[str]:
+def _of_kind(value: object, kind: ValueKind, at: str) -> list[str]:
     if type(value) not in kind.types:
         return [f"{at} is no {kind.name}: {value!r}"]
     if kind.form and not re.fullmatch(kind.form, str(value), re.DOTALL):
@@ -117,19 +117,19 @@ def _object(value: object, shape: Mapping[str, object], at: str) -> list[str]:
     return found
 
 
-INTEGER: Final = Kind("integer", (int,))
-NUMBER: Final = Kind("number", (int, float))
-BOOLEAN: Final = Kind("boolean", (bool,))
-STRING: Final = Kind("string", (str,))
-URL: Final = Kind("URL", (str,), r"(https?|rtmps?)://[^/?#\s]+/\S*")
-STAMP: Final = Kind("timestamp", (str,), r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-DURATION: Final = Kind("duration", (str,), r"PT(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?")
-LABEL: Final = Kind("label", (str,), "[1-9][0-9]*p")
-HASH: Final = Kind("hash", (str,), "[0-9A-Za-z]{12}")
+INTEGER: Final = ValueKind("integer", (int,))
+NUMBER: Final = ValueKind("number", (int, float))
+BOOLEAN: Final = ValueKind("boolean", (bool,))
+STRING: Final = ValueKind("string", (str,))
+URL: Final = ValueKind("URL", (str,), r"(https?|rtmps?)://[^/?#\s]+/\S*")
+STAMP: Final = ValueKind("timestamp", (str,), r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+DURATION: Final = ValueKind("duration", (str,), r"PT(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?")
+LABEL: Final = ValueKind("label", (str,), "[1-9][0-9]*p")
+HASH: Final = ValueKind("hash", (str,), "[0-9A-Za-z]{12}")
 _UUID: Final = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-KEY: Final = Kind("hash and uuid", (str,), f"[0-9A-Za-z]{{12}}_{_UUID}")
-UUID: Final = Kind("uuid", (str,), _UUID)
-HTML: Final = Kind("HTML", (str,), "<.*>")
+KEY: Final = ValueKind("hash and uuid", (str,), f"[0-9A-Za-z]{{12}}_{_UUID}")
+UUID: Final = ValueKind("uuid", (str,), _UUID)
+HTML: Final = ValueKind("HTML", (str,), "<.*>")
 
 ERROR: Final = {"message": STRING}
 _FIELD: Final = [STRING]
@@ -151,7 +151,7 @@ def refusal_faults(body: object) -> list[str]:
 NAMED: Final = {"id": INTEGER, "name": STRING}
 LABELLED: Final = {"id": INTEGER, "name": STRING, "active": BOOLEAN}
 COUNTRY_ITEM: Final = {"id": INTEGER, "name": STRING}
-COUNTRY: Final = {"id": INTEGER, "code": Kind("code", (str,), "[A-Z]{2}"), "name": STRING}
+COUNTRY: Final = {"id": INTEGER, "code": ValueKind("code", (str,), "[A-Z]{2}"), "name": STRING}
 EMBED: Final = {"iframe": HTML, "script": HTML, "link": URL}
 POSTERS: Final = Labelled(URL)
 _PLAYER: Final = Nullable(NAMED)  # its fields are shown by decision: a reference
@@ -319,7 +319,7 @@ def listing(item: Shape) -> dict[str, Shape]:
             "per_page": INTEGER,
             "to": Nullable(INTEGER),
             "total": INTEGER,
-            "path": Kind("URL without query", (str,), r"https?://[^?#\s]+"),
+            "path": ValueKind("URL without query", (str,), r"https?://[^?#\s]+"),
             "links": [{"url": Nullable(URL), "label": STRING, "active": BOOLEAN}],
         },
     }

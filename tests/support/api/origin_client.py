@@ -8,7 +8,7 @@ import httpx
 from litestar import Litestar
 
 from api.origin.origin import Origin, OriginFirst
-from api.origin.visibility import Verdicts
+from api.origin.visibility import VisibilityCache
 from storage.catalog.records.common import Shown
 from storage.edge.memory import MemoryEdge
 from storage.errors import StorageError
@@ -31,7 +31,7 @@ VARIANTS = f"/live/{HASH}/index.m3u8"
 SEGMENT = f"/live/{HASH}/{RUN}/720p/1.m4s"
 
 
-class Shelf:
+class FakeShowcase:
     """A showcase of streams; counts how often it is asked."""
 
     def __init__(self) -> None:
@@ -56,16 +56,18 @@ async def is_owner(authorization: str | None, hash_: str, /) -> bool:
     return authorization == TOKEN and hash_ == HASH
 
 
-class Site:
+class OriginSite:
     """An origin with a run of three steps, and a client before it."""
 
     def __init__(self, folder: Path) -> None:
         self.objects = DiskObjects(folder)
         self.edge = MemoryEdge()
-        self.shelf = Shelf()
-        self.shelf.put()
+        self.showcase = FakeShowcase()
+        self.showcase.put()
         self.origin = Origin(
-            objects=self.objects, edge=self.edge, verdicts=Verdicts(self.shelf, is_owner)
+            objects=self.objects,
+            edge=self.edge,
+            visibility=VisibilityCache(self.showcase, is_owner),
         )
         other: Any = Litestar([], logging_config=None)
         app: Any = OriginFirst(self.origin, other)  # Any: httpx has its own ASGI types
@@ -87,7 +89,7 @@ class Site:
         return await self.client.get(path, headers=named)
 
 
-OnSite = Callable[[Callable[[Site], Awaitable[None]]], None]
+OnSite = Callable[[Callable[[OriginSite], Awaitable[None]]], None]
 
 
 async def origin_of(origin: Origin, path: str) -> int:

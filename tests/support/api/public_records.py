@@ -8,14 +8,23 @@ from litestar import Litestar
 from litestar.testing import TestClient
 
 from api.http.client_address import RawHeaders
-from api.origin.visibility import Verdicts
-from api.pages.json_documents import documents
-from api.pages.oembed import oembed
-from api.pages.watch_pages import pages
+from api.origin.visibility import VisibilityCache
+from api.pages.json_documents import document_handlers
+from api.pages.oembed import oembed_handlers
+from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
 from storage.catalog.records.common import ProjectRecord, Shown
 
-__all__ = ["HIDDEN", "HOSTILE", "STREAM", "VIDEO", "Client", "Records", "addresses", "asked_of"]
+__all__ = [
+    "HIDDEN",
+    "HOSTILE",
+    "STREAM",
+    "VIDEO",
+    "Client",
+    "Records",
+    "addresses",
+    "serving_pages",
+]
 
 HOSTILE = '"><script>alert(1)</script>'
 STREAM = Shown(
@@ -87,14 +96,14 @@ class OneProject:
 
 
 @contextmanager
-def asked_of(records: Records, where: Addresses | None = None) -> Generator[Client]:
+def serving_pages(records: Records, where: Addresses | None = None) -> Generator[Client]:
     """Serve pages, documents and descriptions of the records for the length of the block."""
     at = where or addresses()
-    verdicts = Verdicts(records, records.is_owner, records.country, clock=_Later())
+    verdicts = VisibilityCache(records, records.is_owner, records.country, clock=_Later())
     handlers = [
-        *pages(verdicts, at),
-        *documents(verdicts, OneProject(), at),
-        *oembed(verdicts, at),
+        *page_handlers(verdicts, at),
+        *document_handlers(verdicts, OneProject(), at),
+        *oembed_handlers(verdicts, at),
     ]
     with TestClient(Litestar(handlers, openapi_config=None)) as client:
         yield client

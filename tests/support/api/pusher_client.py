@@ -15,7 +15,7 @@ from storage.catalog import Catalog
 from storage.catalog.events.broadcast import NoticeRecord
 from tests.support.api.application import NOW_US
 
-__all__ = ["Desk", "signed_query"]
+__all__ = ["PusherService", "signed_query"]
 
 
 def signed_query(
@@ -36,7 +36,7 @@ def signed_query(
     return urlencode(parameters | {"auth_signature": signed.hexdigest()})
 
 
-class Desk(msgspec.Struct, frozen=True):
+class PusherService(msgspec.Struct, frozen=True):
     """An application at its first start, and what its owner knows."""
 
     client: AsyncTestClient[Litestar]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from litestar import Litestar
 
 from api.app import create_app
-from api.pages.slate_images import slate_pictures
+from api.pages.slate_images import slate_image_handlers
 from api.ports import MediaRemover
 from api.streams.command_client import Ingest
 from headend.roles.upload_intake import intake_on
@@ -64,7 +64,7 @@ def application_over(
             media=_MEDIA,
             intake=intake_on(_OBJECTS, least_free=0),
             ingest=_INGEST,
-            handlers=slate_pictures(_OBJECTS),
+            handlers=slate_image_handlers(_OBJECTS),
             clock_us=lambda: NOW_US,
         )
         _made.append(app)

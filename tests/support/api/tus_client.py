@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.api.application import House
+from tests.support.api.application import ApiService
 from tests.support.api.upload_clips import clip
 
 __all__ = ["OFFSETS", "TUS", "UPLOADS", "create", "metadata", "path_of", "send"]
@@ -27,7 +27,7 @@ def path_of(answer: httpx.Response) -> str:
 
 
 async def create(
-    house: House, length: int | None = None, *, path: str = UPLOADS, **headers: str
+    house: ApiService, length: int | None = None, *, path: str = UPLOADS, **headers: str
 ) -> str:
     """Begin an upload of a clip; return its path."""
     said = {"Upload-Length": str(len(clip()) if length is None else length)}
@@ -45,7 +45,7 @@ async def create(
 
 
 async def send(
-    house: House,
+    house: ApiService,
     path: str,
     offset: int,
     data: bytes,

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from tests.support.api.application import House, Json
+from tests.support.api.application import ApiService, Json
 
 VIDEOS = "/api/projects/1/videos"
 
@@ -42,7 +42,7 @@ def picture(kind: str = "png", size: str = "320x240") -> bytes:
 
 
 async def upload(
-    house: House,
+    house: ApiService,
     *,
     name: str = "clip.mp4",
     data: bytes | None = None,

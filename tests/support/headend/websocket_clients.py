@@ -11,7 +11,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from api.pusher.limits import Limits
+from api.pusher.limits import PusherSettings
 from api.pusher.socket import Broadcaster
 from headend.config.sockets import bind
 from headend.http.server import serving
@@ -47,15 +47,15 @@ class Place(msgspec.Struct, frozen=True):
     @asynccontextmanager
     async def open(cls, **limits: object) -> AsyncGenerator["Place"]:
         broadcaster = Broadcaster(
-            key=KEY, secret=SECRET, limits=msgspec.convert(limits, Limits, strict=False)
+            key=KEY, secret=SECRET, limits=msgspec.convert(limits, PusherSettings, strict=False)
         )
         with bind("127.0.0.1:0") as door:
             async with (
                 asyncio.TaskGroup() as tasks,
-                serving(broadcaster.before(other), door),
-                broadcaster.closing(),
+                serving(broadcaster.in_front_of(other), door),
+                broadcaster.disconnecting_at_exit(),
             ):
-                sweep = tasks.create_task(broadcaster.sweep())
+                sweep = tasks.create_task(broadcaster.ping_idle())
                 try:
                     yield cls(broadcaster, door.getsockname()[1])
                 finally:

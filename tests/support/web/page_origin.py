@@ -19,12 +19,12 @@ import uvicorn
 from litestar import Litestar
 from litestar.types import Receive, Scope, Send
 
-from api.origin.visibility import Verdicts
-from api.pages.watch_pages import pages
+from api.origin.visibility import VisibilityCache
+from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
 from storage.catalog.records.common import Shown
 
-__all__ = ["Origin", "encoding", "serving", "shown"]
+__all__ = ["PlaybackOrigin", "encoding", "serving", "shown"]
 
 _STOP = 10.0  # seconds
 _TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".mp4": "video/mp4", ".m4s": "video/mp4"}
@@ -43,7 +43,7 @@ def shown(hash_: str, title: str = "A stream", description: str = "") -> Shown:
     )
 
 
-class Origin:
+class PlaybackOrigin:
     """What is served, to be changed while it is served.
 
     `streams` are the records, `runs` says which run (a folder under `media`) a stream shows now,
@@ -113,7 +113,7 @@ class Origin:
 
 
 @contextmanager
-def serving(origin: Origin, playback: str | None = None) -> Generator[None]:
+def serving(origin: PlaybackOrigin, playback: str | None = None) -> Generator[None]:
     """Serve the pages and the media for the length of the block.
 
     `playback` is where the pages send viewers for playlists, if not to the same place.
@@ -128,8 +128,8 @@ def serving(origin: Origin, playback: str | None = None) -> Generator[None]:
             rtmp_backup="rtmp://localhost",
             rtmps_backup="rtmps://localhost",
         )
-        verdicts = Verdicts(origin, origin.is_owner)
-        app = Litestar(pages(verdicts, addresses), openapi_config=None)
+        verdicts = VisibilityCache(origin, origin.is_owner)
+        app = Litestar(page_handlers(verdicts, addresses), openapi_config=None)
 
         async def front(scope: Scope, receive: Receive, send: Send) -> None:
             path = scope["path"] if scope["type"] == "http" else ""
@@ -163,7 +163,7 @@ async def _send(send: Send, status: int, kind: str, body: bytes) -> None:
 
 
 @contextmanager
-def encoding(origin: Origin, run: str, seconds: float = 15.0) -> Generator[None]:
+def encoding(origin: PlaybackOrigin, run: str, seconds: float = 15.0) -> Generator[None]:
     """Make one run in real time; its playlists have their end when the block ends.
 
     Raises:
