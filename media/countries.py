@@ -13,7 +13,7 @@ from typing import Final
 import iso3166
 import msgspec
 
-__all__ = ["COUNTRIES", "Country", "country", "packed", "unpacked"]
+__all__ = ["COUNTRIES", "Country", "decode_countries", "encode_countries", "find_country"]
 
 _COMMA: Final = ","
 
@@ -26,7 +26,7 @@ class Country(msgspec.Struct, frozen=True):
     name: str
 
 
-def _plain(name: str) -> str:
+def _sort_key(name: str) -> str:
     """Return a name without accents and case, for sorting."""
     letters = unicodedata.normalize("NFKD", name)
     return "".join(letter for letter in letters if not unicodedata.combining(letter)).casefold()
@@ -34,7 +34,7 @@ def _plain(name: str) -> str:
 
 def _entries() -> tuple[Country, ...]:
     entries = [Country(int(each.numeric), each.alpha2, each.name) for each in iso3166.countries]
-    return tuple(sorted(entries, key=lambda each: _plain(each.name)))
+    return tuple(sorted(entries, key=lambda each: _sort_key(each.name)))
 
 
 COUNTRIES: Final[tuple[Country, ...]] = _entries()
@@ -42,7 +42,7 @@ _BY_NUMBER: Final = {each.number: each for each in COUNTRIES}
 _BY_CODE: Final = {each.code: each for each in COUNTRIES}
 
 
-def country(ref: int | str) -> Country | None:
+def find_country(ref: int | str) -> Country | None:
     """Return the country with that number or with those two letters, in any case; None for none."""
     if isinstance(ref, int):
         return _BY_NUMBER.get(ref)
@@ -50,12 +50,12 @@ def country(ref: int | str) -> Country | None:
     return _BY_CODE.get(ref.upper()) if ref.isascii() else None
 
 
-def packed(countries: Sequence[Country]) -> str:
+def encode_countries(countries: Sequence[Country]) -> str:
     """Return countries as the catalog keeps them: their numbers, with commas between."""
     return _COMMA.join(str(each.number) for each in countries)
 
 
-def unpacked(text: str) -> tuple[Country, ...]:
+def decode_countries(text: str) -> tuple[Country, ...]:
     """Return the countries that `packed` wrote down.
 
     A number that the list does not have any more stays, without letters: to leave it out could

@@ -34,10 +34,10 @@ xh xho Xhosa|yi yid Yiddish|yo yor Yoruba|zh zho/chi Chinese|zu zul Zulu
 """
 _TAG: Final = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}", re.IGNORECASE)
 # Not told, several, none, and what is left to private use (qaa to qtz).
-_NONE: Final = re.compile(r"und|mul|zxx|mis|q[a-t][a-z]")
+_NO_LANGUAGE: Final = re.compile(r"und|mul|zxx|mis|q[a-t][a-z]")
 
 
-def _read() -> tuple[dict[str, str], dict[str, str]]:
+def _parse_table() -> tuple[dict[str, str], dict[str, str]]:
     tags: dict[str, str] = {}
     names: dict[str, str] = {}
     for entry in _KNOWN.replace("\n", "|").split("|"):
@@ -49,17 +49,17 @@ def _read() -> tuple[dict[str, str], dict[str, str]]:
     return tags, names
 
 
-_TAGS, _NAMES = _read()
+_TAGS, _NAMES = _parse_table()
 
 
-def language_tag(said: str | None) -> str:
+def language_tag(declared: str | None) -> str:
     """Return the tag of a language that a container names, "" where that is none."""
-    tag = (said or "").strip().replace("_", "-")
+    tag = (declared or "").strip().replace("_", "-")
     if not _TAG.fullmatch(tag):
         return ""
     first, hyphen, rest = tag.partition("-")
     first = first.lower()
-    return "" if _NONE.fullmatch(first) else _TAGS.get(first, first) + hyphen + rest
+    return "" if _NO_LANGUAGE.fullmatch(first) else _TAGS.get(first, first) + hyphen + rest
 
 
 def language_name(tag: str) -> str:

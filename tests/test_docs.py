@@ -19,7 +19,7 @@ from ingest.rtmp import errors
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import listening
 from ingest.stream.live_stream import ALIVE_SECONDS, ANSWER_SECONDS
-from ingest.stream.ports import Grant, Happened, LiveState
+from ingest.stream.ports import Grant, LiveEvent, LiveState
 from media.ladder import BOXES
 from media.stream_keys import StreamKey
 from scripts.settings_page import PAGE, defaults, filled
@@ -86,7 +86,7 @@ class Nobody:
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         return None
 
-    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None: ...
+    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
 
 
 async def families(folder: Path) -> dict[str, str]:
@@ -98,7 +98,7 @@ async def families(folder: Path) -> dict[str, str]:
             directory=Nobody(),
             sinks=EngineSinks(transcoding),
             journal=Nobody(),
-            doors=[],
+            sockets=[],
             drain_seconds=1,
         ) as listener:
             return {
@@ -123,7 +123,7 @@ def test_every_cause_of_a_refusal_is_explained() -> None:
     ingest = code("ingest/**/*.py")
     causes = set(re.findall(r'_refuse\(\s*"([^"]+)"', ingest))
     causes |= set(re.findall(r'return "(too many [^"]+)"', ingest))
-    causes |= set(re.findall(r'tally\.refuse\("([^"]+)"', ingest))
+    causes |= set(re.findall(r'counters\.count_refusal\("([^"]+)"', ingest))
     causes |= set(errors.__all__) - {"RtmpError"}
     assert len(causes) > 15
     assert {cause for cause in causes if f"`{cause}`" not in page("metrics")} == set()
@@ -139,9 +139,9 @@ def test_words_of_refusals_are_those_that_encoders_get() -> None:
         "",
         code("ingest/server/connection.py", "ingest/stream/live_stream.py", "ingest/rtmp/*.py"),
     )
-    said = said.replace('_NOT_KNOWN: Final = "', '_refuse("wrong key", "')
+    said = said.replace('_UNKNOWN_KEY: Final = "', '_refuse("wrong key", "')
     told = set(re.findall(r'_refuse\(\s*"[^"]+",\s*"([^"]+)"', said))
-    told |= set(re.findall(r'(?:take_off|_turn_out)\("([^"]+)"', said))
+    told |= set(re.findall(r'(?:disconnect|_stop_accepting)\("([^"]+)"', said))
     told |= set(re.findall(r'AddressRefused\("([^"{]+)"\)', said))
     told.add(str(errors.PlayRefused()))
     assert len(told) > 7

@@ -8,7 +8,7 @@ import msgspec
 from litestar import get
 
 from api.http.errors import documented, invalid
-from media.countries import COUNTRIES, Country, country
+from media.countries import COUNTRIES, Country, find_country
 
 __all__ = ["HANDLERS", "CountryReferences", "read_countries"]
 
@@ -42,7 +42,7 @@ def read_countries(references: Sequence[int | str]) -> tuple[Country, ...]:
     found: dict[int, Country] = {}
     faults: list[str] = []
     for reference in references:
-        named = country(reference)
+        named = find_country(reference)
         if named is None:
             faults.append(f"There is no country {str(reference)[:20]!r}.")
         else:

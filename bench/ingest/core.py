@@ -16,7 +16,7 @@ from typing import Final
 from bench.ingest.clip import make_clip, media_tags
 from bench.ingest.servers import PYRTMP, SERVERS
 from ingest.rtmp.chunks import ChunkReader, ChunkWriter, Message
-from ingest.rtmp.events import Event, PacketIn
+from ingest.rtmp.events import Event, PacketReceived
 from ingest.rtmp.flv import FlvReader
 from ingest.rtmp.limits import Limits
 
@@ -70,9 +70,9 @@ def _once(wire: bytes, size: int, packets: int) -> float:
         messages: list[Message] = []
         reader.feed(data, messages)
         for message in messages:
-            take = flv.video if message.kind == _VIDEO else flv.audio
+            take = flv.read_video if message.kind == _VIDEO else flv.read_audio
             take(message.timestamp, message.body, found)
-        counted += sum(isinstance(event, PacketIn) for event in found)
+        counted += sum(isinstance(event, PacketReceived) for event in found)
         found.clear()  # as the connection does: it hands them on
     took = time.process_time() - began
     if counted != packets:

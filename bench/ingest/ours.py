@@ -23,7 +23,7 @@ from headend.config.sockets import bind
 from headend.install.certificates import tls_context
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import listening
-from ingest.stream.ports import Grant, Happened, LiveState
+from ingest.stream.ports import Grant, LiveEvent, LiveState
 from media.packet import MediaPacket
 from media.stream_keys import Slot, StreamKey
 from media.track import Track
@@ -74,8 +74,8 @@ class Anyone:
             hash=key.hash,
             slot=Slot(0),
             active=frozenset(),
-            window=0.0,
-            goodbye=0.0,
+            reconnect_seconds=0.0,
+            goodbye_seconds=0.0,
         )
 
     @asynccontextmanager
@@ -86,7 +86,7 @@ class Anyone:
     ) -> AsyncGenerator[CountingRun, None]:
         yield CountingRun()
 
-    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None: ...
+    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
 
 
 async def serve(limits: Limits, tls: list[str] | None) -> None:
@@ -102,7 +102,7 @@ async def serve(limits: Limits, tls: list[str] | None) -> None:
         directory=anyone,
         sinks=anyone,
         journal=anyone,
-        doors=[(sock, context)],
+        sockets=[(sock, context)],
         drain_seconds=DRAIN_SECONDS,
     ):
         print(json.dumps({"event": "listening", "port": port}), flush=True)

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from ingest.rtmp.events import Event, PacketIn, TrackFound
-from ingest.rtmp.flv import FlvReader, tags
+from ingest.rtmp.events import Event, PacketReceived, TrackFound
+from ingest.rtmp.flv import FlvReader, split_aggregate
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import ladder_for
 from media.packet import MediaPacket
@@ -40,11 +40,11 @@ def orders(clip: Path) -> list[Order]:
     """
     reader = FlvReader()
     found: list[Event] = []
-    for kind, stamp, body in tags(0, memoryview(clip.read_bytes())[_FLV_HEADER:]):
+    for kind, stamp, body in split_aggregate(0, memoryview(clip.read_bytes())[_FLV_HEADER:]):
         if kind == _VIDEO:
-            reader.video(stamp, body, found)
+            reader.read_video(stamp, body, found)
         elif kind == _AUDIO:
-            reader.audio(stamp, body, found)
+            reader.read_audio(stamp, body, found)
     tracks = [event.track for event in found if isinstance(event, TrackFound)]
     video = next((track for track in tracks if isinstance(track, VideoTrack)), None)
     audio = next((track for track in tracks if isinstance(track, AudioTrack)), None)
@@ -60,7 +60,7 @@ def orders(clip: Path) -> list[Order]:
         inits={},
         discontinuity=False,
     )
-    packets = [_order(event.packet) for event in found if isinstance(event, PacketIn)]
+    packets = [_order(event.packet) for event in found if isinstance(event, PacketReceived)]
     return [begin, *packets, Finish()]
 
 

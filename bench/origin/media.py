@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from media.hls.m3u8 import render
-from media.hls.playlist import Listed, MediaPlaylist
+from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.stream_keys import PublicHash
@@ -80,7 +80,7 @@ async def publish_long(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash
     playlist = MediaPlaylist(
         sequence=100_000,
         segments=tuple(
-            Listed(
+            PlaylistSegment(
                 uri=f"{100_000 + number}.m4s",
                 duration=_TICKS,
                 map_uri="init-0.mp4",

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 from ingest.stream.failover import Mode, Policy
-from ingest.stream.ports import Grant, Happened, LiveState, PacketSink, PortError
+from ingest.stream.ports import Grant, LiveEvent, LiveState, PacketSink, PortError
 from media.stream_keys import Slot, StreamKey
 from storage.catalog import Catalog
 from storage.catalog.records.settings import StreamFailover
@@ -57,8 +57,8 @@ class CatalogDirectory:
             hash=record.hash,
             slot=slot,
             active=record.active,
-            window=_set_or(failover.reconnect_seconds, self._window),
-            goodbye=_set_or(failover.goodbye_seconds, self._goodbye),
+            reconnect_seconds=_set_or(failover.reconnect_seconds, self._window),
+            goodbye_seconds=_set_or(failover.goodbye_seconds, self._goodbye),
             policy=_policy(failover, self._policy),
             proof=record.proof,
             paused=record.paused,
@@ -87,7 +87,7 @@ class CatalogJournal:
         self._catalog = catalog
         self._now_us = now_us
 
-    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
+    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
         """Write the state of one stream, and what happened up to it, in one transaction."""
         try:
             await self._catalog.live_state.set(
@@ -99,7 +99,7 @@ class CatalogJournal:
                 no_audio=state.no_audio,
                 now_us=self._now_us(),
                 paused=state.paused,
-                happened=[(each.kind, each.facts) for each in told],
+                happened=[(each.kind, each.facts) for each in events],
             )
         except StorageError as error:
             raise PortError(str(error)) from error
@@ -134,7 +134,7 @@ class EngineSinks:
         return self._transcoding.run(
             stream=grant.hash,
             active=grant.active,
-            window=grant.window,
+            window=grant.reconnect_seconds,
             notify=notify,
             slate=grant.slate,
             record=grant.record,

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ingest.server.listener import Listener
+from ingest.server.listener import RtmpListener
 from transcode.live.live_run import LiveRun
 from transcode.live.service import LiveTranscoding
 
@@ -20,7 +20,7 @@ _RUNG: Final = ("stream", "rendition")
 class Telemetry(Collector):
     """Reads the listener's and the runs' own counters; keeps none itself."""
 
-    def __init__(self, listener: Listener, transcoding: LiveTranscoding) -> None:
+    def __init__(self, listener: RtmpListener, transcoding: LiveTranscoding) -> None:
         self._listener = listener
         self._transcoding = transcoding
         self._registry = CollectorRegistry(auto_describe=False)
@@ -32,7 +32,7 @@ class Telemetry(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield the figures, one family after the other."""
-        tally = self._listener.tally
+        tally = self._listener.counters
         yield _gauge("headend_ingest_connections", "Open RTMP connections", tally.connections)
         yield _gauge("headend_ingest_publishers", "Encoders that publish now", tally.publishers)
         received = CounterMetricFamily("headend_ingest_bytes", "Bytes received from encoders")

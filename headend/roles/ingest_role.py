@@ -97,7 +97,7 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
             ),
             sinks=EngineSinks(transcoding),
             journal=CatalogJournal(catalog, wall_us),
-            doors=_ingest_doors(doors, tls),
+            sockets=_ingest_doors(doors, tls),
             drain_seconds=settings.drain_seconds,
         ) as listener,
     ):

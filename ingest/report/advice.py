@@ -1,6 +1,6 @@
-"""What an encoder's owner should change, in plain sentences: what is so, and what to set instead.
+"""Advice for an encoder's owner: sentences that name a problem and the setting that solves it.
 
-Pure. An encoder that is set as the guide says, over a network that carries it, gets none.
+Pure. An encoder with the recommended settings, on a sufficient network, gets no advice.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,57 +17,57 @@ from media.encoder_report import (
 from media.ladder import box_of, ladder_for
 from media.stream_keys import Slot
 
-__all__ = ["advice", "compare"]
+__all__ = ["advice", "compare_encoders"]
 
-# From here on cuts come without the source's keyframes (`transcode.engine.output.segment_grid`):
-# its packets are no longer what viewers get.
+# From here on segments are cut without the source's keyframes
+# (`transcode.engine.output.segment_grid`), so its packets can no longer be copied.
 _LONG_INTERVAL: Final = 4.0  # seconds
 _GOOD_INTERVAL: Final = 2.5
 _MOST_B_FRAMES: Final = 2
-_MOST_RATE: Final = 60.5  # frames a second; more are thinned in what is encoded
-# Averages of less time than this say nothing.
+_MOST_RATE: Final = 60.5  # frames a second; encoded renditions get fewer
+# Averages over less time than this are meaningless.
 _SETTLED_SECONDS: Final = 10.0
-_MISSING: Final = 0.02  # of all frames: one in fifty is seen as a stutter
+_MISSING: Final = 0.02  # of all frames: one in fifty is visible as stutter
 _RATE_SHORT: Final = 0.95  # of the announced frame rate
-_HALF: Final = (0.48, 0.52)  # of it: the encoder counted fields, and that is no fault
-# The ladder's ceilings are where more bits are no longer seen; twice that is waste.
+_HALF: Final = (0.48, 0.52)  # of it: the encoder counted fields, which is no fault
+# Above the ladder's ceilings more bits are invisible; twice that is waste.
 _MOST_BITS: Final = 2
 _MOST_SWING: Final = 3  # times the average, in one second; a keyframe alone makes that 1.5
-_JITTER_MS: Final = 500  # a player that is two segments behind takes that; more it does not
-_CALM_MS: Final = 200  # with more the network hides what the clocks do
+_JITTER_MS: Final = 500  # what a player two segments behind can absorb
+_CALM_MS: Final = 200  # with more, drift cannot be measured
 _SILENCE_SECONDS: Final = 1.0  # encoders send at least every 100 ms
 _DRIFT_PPM: Final = 200  # quartzes keep within 100
 _DRIFT_SECONDS: Final = 120.0
 _INTERLEAVE_MS: Final = 1000
 _STEREO: Final = 2
-_RATE_TOLERANCE: Final = 0.02  # 29.97 and 30 are alike; frames that were left out make some more
+_RATE_TOLERANCE: Final = 0.02  # 29.97 and 30 are equal, dropped frames add some
 
-Facts = TypeVar("Facts")
+Report = TypeVar("Report")
 
 
 def advice(report: EncoderReport, active: frozenset[str]) -> list[str]:
-    """Return what to change in one encoder; `active` are the labels of the stream's resolutions."""
+    """Return advice for one encoder; `active` are the labels of the enabled resolutions."""
     network = report.network
     settled = network.measured_seconds >= _SETTLED_SECONDS
-    said: list[str] = []
+    sentences: list[str] = []
     if report.video is not None:
-        said += _each(_PICTURE, report.video)
-        said += _resolution(report.video, active)
+        sentences += _apply(_PICTURE, report.video)
+        sentences += _resolution(report.video, active)
         if settled:
-            said += _each(_PICTURE_SETTLED, report.video)
+            sentences += _apply(_PICTURE_SETTLED, report.video)
     if report.audio is not None:
-        said += _each(_SOUND, report.audio)
+        sentences += _apply(_SOUND, report.audio)
     elif report.video is not None and settled:
-        said.append("No sound comes: choose a sound source if there is to be one.")
-    said += _each(_NETWORK, network)
-    said += _each(_CLOCK, report.clock)
+        sentences.append("No sound comes: choose a sound source if there is to be one.")
+    sentences += _apply(_NETWORK, network)
+    sentences += _apply(_CLOCK, report.clock)
     if (network.jitter_ms or 0) <= _CALM_MS:
-        said += _drift(report.clock)
-    return said
+        sentences += _drift(report.clock)
+    return sentences
 
 
-def _each(rules: tuple[Callable[[Facts], str | None], ...], facts: Facts) -> list[str]:
-    return [said for rule in rules if (said := rule(facts)) is not None]
+def _apply(rules: tuple[Callable[[Report], str | None], ...], facts: Report) -> list[str]:
+    return [sentence for rule in rules if (sentence := rule(facts)) is not None]
 
 
 # -- picture --------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def _keyframe_interval(picture: PictureReport) -> str | None:
     if longest <= _GOOD_INTERVAL:
         return _irregular(facts)
     if not facts.intervals:
-        # It may be about to come.
+        # The next may be about to arrive.
         late = longest > _LONG_INTERVAL
         return f"No keyframe came for {longest:.1f} s: set an interval of 2 s." if late else None
     least = facts.min_seconds or 0.0
@@ -186,7 +186,7 @@ def _bit_rate(picture: PictureReport) -> str | None:
 
 def _swing(picture: PictureReport) -> str | None:
     mean, peak = picture.bit_rate or 0, picture.peak_bit_rate or 0
-    # A still picture takes next to nothing; that it then moves is no fault.
+    # A still picture needs almost no bits; a peak when it moves is no fault.
     if peak <= _MOST_SWING * mean or peak <= box_of(picture.width, picture.height).rate:
         return None
     return (
@@ -241,7 +241,7 @@ def _jumps(clock: ClockReport) -> str | None:
     )
 
 
-def _back(clock: ClockReport) -> str | None:
+def _steps_back(clock: ClockReport) -> str | None:
     if not clock.steps_back:
         return None
     times = "once" if clock.steps_back == 1 else f"{clock.steps_back} times"
@@ -270,48 +270,53 @@ def _drift(clock: ClockReport) -> Iterator[str]:
 
 _SOUND: Final = (_channels,)
 _NETWORK: Final = (_silence, _jitter)
-_CLOCK: Final = (_jumps, _back, _interleave)
+_CLOCK: Final = (_jumps, _steps_back, _interleave)
 
 
 # -- several encoders -----------------------------------------------------------------------------
 
 
-def compare(reports: Mapping[Slot, EncoderReport]) -> list[str]:
-    """Return what to change so that a switch from one encoder to another is not seen."""
+def compare_encoders(reports: Mapping[Slot, EncoderReport]) -> list[str]:
+    """Return advice that makes a switch from one encoder to another invisible."""
     if not reports:
         return []
     first = min(reports)
     return [
-        said
+        sentence
         for slot in sorted(reports)
         if slot != first
-        for said in _differ(first, reports[first], slot, reports[slot])
+        for sentence in _encoder_differences(first, reports[first], slot, reports[slot])
     ]
 
 
-def _differ(first: Slot, mine: EncoderReport, other: Slot, theirs: EncoderReport) -> Iterator[str]:
-    found = [*_pictures_differ(mine.video, theirs.video), *_sounds_differ(mine.audio, theirs.audio)]
+def _encoder_differences(
+    first: Slot, mine: EncoderReport, other: Slot, theirs: EncoderReport
+) -> Iterator[str]:
+    differences = [
+        *_picture_differences(mine.video, theirs.video),
+        *_sound_differences(mine.audio, theirs.audio),
+    ]
     seam = _has_seam(mine.video, theirs.video)
-    if seam and not found:
-        found = ["decoder configuration: level, or what else the encoder chooses"]
-    if not found:
+    if seam and not differences:
+        differences = ["decoder configuration: level, or what else the encoder chooses"]
+    if not differences:
         return
     name = str(first).capitalize()
     yield (
-        f"{name} and {other} have different settings ({', '.join(found)}): a switch between them"
-        f" {'shows' if seam else 'may show'} a discontinuity; set both alike."
+        f"{name} and {other} have different settings ({', '.join(differences)}): a switch between"
+        f" them {'shows' if seam else 'may show'} a discontinuity; set both alike."
     )
 
 
 def _has_seam(mine: PictureReport | None, theirs: PictureReport | None) -> bool:
-    """Say whether viewers hold a decoder configuration that the other encoder does not use."""
+    """Return whether a switch changes the decoder configuration that viewers have."""
     if mine is None or theirs is None:
         return mine is not theirs
     passed_on = mine.plays_everywhere or theirs.plays_everywhere
     return passed_on and mine.configuration != theirs.configuration
 
 
-def _pictures_differ(mine: PictureReport | None, theirs: PictureReport | None) -> Iterator[str]:
+def _picture_differences(mine: PictureReport | None, theirs: PictureReport | None) -> Iterator[str]:
     if mine is None or theirs is None:
         if mine is not theirs:
             yield "one sends no picture"
@@ -332,7 +337,7 @@ def _rates_differ(mine: float | None, theirs: float | None) -> bool:
     return abs(mine - theirs) > _RATE_TOLERANCE * max(mine, theirs)
 
 
-def _sounds_differ(mine: SoundReport | None, theirs: SoundReport | None) -> Iterator[str]:
+def _sound_differences(mine: SoundReport | None, theirs: SoundReport | None) -> Iterator[str]:
     if mine is None or theirs is None:
         if mine is not theirs:
             yield "one sends no sound"

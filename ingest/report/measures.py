@@ -1,6 +1,6 @@
-"""What a window of packets says: bit rates, frame rate, keyframes, B-frames, the network.
+"""Measurements of a window of packets: bit rates, frame rate, keyframes, B-frames, the network.
 
-Pure. Timestamps are whole milliseconds, of which no encoder on RTMP has finer ones.
+Pure. Timestamps are integer milliseconds, the resolution of RTMP.
 """
 
 from itertools import pairwise
@@ -9,46 +9,46 @@ from typing import Final
 
 import msgspec
 
-from ingest.report.packet_window import Window
+from ingest.report.packet_window import PacketWindow
 from media.encoder_report import KeyframeReport
 
 __all__ = [
-    "Frames",
-    "Order",
-    "Rates",
-    "frames",
+    "BitRates",
+    "FrameTiming",
+    "PictureOrder",
+    "bit_rates",
+    "frame_timing",
     "interleave",
     "jitter",
     "keyframes",
     "longest_silence",
-    "order",
-    "rates",
+    "picture_order",
     "steps_back",
 ]
 
-# Less than this says nothing of what happens in a second.
+# A shorter window cannot give rates per second.
 _LEAST_MS: Final = 1000
 _PERCENTILE: Final = 0.95
-# Times are rounded to a millisecond at both ends of a distance; capture cards add another.
+# Both ends of a distance are rounded to a millisecond; capture cards add another.
 _UNEVEN_MS: Final = 3
 _UNEVEN_SHARE: Final = 0.25  # of a frame: at 60 frames a second that is 4 ms
-# One frame in twenty at an odd time: rounding and a lost frame here and there are fewer.
+# One frame in twenty at an irregular time: rounding and single lost frames are fewer.
 _VARIES: Final = 0.05
-# Keyframes that are asked for by time land on the next frame: 40 ms at 25 frames a second.
+# Keyframes forced at a time land on the next frame: 40 ms at 25 frames a second.
 _FIXED_SECONDS: Final = 0.05
 
 
-class Rates(msgspec.Struct, frozen=True):
-    """Bit/s by the timestamps: on average, and of the second with most; None: not known yet."""
+class BitRates(msgspec.Struct, frozen=True):
+    """Bit/s by the timestamps: the average, and that of the peak second; None: not known yet."""
 
     mean: int | None
     peak: int | None
 
 
-class Frames(msgspec.Struct, frozen=True):
-    """What the distances of frames say; None: not known yet.
+class FrameTiming(msgspec.Struct, frozen=True):
+    """What the distances between frames show; None: not known yet.
 
-    `missing`: how many frames the holes between timestamps would hold.
+    `missing` is the number of frames that would fill the gaps between timestamps.
     """
 
     rate: float | None
@@ -56,34 +56,34 @@ class Frames(msgspec.Struct, frozen=True):
     missing: int
 
 
-class Order(msgspec.Struct, frozen=True):
-    """In which order pictures are shown; as in `media.encoder_report.PictureReport`."""
+class PictureOrder(msgspec.Struct, frozen=True):
+    """The reordering of pictures; fields as in `media.encoder_report.PictureReport`."""
 
     b_frames: int | None
     open_gop: bool | None
 
 
-def rates(window: Window) -> Rates:
+def bit_rates(window: PacketWindow) -> BitRates:
     """Return the bit rates of a track."""
     span = _span(window)
     if span < _LEAST_MS:
-        return Rates(None, None)
+        return BitRates(None, None)
     seconds: dict[int, int] = {}
     for stamp, size in zip(window.stamps, window.sizes, strict=True):
         second = stamp // 1000
         seconds[second] = seconds.get(second, 0) + (size >> 1)
-    # What the last packet lasts is not within the span.
+    # The span does not include the last packet's duration.
     mean = 8000 * (sum(seconds.values()) - (window.sizes[-1] >> 1)) / span
-    return Rates(round(mean), 8 * max(seconds.values()))
+    return BitRates(round(mean), 8 * max(seconds.values()))
 
 
-def frames(window: Window) -> Frames:
+def frame_timing(window: PacketWindow) -> FrameTiming:
     """Return how the frames of a picture follow one another."""
     span = _span(window)
     if span < _LEAST_MS:
-        return Frames(None, None, 0)
+        return FrameTiming(None, None, 0)
     steps = [after - before for before, after in pairwise(window.stamps)]
-    usual = max(1.0, _usual(steps))
+    usual = max(1.0, _usual_step(steps))
     odd = max(_UNEVEN_MS, _UNEVEN_SHARE * usual)
     missing = uneven = 0
     for step in steps:
@@ -91,20 +91,20 @@ def frames(window: Window) -> Frames:
             continue
         whole = max(1, round(step / usual))
         missing += whole - 1
-        # The true distance is no whole number, so what adds up may be off by one each.
+        # The true distance is not an integer, so each step may be off by one.
         uneven += abs(step - whole * usual) >= odd + whole / 2
-    return Frames(round(1000 * len(steps) / span, 2), uneven > _VARIES * len(steps), missing)
+    return FrameTiming(round(1000 * len(steps) / span, 2), uneven > _VARIES * len(steps), missing)
 
 
-def _usual(steps: list[int]) -> float:
-    """Return the usual distance of frames in ms, finer than the clock: 33.3 of 33, 33, 34."""
+def _usual_step(steps: list[int]) -> float:
+    """Return the usual frame distance in ms, finer than the timestamps: 33.3 of 33, 33, 34."""
     middle = median(steps)
     near = [step for step in steps if abs(step - middle) <= 1]
     return sum(near) / len(near) if near else middle
 
 
-def keyframes(window: Window) -> KeyframeReport:
-    """Return how far keyframes lie apart."""
+def keyframes(window: PacketWindow) -> KeyframeReport:
+    """Return the distances between keyframes."""
     at = [stamp for stamp, size in zip(window.stamps, window.sizes, strict=True) if size & 1]
     intervals = [(after - before) / 1000 for before, after in pairwise(at)]
     first = at[-1] if at else window.stamps[0]
@@ -114,20 +114,20 @@ def keyframes(window: Window) -> KeyframeReport:
         median_seconds=round(median(intervals), 3) if intervals else None,
         max_seconds=max(intervals, default=None),
         since_seconds=(window.stamps[-1] - first) / 1000,
-        # Of one interval nobody knows what the next will be.
+        # A single interval does not show whether they are all equal.
         fixed=max(intervals) - min(intervals) <= _FIXED_SECONDS if len(intervals) > 1 else None,
     )
 
 
-def order(window: Window) -> Order:
-    """Return how pictures are reordered between coding and showing.
+def picture_order(window: PacketWindow) -> PictureOrder:
+    """Return how pictures are reordered between decoding and display.
 
-    A group is open where a picture that came after its keyframe is shown before it.
+    A group is open if a picture that follows its keyframe is displayed before it.
     """
     if _span(window) < _LEAST_MS:
-        return Order(None, None)
+        return PictureOrder(None, None)
     latest = before = window.stamps[0]
-    key: int | None = None  # when the newest keyframe is shown
+    key: int | None = None  # presentation time of the newest keyframe
     deepest = run = 0
     leading = False
     for stamp, offset, size in zip(window.stamps, window.offsets, window.sizes, strict=True):
@@ -136,7 +136,7 @@ def order(window: Window) -> Order:
             key = shown
         elif key is not None and shown < key:
             leading = True
-        if stamp < before:  # another line of time
+        if stamp < before:  # the timestamps restarted
             latest, key, run = shown, None, 0
         elif shown >= latest:
             latest, run = shown, 0
@@ -144,11 +144,11 @@ def order(window: Window) -> Order:
             run += 1
             deepest = max(deepest, run)
         before = stamp
-    return Order(deepest, leading)
+    return PictureOrder(deepest, leading)
 
 
-def jitter(window: Window) -> int | None:
-    """Return within how many ms of their usual delay 95 of 100 packets come; None: too few yet."""
+def jitter(window: PacketWindow) -> int | None:
+    """Return the 95th percentile of the packets' deviation from their median delay, in ms."""
     if _span(window) < _LEAST_MS:
         return None
     late = [1000 * at - stamp for at, stamp in zip(window.arrivals, window.stamps, strict=True)]
@@ -156,24 +156,24 @@ def jitter(window: Window) -> int | None:
     return round(_percentile([abs(each - usual) for each in late]))
 
 
-def interleave(picture: Window) -> int | None:
-    """Return how far in ms sound's and picture's times lie apart as they come, by 95 of 100."""
-    far = [abs(distance) for distance in picture.distances]
-    return round(_percentile(far)) if _span(picture) >= _LEAST_MS else None
+def interleave(picture: PacketWindow) -> int | None:
+    """Return the 95th percentile of the distance between audio and video times, in ms."""
+    distances = [abs(distance) for distance in picture.distances]
+    return round(_percentile(distances)) if _span(picture) >= _LEAST_MS else None
 
 
-def longest_silence(windows: list[Window], since: float, now: float) -> float:
-    """Return the longest time in seconds, from `since` to `now`, in which nothing came."""
+def longest_silence(windows: list[PacketWindow], since: float, now: float) -> float:
+    """Return the longest time without a packet from `since` to `now`, in seconds."""
     arrivals = sorted(at for window in windows for at in window.arrivals)
     return max(after - before for before, after in pairwise([since, *arrivals, now]))
 
 
-def steps_back(window: Window) -> int:
+def steps_back(window: PacketWindow) -> int:
     """Return how often the timestamps went back."""
     return sum(after < before for before, after in pairwise(window.stamps))
 
 
-def _span(window: Window) -> int:
+def _span(window: PacketWindow) -> int:
     return window.stamps[-1] - window.stamps[0] if len(window) else 0
 
 

@@ -1,8 +1,7 @@
-"""Measures what one encoder sends, as its packets come in.
+"""Measures what one encoder sends, as its packets arrive.
 
-Pure: the time is an argument, seconds of a clock that never goes back. To take a packet costs about
-a microsecond and no memory; `report` reads what came in the last minute and costs a few
-milliseconds.
+Pure: the time is an argument, seconds of a monotonic clock. Adding a packet costs about a
+microsecond and no memory; `report` reads the last minute and costs a few milliseconds.
 """
 
 import hashlib
@@ -10,7 +9,7 @@ from collections import deque
 from typing import Final
 
 from ingest.report import measures
-from ingest.report.packet_window import WINDOW_SECONDS, Flow, Window
+from ingest.report.packet_window import WINDOW_SECONDS, PacketHistory, PacketWindow
 from media.codecs.profiles import AUDIO_NAMES, VIDEO_NAMES, profile_of
 from media.encoder_report import (
     ClockReport,
@@ -26,25 +25,25 @@ from media.track import AudioTrack, Track, VideoTrack
 __all__ = ["Meter"]
 
 _JUMPS_SECONDS: Final = 600.0
-_MOST_JUMPS: Final = 100  # in memory: far more than a connection may have in ten minutes
-_DIGEST: Final = 8  # of 64: enough to tell two encoders' configurations apart
+_MOST_JUMPS: Final = 100  # kept: far more than a connection may have in ten minutes
+_DIGEST: Final = 8  # of 64: enough to distinguish two encoders' configurations
 
 
 class Meter:
-    """Measures one encoder; `began` is when it was let in."""
+    """Measures one encoder; `began` is when it was admitted."""
 
     def __init__(self, now: float) -> None:
         self.began = now
-        self._since = now  # what came from then on counts
+        self._since = now  # start of what is measured
         self._last = now
         self._video: VideoTrack | None = None
         self._audio: AudioTrack | None = None
-        self._picture = Flow()
-        self._sound = Flow()
+        self._picture = PacketHistory()
+        self._sound = PacketHistory()
         self._jumps: deque[float] = deque(maxlen=_MOST_JUMPS)
 
-    def track(self, track: Track, now: float) -> None:
-        """Take a new decoder configuration: what came before is measured no more."""
+    def add_track(self, track: Track, now: float) -> None:
+        """Add a decoder configuration; packets of that kind from before no longer count."""
         self._since = now
         match track:
             case VideoTrack():
@@ -54,8 +53,8 @@ class Meter:
                 self._audio = track
                 self._sound.clear()
 
-    def packet(self, packet: MediaPacket, now: float) -> None:
-        """Take a packet."""
+    def add_packet(self, packet: MediaPacket, now: float) -> None:
+        """Add a packet."""
         self._last = now
         track, stamp, offset = packet.track, packet.dts, packet.pts - packet.dts
         if track.scale != MILLISECONDS:
@@ -63,22 +62,22 @@ class Meter:
             offset = rescale(offset, track.scale, MILLISECONDS)
         size = 2 * len(packet.data) + packet.key
         if isinstance(track, VideoTrack):
-            self._picture.take(now, stamp, offset, size, self._sound)
+            self._picture.append(now, stamp, offset, size, self._sound)
         else:
-            self._sound.take(now, stamp, offset, size, self._picture)
+            self._sound.append(now, stamp, offset, size, self._picture)
 
-    def jumped(self, now: float) -> None:
-        """The encoder's timestamps begin anew."""
+    def clock_jumped(self, now: float) -> None:
+        """Start anew, because the encoder's timestamps jumped."""
         self._since = now
         self._jumps.append(now)
         self._picture.clear()
         self._sound.clear()
 
     def report(self, now: float) -> EncoderReport:
-        """Return what was measured."""
-        kept = max(self._picture.kept_since, self._sound.kept_since)
+        """Return the measurements."""
+        kept = max(self._picture.complete_since, self._sound.complete_since)
         since = max(self._since, now - WINDOW_SECONDS, kept)
-        picture, sound = self._picture.since(since), self._sound.since(since)
+        picture, sound = self._picture.window_since(since), self._sound.window_since(since)
         return EncoderReport(
             video=self._video_report(picture),
             audio=self._audio_report(sound),
@@ -86,21 +85,21 @@ class Meter:
             clock=self._clock(picture, sound, now),
         )
 
-    def _video_report(self, window: Window) -> PictureReport | None:
+    def _video_report(self, window: PacketWindow) -> PictureReport | None:
         track = self._video
         if track is None or not len(window):
             return None
-        told, rate = profile_of(track), measures.rates(window)
-        frames, order = measures.frames(window), measures.order(window)
+        profile, rate = profile_of(track), measures.bit_rates(window)
+        frames, order = measures.frame_timing(window), measures.picture_order(window)
         return PictureReport(
             codec=VIDEO_NAMES[track.codec],
-            profile=told.profile,
-            level=told.level,
+            profile=profile.profile,
+            level=profile.level,
             width=track.width,
             height=track.height,
             configuration=_digest(track.config),
-            plays_everywhere=told.plays_everywhere,
-            announced_frame_rate=told.frame_rate,
+            plays_everywhere=profile.plays_everywhere,
+            announced_frame_rate=profile.frame_rate,
             frame_rate=frames.rate,
             frame_rate_varies=frames.varies,
             frames=len(window),
@@ -112,11 +111,11 @@ class Meter:
             open_gop=order.open_gop,
         )
 
-    def _audio_report(self, window: Window) -> SoundReport | None:
+    def _audio_report(self, window: PacketWindow) -> SoundReport | None:
         track = self._audio
         if track is None or not len(window):
             return None
-        rate = measures.rates(window)
+        rate = measures.bit_rates(window)
         return SoundReport(
             codec=AUDIO_NAMES[track.codec],
             rate=track.rate,
@@ -126,7 +125,9 @@ class Meter:
             peak_bit_rate=rate.peak,
         )
 
-    def _network(self, picture: Window, sound: Window, since: float, now: float) -> NetworkReport:
+    def _network(
+        self, picture: PacketWindow, sound: PacketWindow, since: float, now: float
+    ) -> NetworkReport:
         return NetworkReport(
             measured_seconds=round(now - since, 1),
             jitter_ms=measures.jitter(picture if len(picture) else sound),
@@ -136,7 +137,7 @@ class Meter:
             ),
         )
 
-    def _clock(self, picture: Window, sound: Window, now: float) -> ClockReport:
+    def _clock(self, picture: PacketWindow, sound: PacketWindow, now: float) -> ClockReport:
         drift, seconds = (self._picture if len(picture) else self._sound).drift()
         jumps = sum(at >= now - _JUMPS_SECONDS for at in self._jumps)
         both = len(picture) > 0 and len(sound) > 0

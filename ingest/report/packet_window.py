@@ -1,8 +1,7 @@
-"""The newest packets of one track, a number each for what is measured of them, and what they say.
+"""The newest packets of one track: a few numbers for each, and the clock drift they show.
 
-To take a packet costs a few stores into arrays that never grow; whatever else is reckoned is
-reckoned when somebody asks. Times of arrival are seconds of a clock that never goes back,
-timestamps whole milliseconds.
+Adding a packet costs a few stores into arrays of fixed size; everything else is computed on demand.
+Times of arrival are seconds of a monotonic clock, timestamps integer milliseconds.
 """
 
 from array import array
@@ -12,27 +11,27 @@ from typing import Final, TypeVar
 
 import msgspec
 
-__all__ = ["DRIFT_SECONDS", "WINDOW_SECONDS", "Flow", "Window"]
+__all__ = ["DRIFT_SECONDS", "WINDOW_SECONDS", "PacketHistory", "PacketWindow"]
 
-# Six keyframes of the longest interval that anybody should have.
+# Six keyframes at the longest sensible interval.
 WINDOW_SECONDS: Final = 60.0
-# 68 s at 60 frames a second, 87 s of AAC at 48 kHz; 144 KiB a track. What comes denser is looked
-# back on for a shorter time.
+# 68 s at 60 frames a second, 87 s of AAC at 48 kHz; 144 KiB a track. Denser tracks are kept for a
+# shorter time.
 _PACKETS: Final = 4096
 _MASK: Final = _PACKETS - 1
-# Two clocks that differ by 50 ppm come 30 ms apart in ten minutes, well above what is left of the
-# network's noise.
+# Two clocks that differ by 50 ppm drift 30 ms apart in ten minutes, well above the remaining noise
+# of the network.
 _DRIFT_POINTS: Final = 600  # one a second
-DRIFT_SECONDS: Final = 30.0  # less than this says nothing
+DRIFT_SECONDS: Final = 30.0  # the least that shows a drift
 
 Number = TypeVar("Number", int, float)
 
 
-class Window(msgspec.Struct, frozen=True):
-    """Packets of a track in the order in which they came, column by column.
+class PacketWindow(msgspec.Struct, frozen=True):
+    """Packets of a track in order of arrival, column by column.
 
-    `offsets` is how much later than decoded a picture is shown, `sizes` twice the bytes, and one
-    more for a keyframe; `distances` how far its time was from the other track's newest.
+    `offsets` are presentation minus decode times, `sizes` twice the bytes plus one for a keyframe,
+    `distances` a packet's timestamp minus the other track's newest.
     """
 
     arrivals: list[float]
@@ -45,12 +44,12 @@ class Window(msgspec.Struct, frozen=True):
         return len(self.stamps)
 
 
-class Flow:
-    """What comes of one track. `newest` is its last timestamp, meaningless while `count` is 0."""
+class PacketHistory:
+    """One track's packets. `newest` is the last timestamp, meaningless while `count` is 0."""
 
     __slots__ = (
-        "_arrivals", "_distances", "_least", "_least_at", "_offsets", "_points", "_sizes",
-        "_stamps", "_until", "count", "newest",
+        "_arrivals", "_distances", "_drift_points", "_least_at", "_least_delay", "_offsets",
+        "_second_ends", "_sizes", "_stamps", "count", "newest",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -59,20 +58,22 @@ class Flow:
         self._offsets = array("q", bytes(8 * _PACKETS))
         self._sizes = array("i", bytes(4 * _PACKETS))
         self._distances = array("q", bytes(8 * _PACKETS))
-        self._points: deque[tuple[float, float]] = deque(maxlen=_DRIFT_POINTS)
+        self._drift_points: deque[tuple[float, float]] = deque(maxlen=_DRIFT_POINTS)
         self.clear()
 
     def clear(self) -> None:
-        """Forget all: what follows has another line of time, or is of another kind."""
+        """Drop all packets: those that follow have another timeline or another format."""
         self.count = 0
         self.newest = 0
-        self._points.clear()
-        # When the earliest packet of this second came, against its timestamp.
-        self._least = self._least_at = 0.0
-        self._until = 0.0
+        self._drift_points.clear()
+        # The least delay of this second's packets, and when that packet arrived.
+        self._least_delay = self._least_at = 0.0
+        self._second_ends = 0.0
 
-    def take(self, now: float, stamp: int, offset: int, size: int, other: "Flow") -> None:
-        """Take a packet; `size` as in `Window`."""
+    def append(
+        self, now: float, stamp: int, offset: int, size: int, other: "PacketHistory"
+    ) -> None:
+        """Append a packet; `size` as in `PacketWindow`."""
         place = self.count & _MASK
         self._arrivals[place] = now
         self._stamps[place] = stamp
@@ -80,22 +81,22 @@ class Flow:
         self._sizes[place] = size
         self._distances[place] = stamp - other.newest if other.count else 0
         late = now - stamp / 1000
-        if now >= self._until:
+        if now >= self._second_ends:
             if self.count:
-                self._points.append((self._least_at, self._least))
-            self._least, self._least_at, self._until = late, now, now + 1
-        elif late < self._least:
-            self._least, self._least_at = late, now
+                self._drift_points.append((self._least_at, self._least_delay))
+            self._least_delay, self._least_at, self._second_ends = late, now, now + 1
+        elif late < self._least_delay:
+            self._least_delay, self._least_at = late, now
         self.newest = stamp
         self.count += 1
 
     @property
-    def kept_since(self) -> float:
-        """From when on everything is kept; 0.0: from the beginning on."""
+    def complete_since(self) -> float:
+        """From when on all packets are kept; 0.0: from the beginning on."""
         return 0.0 if self.count < _PACKETS else self._arrivals[self.count & _MASK]
 
-    def since(self, moment: float) -> Window:
-        """Return what came from a moment on, as far as it is kept."""
+    def window_since(self, moment: float) -> PacketWindow:
+        """Return the packets from a moment on, as far as they are kept."""
         place = self.count & _MASK
         full = self.count >= _PACKETS
         arrivals = _ordered(self._arrivals, place, full=full)
@@ -104,16 +105,15 @@ class Flow:
             _ordered(column, place, full=full)[first:]
             for column in (self._stamps, self._offsets, self._sizes, self._distances)
         )
-        return Window(arrivals[first:], stamps, offsets, sizes, distances)
+        return PacketWindow(arrivals[first:], stamps, offsets, sizes, distances)
 
     def drift(self) -> tuple[int | None, float]:
-        """Return by how many millionths its clock is faster than ours, and over which seconds.
+        """Return how much faster the encoder's clock is, in ppm, and the seconds measured.
 
-        The network only ever delays. So the packets that came earliest against their timestamps,
-        in the first and in the last third of the time, tell of the clocks; a network that holds
-        packets back for less than a third changes nothing.
+        A network only delays. So the least delays in the first and in the last third of the time
+        compare the clocks; congestion that lasts less than a third does not change the result.
         """
-        points = self._points
+        points = self._drift_points
         seconds = points[-1][0] - points[0][0] if points else 0.0
         if seconds < DRIFT_SECONDS:
             return None, seconds
@@ -123,6 +123,6 @@ class Flow:
         return round(1e6 * (first[0] - last[0]) / (last[1] - first[1])), seconds
 
 
-# In quotes, as an array takes no type when it runs.
+# In quotes: `array` is not generic at run time.
 def _ordered(column: "array[Number]", place: int, *, full: bool) -> list[Number]:
     return (column[place:] + column[:place] if full else column[:place]).tolist()

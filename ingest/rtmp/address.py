@@ -1,8 +1,8 @@
-"""Which stream a peer means: application, publish name and queries out of what encoders send.
+"""Parses the address that an encoder sends into application, publish name and query.
 
-Encoders split an address in their own ways. "rtmp://host/live" with the key apart gives the
-application "live" and the name "<key>"; "rtmp://host/live/<key>" without one gives "live/<key>" and
-an empty name with some, "live" and "<key>" with others; a query may stand behind any of the three.
+Encoders split an address differently. "rtmp://host/live" with a separate key gives the application
+"live" and the name "<key>"; "rtmp://host/live/<key>" without one gives "live/<key>" and an empty
+name with some encoders, "live" and "<key>" with others. Any of the three may have a query.
 """
 
 from urllib.parse import parse_qsl
@@ -16,7 +16,7 @@ __all__ = ["Address", "address_of"]
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a peer wants to publish; see `events.PublishAsked`. Name and query are secret."""
+    """The target of a publish request; see `events.PublishRequested`. Name and query are secret."""
 
     application: str
     name: str
@@ -30,11 +30,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def address_of(app: str, tc_url: str, name: str, limits: Limits) -> Address:
-    """Join what `connect` (app, tcUrl) and `publish` (name) said.
+    """Combine the fields of `connect` (app, tcUrl) and `publish` (name).
 
     Raises:
-        AddressRefused: there is no name, the application's tail and the name disagree, or a part is
-            too long.
+        AddressRefused: the name is missing, the application's tail and the name differ, or a part
+            is too long.
     """
     _bound("the address", tc_url, limits.address_bytes)
     app, _, app_query = app.partition("?")
@@ -45,12 +45,12 @@ def address_of(app: str, tc_url: str, name: str, limits: Limits) -> Address:
     application, *tail = [part for part in app.split("/") if part] or [""]
     names = [part for part in name.split("/") if part]
     _bound("the application", application, limits.application_bytes)
-    found = {parts[-1] for parts in (tail, names) if parts}
-    if not found:
+    keys = {parts[-1] for parts in (tail, names) if parts}
+    if not keys:
         raise AddressRefused("a publish without a stream key")
-    if len(found) > 1:
+    if len(keys) > 1:
         raise AddressRefused("the address and the stream key name different streams")
-    (key,) = found
+    (key,) = keys
     _bound("the stream key", key, limits.name_bytes)
     return Address(
         application=application,
@@ -67,7 +67,7 @@ def _bound(what: str, text: str, limit: int) -> None:
 
 def _host(tc_url: str) -> str:
     """Return the host of "rtmp://host:port/app", without port or brackets."""
-    place = tc_url.partition("://")[2].partition("/")[0].rpartition("@")[2]
-    if place.startswith("["):
-        return place[1:].partition("]")[0]
-    return place.partition(":")[0]
+    authority = tc_url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0]
+    return authority.partition(":")[0]

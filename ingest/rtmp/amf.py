@@ -1,4 +1,4 @@
-"""What AMF0 and AMF3 have in common: their values as Python's, and a bounded way through bytes."""
+"""The common parts of AMF0 and AMF3: their values in Python, and a bounded cursor over bytes."""
 
 from typing import TypeAlias
 
@@ -7,11 +7,11 @@ import msgspec
 from ingest.rtmp.errors import AmfError
 from ingest.rtmp.limits import Limits
 
-__all__ = ["Amf", "Cursor", "Date", "Finished"]
+__all__ = ["Amf", "AmfCursor", "Date", "ReferableValue"]
 
 
 class Date(msgspec.Struct, frozen=True):
-    """A moment, `milliseconds` since the Unix epoch as the peer's clock had it."""
+    """A date in `milliseconds` since the Unix epoch, by the peer's clock."""
 
     milliseconds: float
 
@@ -19,15 +19,15 @@ class Date(msgspec.Struct, frozen=True):
 Amf: TypeAlias = "bool | float | str | Date | dict[str, Amf] | list[Amf] | None"
 
 
-class Finished(msgspec.Struct, frozen=True):
-    """An object that a reference may give again; `nodes` is how many values it unfolds to."""
+class ReferableValue(msgspec.Struct, frozen=True):
+    """A complete value that references may repeat; `nodes` is how many values it expands to."""
 
     value: Amf
     nodes: int
 
 
-class Cursor:
-    """A place in a message's bytes, and what of the bounds is left there."""
+class AmfCursor:
+    """A position in a message's bytes; counts values and depth against the limits."""
 
     def __init__(self, data: bytes, limits: Limits) -> None:
         self.data = data
@@ -37,58 +37,58 @@ class Cursor:
         self._depth = 0
 
     @property
-    def done(self) -> bool:
-        """Whether all bytes are read."""
+    def at_end(self) -> bool:
+        """True once all bytes are read."""
         return self.at >= len(self.data)
 
     def error(self, what: str) -> AmfError:
-        """Return an error that names this place."""
+        """Return an error with the present position."""
         return AmfError(self.at, what)
 
-    def count(self, nodes: int) -> None:
-        """Spend so many values.
+    def count_values(self, count: int) -> None:
+        """Count values against the limit of a message.
 
         Raises:
-            AmfError: they are more than a message may have.
+            AmfError: the message has too many.
         """
-        self.nodes += nodes
+        self.nodes += count
         if self.nodes > self._limits.amf_nodes:
             raise self.error(f"more than {self._limits.amf_nodes} values")
 
-    def take(self, size: int) -> bytes:
-        """Read so many bytes.
+    def read(self, size: int) -> bytes:
+        """Read `size` bytes.
 
         Raises:
-            AmfError: there are fewer.
+            AmfError: fewer are left.
         """
         end = self.at + size
         if end > len(self.data):
             raise self.error("cut off")
-        taken = self.data[self.at : end]
+        data = self.data[self.at : end]
         self.at = end
-        return taken
+        return data
 
-    def text(self, size: int) -> str:
-        """Read a text of so many bytes.
+    def read_text(self, size: int) -> str:
+        """Read a string of `size` bytes.
 
         Raises:
-            AmfError: there are fewer, or it is too long.
+            AmfError: fewer are left, or the string is too long.
         """
         if size > self._limits.amf_string_bytes:
             raise self.error(f"a string of {size} bytes")
-        # Encoders on old systems write titles in their own code page.
-        return self.take(size).decode("utf-8", "replace")
+        # Encoders on old systems write titles in a local code page.
+        return self.read(size).decode("utf-8", "replace")
 
     def enter(self) -> None:
-        """Go into an object.
+        """Enter an object.
 
         Raises:
-            AmfError: it is nested too deep.
+            AmfError: it is nested too deeply.
         """
         self._depth += 1
         if self._depth > self._limits.amf_depth:
             raise self.error(f"nested more than {self._limits.amf_depth} deep")
 
     def leave(self) -> None:
-        """Come out of an object."""
+        """Leave an object."""
         self._depth -= 1

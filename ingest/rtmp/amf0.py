@@ -1,10 +1,10 @@
-"""AMF0 values: what commands and metadata are written in.
+"""AMF0, the encoding of commands and metadata.
 
 Decoding gives plain Python values: number -> float, string, long string and XML -> str, object,
 typed object and ECMA array -> dict, strict array -> list, date -> `Date`; undefined and unsupported
--> None. A reference gives the (finished) object again. Behind the marker 0x11 stands a value of
-AMF3 (`amf3`). Any bytes give values or `AmfError` within the bounds of `limits`; nothing recurses
-deeper than `amf_depth`, and what references unfold counts against `amf_nodes`.
+-> None. A reference repeats a complete object. The marker 0x11 introduces a value of AMF3 (`amf3`).
+Any bytes give values or `AmfError` within the bounds of `limits`: recursion is bounded by
+`amf_depth`, and the values that references repeat count against `amf_nodes`.
 Source: Action Message Format AMF 0 (Adobe, 2007), section 2.
 """
 
@@ -12,16 +12,15 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ingest.rtmp.amf import Amf, Cursor, Date, Finished
+from ingest.rtmp.amf import Amf, AmfCursor, Date, ReferableValue
 from ingest.rtmp.amf3 import Amf3Reader
 from ingest.rtmp.limits import Limits
 
 __all__ = ["Amf", "Date", "EcmaArray", "decode", "decode_first", "encode"]
 
 
-# Decoding makes none.
 class EcmaArray(dict[str, Amf]):
-    """A dict that is encoded as an ECMA array."""
+    """A dict that is encoded as an ECMA array; decoding gives plain dicts."""
 
 
 _DOUBLE: Final = struct.Struct(">d")
@@ -35,58 +34,58 @@ _XML, _TYPED_OBJECT, _AVMPLUS = 0x0F, 0x10, 0x11
 
 
 def decode(data: bytes, limits: Limits) -> list[Amf]:
-    """Return all the values in `data`.
+    """Return all values in `data`.
 
     Raises:
-        AmfError: a value is broken, cut off, or too deep or large.
+        AmfError: a value is malformed, truncated, too deep or too large.
     """
-    reader = _Reader(data, limits)
+    reader = _Amf0Reader(data, limits)
     values: list[Amf] = []
-    while not reader.done:
+    while not reader.at_end:
         values.append(reader.value())
     return values
 
 
 def decode_first(data: bytes, limits: Limits) -> Amf:
-    """Return the first value in `data`, reading no further.
+    """Return the first value in `data` without reading further.
 
     Raises:
-        AmfError: as `decode`; also where `data` is empty.
+        AmfError: as `decode`; also if `data` is empty.
     """
-    return _Reader(data, limits).value()
+    return _Amf0Reader(data, limits).value()
 
 
-class _Reader(Cursor):
+class _Amf0Reader(AmfCursor):
     def __init__(self, data: bytes, limits: Limits) -> None:
         super().__init__(data, limits)
-        # Objects in order of appearance, with the nodes they unfold to; None: not finished yet.
-        self._objects: list[Finished | None] = []
+        # Objects in order of appearance, with their number of values; None: not complete yet.
+        self._objects: list[ReferableValue | None] = []
         self._amf3: Amf3Reader | None = None
 
     def value(self) -> Amf:
-        self.count(1)
-        marker = self.take(1)[0]
+        self.count_values(1)
+        marker = self.read(1)[0]
         read = _READERS.get(marker)
         if read is None:
             raise self.error(f"marker {marker:#04x}")
         return read(self)
 
     def number(self) -> float:
-        (number,) = _DOUBLE.unpack(self.take(8))
+        (number,) = _DOUBLE.unpack(self.read(8))
         return number
 
     def boolean(self) -> bool:
-        return self.take(1) != b"\0"
+        return self.read(1) != b"\0"
 
     def string(self) -> str:
-        return self.text(int.from_bytes(self.take(2), "big"))
+        return self.read_text(int.from_bytes(self.read(2), "big"))
 
     def long_string(self) -> str:
-        return self.text(int.from_bytes(self.take(4), "big"))
+        return self.read_text(int.from_bytes(self.read(4), "big"))
 
     def date(self) -> Date:
         when = self.number()
-        self.take(2)  # a time zone that "should not be filled" (2.13)
+        self.read(2)  # a time zone that "should not be filled" (2.13)
         return Date(when)
 
     def nothing(self) -> None:
@@ -106,17 +105,17 @@ class _Reader(Cursor):
         return found
 
     def typed_object(self) -> dict[str, Amf]:
-        self.string()  # its class, which means nothing here
+        self.string()  # the class name
         return self.object()
 
     def ecma_array(self) -> dict[str, Amf]:
-        # Counts are wrong in the field (0, or one too many): the end marker decides, and
-        # where an encoder leaves that out, the end of the message.
-        self.take(4)
+        # Encoders write wrong counts (0, or one too many): the array ends at its end marker or, if
+        # an encoder omits that, at the end of the message.
+        self.read(4)
         place = self._open()
         found: dict[str, Amf] = {}
         before = self.nodes
-        while not self.done:
+        while not self.at_end:
             key = self.string()
             if not key and self.data[self.at : self.at + 1] == b"\x09":
                 self.at += 1
@@ -126,10 +125,10 @@ class _Reader(Cursor):
         return found
 
     def strict_array(self) -> list[Amf]:
-        count = int.from_bytes(self.take(4), "big")
+        count = int.from_bytes(self.read(4), "big")
         place = self._open()
         before = self.nodes
-        # The count is a claim: values are read one by one and end with the bytes or the bound.
+        # The count is untrusted: values are read one by one, up to the end or the limit.
         found: list[Amf] = []
         while len(found) < count:
             found.append(self.value())
@@ -137,11 +136,11 @@ class _Reader(Cursor):
         return found
 
     def reference(self) -> Amf:
-        index = int.from_bytes(self.take(2), "big")
+        index = int.from_bytes(self.read(2), "big")
         target = self._objects[index] if index < len(self._objects) else None
         if target is None:
             raise self.error("a reference to nothing, or to what encloses it")
-        self.count(target.nodes)
+        self.count_values(target.nodes)
         return target.value
 
     def amf3(self) -> Amf:
@@ -156,30 +155,30 @@ class _Reader(Cursor):
 
     def _close(self, place: int, value: Amf, before: int) -> None:
         self.leave()
-        self._objects[place] = Finished(value, self.nodes - before)
+        self._objects[place] = ReferableValue(value, self.nodes - before)
 
 
-_READERS: Final[dict[int, Callable[[_Reader], Amf]]] = {
-    _NUMBER: _Reader.number,
-    _BOOLEAN: _Reader.boolean,
-    _STRING: _Reader.string,
-    _OBJECT: _Reader.object,
-    _NULL: _Reader.nothing,
-    _UNDEFINED: _Reader.nothing,
-    _REFERENCE: _Reader.reference,
-    _ECMA_ARRAY: _Reader.ecma_array,
-    _STRICT_ARRAY: _Reader.strict_array,
-    _DATE: _Reader.date,
-    _LONG_STRING: _Reader.long_string,
-    _UNSUPPORTED: _Reader.nothing,
-    _XML: _Reader.long_string,
-    _TYPED_OBJECT: _Reader.typed_object,
-    _AVMPLUS: _Reader.amf3,
+_READERS: Final[dict[int, Callable[[_Amf0Reader], Amf]]] = {
+    _NUMBER: _Amf0Reader.number,
+    _BOOLEAN: _Amf0Reader.boolean,
+    _STRING: _Amf0Reader.string,
+    _OBJECT: _Amf0Reader.object,
+    _NULL: _Amf0Reader.nothing,
+    _UNDEFINED: _Amf0Reader.nothing,
+    _REFERENCE: _Amf0Reader.reference,
+    _ECMA_ARRAY: _Amf0Reader.ecma_array,
+    _STRICT_ARRAY: _Amf0Reader.strict_array,
+    _DATE: _Amf0Reader.date,
+    _LONG_STRING: _Amf0Reader.long_string,
+    _UNSUPPORTED: _Amf0Reader.nothing,
+    _XML: _Amf0Reader.long_string,
+    _TYPED_OBJECT: _Amf0Reader.typed_object,
+    _AVMPLUS: _Amf0Reader.amf3,
 }
 
 
 def encode(*values: Amf) -> bytes:
-    """Return values one behind the other. They are ours: depth and size are not bounded."""
+    """Return the values one after the other. They are trusted: depth and size are not bounded."""
     return b"".join(map(_encoded, values))
 
 

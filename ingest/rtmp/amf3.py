@@ -1,9 +1,9 @@
-"""AMF3 values, as they stand in AMF0 behind its marker 0x11.
+"""AMF3 values, as embedded in AMF0 after the marker 0x11.
 
-Only read, never written: the answers to everybody are AMF0. Values become Python's as in `amf0`;
-integers are floats like all numbers, byte arrays are None (nothing here wants any), an array with
-names is a dict. Objects that write themselves (externalizable) cannot be read without knowing their
-class: they are an error, and so is an object within itself.
+Decoding only: answers are always AMF0. Values become Python values as in `amf0`; integers are
+floats like all numbers, byte arrays are None (they are not needed), an array with names is a dict.
+Externalizable objects cannot be read without knowing their class: they are an error, and so is an
+object that contains itself.
 Any bytes give values or `AmfError` within the bounds of the cursor.
 Source: Action Message Format AMF 3 (Adobe, 2013), sections 1.3 and 3.
 """
@@ -14,12 +14,12 @@ from typing import Final
 
 import msgspec
 
-from ingest.rtmp.amf import Amf, Cursor, Date, Finished
+from ingest.rtmp.amf import Amf, AmfCursor, Date, ReferableValue
 
 __all__ = ["Amf3Reader"]
 
 _DOUBLE: Final = struct.Struct(">d")
-_INLINE: Final = 1  # the lowest bit of a length: what follows is no reference
+_INLINE: Final = 1  # the lowest bit of a length: a value follows, not a reference
 _SIGN: Final = 1 << 28
 
 
@@ -29,22 +29,22 @@ class _Traits(msgspec.Struct, frozen=True):
 
 
 class Amf3Reader:
-    """Reads AMF3 values at a cursor. One for a message: its values share what they refer to."""
+    """Reads AMF3 values at a cursor; one reader for a message, whose values share references."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: AmfCursor) -> None:
         self._cursor = cursor
         self._strings: list[str] = []
         self._traits: list[_Traits] = []
-        self._objects: list[Finished | None] = []
+        self._objects: list[ReferableValue | None] = []
 
     def value(self) -> Amf:
         """Read the next value.
 
         Raises:
-            AmfError: it is broken, cut off, or passes a bound.
+            AmfError: it is malformed, truncated, or exceeds a limit.
         """
-        self._cursor.count(1)
-        marker = self._cursor.take(1)[0]
+        self._cursor.count_values(1)
+        marker = self._cursor.read(1)[0]
         read = _READERS.get(marker)
         if read is None:
             raise self._cursor.error(f"AMF3 marker {marker:#04x}")
@@ -65,24 +65,24 @@ class Amf3Reader:
         return True
 
     def integer(self) -> float:
-        """Read an integer of 29 bits with a sign (3.6)."""
+        """Read a signed integer of 29 bits (3.6)."""
         number = self._u29()
         return float(number - 2 * _SIGN if number & _SIGN else number)
 
     def double(self) -> float:
         """Read a double (3.7)."""
-        (number,) = _DOUBLE.unpack(self._cursor.take(8))
+        (number,) = _DOUBLE.unpack(self._cursor.read(8))
         return number
 
     def string(self) -> str:
-        """Read a string, or one of those before it again (3.8)."""
+        """Read a string, or a reference to an earlier one (3.8)."""
         length = self._u29()
         if not length & _INLINE:
             index = length >> 1
             if index >= len(self._strings):
                 raise self._cursor.error("a reference to no string")
             return self._strings[index]
-        text = self._cursor.text(length >> 1)
+        text = self._cursor.read_text(length >> 1)
         if text:
             self._strings.append(text)
         return text
@@ -91,18 +91,18 @@ class Amf3Reader:
 
     def xml(self) -> Amf:
         """Read XML (3.9, 3.13)."""
-        return self._referable(lambda size: self._cursor.text(size))
+        return self._referable(lambda size: self._cursor.read_text(size))
 
     def date(self) -> Amf:
         """Read a date (3.10)."""
         return self._referable(lambda _: Date(self.double()))
 
     def byte_array(self) -> Amf:
-        """Read past bytes (3.14)."""
+        """Skip a byte array (3.14)."""
         return self._referable(lambda size: self._skipped(size))
 
     def array(self) -> Amf:
-        """Read an array, which may have names too (3.11)."""
+        """Read an array, which may have named values too (3.11)."""
         return self._referable(self._array)
 
     def object(self) -> Amf:
@@ -126,11 +126,11 @@ class Amf3Reader:
         return self._referable(self._objects_vector)
 
     def dictionary(self) -> Amf:
-        """Read a dictionary; keys that are no strings are left out (3.16)."""
+        """Read a dictionary without the keys that are not strings (3.16)."""
         return self._referable(self._dictionary)
 
     def _referable(self, read: Callable[[int], Amf]) -> Amf:
-        """Read what begins with a reference, or with a number that `read` makes something of."""
+        """Read a reference, or a value of which `read` gets the leading number."""
         cursor = self._cursor
         head = self._u29()
         if not head & _INLINE:
@@ -138,22 +138,22 @@ class Amf3Reader:
             target = self._objects[index] if index < len(self._objects) else None
             if target is None:
                 raise cursor.error("a reference to nothing, or to what encloses it")
-            cursor.count(target.nodes)
+            cursor.count_values(target.nodes)
             return target.value
         cursor.enter()
         place, before = len(self._objects), cursor.nodes
         self._objects.append(None)
         value = read(head >> 1)
-        self._objects[place] = Finished(value, cursor.nodes - before)
+        self._objects[place] = ReferableValue(value, cursor.nodes - before)
         cursor.leave()
         return value
 
     def _skipped(self, size: int) -> None:
-        self._cursor.take(size)
+        self._cursor.read(size)
 
     def _array(self, size: int) -> Amf:
         named = self._pairs()
-        # The count is a claim: values are read one by one and end with the bytes or the bound.
+        # The count is untrusted: values are read one by one, up to the end or the limit.
         found: list[Amf] = []
         while len(found) < size:
             found.append(self.value())
@@ -169,7 +169,7 @@ class Amf3Reader:
         return found
 
     def _traits_of(self, head: int) -> _Traits:
-        """Read what an object's class is like, or find it among those before (3.12)."""
+        """Read an object's traits, or a reference to earlier ones (3.12)."""
         if not head & _INLINE:
             index = head >> 1
             if index >= len(self._traits):
@@ -177,10 +177,10 @@ class Amf3Reader:
             return self._traits[index]
         if head & 2:
             raise self._cursor.error("an object that writes itself")
-        self.string()  # its class, which means nothing here
+        self.string()  # the class name
         names: list[str] = []
         while len(names) < head >> 3:
-            self._cursor.count(1)
+            self._cursor.count_values(1)
             names.append(self.string())
         traits = _Traits(tuple(names), bool(head & 4))
         self._traits.append(traits)
@@ -193,21 +193,21 @@ class Amf3Reader:
         return found
 
     def _vector(self, form: str, size: int) -> Amf:
-        self._cursor.take(1)  # whether its length is fixed
-        self._cursor.count(size)
-        data = self._cursor.take(size * struct.calcsize(form))
+        self._cursor.read(1)  # whether its length is fixed
+        self._cursor.count_values(size)
+        data = self._cursor.read(size * struct.calcsize(form))
         return [float(number) for (number,) in struct.iter_unpack(form, data)]
 
     def _objects_vector(self, size: int) -> Amf:
-        self._cursor.take(1)
-        self.string()  # their class
+        self._cursor.read(1)
+        self.string()  # their class name
         found: list[Amf] = []
         while len(found) < size:
             found.append(self.value())
         return found
 
     def _dictionary(self, size: int) -> Amf:
-        self._cursor.take(1)  # whether its keys are weak
+        self._cursor.read(1)  # whether its keys are weak
         found: dict[str, Amf] = {}
         for _ in range(size):
             name, value = self.value(), self.value()
@@ -216,14 +216,14 @@ class Amf3Reader:
         return found
 
     def _u29(self) -> int:
-        """Read a number of up to 29 bits: 7 a byte, 8 of the fourth (1.3.1)."""
+        """Read a number of up to 29 bits: 7 in each byte, 8 in the fourth (1.3.1)."""
         number = 0
         for _ in range(3):
-            byte = self._cursor.take(1)[0]
+            byte = self._cursor.read(1)[0]
             number = number << 7 | byte & 0x7F
             if byte < 0x80:
                 return number
-        return number << 8 | self._cursor.take(1)[0]
+        return number << 8 | self._cursor.read(1)[0]
 
 
 _READERS: Final[dict[int, Callable[[Amf3Reader], Amf]]] = {

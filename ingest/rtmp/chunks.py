@@ -1,9 +1,9 @@
-"""Chunk streams: how messages are cut into chunks, interleaved, and put together again.
+"""Chunk streams: reads interleaved chunks into messages, and cuts messages into chunks.
 
-Reading is one pass: a run of chunks of one message is lifted out of the buffer in a few calls into
+Reading is one pass: a run of chunks of one message is copied out of the buffer in a few calls into
 C, whatever the chunk size (128 bytes with librtmp, 4096 with OBS, 65536 with ffmpeg). A message's
-body is copied once here, and not at all where one chunk within one read holds it.
-SetChunkSize and Abort act on chunks and end here; all other messages come out, of any type.
+body is copied once, and not at all if a single chunk within one read holds it.
+SetChunkSize and Abort are handled here; messages of all other types are returned.
 Timestamps are the wire's 32-bit milliseconds: see `clock`.
 Source: RTMP 1.0, 5.3 (chunking) and 5.4 (protocol control messages 1 and 2).
 """
@@ -21,18 +21,18 @@ __all__ = ["ChunkReader", "ChunkWriter", "Message"]
 
 _U32: Final = struct.Struct(">I")
 _MASK: Final = 0xFFFF_FFFF
-# The 24-bit field that says: the timestamp follows in four bytes (5.3.1.3).
+# The 24-bit field for a timestamp that follows in four bytes (5.3.1.3).
 _EXTENDED: Final = 0xFF_FFFF
 _DEFAULT_CHUNK_BYTES: Final = 128
 _CONTINUES: Final = 0xC0
-# Chunks lifted at once. Bounds what a peer that interleaves tiny chunks can make us look ahead.
+# Chunks read at once; bounds the look-ahead that a peer with tiny interleaved chunks can cause.
 _RUN: Final = 256
 _HEADER_BYTES: Final = (11, 7, 3)
 
-# Plain numbers: an enum's attributes are slow to look up in a loop.
+# Plain integers: enum attributes are slow to look up in a loop.
 _ABORT: Final = int(MessageType.ABORT)
 _MEDIA: Final = (MessageType.AUDIO, MessageType.VIDEO, MessageType.AGGREGATE)
-# Messages of one size; a user control message has an event (2) and up to two words.
+# Least and most bytes; a user control message has an event (2) and up to two words.
 _CONTROL_BYTES: Final[dict[int, tuple[int, int]]] = {
     MessageType.SET_CHUNK_SIZE: (4, 4),
     MessageType.ABORT: (4, 4),
@@ -44,9 +44,9 @@ _CONTROL_BYTES: Final[dict[int, tuple[int, int]]] = {
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """A whole message: `kind` is its type id, `timestamp` the wire's, `stream` its message stream.
+    """A complete message: `kind` is its type id, `timestamp` the wire's, `stream` its stream id.
 
-    `body` may look into the buffer that was fed: keep `bytes(body)`, not `body`.
+    `body` may be a view of the buffer that was fed: keep `bytes(body)`, not `body`.
     """
 
     kind: int
@@ -56,76 +56,76 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 
 class _ChunkStream:
-    """What the next chunk's short header leaves out, and the message that is being put together."""
+    """The header fields that later chunks inherit, and the message that is being assembled."""
 
     __slots__ = ("body", "delta", "extended", "kind", "length", "missing", "stream", "timestamp")
 
     def __init__(self) -> None:
         self.timestamp = 0
         self.delta = 0
-        self.extended: int | None = None  # the last header's four bytes, where it had them
+        self.extended: int | None = None  # of the last header, if it had one
         self.length = 0
         self.kind = 0
         self.stream = 0
-        self.missing = 0  # bytes of the message in hand; 0: none is
+        self.missing = 0  # bytes of the current message; 0: there is none
         self.body: bytearray | None = None
 
 
 class ChunkReader:
-    """Turns bytes into messages, keeping what is unfinished within the bounds of `limits`."""
+    """Turns bytes into messages; unfinished ones are bounded by `limits`."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._ordinary = (0, limits.other_message_bytes)
+        self._other_lengths = (0, limits.other_message_bytes)
         media = (0, limits.media_message_bytes)
         self._lengths = {**_CONTROL_BYTES, **dict.fromkeys(map(int, _MEDIA), media)}
         self._streams: dict[int, _ChunkStream] = {}
         self._chunk_bytes = _DEFAULT_CHUNK_BYTES
-        self._rest = b""  # a header that a read cut in two: at most 18 bytes
-        self._number = 0  # the chunk stream in hand
-        self._open: _ChunkStream | None = None  # set while a chunk's payload is in hand
+        self._partial_header = b""  # a header that a read split: at most 18 bytes
+        self._stream_number = 0  # the present chunk stream
+        self._open: _ChunkStream | None = None  # set within a chunk's payload
         self._chunk_left = 0
         self._unfinished = 0
         self.chunks = 0
 
-    def feed(self, data: bytes, found: list[Message]) -> None:
-        """Append to `found` each message that `data` completes.
+    def feed(self, data: bytes, messages: list[Message]) -> None:
+        """Append each message that `data` completes to `messages`.
 
         Raises:
-            RtmpError: the bytes cannot be followed, or pass a bound; what was complete before is
-                in `found`, and nothing may be fed any more.
+            RtmpError: the bytes are no chunk stream, or exceed a limit; messages completed before
+                are in `messages`, and nothing may be fed any more.
         """
-        if self._rest:
-            data = self._rest + data
-            self._rest = b""
+        if self._partial_header:
+            data = self._partial_header + data
+            self._partial_header = b""
         view = memoryview(data)
         at, end = 0, len(data)
         while at < end:
             chunk_stream = self._open
             if chunk_stream is None:
-                head = self._header(data, at)
+                head = self._read_header(data, at)
                 if not head:
-                    self._rest = data[at:]
+                    self._partial_header = data[at:]
                     return
                 at = head
                 self.chunks += 1
-                chunk_stream = self._streams[self._number]
+                chunk_stream = self._streams[self._stream_number]
                 if chunk_stream.missing > self._chunk_bytes:
-                    at = self._run(view, at, chunk_stream)
+                    at = self._read_run(view, at, chunk_stream)
                 self._chunk_left = min(self._chunk_bytes, chunk_stream.missing)
-            at = self._payload(view, at, chunk_stream, found)
+            at = self._read_payload(view, at, chunk_stream, messages)
 
     # -- payloads ----------------------------------------------------------------------------------
 
-    def _run(self, view: memoryview, at: int, chunk_stream: _ChunkStream) -> int:
-        """Lift chunks that continue the message without a break; end at the start of a payload."""
-        if self._number > 63 or chunk_stream.extended is not None:
+    def _read_run(self, view: memoryview, at: int, chunk_stream: _ChunkStream) -> int:
+        """Read the chunks that continue the message without interleaving; end at a payload."""
+        if self._stream_number > 63 or chunk_stream.extended is not None:
             return at  # their headers are longer than one byte
         size = self._chunk_bytes
         stride = size + 1
-        head = bytes((_CONTINUES | self._number,))
+        head = bytes((_CONTINUES | self._stream_number,))
         while chunk_stream.missing > size:
-            # At each of these places stands the header of the next chunk, if nothing interleaves.
+            # The offsets of the headers of the next chunks, if nothing interleaves.
             whole = min(_RUN, (chunk_stream.missing - 1) // size, (len(view) - at) // stride)
             heads = bytes(view[at + size : at + whole * stride : stride])
             count = len(heads) - len(heads.lstrip(head))
@@ -138,10 +138,10 @@ class ChunkReader:
             at += count * stride
         return at
 
-    def _payload(
-        self, view: memoryview, at: int, chunk_stream: _ChunkStream, found: list[Message]
+    def _read_payload(
+        self, view: memoryview, at: int, chunk_stream: _ChunkStream, messages: list[Message]
     ) -> int:
-        """Take the rest of a chunk, or as much of it as there is."""
+        """Read the rest of a chunk, or as much of it as has arrived."""
         stop = at + self._chunk_left
         if stop > len(view):
             self._append(chunk_stream, view[at:])
@@ -152,14 +152,14 @@ class ChunkReader:
         part = view[at:stop]
         if chunk_stream.body is None and len(part) == chunk_stream.missing:
             chunk_stream.missing = 0
-            self._complete(chunk_stream, part, found)
+            self._complete(chunk_stream, part, messages)
             return stop
         self._append(chunk_stream, part)
         body = chunk_stream.body
         if not chunk_stream.missing and body is not None:
             self._unfinished -= len(body)
             chunk_stream.body = None
-            self._complete(chunk_stream, memoryview(body), found)
+            self._complete(chunk_stream, memoryview(body), messages)
         return stop
 
     def _append(self, chunk_stream: _ChunkStream, part: memoryview | bytearray) -> None:
@@ -173,16 +173,18 @@ class ChunkReader:
         else:
             chunk_stream.body += part
 
-    def _complete(self, chunk_stream: _ChunkStream, body: memoryview, found: list[Message]) -> None:
+    def _complete(
+        self, chunk_stream: _ChunkStream, body: memoryview, messages: list[Message]
+    ) -> None:
         kind = chunk_stream.kind
         if kind > _ABORT or not kind:
-            found.append(Message(kind, chunk_stream.timestamp, chunk_stream.stream, body))
+            messages.append(Message(kind, chunk_stream.timestamp, chunk_stream.stream, body))
         elif kind == _ABORT:
             self._abort(*_U32.unpack(body))
         else:
             (size,) = _U32.unpack(body)
             if not 0 < size < 1 << 31:
-                raise ChunkError(self._number, f"chunk size {size}")
+                raise ChunkError(self._stream_number, f"chunk size {size}")
             self._chunk_bytes = min(size, MAX_CHUNK_BYTES)
 
     def _abort(self, number: int) -> None:
@@ -194,11 +196,11 @@ class ChunkReader:
 
     # -- headers -----------------------------------------------------------------------------------
 
-    def _header(self, data: bytes, at: int) -> int:
-        """Read a chunk's header and begin or go on with its message.
+    def _read_header(self, data: bytes, at: int) -> int:
+        """Read a chunk's header and begin or continue its message.
 
         Returns:
-            Where its payload begins, or 0 where the header is not whole yet.
+            The offset of its payload, or 0 if the header is incomplete.
         """
         form, number = data[at] >> 6, data[at] & 63
         end = len(data)
@@ -211,7 +213,7 @@ class ChunkReader:
             number = 64 + int.from_bytes(data[at : at + more], "little")
             at += more
         if form == 3:
-            return self._short(data, at, number)
+            return self._continue_stream(data, at, number)
         fields = data[at : at + _HEADER_BYTES[form]]
         at += _HEADER_BYTES[form]
         stamp = int.from_bytes(fields[:3], "big")
@@ -221,20 +223,22 @@ class ChunkReader:
         if extended:
             (stamp,) = _U32.unpack_from(data, at)
             at += 4
-        self._long(form, number, fields, stamp, extended=extended)
+        self._begin_message(form, number, fields, stamp, extended=extended)
         return at
 
-    def _long(self, form: int, number: int, fields: bytes, stamp: int, *, extended: bool) -> None:
-        """Begin a message by a header of form 0, 1 or 2."""
+    def _begin_message(
+        self, form: int, number: int, fields: bytes, stamp: int, *, extended: bool
+    ) -> None:
+        """Begin a message with a header of format 0, 1 or 2."""
         chunk_stream = self._streams.get(number)
         if chunk_stream is None:
-            chunk_stream = self._fresh(number, form)
+            chunk_stream = self._new_stream(number, form)
         elif chunk_stream.missing:
             raise ChunkError(number, "a message begins inside another")
         chunk_stream.extended = stamp if extended else None
         if form == 0:
-            # After a whole header a delta of 0, not of the timestamp as 5.3.1.2.4 has it: those
-            # who send such chunks mean "at the same time", and a doubled timestamp is a jump.
+            # A full header sets the delta to 0, not to the timestamp as 5.3.1.2.4 says: encoders
+            # that send such chunks mean "at the same time", and a doubled timestamp is a jump.
             chunk_stream.timestamp, chunk_stream.delta = stamp, 0
             chunk_stream.stream = int.from_bytes(fields[7:11], "little")
         else:
@@ -245,32 +249,32 @@ class ChunkReader:
             chunk_stream.kind = fields[6]
             self._check_length(chunk_stream.kind, chunk_stream.length)
         chunk_stream.missing = chunk_stream.length
-        self._number = number
+        self._stream_number = number
 
-    def _short(self, data: bytes, at: int, number: int) -> int:
-        """Read what follows a header of form 3: perhaps the extended timestamp once more.
+    def _continue_stream(self, data: bytes, at: int, number: int) -> int:
+        """Read what follows a header of format 3: perhaps a repeated extended timestamp.
 
-        The standard wants it there; librtmp as OBS had it until 2024 leaves it out. So it is
-        compared: the four bytes are skipped where they are the timestamp, else they are payload.
+        The standard requires it; librtmp in OBS omitted it until 2024. So the four bytes are
+        compared: they are skipped if they equal the timestamp, else they are payload.
         """
         chunk_stream = self._streams.get(number)
         if chunk_stream is None:
             raise ChunkError(number, "begins with a chunk that has no header")
         if chunk_stream.extended is not None:
-            there = data[at : at + 4]
+            candidate = data[at : at + 4]
             stamps = (_U32.pack(chunk_stream.extended), _U32.pack(chunk_stream.timestamp))
-            if there in stamps:
+            if candidate in stamps:
                 at += 4
-            elif len(there) < 4 and any(stamp.startswith(there) for stamp in stamps):
+            elif len(candidate) < 4 and any(stamp.startswith(candidate) for stamp in stamps):
                 return 0
         if not chunk_stream.missing:
             chunk_stream.timestamp = (chunk_stream.timestamp + chunk_stream.delta) & _MASK
             chunk_stream.missing = chunk_stream.length
-        self._number = number
+        self._stream_number = number
         return at
 
-    def _fresh(self, number: int, form: int) -> _ChunkStream:
-        # Form 1 without a form 0 before it happens: librtmp's pings, some encoders' first message.
+    def _new_stream(self, number: int, form: int) -> _ChunkStream:
+        # Format 1 without format 0 before it occurs: librtmp's pings, some encoders' first message.
         if form == 2:
             raise ChunkError(number, "begins with a chunk that has no length")
         if len(self._streams) >= self._limits.chunk_streams:
@@ -279,7 +283,7 @@ class ChunkReader:
         return chunk_stream
 
     def _check_length(self, kind: int, length: int) -> None:
-        least, most = self._lengths.get(kind, self._ordinary)
+        least, most = self._lengths.get(kind, self._other_lengths)
         if least <= length <= most:
             return
         if kind in _CONTROL_BYTES:
@@ -288,9 +292,9 @@ class ChunkReader:
 
 
 class ChunkWriter:
-    """Cuts messages into chunks: whole headers only, so nothing depends on what went before.
+    """Cuts messages into chunks with full headers only, independent of earlier messages.
 
-    GStreamer's rtmp2sink hangs on a short header on a chunk stream that is new to it.
+    GStreamer's rtmp2sink hangs on a short header on a new chunk stream.
     """
 
     def __init__(self) -> None:

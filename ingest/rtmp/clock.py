@@ -1,11 +1,11 @@
-"""One line of time out of an encoder's timestamps: unwrapped, and broken only where it jumped.
+"""Unwraps an encoder's timestamps into one timeline, interrupted only where the encoder jumped.
 
 Pure. Milliseconds. The wire has 32 bits; some encoders count in 31 (OBS masks an int32, so a stream
-that begins at -40 ms says 0x7FFFFFD8 first), and a 32-bit wrap is a 31-bit one too: so times are
-unwrapped modulo 2**31, to the nearest, and begin signed. Where that is wrong it is wrong by a
-multiple of 24.8 days, which ends up as no jump at all.
+that begins at -40 ms starts with 0x7FFFFFD8), and a 32-bit wrap is a 31-bit one too: so times are
+unwrapped modulo 2**31 to the nearest value, and begin signed. An error is a multiple of 24.8 days,
+and has no effect.
 
-Sound and picture share one line. They come interleaved, so a step back is measured against the
+Audio and video share one timeline. They are interleaved, so a step back is measured against the
 track's own last time and a step forward against the newest of both.
 """
 
@@ -14,31 +14,31 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["BACK_MS", "FORWARD_MS", "Clock", "Reading", "Verdict"]
+__all__ = ["BACK_MS", "FORWARD_MS", "PlacedTimestamp", "TimestampClock", "TimestampFit"]
 
-# Encoders that drop a few frames step by tens of ms and go on; what steps back this far began anew.
+# Encoders that drop a few frames step by tens of ms; one that steps back this far has restarted.
 BACK_MS: Final = 250
-# Longer holes are an encoder's pause; players wait through shorter ones.
+# Longer gaps are a pause of the encoder; players wait through shorter ones.
 FORWARD_MS: Final = 5_000
-# After a jump the other track may still send what it had in its queue: half a second of AAC.
+# After a jump the other track may still send queued packets: half a second of AAC.
 STALE_PACKETS: Final = 25
 _WRAP: Final = 1 << 31
 _HALF: Final = 1 << 30
 
 
-class Verdict(Enum):
-    """What a timestamp means for the line of time."""
+class TimestampFit(Enum):
+    """How a timestamp relates to the timeline."""
 
     FITS = auto()
     JUMPS = auto()  # a new epoch begins with this packet
-    STALE = auto()  # it belongs to the epoch that has just ended: drop it
+    STALE = auto()  # it belongs to the epoch that has just ended, and is dropped
 
 
-class Reading(msgspec.Struct, frozen=True, gc=False):
-    """A packet's time in ms, on the line of its epoch."""
+class PlacedTimestamp(msgspec.Struct, frozen=True, gc=False):
+    """A packet's time in ms, on the timeline of its epoch."""
 
     time: int
-    verdict: Verdict
+    fit: TimestampFit
 
 
 class _Epoch:
@@ -49,48 +49,48 @@ class _Epoch:
         self.newest = time
 
 
-class Clock:
-    """Reads the timestamps of a publisher's packets in the order in which they came."""
+class TimestampClock:
+    """Places the timestamps of a publisher's packets, in order of arrival."""
 
     def __init__(self) -> None:
-        self._now: _Epoch | None = None
-        self._before: _Epoch | None = None
-        self._stale = 0
+        self._epoch: _Epoch | None = None
+        self._previous: _Epoch | None = None
+        self._stale_packets = 0
         self.epoch = 0
 
     @property
-    def ended_at(self) -> int:
-        """The newest time of the epoch before this one; 0 in the first."""
-        return self._before.newest if self._before is not None else 0
+    def previous_end(self) -> int:
+        """The newest time of the previous epoch; 0 in the first."""
+        return self._previous.newest if self._previous is not None else 0
 
-    def read(self, kind: int, stamp: int) -> Reading:
+    def read(self, kind: int, stamp: int) -> PlacedTimestamp:
         """Place the timestamp of a packet of track `kind`; `stamp` is the wire's 32 bits."""
-        epoch = self._now
+        epoch = self._epoch
         if epoch is None:
             time = _nearest(stamp, 0)
-            self._now = _Epoch(kind, time)
-            return Reading(time, Verdict.FITS)
+            self._epoch = _Epoch(kind, time)
+            return PlacedTimestamp(time, TimestampFit.FITS)
         time = _nearest(stamp, epoch.newest)
         own = epoch.times.get(kind)
         if own is None:
-            # The first of its track fits wherever it is: a device that runs two clocks
-            # would else jump with every packet.
+            # The first packet of a track fits anywhere: else a device with two clocks would
+            # jump with every packet.
             if self._is_stale(kind, stamp, abs(time - epoch.newest)):
-                self._stale += 1
-                return Reading(time, Verdict.STALE)
+                self._stale_packets += 1
+                return PlacedTimestamp(time, TimestampFit.STALE)
         elif time - own <= -BACK_MS or time - epoch.newest > FORWARD_MS:
-            self._before, self._now = epoch, _Epoch(kind, time)
-            self._stale = 0
+            self._previous, self._epoch = epoch, _Epoch(kind, time)
+            self._stale_packets = 0
             self.epoch += 1
-            return Reading(time, Verdict.JUMPS)
+            return PlacedTimestamp(time, TimestampFit.JUMPS)
         epoch.times[kind] = time
         epoch.newest = max(epoch.newest, time)
-        return Reading(time, Verdict.FITS)
+        return PlacedTimestamp(time, TimestampFit.FITS)
 
     def _is_stale(self, kind: int, stamp: int, distance: int) -> bool:
-        """Say whether a packet continues its track of the epoch before, rather than this one."""
-        own = self._before.times.get(kind) if self._before is not None else None
-        if own is None or self._stale >= STALE_PACKETS:
+        """Return whether a packet continues its track of the previous epoch."""
+        own = self._previous.times.get(kind) if self._previous is not None else None
+        if own is None or self._stale_packets >= STALE_PACKETS:
             return False
         return abs(_nearest(stamp, own) - own) < distance
 

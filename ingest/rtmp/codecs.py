@@ -1,7 +1,7 @@
-"""Which codecs are taken, and how a track is found: by its configuration, or by its packets.
+"""The accepted codecs, and how their tracks are described by configurations or packets.
 
-The names are those of Enhanced RTMP's FourCCs; FLV's own numbers for them are in `flv`. What goes
-into a track's `config` is what FFmpeg's decoder of the codec wants as extradata.
+Codecs are identified by Enhanced RTMP's FourCCs; FLV's codec numbers are in `flv`. A track's
+`config` is what FFmpeg's decoder of the codec expects as extradata.
 """
 
 from collections.abc import Callable
@@ -23,25 +23,25 @@ from media.codecs.vp9 import Vp9Error
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
 __all__ = [
-    "AUDIO",
-    "VIDEO",
-    "Picture",
-    "Sound",
+    "AUDIO_FOURCCS",
+    "VIDEO_FOURCCS",
+    "AudioTrackState",
+    "VideoTrackState",
 ]
 
-VIDEO: Final = {codec.value.encode(): codec for codec in VideoCodec}
-AUDIO: Final = {codec.value.encode(): codec for codec in AudioCodec}
+VIDEO_FOURCCS: Final = {codec.value.encode(): codec for codec in VideoCodec}
+AUDIO_FOURCCS: Final = {codec.value.encode(): codec for codec in AudioCodec}
 
-# Real configurations are below 3 KiB (x265 writes its settings into hvcC); parameter sets cannot
-# make them much longer.
+# Real configurations are below 3 KiB (x265 writes its settings into hvcC), and parameter sets are
+# bounded.
 _MAX_CONFIGURATION: Final = 64 << 10
 _BROKEN: Final = (
     AvcError, HevcError, Av1Error, Vp9Error, AacError, OpusError, FlacError, Ac3Error, Mp3Error,
 )  # fmt: skip
 
 
-class Picture:
-    """What is known of a publisher's picture: its codec, its configuration, its track."""
+class VideoTrackState:
+    """The codec, configuration and track of a publisher's video."""
 
     def __init__(self) -> None:
         self.track: VideoTrack | None = None
@@ -50,38 +50,37 @@ class Picture:
         self._length_size = 4  # of HEVC's NAL units
 
     def configure(self, codec: VideoCodec, config: bytes) -> VideoTrack | None:
-        """Take a configuration; return the track where it is another one.
+        """Apply a configuration; return the track if it has changed.
 
         Raises:
-            MalformedMedia: it cannot be read.
+            MalformedMedia: the configuration cannot be read.
         """
         if codec is self._codec and config == self._config:
             return None
         _check_size("video", config)
         if codec is VideoCodec.VP9:
-            self._switch(codec)  # vpcC has no size, and the decoder no use for it
+            self._switch(codec)  # vpcC has no size, and the decoder does not need it
             return None
         try:
             size = self._configured_size(codec, config)
         except _BROKEN as error:
             raise MalformedMedia("video", str(error)) from error
         self._codec, self._config, self.track = codec, config, None
-        return self._found(codec, size) if size is not None else None
+        return self._set_track(codec, size) if size is not None else None
 
-    def look(self, codec: VideoCodec, data: bytes) -> tuple[VideoTrack | None, bool]:
-        """Look into a packet of another codec than AVC.
+    def inspect(self, codec: VideoCodec, data: bytes) -> tuple[VideoTrack | None, bool]:
+        """Inspect a packet of another codec than AVC.
 
-        Return the track where the packet shows another one, and whether a decoder can begin with
-        the packet.
+        Return the track if the packet shows a new one, and whether decoding can begin with it.
         """
         if codec is VideoCodec.VP9:
             self._switch(codec)
-            return self._look_vp9(data)
+            return self._inspect_vp9(data)
         if codec is not self._codec:
             return None, False
         if codec is VideoCodec.AV1:
             begins = av1.is_random_access(data)
-            return self._look_av1(data) if self.track is None and begins else None, begins
+            return self._inspect_av1(data) if self.track is None and begins else None, begins
         return None, hevc.is_random_access(data, self._length_size)
 
     def _switch(self, codec: VideoCodec) -> None:
@@ -102,7 +101,7 @@ class Picture:
             case VideoCodec.VP9:
                 return None
 
-    def _look_vp9(self, data: bytes) -> tuple[VideoTrack | None, bool]:
+    def _inspect_vp9(self, data: bytes) -> tuple[VideoTrack | None, bool]:
         if not vp9.is_keyframe(data):
             return None, False
         try:
@@ -111,17 +110,17 @@ class Picture:
             return None, False
         track = self.track
         same = track is not None and (track.width, track.height) == size
-        return None if same else self._found(VideoCodec.VP9, size), True
+        return None if same else self._set_track(VideoCodec.VP9, size), True
 
-    def _look_av1(self, data: bytes) -> VideoTrack | None:
-        """Find the track in a keyframe, where its configuration came without a sequence header."""
+    def _inspect_av1(self, data: bytes) -> VideoTrack | None:
+        """Return the track of a keyframe, for configurations without a sequence header."""
         try:
             size = av1.sequence_size(data)
         except Av1Error:
             return None
-        return self._found(VideoCodec.AV1, size) if size is not None else None
+        return self._set_track(VideoCodec.AV1, size) if size is not None else None
 
-    def _found(self, codec: VideoCodec, size: tuple[int, int]) -> VideoTrack:
+    def _set_track(self, codec: VideoCodec, size: tuple[int, int]) -> VideoTrack:
         width, height = size
         self.track = VideoTrack(codec=codec, config=self._config, width=width, height=height)
         return self.track
@@ -133,17 +132,17 @@ class _Facts(msgspec.Struct, frozen=True):
     config: bytes
 
 
-class Sound:
-    """What is known of a publisher's sound: its codec, its configuration, its track."""
+class AudioTrackState:
+    """The codec, configuration and track of a publisher's audio."""
 
     def __init__(self) -> None:
         self.track: AudioTrack | None = None
 
     def configure(self, codec: AudioCodec, config: bytes) -> AudioTrack | None:
-        """Take a configuration; return the track where it is another one.
+        """Apply a configuration; return the track if it has changed.
 
         Raises:
-            MalformedMedia: it cannot be read.
+            MalformedMedia: the configuration cannot be read.
         """
         track = self.track
         if track is not None and codec is track.codec and config == track.config:
@@ -151,16 +150,16 @@ class Sound:
         _check_size("audio", config)
         read = _CONFIGURED.get(codec)
         if read is None:
-            return None  # its packets tell
+            return None  # described by its packets
         try:
-            return self._found(codec, read(config))
+            return self._set_track(codec, read(config))
         except _BROKEN as error:
             raise MalformedMedia("audio", str(error)) from error
 
-    def look(self, codec: AudioCodec, data: bytes) -> AudioTrack | None:
-        """Look into a packet of another codec than AAC; return the track where it is another one.
+    def inspect(self, codec: AudioCodec, data: bytes) -> AudioTrack | None:
+        """Inspect a packet of another codec than AAC; return the track if it has changed.
 
-        A packet whose header cannot be read changes nothing.
+        A packet whose header cannot be read is ignored.
         """
         track = self.track
         known = track is not None and codec is track.codec
@@ -168,11 +167,11 @@ class Sound:
         if read is None or (known and codec is AudioCodec.OPUS):
             return None
         try:
-            return self._found(codec, read(data))
+            return self._set_track(codec, read(data))
         except _BROKEN:
             return None
 
-    def _found(self, codec: AudioCodec, facts: _Facts) -> AudioTrack | None:
+    def _set_track(self, codec: AudioCodec, facts: _Facts) -> AudioTrack | None:
         track = AudioTrack(
             codec=codec, config=facts.config, rate=facts.rate, channels=facts.channels
         )

@@ -1,10 +1,10 @@
-"""Where a publisher stands, which command may come next, and what it is answered.
+"""The command dialogue: a publisher's state, the commands allowed in it, and their answers.
 
 A known command that is not in `NEXT` for the present state breaks the protocol; an unknown one is
-passed over. Deleting a message stream that is not the published one changes no state.
+ignored. Deleting a message stream that is not the published one changes no state.
 Sources: RTMP 1.0, 7.2.1 (connect, createStream) and 7.2.2 (publish, deleteStream); Enhanced RTMP
-v2, "Enhancing NetConnection connect Command"; releaseStream, FCPublish and FCUnpublish are Flash
-Media Live Encoder's and everybody's since.
+v2, "Enhancing NetConnection connect Command"; releaseStream, FCPublish and FCUnpublish come
+from Flash Media Live Encoder and are common since.
 """
 
 from enum import Enum
@@ -12,12 +12,12 @@ from typing import Final
 
 from ingest.rtmp.address import address_of
 from ingest.rtmp.amf0 import Amf
-from ingest.rtmp.codecs import AUDIO, VIDEO
+from ingest.rtmp.codecs import AUDIO_FOURCCS, VIDEO_FOURCCS
 from ingest.rtmp.errors import LimitExceeded, OutOfOrder, PlayRefused
-from ingest.rtmp.events import Connected, Event, Goodbye, PublishAsked
+from ingest.rtmp.events import Connected, Event, Goodbye, PublishRequested
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import (
-    Command,
+    CommandMessage,
     MessageType,
     UserEvent,
     command,
@@ -26,30 +26,30 @@ from ingest.rtmp.messages import (
 )
 from ingest.rtmp.outbox import Outbox
 
-__all__ = ["NEXT", "Dialogue", "State", "connected"]
+__all__ = ["NEXT", "RtmpDialogue", "State", "connect_result"]
 
 _AGENT_LENGTH: Final = 64
 
-# Flags of Enhanced RTMP. Of several tracks one is taken, and modifiers are understood without
-# being acted on: the specification counts both as support.
+# Flags of Enhanced RTMP. One of several tracks is read, and modifiers are parsed without being
+# applied: the specification counts both as support.
 _CAN_DECODE: Final = 0x01  # FourCcInfoMask
-_MULTITRACK, _MODIFIERS = 0x02, 0x04  # CapsExMask; not 0x01: we ask nobody to reconnect
+_MULTITRACK, _MODIFIERS = 0x02, 0x04  # CapsExMask; not 0x01: no reconnect requests are sent
 
 
 class State(Enum):
-    """How far the dialogue is; the value is for texts."""
+    """The dialogue's state; the value is used in messages."""
 
     BEGINNING = "nothing is connected"
     CONNECTED = "nothing is published"
-    ASKED = "leave to publish is asked for"
+    PUBLISH_REQUESTED = "leave to publish is asked for"
     PUBLISHING = "publishing"
 
 
-_B, _C, _A, _P = State.BEGINNING, State.CONNECTED, State.ASKED, State.PUBLISHING
+_B, _C, _A, _P = State.BEGINNING, State.CONNECTED, State.PUBLISH_REQUESTED, State.PUBLISHING
 
 NEXT: Final[dict[tuple[State, str], State]] = {
     (_B, "connect"): _C,
-    # OBS stops and starts again on the same connection, so the way leads back to CONNECTED.
+    # OBS stops and starts again on the same connection, so these lead back to CONNECTED.
     (_C, "releaseStream"): _C,
     (_C, "FCPublish"): _C,
     (_C, "createStream"): _C,
@@ -57,7 +57,7 @@ NEXT: Final[dict[tuple[State, str], State]] = {
     (_C, "FCUnpublish"): _C,
     (_C, "closeStream"): _C,
     (_C, "deleteStream"): _C,
-    # Some encoders send everything without waiting for answers.
+    # Some encoders do not wait for answers.
     (_A, "releaseStream"): _A,
     (_A, "FCPublish"): _A,
     (_A, "createStream"): _A,
@@ -73,12 +73,12 @@ NEXT: Final[dict[tuple[State, str], State]] = {
 }
 _KNOWN: Final = frozenset(name for _, name in NEXT)
 
-# Commands of players, refused with a status at any time.
+# Commands of players, refused with a status in any state.
 _PLAYING: Final = frozenset({"play", "play2", "seek", "pause", "receiveAudio", "receiveVideo"})
 
 
-class Dialogue:
-    """The commands of one connection. `state` is read by the session, and set by it on `allow`."""
+class RtmpDialogue:
+    """The command dialogue of one connection."""
 
     def __init__(self, limits: Limits, outbox: Outbox) -> None:
         self.state = State.BEGINNING
@@ -87,19 +87,19 @@ class Dialogue:
         self._app = ""
         self._tc_url = ""
         self._created: set[int] = set()
-        self._target = 0  # the message stream that is asked for or published; 0: none is
-        self._spoken = 0  # the message stream of the last command
-        self._withdrawn = False  # a wish was taken back before it was answered
+        self._target = 0  # the message stream of the publish request; 0: none
+        self._last_stream = 0  # the message stream of the last command
+        self._withdrawn = False  # a request was withdrawn before it was answered
 
     @property
-    def busy(self) -> bool:
-        """Whether a stream is asked for or published."""
-        return self.state in (State.ASKED, State.PUBLISHING)
+    def is_active(self) -> bool:
+        """True while a publish request is pending or granted."""
+        return self.state in (State.PUBLISH_REQUESTED, State.PUBLISHING)
 
     def allow(self) -> bool:
-        """Give the leave that is asked for; say whether it still was."""
+        """Grant the pending publish request; return False if there is none any more."""
         self._withdrawn = False
-        if self.state is not State.ASKED:
+        if self.state is not State.PUBLISH_REQUESTED:
             return False
         self.state = State.PUBLISHING
         self._outbox.user(UserEvent.STREAM_BEGIN, word(self._target))
@@ -107,122 +107,122 @@ class Dialogue:
         return True
 
     def status(self, level: str, code: str, description: str) -> None:
-        """Tell how the stream stands that is published, asked for, or was spoken of last."""
-        self._outbox.status(self._target or self._spoken, level, code, description)
+        """Send an onStatus on the publish request's message stream, or on the last one used."""
+        self._outbox.status(self._target or self._last_stream, level, code, description)
 
-    def take(self, said: Command, stream: int, found: list[Event]) -> bool:
-        """Take a command that came on message stream `stream`; say whether it was a known one.
+    def handle(self, request: CommandMessage, stream: int, events: list[Event]) -> bool:
+        """Handle a command on message stream `stream`; return False if it is unknown.
 
         Raises:
-            RtmpError: it may not come now, is refused, or passes a bound.
+            RtmpError: it is not allowed in this state, is refused, or exceeds a limit.
         """
-        self._spoken = stream
-        if self.state is State.BEGINNING and said.name != "connect":
+        self._last_stream = stream
+        if self.state is State.BEGINNING and request.name != "connect":
             raise OutOfOrder("a command", self.state.value)
-        if said.name in _PLAYING:
+        if request.name in _PLAYING:
             raise PlayRefused
-        if said.name not in _KNOWN:
+        if request.name not in _KNOWN:
             return False
-        following = NEXT.get((self.state, said.name))
+        following = NEXT.get((self.state, request.name))
         if following is None:
-            raise OutOfOrder(said.name, self.state.value)
-        if self._answer(said, found):
+            raise OutOfOrder(request.name, self.state.value)
+        if self._answer(request, events):
             self.state = following
         return True
 
-    def _answer(self, said: Command, found: list[Event]) -> bool:
-        """Answer a command; say whether it moves the dialogue on."""
-        match said.name:
+    def _answer(self, request: CommandMessage, events: list[Event]) -> bool:
+        """Answer a command; return whether it changes the state."""
+        match request.name:
             case "connect":
-                found.append(self._connect(said))
+                events.append(self._connect(request))
             case "createStream":
-                self._create_stream(said)
+                self._create_stream(request)
             case "publish":
-                found.append(self._publish(said))
+                events.append(self._publish(request))
             case "releaseStream":
-                self._done(said)
+                self._acknowledge(request)
             case "FCPublish":
-                self._done(said)
+                self._acknowledge(request)
                 self._outbox.command(_notice("onFCPublish", "NetStream.Publish.Start"))
             case _:
-                return self._goodbye(said, found)
+                return self._unpublish(request, events)
         return True
 
-    def _connect(self, said: Command) -> Connected:
+    def _connect(self, request: CommandMessage) -> Connected:
         limits, outbox = self._limits, self._outbox
-        self._app = _text(said.object.get("app"))
-        self._tc_url = _text(said.object.get("tcUrl"))
+        self._app = _text(request.object.get("app"))
+        self._tc_url = _text(request.object.get("tcUrl"))
         if max(len(self._app), len(self._tc_url)) > limits.address_bytes:
             raise LimitExceeded("bytes in an address", limits.address_bytes)
         outbox.control(MessageType.WINDOW_SIZE, word(limits.window_bytes))
         outbox.control(MessageType.PEER_BANDWIDTH, peer_bandwidth(limits.window_bytes))
         outbox.user(UserEvent.STREAM_BEGIN, word(0))
         outbox.set_chunk_bytes(limits.out_chunk_bytes)
-        outbox.command(connected(said.transaction))
-        agent = _text(said.object.get("flashVer"))[:_AGENT_LENGTH]
+        outbox.command(connect_result(request.transaction))
+        agent = _text(request.object.get("flashVer"))[:_AGENT_LENGTH]
         return Connected(agent="".join(c if c.isprintable() else "?" for c in agent))
 
-    def _create_stream(self, said: Command) -> None:
+    def _create_stream(self, request: CommandMessage) -> None:
         limit = self._limits.message_streams
         free = [number for number in range(1, limit + 1) if number not in self._created]
         if not free:
             raise LimitExceeded("message streams", limit)
         self._created.add(free[0])
-        self._outbox.command(command("_result", said.transaction, None, float(free[0])))
+        self._outbox.command(command("_result", request.transaction, None, float(free[0])))
 
-    def _publish(self, said: Command) -> PublishAsked:
-        if self._spoken not in self._created:
+    def _publish(self, request: CommandMessage) -> PublishRequested:
+        if self._last_stream not in self._created:
             raise OutOfOrder("publish", "its message stream is not created")
         if self._withdrawn:
-            # The answer under way is for the first wish: it must not let another stream in.
+            # The pending answer is for the first request: it must not grant another one.
             raise OutOfOrder("publish", "an earlier one is being looked up")
-        address = address_of(self._app, self._tc_url, _text(said.argument), self._limits)
-        self._target = self._spoken
-        return PublishAsked(
+        address = address_of(self._app, self._tc_url, _text(request.argument), self._limits)
+        self._target = self._last_stream
+        return PublishRequested(
             application=address.application,
             name=address.name,
             query=address.query,
             host=address.host,
         )
 
-    def _done(self, said: Command) -> None:
-        # GStreamer's rtmp2sink gives 0: it wants no answer.
-        if said.transaction:
-            self._outbox.command(command("_result", said.transaction, None, None))
+    def _acknowledge(self, request: CommandMessage) -> None:
+        # GStreamer's rtmp2sink sends 0: it expects no answer.
+        if request.transaction:
+            self._outbox.command(command("_result", request.transaction, None, None))
 
-    def _ends(self, said: Command) -> bool:
-        """Answer a command that ends a stream; say whether it ends the published one."""
-        if said.name == "FCUnpublish":
-            self._done(said)
+    def _ends_published(self, request: CommandMessage) -> bool:
+        """Answer a command that ends a stream; return whether it ends the published one."""
+        if request.name == "FCUnpublish":
+            self._acknowledge(request)
             self._outbox.command(_notice("onFCUnpublish", "NetStream.Unpublish.Success"))
             return True
-        which = self._spoken
-        if said.name == "deleteStream":
-            # GStreamer gives the stream's name in place of its number.
-            number = said.argument
+        which = self._last_stream
+        if request.name == "deleteStream":
+            # GStreamer sends the stream's name in place of its number.
+            number = request.argument
             which = self._target
             if isinstance(number, float) and 0 < number <= self._limits.message_streams:
                 which = int(number)
             self._created.discard(which)
-        elif self.busy and which == self._target:
-            # HaishinKit waits three seconds for it.
+        elif self.is_active and which == self._target:
+            # HaishinKit waits three seconds for this status.
             self.status("status", "NetStream.Unpublish.Success", "unpublished")
         return which == self._target
 
-    def _goodbye(self, said: Command, found: list[Event]) -> bool:
-        if not self._ends(said):
+    def _unpublish(self, request: CommandMessage, events: list[Event]) -> bool:
+        if not self._ends_published(request):
             return False
-        if self.busy:
-            found.append(Goodbye())
-        self._withdrawn = self._withdrawn or self.state is State.ASKED
+        if self.is_active:
+            events.append(Goodbye())
+        self._withdrawn = self._withdrawn or self.state is State.PUBLISH_REQUESTED
         self._target = 0
         return True
 
 
-def connected(transaction: float) -> bytes:
-    """Answer `connect`, and say in all the ways that there are which codecs are taken."""
+def connect_result(transaction: float) -> bytes:
+    """Return the answer to `connect`, with the accepted codecs in all known forms."""
     properties: Amf = {"fmsVer": "FMS/3,0,1,123", "capabilities": 31.0}
-    video, audio = ([fourcc.decode() for fourcc in each] for each in (VIDEO, AUDIO))
+    video, audio = ([fourcc.decode() for fourcc in each] for each in (VIDEO_FOURCCS, AUDIO_FOURCCS))
     info: Amf = {
         "level": "status",
         "code": "NetConnection.Connect.Success",

@@ -1,9 +1,9 @@
-"""Enhanced RTMP's tag headers: which part of a body is the first track's, and what it is.
+"""Parses Enhanced RTMP's tag headers: the part of a body that belongs to the first track.
 
-A body is a sound or picture tag whose first byte says that it has the extended header. Of several
-tracks the one with the number 0 is taken, which by the specification is the one to take where one
-must do; the others are passed over. Modifiers (ModEx) are passed over by their size: the only one
-that is defined adds nanoseconds to a time that is kept in milliseconds here.
+A body is an audio or video tag whose first byte announces the extended header. Of several tracks
+the one with the number 0 is read, as the specification recommends for receivers of a single track;
+the others are skipped. Modifiers (ModEx) are skipped by their size: the only one defined adds
+nanoseconds to times that are kept in milliseconds here.
 Source: Enhanced RTMP v2, "Enhanced Audio" and "Enhanced Video".
 """
 
@@ -13,54 +13,54 @@ import msgspec
 
 __all__ = [
     "CODED",
-    "CODED_AT_ONCE",
+    "CODED_WITHOUT_OFFSET",
     "SEQUENCE_START",
     "TS_SEQUENCE_START",
-    "Part",
-    "audio_part",
-    "video_part",
+    "EnhancedTag",
+    "parse_audio_tag",
+    "parse_video_tag",
 ]
 
-# Packet types that say something here; those that are not named are passed over.
-SEQUENCE_START, CODED, CODED_AT_ONCE, TS_SEQUENCE_START = 0, 1, 3, 5
-_METADATA: Final = 4  # of pictures: colours, which the bit stream has too
-_MODIFIED: Final = 7  # ModEx
+# The packet types that are handled; others are skipped.
+SEQUENCE_START, CODED, CODED_WITHOUT_OFFSET, TS_SEQUENCE_START = 0, 1, 3, 5
+_METADATA: Final = 4  # of video: colours, which the bit stream has too
+_MOD_EX: Final = 7  # ModEx
 _VIDEO_MULTITRACK, _AUDIO_MULTITRACK = 6, 5
 _ONE_TRACK, _MANY_TRACKS, _MANY_CODECS = 0, 1, 2
 _COMMAND: Final = 5  # frame type
-# More cannot be told apart (8 bits), and one modifier is defined. A stranger's tag of 8 MiB could
-# else be a million of either.
+# Track numbers have 8 bits, and one modifier is defined. Without these bounds a hostile tag of
+# 8 MiB could contain a million of either.
 _MOST_TRACKS, _MOST_MODIFIERS = 256, 16
-_WIDE: Final = 256  # a modifier's size that says: the size is in the next two bytes
+_WIDE: Final = 256  # a modifier's size that announces a size in the next two bytes
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
-    """What a tag says of the first track: packet type, FourCC, and the body behind these."""
+class EnhancedTag(msgspec.Struct, frozen=True, gc=False):
+    """The first track's part of a tag: packet type, FourCC, and the body after these."""
 
     kind: int
     fourcc: bytes
     body: memoryview
 
 
-def video_part(body: memoryview) -> Part | None:
-    """Return the first track's part of a picture tag; None where it has none, or is cut off."""
-    place, kind = _behind_modifiers(body)
+def parse_video_tag(body: memoryview) -> EnhancedTag | None:
+    """Return the first track's part of a video tag; None if it has none or is truncated."""
+    place, kind = _skip_modifiers(body)
     if body[0] >> 4 & 7 == _COMMAND and kind != _METADATA:
         return None
-    return _part(body, place, kind, multitrack=kind == _VIDEO_MULTITRACK)
+    return _parse_first_track(body, place, kind, multitrack=kind == _VIDEO_MULTITRACK)
 
 
-def audio_part(body: memoryview) -> Part | None:
-    """Return the first track's part of a sound tag; None where it has none, or is cut off."""
-    place, kind = _behind_modifiers(body)
-    return _part(body, place, kind, multitrack=kind == _AUDIO_MULTITRACK)
+def parse_audio_tag(body: memoryview) -> EnhancedTag | None:
+    """Return the first track's part of an audio tag; None if it has none or is truncated."""
+    place, kind = _skip_modifiers(body)
+    return _parse_first_track(body, place, kind, multitrack=kind == _AUDIO_MULTITRACK)
 
 
-def _behind_modifiers(body: memoryview) -> tuple[int, int]:
-    """Return where the FourCC stands and the packet type; past the end where it is cut off."""
+def _skip_modifiers(body: memoryview) -> tuple[int, int]:
+    """Return the offset of the FourCC and the packet type; past the end if truncated."""
     place, kind = 1, body[0] & 15
     for _ in range(_MOST_MODIFIERS):
-        if kind != _MODIFIED:
+        if kind != _MOD_EX:
             break
         size = int(body[place]) + 1 if place < len(body) else 1
         place += 1
@@ -68,22 +68,24 @@ def _behind_modifiers(body: memoryview) -> tuple[int, int]:
             size = int.from_bytes(body[place : place + 2], "big") + 1
             place += 2
         place += size
-        # The modifier's own type is in the upper half.
+        # The upper half is the modifier's own type.
         kind = body[place] & 15 if place < len(body) else 0
         place += 1
     return place, kind
 
 
-def _part(body: memoryview, place: int, kind: int, *, multitrack: bool) -> Part | None:
+def _parse_first_track(
+    body: memoryview, place: int, kind: int, *, multitrack: bool
+) -> EnhancedTag | None:
     if multitrack:
-        return _first_of_many(body, place)
-    if kind == _MODIFIED:
+        return _parse_multitrack(body, place)
+    if kind == _MOD_EX:
         return None
     end = place + 4
-    return Part(kind, bytes(body[place:end]), body[end:]) if end <= len(body) else None
+    return EnhancedTag(kind, bytes(body[place:end]), body[end:]) if end <= len(body) else None
 
 
-def _first_of_many(body: memoryview, place: int) -> Part | None:
+def _parse_multitrack(body: memoryview, place: int) -> EnhancedTag | None:
     if place >= len(body):
         return None
     form, kind = body[place] >> 4, body[place] & 15
@@ -105,6 +107,6 @@ def _first_of_many(body: memoryview, place: int) -> Part | None:
         if start > len(body) or end > len(body):
             return None
         if body[place] == 0:
-            return Part(kind, fourcc, body[start:end])
+            return EnhancedTag(kind, fourcc, body[start:end])
         place = end
     return None

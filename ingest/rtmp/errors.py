@@ -1,20 +1,20 @@
-"""What a peer can do wrong. All of it is the peer's fault; ours is a crash.
+"""The errors of a peer. All are the peer's fault; our own are exceptions of other types.
 
     RtmpError
-    ├── HandshakeError        it does not speak RTMP version 3
-    ├── ChunkError            the chunk stream cannot be followed
-    ├── AmfError              a value that is no AMF, or too large a one
-    ├── MessageError          a message whose form is wrong
-    ├── LimitExceeded         a bound of `limits` was passed
-    ├── TimedOut              a deadline of `limits` was passed
-    ├── OutOfOrder            a command that may not come now
-    ├── AddressRefused        an address that names no stream       NetStream.Publish.BadName
-    ├── PlayRefused           it wants to play                      NetStream.Play.Failed
-    ├── UnsupportedMedia      a codec that we do not take           NetStream.Publish.Rejected
-    └── MalformedMedia        a codec's configuration is broken     NetStream.Publish.Rejected
+    ├── HandshakeError        not RTMP version 3
+    ├── ChunkError            an invalid chunk stream
+    ├── AmfError              an invalid or oversized AMF value
+    ├── MessageError          an invalid message
+    ├── LimitExceeded         more than a limit of `limits`
+    ├── TimedOut              a deadline of `limits` has passed
+    ├── OutOfOrder            a command that is not allowed in this state
+    ├── AddressRefused        an address without a stream           NetStream.Publish.BadName
+    ├── PlayRefused           a request to play                     NetStream.Play.Failed
+    ├── UnsupportedMedia      a codec that is not accepted          NetStream.Publish.Rejected
+    └── MalformedMedia        an invalid decoder configuration      NetStream.Publish.Rejected
 
-`code` is the status that the session writes to the peer before it ends; None where the peer would
-not understand one. No text holds what the peer sent as a name or a query: it may be a stream key.
+`code` is the status that the session sends before it ends; None where the peer would not understand
+one. No message contains a name or a query that the peer sent, because it may be a stream key.
 """
 
 from typing import ClassVar
@@ -38,13 +38,13 @@ _REJECTED = "NetStream.Publish.Rejected"
 
 
 class RtmpError(Exception):
-    """The peer broke the protocol or a bound; its session is over."""
+    """The peer broke the protocol or exceeded a limit; its session is over."""
 
     code: ClassVar[str | None] = None
 
 
 class HandshakeError(RtmpError):
-    """The first byte is not RTMP's version; `version` is what came ("G" of HTTP is 71)."""
+    """The first byte, `version`, is not RTMP's version (HTTP's "G" is 71)."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -52,7 +52,7 @@ class HandshakeError(RtmpError):
 
 
 class ChunkError(RtmpError):
-    """The chunk stream `stream` cannot be followed any more."""
+    """The chunk stream `stream` is invalid."""
 
     def __init__(self, stream: int, what: str) -> None:
         self.stream = stream
@@ -60,7 +60,7 @@ class ChunkError(RtmpError):
 
 
 class AmfError(RtmpError):
-    """Bytes that are no AMF value; `place` is where, in bytes from the start."""
+    """Bytes that are no AMF value, at the offset `place`."""
 
     def __init__(self, place: int, what: str) -> None:
         self.place = place
@@ -68,7 +68,7 @@ class AmfError(RtmpError):
 
 
 class MessageError(RtmpError):
-    """A message of type `kind` whose form is wrong."""
+    """An invalid message of type `kind`."""
 
     def __init__(self, kind: int, what: str) -> None:
         self.kind = kind
@@ -85,7 +85,7 @@ class LimitExceeded(RtmpError):
 
 
 class TimedOut(RtmpError):
-    """Nothing of `what` within `seconds`."""
+    """No `what` within `seconds`."""
 
     def __init__(self, what: str, seconds: float) -> None:
         self.what = what
@@ -94,7 +94,7 @@ class TimedOut(RtmpError):
 
 
 class OutOfOrder(RtmpError):
-    """A `command` that has no place in the dialogue's present `state`."""
+    """A `command` that is not allowed in the dialogue's `state`."""
 
     def __init__(self, command: str, state: str) -> None:
         self.command = command
@@ -103,13 +103,13 @@ class OutOfOrder(RtmpError):
 
 
 class AddressRefused(RtmpError):
-    """The application and the publish name lead to no one stream."""
+    """The application and the publish name do not identify a stream."""
 
     code = "NetStream.Publish.BadName"
 
 
 class PlayRefused(RtmpError):
-    """The peer wants to play: viewers come over HTTP."""
+    """The peer requests to play, which is possible over HTTP only."""
 
     code = "NetStream.Play.Failed"
 
@@ -118,7 +118,7 @@ class PlayRefused(RtmpError):
 
 
 class UnsupportedMedia(RtmpError):
-    """The peer sends `codec`, a name for people, which we do not take; `kind`: video or audio."""
+    """The peer sends a codec that is not accepted, `codec` by its name; `kind`: video or audio."""
 
     code = _REJECTED
 

@@ -1,4 +1,4 @@
-"""What a session finds in a peer's bytes, in the order in which it came."""
+"""The events of a session, in the order of the peer's bytes."""
 
 import msgspec
 
@@ -12,24 +12,24 @@ __all__ = [
     "Event",
     "Goodbye",
     "Metadata",
-    "PacketIn",
-    "PublishAsked",
+    "PacketReceived",
+    "PublishRequested",
     "TrackFound",
 ]
 
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True):
-    """The peer said who it is; `agent` is its flashVer, cut to 64 characters."""
+    """The peer sent `connect`; `agent` is its flashVer, cut to 64 characters."""
 
     agent: str
 
 
-class PublishAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """The peer wants to publish: answer with `Session.allow` or `Session.deny`.
+class PublishRequested(msgspec.Struct, frozen=True, kw_only=True):
+    """The peer requests to publish: answer with `Session.allow` or `Session.deny`.
 
-    `application` is the first part of the path, `name` the stream key as it came, `query` what
-    stood behind "?" in the application, the tcUrl and the name (the later the stronger), decoded
-    once. `host` is the name by which the peer reached us. Name and query are secret.
+    `application` is the first part of the path, `name` the stream key as sent, `query` the merged
+    queries of the application, the tcUrl and the name (later ones win), decoded once. `host` is the
+    host name in the peer's address. Name and query are secret.
     """
 
     application: str
@@ -44,25 +44,25 @@ class PublishAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrackFound(msgspec.Struct, frozen=True):
-    """A decoder configuration that differs from the track's last one; identical ones are silent."""
+    """A decoder configuration that differs from the track's last one."""
 
     track: Track
 
 
-class PacketIn(msgspec.Struct, frozen=True, gc=False):
-    """A coded access unit of the track that was found last; its ticks are milliseconds.
+class PacketReceived(msgspec.Struct, frozen=True, gc=False):
+    """A coded access unit of the newest track of its kind; its ticks are milliseconds.
 
-    Within an epoch of the clock a track's decode times may step back by less than 250 ms, as
-    they came from the encoder; see `ClockJumped`.
+    Within an epoch of the clock a track's decode times may step back by less than 250 ms, as the
+    encoder sent them; see `ClockJumped`.
     """
 
     packet: MediaPacket
 
 
 class ClockJumped(msgspec.Struct, frozen=True, kw_only=True):
-    """The encoder's clock left its line: what follows is a new epoch, on times of its own.
+    """The encoder's clock jumped: what follows is a new epoch with a timeline of its own.
 
-    `newest` was the newest time of the old epoch, `start` is where the new one begins, in ms.
+    `newest` is the newest time of the old epoch, `start` the first of the new one, in ms.
     """
 
     epoch: int
@@ -71,16 +71,18 @@ class ClockJumped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What the encoder says about its stream (onMetaData); repeats of the same are silent."""
+    """The encoder's onMetaData; repetitions of the same values give no event."""
 
     values: dict[str, Amf]
 
 
 class Goodbye(msgspec.Struct, frozen=True):
-    """The publisher took its leave; it may ask to publish again on the same connection.
+    """The publisher ended its stream; it may request another on the same connection.
 
-    It also comes for a `PublishAsked` that is not yet answered; `allow` then does nothing.
+    It may also withdraw a `PublishRequested` that is not yet answered; then `allow` does nothing.
     """
 
 
-Event = Connected | PublishAsked | TrackFound | PacketIn | ClockJumped | Metadata | Goodbye
+Event = (
+    Connected | PublishRequested | TrackFound | PacketReceived | ClockJumped | Metadata | Goodbye
+)

@@ -1,9 +1,9 @@
-"""The bodies of audio and video messages: FLV tags become tracks and packets.
+"""Reads the bodies of audio and video messages: FLV tags become tracks and packets.
 
-Legacy tags carry H.264, AAC and MP3 by the numbers of the specification, HEVC and AV1 by numbers
-that Chinese encoders agreed on. All other codecs come with Enhanced RTMP's header (`enhanced`).
-Codecs that are not taken are named to the peer. Data stays as it came: H.264 and HEVC with length
-prefixes, AV1 in the low-overhead format, AAC raw.
+Legacy tags carry H.264, AAC and MP3 with the numbers of the specification, HEVC and AV1 with
+numbers that Chinese encoders agreed on. All other codecs have Enhanced RTMP's header (`enhanced`).
+The error for an unsupported codec names it. Data is passed on as received: H.264 and HEVC with
+length prefixes, AV1 in the low-overhead format, AAC raw.
 Sources: Adobe Flash Video File Format 10.1, annex E.4; Enhanced RTMP v2; github.com/CDN-Union/H265
 and github.com/tencentyun/flv (numbers 12 and 13).
 """
@@ -11,23 +11,23 @@ and github.com/tencentyun/flv (numbers 12 and 13).
 from collections.abc import Iterator
 from typing import Final
 
-from ingest.rtmp.clock import Clock, Verdict
-from ingest.rtmp.codecs import AUDIO, VIDEO, Picture, Sound
+from ingest.rtmp.clock import TimestampClock, TimestampFit
+from ingest.rtmp.codecs import AUDIO_FOURCCS, VIDEO_FOURCCS, AudioTrackState, VideoTrackState
 from ingest.rtmp.enhanced import (
     CODED,
-    CODED_AT_ONCE,
+    CODED_WITHOUT_OFFSET,
     SEQUENCE_START,
     TS_SEQUENCE_START,
-    audio_part,
-    video_part,
+    parse_audio_tag,
+    parse_video_tag,
 )
 from ingest.rtmp.errors import MessageError, UnsupportedMedia
-from ingest.rtmp.events import ClockJumped, Event, PacketIn, TrackFound
+from ingest.rtmp.events import ClockJumped, Event, PacketReceived, TrackFound
 from ingest.rtmp.messages import MessageType
 from media.packet import MediaPacket
 from media.track import AudioCodec, Track, VideoCodec
 
-__all__ = ["FlvReader", "tags"]
+__all__ = ["FlvReader", "split_aggregate"]
 
 _VIDEO, _AUDIO = int(MessageType.VIDEO), int(MessageType.AUDIO)
 _AVC, _AAC = VideoCodec.AVC, AudioCodec.AAC
@@ -41,9 +41,9 @@ _ENHANCED_AUDIO: Final = 9  # SoundFormat ExHeader
 _VIDEO_NUMBERS: Final = {7: VideoCodec.AVC, 12: VideoCodec.HEVC, 13: VideoCodec.AV1}
 _MP3_FORMATS: Final = (2, 14)  # any rate; 8 kHz
 _AAC_FORMAT: Final = 10
-# Codecs whose pictures say when they are to be shown.
+# Codecs whose packets have a composition time.
 _REORDERED: Final = (VideoCodec.AVC, VideoCodec.HEVC)
-# (14 is VP8, VP9 or AV1, by who sends it.)
+# 14 is VP8, VP9 or AV1, depending on the encoder.
 _VIDEO_NAMES: Final = {
     2: "Sorenson H.263", 3: "Screen Video", 4: "VP6", 5: "VP6 with alpha", 6: "Screen Video 2",
     8: "H.263", 9: "MPEG-4 Part 2",
@@ -55,13 +55,13 @@ _AUDIO_NAMES: Final = {
 _FOURCC_NAMES: Final = {b"vvc1": "VVC", b"vp08": "VP8"}
 
 
-def tags(timestamp: int, body: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-    """Split an aggregate message into (type, timestamp, body) of each tag in it.
+def split_aggregate(timestamp: int, body: memoryview) -> Iterator[tuple[int, int, memoryview]]:
+    """Yield (type, timestamp, body) of each tag in an aggregate message.
 
-    The first tag's time is the message's own; the others keep their distance (RTMP 1.0, 7.1.6).
+    The first tag's time is the message's; the others keep their distance (RTMP 1.0, 7.1.6).
 
     Raises:
-        MessageError: a tag is cut off.
+        MessageError: a tag is truncated.
     """
     at = 0
     first: int | None = None
@@ -72,28 +72,28 @@ def tags(timestamp: int, body: memoryview) -> Iterator[tuple[int, int, memoryvie
         stamp = int.from_bytes(body[at + 4 : at + 7], "big") | body[at + 7] << 24
         first = stamp if first is None else first
         yield body[at], (timestamp + stamp - first) & 0xFFFF_FFFF, body[at + 11 : end]
-        at = end + 4  # the length of the tag once more
+        at = end + 4  # the length of the tag is repeated
 
 
 class FlvReader:
-    """One publisher's media: knows its tracks and its clock."""
+    """Reads one publisher's media; keeps its tracks and its clock."""
 
     def __init__(self) -> None:
-        self._clock = Clock()
-        self._picture = Picture()
-        self._sound = Sound()
+        self._clock = TimestampClock()
+        self._video = VideoTrackState()
+        self._audio = AudioTrackState()
 
-    def video(self, stamp: int, body: memoryview, found: list[Event]) -> bool:
-        """Read a video tag; append what it says and return whether it said anything.
+    def read_video(self, stamp: int, body: memoryview, events: list[Event]) -> bool:
+        """Read a video tag and append its events; return whether the tag was used.
 
         Raises:
-            RtmpError: its codec is not supported, or its configuration is broken.
+            RtmpError: the codec is not supported, or its configuration is invalid.
         """
         if len(body) == 0:
             return False
         first = body[0]
         if first & _ENHANCED_VIDEO:
-            return self._enhanced_video(stamp, body, found)
+            return self._enhanced_video(stamp, body, events)
         frame = first >> 4
         if frame == _COMMAND_FRAME:
             return False
@@ -104,82 +104,82 @@ class FlvReader:
         if len(body) <= _VIDEO_HEADER:
             return False
         if body[1] == _CONFIGURATION:
-            return self._configure_video(codec, body[_VIDEO_HEADER:], found)
+            return self._configure_video(codec, body[_VIDEO_HEADER:], events)
         if body[1] != _CODED:
             return False
-        # Composition time: signed 24 bits, negative where an encoder delays decode times.
+        # Composition time: signed 24 bits, negative if an encoder delays decode times.
         offset = ((body[2] << 16 | body[3] << 8 | body[4]) ^ 0x80_0000) - 0x80_0000
         key, data = frame in _KEYFRAMES, bytes(body[_VIDEO_HEADER:])
-        return self._coded_video(codec, key, stamp, offset, data, found)
+        return self._coded_video(codec, key, stamp, offset, data, events)
 
-    def audio(self, stamp: int, body: memoryview, found: list[Event]) -> bool:
-        """Read an audio tag; append what it says and return whether it said anything.
+    def read_audio(self, stamp: int, body: memoryview, events: list[Event]) -> bool:
+        """Read an audio tag and append its events; return whether the tag was used.
 
         Raises:
-            RtmpError: its codec is not supported, or its configuration is broken.
+            RtmpError: the codec is not supported, or its configuration is invalid.
         """
-        if len(body) == 0:  # "silence" to some encoders
+        if len(body) == 0:  # some encoders send this for silence
             return False
         form = body[0] >> 4
         if form == _ENHANCED_AUDIO:
-            return self._enhanced_audio(stamp, body, found)
+            return self._enhanced_audio(stamp, body, events)
         if form in _MP3_FORMATS:
-            return self._coded_audio(AudioCodec.MP3, stamp, bytes(body[_MP3_HEADER:]), found)
+            return self._coded_audio(AudioCodec.MP3, stamp, bytes(body[_MP3_HEADER:]), events)
         if form != _AAC_FORMAT:
             raise UnsupportedMedia("audio", _AUDIO_NAMES.get(form, f"format {form}"))
         if len(body) <= _AUDIO_HEADER:
             return False
         if body[1] == _CONFIGURATION:
-            return self._configure_audio(_AAC, body[_AUDIO_HEADER:], found)
+            return self._configure_audio(_AAC, body[_AUDIO_HEADER:], events)
         if body[1] != _CODED:
             return False
-        return self._coded_audio(_AAC, stamp, bytes(body[_AUDIO_HEADER:]), found)
+        return self._coded_audio(_AAC, stamp, bytes(body[_AUDIO_HEADER:]), events)
 
     # -- Enhanced RTMP -----------------------------------------------------------------------------
 
-    def _enhanced_video(self, stamp: int, body: memoryview, found: list[Event]) -> bool:
-        part = video_part(body)
+    def _enhanced_video(self, stamp: int, body: memoryview, events: list[Event]) -> bool:
+        part = parse_video_tag(body)
         if part is None:
             return False
-        codec = VIDEO.get(part.fourcc)
+        codec = VIDEO_FOURCCS.get(part.fourcc)
         if codec is None:
-            raise UnsupportedMedia("video", _name(part.fourcc))
+            raise UnsupportedMedia("video", _fourcc_name(part.fourcc))
         key, data, offset = body[0] >> 4 & 7 in _KEYFRAMES, part.body, 0
         if part.kind == SEQUENCE_START:
-            return self._configure_video(codec, data, found)
+            return self._configure_video(codec, data, events)
         if part.kind == TS_SEQUENCE_START:
             raise UnsupportedMedia("video", f"{codec.name} in MPEG-2 TS form")
         if part.kind == CODED and codec in _REORDERED:
             data, offset = data[3:], int.from_bytes(data[:3], "big", signed=True)
-        elif part.kind not in (CODED, CODED_AT_ONCE):
-            return False  # the end, colours, and what is not yet thought of
-        return self._coded_video(codec, key, stamp, offset, bytes(data), found)
+        elif part.kind not in (CODED, CODED_WITHOUT_OFFSET):
+            return False  # end of sequence, colours, unknown types
+        return self._coded_video(codec, key, stamp, offset, bytes(data), events)
 
-    def _enhanced_audio(self, stamp: int, body: memoryview, found: list[Event]) -> bool:
-        part = audio_part(body)
+    def _enhanced_audio(self, stamp: int, body: memoryview, events: list[Event]) -> bool:
+        part = parse_audio_tag(body)
         if part is None:
             return False
-        codec = AUDIO.get(part.fourcc)
+        codec = AUDIO_FOURCCS.get(part.fourcc)
         if codec is None:
-            raise UnsupportedMedia("audio", _name(part.fourcc))
+            raise UnsupportedMedia("audio", _fourcc_name(part.fourcc))
         if part.kind == SEQUENCE_START:
-            return self._configure_audio(codec, part.body, found)
+            return self._configure_audio(codec, part.body, events)
         if part.kind == CODED:
-            return self._coded_audio(codec, stamp, bytes(part.body), found)
-        return False  # the end, speakers, and what is not yet thought of
+            return self._coded_audio(codec, stamp, bytes(part.body), events)
+        return False  # end of sequence, channel layout, unknown types
 
     # -- tracks and packets ------------------------------------------------------------------------
 
-    def _configure_video(self, codec: VideoCodec, body: memoryview, found: list[Event]) -> bool:
-        track = self._picture.configure(codec, bytes(body)) if len(body) else None
+    def _configure_video(self, codec: VideoCodec, body: memoryview, events: list[Event]) -> bool:
+        track = self._video.configure(codec, bytes(body)) if len(body) else None
         if track is not None:
-            found.append(TrackFound(track))
+            events.append(TrackFound(track))
         return len(body) > 0
 
-    def _configure_audio(self, codec: AudioCodec, body: memoryview, found: list[Event]) -> bool:
-        track = self._sound.configure(codec, bytes(body)) if len(body) else None
+    def _configure_audio(self, codec: AudioCodec, body: memoryview, events: list[Event]) -> bool:
+        track = self._audio.configure(codec, bytes(body)) if len(body) else None
         if track is not None:
-            found.append(TrackFound(track))
+            events.append(TrackFound(track))
         return len(body) > 0
 
     def _coded_video(
@@ -189,31 +189,31 @@ class FlvReader:
         stamp: int,
         offset: int,
         data: bytes,
-        found: list[Event],
+        events: list[Event],
     ) -> bool:
-        picture = self._picture
-        if codec is not _AVC:  # whose IDR pictures the engine looks for itself
-            other, begins = picture.look(codec, data)
+        picture = self._video
+        if codec is not _AVC:  # the engine detects AVC's IDR pictures itself
+            other, begins = picture.inspect(codec, data)
             key = key or begins
             if other is not None:
-                found.append(TrackFound(other))
+                events.append(TrackFound(other))
         track = picture.track
         if track is None or track.codec is not codec or not data:
             return False
-        return self._packet(_VIDEO, track, stamp, offset, key, data, found)
+        return self._emit_packet(_VIDEO, track, stamp, offset, key, data, events)
 
-    def _coded_audio(self, codec: AudioCodec, stamp: int, data: bytes, found: list[Event]) -> bool:
-        sound = self._sound
+    def _coded_audio(self, codec: AudioCodec, stamp: int, data: bytes, events: list[Event]) -> bool:
+        sound = self._audio
         if codec is not _AAC:
-            other = sound.look(codec, data)
+            other = sound.inspect(codec, data)
             if other is not None:
-                found.append(TrackFound(other))
+                events.append(TrackFound(other))
         track = sound.track
         if track is None or track.codec is not codec or not data:
             return False
-        return self._packet(_AUDIO, track, stamp, 0, True, data, found)
+        return self._emit_packet(_AUDIO, track, stamp, 0, True, data, events)
 
-    def _packet(
+    def _emit_packet(
         self,
         kind: int,
         track: Track,
@@ -221,19 +221,19 @@ class FlvReader:
         offset: int,
         key: bool,
         data: bytes,
-        found: list[Event],
+        events: list[Event],
     ) -> bool:
         clock = self._clock
         reading = clock.read(kind, stamp)
-        if reading.verdict is Verdict.STALE:
+        if reading.fit is TimestampFit.STALE:
             return False
         time = reading.time
-        if reading.verdict is Verdict.JUMPS:
-            found.append(ClockJumped(epoch=clock.epoch, newest=clock.ended_at, start=time))
+        if reading.fit is TimestampFit.JUMPS:
+            events.append(ClockJumped(epoch=clock.epoch, newest=clock.previous_end, start=time))
         packet = MediaPacket(track=track, dts=time, pts=time + offset, key=key, data=data)
-        found.append(PacketIn(packet))
+        events.append(PacketReceived(packet))
         return True
 
 
-def _name(fourcc: bytes) -> str:
+def _fourcc_name(fourcc: bytes) -> str:
     return _FOURCC_NAMES.get(fourcc, f"FourCC {fourcc.hex()}")

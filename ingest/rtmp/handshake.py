@@ -1,10 +1,10 @@
-"""The opening: C0 C1 C2 from the peer, S0 S1 S2 from us.
+"""The handshake: C0 C1 C2 from the peer, S0 S1 S2 from the server.
 
-Two forms. Simple: S2 repeats C1. With digests, as Flash Player 9 brought them in: where C1's
-version is not zero and it carries a valid digest, S1 and S2 are signed, and the peer checks that.
-Only version 3 (plain) is answered: anything else is closed at its first byte, without a word.
-What C2 says is not checked: real encoders fill it with what they like.
-Sources: RTMP 1.0, 5.2; the digests after what Flash Player and Flash Media Server do.
+There are two forms. Simple: S2 repeats C1. With digests, as introduced by Flash Player 9: if C1's
+version is not zero and C1 has a valid digest, S1 and S2 are signed, and the peer verifies that.
+Only version 3 (plain) is answered: anything else is closed at its first byte without an answer.
+C2 is not verified, because encoders fill it with arbitrary bytes.
+Sources: RTMP 1.0, 5.2; the digests follow Flash Player and Flash Media Server.
 """
 
 import hashlib
@@ -19,19 +19,19 @@ PACKET_BYTES: Final = 1536  # C1, C2, S1, S2
 ENTROPY_BYTES: Final = 1528
 _VERSION: Final = 3
 _DIGEST_BYTES: Final = 32
-# Public constants of the protocol, the same in every player and server; nothing is secret in them.
+# Public constants of the protocol, the same in every player and server; they are no secrets.
 _TAIL: Final = bytes.fromhex("f0eec24a8068bee82e00d0d1029e7e576eec5d2d29806fab93b8e636cfeb31ae")
 _PLAYER: Final = b"Genuine Adobe Flash Player 001"
 _SERVER: Final = b"Genuine Adobe Flash Media Server 001"
-# What S1 gives as our version where it is signed: a Flash Media Server that knows digests.
+# The version in a signed S1: that of a Flash Media Server with digests.
 _SERVER_VERSION: Final = bytes((4, 5, 0, 1))
-# Where the two schemes keep four bytes whose sum says where the digest is.
+# The offsets of four bytes whose sum gives the digest's place, in the two schemes.
 _OFFSETS: Final = (8, 772)
 _SPREAD: Final = 728
 
 
 class Handshake:
-    """One opening: bytes in, what is to be written and what is left over out."""
+    """One handshake: bytes in, the answer and the remaining bytes out."""
 
     def __init__(self, entropy: bytes) -> None:
         if len(entropy) < ENTROPY_BYTES:
@@ -42,10 +42,10 @@ class Handshake:
         self.done = False
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return what to write to the peer, and the bytes behind C2 once it is `done`.
+        """Return what to write to the peer and, once `done`, the bytes after C2.
 
         Raises:
-            HandshakeError: the peer speaks something else.
+            HandshakeError: the peer does not speak RTMP.
         """
         held = self._held
         held += data
@@ -66,27 +66,27 @@ def _answer(c1: bytes, entropy: bytes) -> bytes:
     """Return S0, S1 and S2."""
     if c1[4:8] != bytes(4):
         for offset in _OFFSETS:
-            place = _place(c1, offset)
+            place = _digest_place(c1, offset)
             digest = _digest(c1, place, _PLAYER)
             if hmac.compare_digest(digest, c1[place : place + _DIGEST_BYTES]):
                 return _signed(digest, offset, entropy)
-    # C1's time, then the time it was read, which nobody looks at, then its random bytes.
+    # S1's time is 0; S2 repeats C1 with its time and random bytes.
     return bytes((_VERSION,)) + bytes(8) + entropy + c1
 
 
-def _place(packet: bytes, offset: int) -> int:
+def _digest_place(packet: bytes, offset: int) -> int:
     return sum(packet[offset : offset + 4]) % _SPREAD + offset + 4
 
 
 def _digest(packet: bytes, place: int, key: bytes) -> bytes:
-    """Return the digest of a packet, leaving its own place out."""
+    """Return the digest of a packet without the bytes of the digest itself."""
     rest = packet[:place] + packet[place + _DIGEST_BYTES :]
     return hmac.digest(key, rest, "sha256")
 
 
 def _signed(theirs: bytes, offset: int, entropy: bytes) -> bytes:
     s1 = bytes(4) + _SERVER_VERSION + entropy
-    place = _place(s1, offset)
+    place = _digest_place(s1, offset)
     s1 = s1[:place] + _digest(s1, place, _SERVER) + s1[place + _DIGEST_BYTES :]
     key = hmac.digest(_SERVER + _TAIL, theirs, "sha256")
     s2 = hashlib.shake_128(entropy).digest(PACKET_BYTES - _DIGEST_BYTES)

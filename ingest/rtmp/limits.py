@@ -1,7 +1,7 @@
-"""Every number that bounds an RTMP peer, each with its reason; all of them can be set.
+"""The limits of an RTMP peer, each with its reason; all are settings.
 
-Seconds are floats on a clock that never goes back; bytes, bits and counts are whole. Bytes on the
-wire are the peer's: whatever it sends, memory, work and time stay within these numbers.
+Seconds are floats of a monotonic clock; bytes, bits and counts are integers. Whatever a peer sends,
+memory, work and time stay within these limits.
 """
 
 from typing import Annotated, Final
@@ -13,11 +13,11 @@ __all__ = ["MAX_CHUNK_BYTES", "Bucket", "Limits"]
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
-# A message cannot be longer (24-bit length), so neither need a chunk be: larger sizes mean this.
+# No message is longer (24-bit length), so larger chunk sizes are treated as this one.
 MAX_CHUNK_BYTES: Final = 0xFF_FFFF
 
 
-def _about(
+def _meta(
     description: str, unit: str, least: float, most: float | None = None, *, reason: str
 ) -> msgspec.Meta:
     extra = {"unit": unit, "reason": reason}
@@ -25,13 +25,13 @@ def _about(
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a peer may take. Names carry their unit: `_bytes`, `_seconds`; others are counts."""
+    """The limits of one peer; `_bytes` and `_seconds` are units, other numbers are counts."""
 
     # -- time ----------------------------------------------------------------------------------
 
     tls_handshake_seconds: Annotated[
         float,
-        _about(
+        _meta(
             "from accept to the end of the TLS handshake",
             "s",
             0.1,
@@ -40,7 +40,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 10.0
     handshake_seconds: Annotated[
         float,
-        _about(
+        _meta(
             "from accept to the end of the RTMP handshake",
             "s",
             0.1,
@@ -49,7 +49,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 5.0
     publish_seconds: Annotated[
         float,
-        _about(
+        _meta(
             "from accept to the command publish",
             "s",
             0.1,
@@ -58,7 +58,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 15.0
     first_media_seconds: Annotated[
         float,
-        _about(
+        _meta(
             "from leave to publish to the first packet",
             "s",
             0.1,
@@ -67,7 +67,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 20.0
     idle_media_seconds: Annotated[
         float,
-        _about(
+        _meta(
             "without a packet, once there was one",
             "s",
             0.1,
@@ -76,7 +76,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 10.0
     ping_seconds: Annotated[
         float,
-        _about(
+        _meta(
             "of silence before a ping, and between two pings",
             "s",
             0.1,
@@ -86,7 +86,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 10.0
     silence_seconds: Annotated[
         float,
-        _about(
+        _meta(
             "without a byte from the peer",
             "s",
             0.1,
@@ -98,7 +98,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     out_chunk_bytes: Annotated[
         int,
-        _about(
+        _meta(
             "chunk size that is announced to the peer",
             "bytes",
             128,
@@ -109,7 +109,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 64 * KIB
     chunks_per_second: Annotated[
         int,
-        _about(
+        _meta(
             "chunks a peer may send, on average",
             "1/s",
             1,
@@ -119,7 +119,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 50_000
     chunks_average_seconds: Annotated[
         float,
-        _about(
+        _meta(
             "what that average is taken over",
             "s",
             0.1,
@@ -128,7 +128,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 5.0
     media_message_bytes: Annotated[
         int,
-        _about(
+        _meta(
             "longest audio, video or aggregate message",
             "bytes",
             1,
@@ -138,11 +138,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 8 * MIB
     other_message_bytes: Annotated[
         int,
-        _about("longest command or data message", "bytes", 1, reason="real ones are below 2 KiB"),
+        _meta("longest command or data message", "bytes", 1, reason="real ones are below 2 KiB"),
     ] = 64 * KIB
     unfinished_bytes: Annotated[
         int,
-        _about(
+        _meta(
             "messages that have begun and not ended",
             "bytes",
             1,
@@ -151,7 +151,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 16 * MIB
     chunk_streams: Annotated[
         int,
-        _about(
+        _meta(
             "chunk streams of a connection",
             "",
             1,
@@ -160,7 +160,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 64
     message_streams: Annotated[
         int,
-        _about(
+        _meta(
             "message streams of a connection",
             "",
             1,
@@ -169,7 +169,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 4
     aggregate_messages: Annotated[
         int,
-        _about(
+        _meta(
             "messages in an aggregate message",
             "",
             1,
@@ -179,7 +179,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 1_024
     window_bytes: Annotated[
         int,
-        _about(
+        _meta(
             "acknowledgement window in both directions",
             "bytes",
             1024,
@@ -192,7 +192,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     commands_before_publish: Annotated[
         int,
-        _about(
+        _meta(
             "commands up to leave to publish",
             "",
             1,
@@ -201,7 +201,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 64
     commands_per_second: Annotated[
         float,
-        _about(
+        _meta(
             "commands from then on",
             "1/s",
             0.1,
@@ -210,7 +210,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 10.0
     early_media_bytes: Annotated[
         int,
-        _about(
+        _meta(
             "media before leave to publish",
             "bytes",
             0,
@@ -219,15 +219,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 1 * MIB
     amf_depth: Annotated[
         int,
-        _about("nesting of AMF values", "", 1, reason="real commands and metadata are nearly flat"),
+        _meta("nesting of AMF values", "", 1, reason="real commands and metadata are nearly flat"),
     ] = 16
     amf_nodes: Annotated[
         int,
-        _about("AMF values in a message", "", 1, reason="real metadata has a few dozen"),
+        _meta("AMF values in a message", "", 1, reason="real metadata has a few dozen"),
     ] = 1_024
     amf_string_bytes: Annotated[
         int,
-        _about(
+        _meta(
             "longest AMF string",
             "bytes",
             1,
@@ -236,7 +236,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 8 * KIB
     application_bytes: Annotated[
         int,
-        _about(
+        _meta(
             "longest application name",
             "bytes",
             1,
@@ -245,11 +245,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 64
     name_bytes: Annotated[
         int,
-        _about("longest publish name", "bytes", 1, reason="a stream key has 49; the rest is room"),
+        _meta("longest publish name", "bytes", 1, reason="a stream key has 49; the rest is room"),
     ] = 128
     query_bytes: Annotated[
         int,
-        _about(
+        _meta(
             "longest query, all its places together",
             "bytes",
             0,
@@ -258,16 +258,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 1_024
     address_bytes: Annotated[
         int,
-        _about(
-            "longest tcUrl", "bytes", 1, reason="the longest application, name and query fit in"
-        ),
+        _meta("longest tcUrl", "bytes", 1, reason="the longest application, name and query fit in"),
     ] = 2_048
 
     # -- load ----------------------------------------------------------------------------------
 
     media_bits_per_second: Annotated[
         int,
-        _about(
+        _meta(
             "what a publisher may send, on average",
             "bit/s",
             1,
@@ -276,7 +274,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 20_000_000
     media_average_seconds: Annotated[
         float,
-        _about(
+        _meta(
             "what that average is taken over",
             "s",
             0.1,
@@ -285,7 +283,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 10.0
     media_burst: Annotated[
         int,
-        _about(
+        _meta(
             "how many times the average a burst may be",
             "",
             1,
@@ -295,7 +293,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     read_seconds: Annotated[
         float,
-        _about(
+        _meta(
             "between two reads from a publisher on air, not over TLS; 0: as it comes",
             "s",
             0.0,
@@ -305,7 +303,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 0.05
     beginnings_per_minute: Annotated[
         int,
-        _about(
+        _meta(
             "other decoder configurations and jumps of the clock, on average; a burst may be as"
             " many",
             "1/min",
@@ -315,11 +313,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ),
     ] = 30
 
-    # -- doors ---------------------------------------------------------------------------------
+    # -- admission ---------------------------------------------------------------------------------
 
     connections: Annotated[
         int,
-        _about(
+        _meta(
             "open connections",
             "",
             1,
@@ -328,7 +326,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 1_000
     connections_per_address: Annotated[
         int,
-        _about(
+        _meta(
             "open connections of one address",
             "",
             1,
@@ -337,7 +335,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 20
     new_per_address_per_second: Annotated[
         int,
-        _about(
+        _meta(
             "new connections of one address",
             "1/s",
             1,
@@ -346,7 +344,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 10
     wrong_keys_per_minute: Annotated[
         int,
-        _about(
+        _meta(
             "wrong keys of one address before it is shut out",
             "1/min",
             1,
@@ -356,7 +354,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Bucket:
-    """A budget that refills with time: `rate` a second, at most `size` saved up."""
+    """A token bucket: `rate` tokens a second, at most `size` of them."""
 
     __slots__ = ("_left", "_rate", "_seen", "_size")
 
@@ -366,8 +364,8 @@ class Bucket:
         self._left = size
         self._seen = now
 
-    def take(self, amount: float, now: float) -> bool:
-        """Spend `amount`; say whether the budget had it."""
+    def spend(self, amount: float, now: float) -> bool:
+        """Spend `amount` and return whether it was available."""
         left = min(self._size, self._left + (now - self._seen) * self._rate) - amount
         self._left = left
         self._seen = now

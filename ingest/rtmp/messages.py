@@ -1,4 +1,4 @@
-"""Messages: their types, commands as values, and the bodies of those that we send.
+"""Message types, parsed commands, and the bodies of the messages that the server sends.
 
 Sources: RTMP 1.0, 5.4 (protocol control), 7.1 (types), 7.2 (commands), 7.1.7 (user control).
 """
@@ -16,7 +16,7 @@ from ingest.rtmp.limits import Limits
 
 __all__ = [
     "PEER_BANDWIDTH_DYNAMIC",
-    "Command",
+    "CommandMessage",
     "MessageType",
     "UserControl",
     "UserEvent",
@@ -55,7 +55,7 @@ class MessageType(IntEnum):
 
 
 class UserEvent(IntEnum):
-    """Events of user control messages that are spoken here (7.1.7)."""
+    """The user control events that are used here (7.1.7)."""
 
     STREAM_BEGIN = 0
     PING = 6
@@ -69,10 +69,10 @@ class UserControl(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Command(msgspec.Struct, frozen=True):
-    """A command; `transaction` 0 asks for no answer. `values` are its object and arguments.
+class CommandMessage(msgspec.Struct, frozen=True):
+    """A command; `transaction` 0 expects no answer. `values` are its object and arguments.
 
-    `repr` tells the name alone: arguments hold stream keys.
+    `repr` shows the name only, because arguments contain stream keys.
     """
 
     name: str
@@ -86,12 +86,12 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def object(self) -> dict[str, Amf]:
-        """The command object; empty where there is none."""
+        """The command object; empty if there is none."""
         return _as_object(self.values[0]) if self.values else {}
 
     @property
     def argument(self) -> Amf:
-        """The first argument after the command object, None where there is none."""
+        """The first argument after the command object; None if there is none."""
         return self.values[1] if len(self.values) > 1 else None
 
 
@@ -99,28 +99,28 @@ def _as_object(value: Amf) -> dict[str, Amf]:
     return value if isinstance(value, dict) else {}
 
 
-def parse_command(kind: int, body: bytes, limits: Limits) -> Command:
-    """Read a command of either type: one of AMF3 is AMF0 behind a byte of 0.
+def parse_command(kind: int, body: bytes, limits: Limits) -> CommandMessage:
+    """Parse a command of either type: one of AMF3 is AMF0 after a byte of 0.
 
     Raises:
-        RtmpError: it is no command, or its values are broken.
+        RtmpError: it is no command, or its values are invalid.
     """
     values = amf0.decode(_unselected(kind, body), limits)
     match values:
         case [str(name), bool() | str() | dict() | list(), *_]:
             raise MessageError(kind, "a transaction that is no number")
         case [str(name), float(transaction), *rest]:
-            return Command(name, transaction, rest)
-        case [str(name), *rest]:  # `null` or nothing for a transaction: it wants no answer
-            return Command(name, 0.0, rest[1:])
+            return CommandMessage(name, transaction, rest)
+        case [str(name), *rest]:  # no transaction: it expects no answer
+            return CommandMessage(name, 0.0, rest[1:])
         case _:
             raise MessageError(kind, "a command without a name")
 
 
 def metadata(kind: int, body: bytes, limits: Limits) -> dict[str, Amf] | None:
-    """Return the values of an onMetaData message; None for other data and for what is broken.
+    """Return the values of an onMetaData message; None for other and for invalid data.
 
-    Metadata steer nothing, and real devices write odd ones: a broken one is not worth a stream.
+    Metadata has no effect, and real devices write invalid ones: no reason to end a stream.
     """
     data = _unselected(kind, body)
     try:
@@ -138,16 +138,16 @@ def metadata(kind: int, body: bytes, limits: Limits) -> dict[str, Amf] | None:
 
 
 def _unselected(kind: int, body: bytes) -> bytes:
-    """Return a body without the byte that says that AMF0 follows, where its type has one.
+    """Return a body without the byte that announces AMF0, if its type has one.
 
-    HaishinKit leaves that byte out of its data messages, so that they begin with a string.
+    HaishinKit omits that byte in its data messages, so that they begin with a string.
     """
     selects = kind in (MessageType.COMMAND_AMF3, MessageType.DATA_AMF3)
     return body[1:] if selects and not body.startswith(b"\x02") else body
 
 
 def parse_user_control(body: bytes) -> UserControl:
-    """Read a user control message of at least 2 bytes, as the chunk reader lets them through."""
+    """Parse a user control message of at least 2 bytes, as the chunk reader guarantees."""
     return UserControl(_U16.unpack_from(body)[0], body[2:])
 
 
@@ -157,12 +157,12 @@ def user_control(event: UserEvent, data: bytes) -> bytes:
 
 
 def word(value: int) -> bytes:
-    """Return the body of the control messages that are one number, modulo 2**32."""
+    """Return the body of a control message with one number, modulo 2**32."""
     return _U32.pack(value & 0xFFFF_FFFF)
 
 
 def peer_bandwidth(window: int) -> bytes:
-    """Return the body of SetPeerBandwidth with the limit type that all servers send."""
+    """Return the body of SetPeerBandwidth with the limit type that servers send."""
     return _U32.pack(window) + bytes((PEER_BANDWIDTH_DYNAMIC,))
 
 

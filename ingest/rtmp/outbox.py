@@ -1,4 +1,4 @@
-"""What is to be written to the peer: messages in, chunks out."""
+"""The output of a session: messages in, chunks out."""
 
 from typing import Final
 
@@ -7,21 +7,21 @@ from ingest.rtmp.messages import MessageType, UserEvent, status, user_control, w
 
 __all__ = ["Outbox"]
 
-# Chunk streams that we write on.
+# The chunk streams of the server.
 _CONTROL: Final = 2
 _COMMANDS: Final = 3
 _STATUS: Final = 5
 
 
 class Outbox:
-    """Holds bytes until the transport takes them."""
+    """Buffers bytes until the transport drains them."""
 
     def __init__(self) -> None:
         self._writer = ChunkWriter()
         self._held: list[bytes] = []
 
     def raw(self, data: bytes) -> None:
-        """Add bytes that are no chunks (the handshake's)."""
+        """Add bytes without chunk headers (the handshake's)."""
         self._held.append(data)
 
     def control(self, kind: MessageType, body: bytes) -> None:
@@ -33,21 +33,21 @@ class Outbox:
         self.control(MessageType.USER_CONTROL, user_control(event, data))
 
     def command(self, body: bytes) -> None:
-        """Add a command on the connection itself."""
+        """Add a command of the connection."""
         self._held.append(self._writer.write(_COMMANDS, MessageType.COMMAND, body))
 
     def status(self, stream: int, level: str, code: str, description: str) -> None:
-        """Add an onStatus command on the message stream that it is about."""
+        """Add an onStatus command on a message stream."""
         body = status(level, code, description)
         self._held.append(self._writer.write(_STATUS, MessageType.COMMAND, body, stream=stream))
 
     def set_chunk_bytes(self, size: int) -> None:
-        """Announce a chunk size and keep to it from then on."""
+        """Announce a chunk size and use it from then on."""
         self.control(MessageType.SET_CHUNK_SIZE, word(size))
         self._writer.chunk_bytes = size
 
     def drain(self) -> bytes:
-        """Return what is held, once."""
+        """Return the buffered bytes and empty the buffer."""
         data = b"".join(self._held)
         self._held.clear()
         return data

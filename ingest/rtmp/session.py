@@ -1,13 +1,13 @@
 """A publisher's session: bytes and the time in, events and bytes out. No socket, no clock.
 
-The transport feeds `receive` with what it reads (64 KiB at a time is best) and calls `tick` now and
-then; after either, and after `allow` or `deny`, it writes what `outgoing` returns. Times are
-seconds of a clock that never goes back.
+The transport feeds `receive` with what it reads (64 KiB at a time is best) and calls `tick`
+regularly; after either, and after `allow` or `deny`, it writes what `outgoing` returns. Times are
+seconds of a monotonic clock.
 
-Errors: `receive` and `tick` raise `RtmpError` once, and the session is over. Events that came
-before the fault are never lost: `receive` then returns them, and the next call of either raises.
-The peer's last status is in `outgoing` as soon as the fault is found. A session that is over takes
-bytes and ticks without a word.
+Errors: `receive` and `tick` raise `RtmpError` once, and the session is over. Events before the
+error are never lost: `receive` returns them, and the next call of either raises. The peer's last
+status is in `outgoing` as soon as the error is detected. A session that is over ignores bytes and
+ticks.
 """
 
 from typing import Final
@@ -15,10 +15,10 @@ from typing import Final
 import msgspec
 
 from ingest.rtmp.chunks import ChunkReader, Message
-from ingest.rtmp.dialogue import Dialogue, State
+from ingest.rtmp.dialogue import RtmpDialogue, State
 from ingest.rtmp.errors import LimitExceeded, RtmpError, TimedOut
-from ingest.rtmp.events import Event, Metadata, PacketIn
-from ingest.rtmp.flv import FlvReader, tags
+from ingest.rtmp.events import Event, Metadata, PacketReceived
+from ingest.rtmp.flv import FlvReader, split_aggregate
 from ingest.rtmp.handshake import Handshake
 from ingest.rtmp.limits import Bucket, Limits
 from ingest.rtmp.messages import (
@@ -33,16 +33,16 @@ from ingest.rtmp.outbox import Outbox
 
 __all__ = ["Counters", "Session"]
 
-# What a held message costs beside its bytes: a flood of empty ones must meet the bound too.
+# The cost of a held message beside its bytes, so that a flood of empty ones is limited too.
 _HELD_OVERHEAD: Final = 256
-# Plain numbers: an enum's attributes are slow to look up for each packet.
+# Plain integers: enum attributes are slow to look up for each packet.
 _VIDEO, _AUDIO = int(MessageType.VIDEO), int(MessageType.AUDIO)
 _AGGREGATE, _DATA = int(MessageType.AGGREGATE), int(MessageType.DATA)
 _STREAMED: Final = frozenset({_VIDEO, _AUDIO, _AGGREGATE, _DATA, int(MessageType.DATA_AMF3)})
 
 
 class Counters(msgspec.Struct):
-    """What a session saw: bytes both ways, whole messages, and those that led to nothing."""
+    """Counts of a session: bytes both ways, complete messages, and ignored ones."""
 
     bytes_in: int = 0
     bytes_out: int = 0
@@ -51,10 +51,10 @@ class Counters(msgspec.Struct):
 
 
 class Session:
-    """The server's side of one connection, for one publisher at a time."""
+    """The server side of one connection, for one publisher at a time."""
 
     def __init__(self, *, limits: Limits, now: float, entropy: bytes) -> None:
-        """Begin at the accept of the connection; `entropy` is 1528 random bytes or more."""
+        """Begin a session at the accept; `entropy` is at least 1528 random bytes."""
         self.counters = Counters()
         self._limits = limits
         self._over = False
@@ -62,24 +62,26 @@ class Session:
         self._handshake = Handshake(entropy)
         self._reader = ChunkReader(limits)
         self._outbox = Outbox()
-        self._dialogue = Dialogue(limits, self._outbox)
+        self._dialogue = RtmpDialogue(limits, self._outbox)
 
         self._flv = FlvReader()
         self._metadata = b""
         self._held: list[Message] = []
-        self._early = 0
+        self._early_bytes = 0
         self._commands = 0
 
-        self._now = self._heard = self._pinged = self._since = now
-        self._media: float | None = None
+        self._now = self._last_received = self._last_ping = self._state_since = now
+        self._last_media: float | None = None
         average = limits.media_average_seconds * limits.media_burst
-        self._bits = Bucket(
+        self._bit_budget = Bucket(
             limits.media_bits_per_second, limits.media_bits_per_second * average, now
         )
-        self._work = Bucket(
+        self._chunk_budget = Bucket(
             limits.chunks_per_second, limits.chunks_per_second * limits.chunks_average_seconds, now
         )
-        self._asks = Bucket(limits.commands_per_second, limits.commands_before_publish, now)
+        self._command_budget = Bucket(
+            limits.commands_per_second, limits.commands_before_publish, now
+        )
         self._window = limits.window_bytes
         self._acknowledged = 0
 
@@ -87,20 +89,20 @@ class Session:
 
     @property
     def publishing(self) -> bool:
-        """Whether the peer has leave and has not said goodbye."""
+        """True while the peer is allowed to publish and has not ended its stream."""
         return not self._over and self._dialogue.state is State.PUBLISHING
 
     def receive(self, data: bytes, now: float) -> list[Event]:
-        """Take bytes from the peer and return what they say.
+        """Process bytes from the peer and return their events.
 
         Raises:
-            RtmpError: the peer broke the protocol or a bound; see above.
+            RtmpError: the peer broke the protocol or exceeded a limit; see the module.
         """
         self._raise_failure()
         self.counters.bytes_in += len(data)
         if self._over:
             return []
-        self._now = self._heard = now
+        self._now = self._last_received = now
         found: list[Event] = []
         try:
             self._read(data, found)
@@ -112,10 +114,10 @@ class Session:
         return found
 
     def tick(self, now: float) -> None:
-        """Let time pass: look at the deadlines, and ping.
+        """Check the deadlines, and ping.
 
         Raises:
-            RtmpError: a deadline has passed, or `receive` found a fault behind its last events.
+            RtmpError: a deadline has passed, or `receive` met an error after its last events.
         """
         self._raise_failure()
         if self._over:
@@ -128,40 +130,40 @@ class Session:
                 self._failure = None
                 raise error
         connected = self._dialogue.state is not State.BEGINNING
-        # Never while it sends: what an encoder has not read when it closes makes its kernel answer
-        # with a reset, and drop a goodbye that was still on its way.
-        quiet = now - max(self._pinged, self._heard)
+        # Never while it sends: if an encoder closes with unread input, its kernel sends a reset and
+        # drops a goodbye that was still queued.
+        quiet = now - max(self._last_ping, self._last_received)
         if connected and quiet >= self._limits.ping_seconds:
-            self._pinged = now
+            self._last_ping = now
             self._outbox.user(UserEvent.PING, word(int(now * 1000)))
 
     def outgoing(self) -> bytes:
-        """Return what is to be written to the peer, once."""
+        """Return what to write to the peer, once."""
         data = self._outbox.drain()
         self.counters.bytes_out += len(data)
         return data
 
     def allow(self) -> None:
-        """Give the leave that `PublishAsked` asks for.
+        """Grant a `PublishRequested`.
 
-        Media that came in between comes out of the next `receive`. Nothing happens where the peer
-        has taken its wish back (`Goodbye`) or the session is over.
+        Media that arrived meanwhile is returned by the next `receive`. Nothing happens if the peer
+        has withdrawn its request (`Goodbye`) or the session is over.
         """
         if self._over or not self._dialogue.allow():
             return
-        self._since = self._now
-        self._early = self._commands = 0
+        self._state_since = self._now
+        self._early_bytes = self._commands = 0
         self._flv = FlvReader()
         self._metadata = b""
-        self._media = None
+        self._last_media = None
 
     def deny(self, code: str, description: str) -> None:
-        """Refuse the leave, say `NetStream.Publish.BadName`; then flush and close."""
+        """Refuse a `PublishRequested` with a status code; then flush and close."""
         self.close_status(code, description)
 
     def close_status(self, code: str, description: str) -> None:
-        """Take the publisher off with a status; the session is over: flush and close."""
-        if not self._over and self._dialogue.busy:
+        """End the session with a status for the publisher; then flush and close."""
+        if not self._over and self._dialogue.is_active:
             level = "status" if code.endswith(".Success") else "error"
             self._dialogue.status(level, code, description)
         self._end()
@@ -169,21 +171,21 @@ class Session:
     # -- time and faults ---------------------------------------------------------------------------
 
     def _deadlines(self) -> list[tuple[str, float, float]]:
-        """Return (what is waited for, since when, for how long) in the present state."""
+        """Return (what is awaited, since when, for how long) in the present state."""
         limits = self._limits
-        waits = [("byte", self._heard, limits.silence_seconds)]
+        waits = [("byte", self._last_received, limits.silence_seconds)]
         if not self._handshake.done:
-            waits.append(("handshake", self._since, limits.handshake_seconds))
+            waits.append(("handshake", self._state_since, limits.handshake_seconds))
         match self._dialogue.state:
             case State.BEGINNING | State.CONNECTED:
-                waits.append(("publish", self._since, limits.publish_seconds))
-            case State.PUBLISHING if self._media is None:
-                waits.append(("first packet", self._since, limits.first_media_seconds))
+                waits.append(("publish", self._state_since, limits.publish_seconds))
+            case State.PUBLISHING if self._last_media is None:
+                waits.append(("first packet", self._state_since, limits.first_media_seconds))
             case State.PUBLISHING:
-                last = self._since if self._media is None else self._media
+                last = self._state_since if self._last_media is None else self._last_media
                 waits.append(("packet", last, limits.idle_media_seconds))
-            case State.ASKED:
-                pass  # we are the ones who are waited for
+            case State.PUBLISH_REQUESTED:
+                pass  # the peer waits for us
         return waits
 
     def _raise_failure(self) -> None:
@@ -204,8 +206,8 @@ class Session:
 
     # -- bytes in ----------------------------------------------------------------------------------
 
-    def _read(self, data: bytes, found: list[Event]) -> None:
-        if not self._bits.take(8 * len(data), self._now):
+    def _read(self, data: bytes, events: list[Event]) -> None:
+        if not self._bit_budget.spend(8 * len(data), self._now):
             raise LimitExceeded("bits a second", self._limits.media_bits_per_second)
         if not self._handshake.done:
             answer, data = self._handshake.feed(data)
@@ -215,7 +217,7 @@ class Session:
         if self._held and self.publishing:
             held, self._held = self._held, []
             for message in held:
-                self._take(message, found)
+                self._handle_message(message, events)
         before = self._reader.chunks
         messages: list[Message] = []
         fault: RtmpError | None = None
@@ -225,118 +227,118 @@ class Session:
             fault = error
         self.counters.messages += len(messages)
         for message in messages:
-            self._take(message, found)
+            self._handle_message(message, events)
         if fault is not None:
             raise fault
-        self._work_on(self._reader.chunks - before)
+        self._spend_chunks(self._reader.chunks - before)
         self._acknowledge()
 
-    def _work_on(self, chunks: int) -> None:
-        if not self._work.take(chunks, self._now):
+    def _spend_chunks(self, chunks: int) -> None:
+        if not self._chunk_budget.spend(chunks, self._now):
             raise LimitExceeded("chunks a second", self._limits.chunks_per_second)
 
     def _acknowledge(self) -> None:
-        # Half a window, so that a peer that stops at a whole one never has to.
+        # At half a window, so that a peer that stops after a full one never has to.
         if self.counters.bytes_in - self._acknowledged >= self._window // 2:
             self._acknowledged = self.counters.bytes_in
             self._outbox.control(MessageType.ACKNOWLEDGEMENT, word(self._acknowledged))
 
-    def _take(self, message: Message, found: list[Event]) -> None:
+    def _handle_message(self, message: Message, events: list[Event]) -> None:
         if message.kind in _STREAMED:
-            self._stream_message(message, found)
+            self._stream_message(message, events)
             return
         match message.kind:
             case MessageType.COMMAND | MessageType.COMMAND_AMF3:
-                self._command(message, found)
+                self._command(message, events)
             case MessageType.USER_CONTROL:
                 self._user_control(bytes(message.body))
             case MessageType.WINDOW_SIZE:
                 asked = int.from_bytes(message.body, "big")
                 self._window = min(max(asked, 1), self._limits.window_bytes)
             case MessageType.PEER_BANDWIDTH:
-                self._spend()
+                self._count_command()
                 self._outbox.control(MessageType.WINDOW_SIZE, word(self._limits.window_bytes))
             case MessageType.ACKNOWLEDGEMENT:
-                pass  # we send too little for a window of it to matter
+                pass  # we send too little for a window to matter
             case _:
                 self.counters.dropped += 1
 
     def _user_control(self, body: bytes) -> None:
         said = parse_user_control(body)
         if said.event == UserEvent.PING:
-            self._spend()
+            self._count_command()
             self._outbox.user(UserEvent.PONG, said.data[:4])
 
     # -- media -------------------------------------------------------------------------------------
 
-    def _stream_message(self, message: Message, found: list[Event]) -> None:
-        """Read media and metadata with leave; hold them while it is asked for; else drop them."""
+    def _stream_message(self, message: Message, events: list[Event]) -> None:
+        """Read media and metadata; hold them while a publish request is pending, else drop them."""
         if self.publishing:
-            if not self._media_message(message, found):
+            if not self._media_message(message, events):
                 self.counters.dropped += 1
             return
-        self._early += len(message.body) + _HELD_OVERHEAD
-        if self._early > self._limits.early_media_bytes:
+        self._early_bytes += len(message.body) + _HELD_OVERHEAD
+        if self._early_bytes > self._limits.early_media_bytes:
             raise LimitExceeded("bytes before leave to publish", self._limits.early_media_bytes)
-        if self._dialogue.state is State.ASKED:
+        if self._dialogue.state is State.PUBLISH_REQUESTED:
             body = memoryview(bytes(message.body))
             self._held.append(msgspec.structs.replace(message, body=body))
         else:
             self.counters.dropped += 1
 
-    def _media_message(self, message: Message, found: list[Event]) -> bool:
+    def _media_message(self, message: Message, events: list[Event]) -> bool:
         kind, stamp, body = message.kind, message.timestamp, message.body
         if kind == _VIDEO:
-            used = self._flv.video(stamp, body, found)
+            used = self._flv.read_video(stamp, body, events)
         elif kind == _AUDIO:
-            used = self._flv.audio(stamp, body, found)
+            used = self._flv.read_audio(stamp, body, events)
         elif kind == _AGGREGATE:
             used = False
-            for count, (part, time, data) in enumerate(tags(stamp, body)):
+            for count, (part, time, data) in enumerate(split_aggregate(stamp, body)):
                 if count >= self._limits.aggregate_messages:
                     most = self._limits.aggregate_messages
                     raise LimitExceeded("messages in an aggregate", most)
-                self._work_on(1)  # each is the work that a chunk is
+                self._spend_chunks(1)  # each costs as much as a chunk
                 if part in (_VIDEO, _AUDIO, _DATA):
                     inner = Message(part, time, message.stream, data)
-                    used = self._media_message(inner, found) or used
+                    used = self._media_message(inner, events) or used
         else:
-            return self._data(kind, bytes(body), found)
-        if found and isinstance(found[-1], PacketIn):
-            self._media = self._now
+            return self._data(kind, bytes(body), events)
+        if events and isinstance(events[-1], PacketReceived):
+            self._last_media = self._now
         return used
 
-    def _data(self, kind: int, body: bytes, found: list[Event]) -> bool:
+    def _data(self, kind: int, body: bytes, events: list[Event]) -> bool:
         # GStreamer sends the same metadata five times a second.
         if body == self._metadata:
             return True
-        if not self._asks.take(1, self._now):
+        if not self._command_budget.spend(1, self._now):
             return False
         values = metadata(kind, body, self._limits)
         if values is None:
             return False
         self._metadata = body
-        found.append(Metadata(values))
+        events.append(Metadata(values))
         return True
 
     # -- commands ----------------------------------------------------------------------------------
 
-    def _command(self, message: Message, found: list[Event]) -> None:
-        self._spend()
-        was_busy = self._dialogue.busy
+    def _command(self, message: Message, events: list[Event]) -> None:
+        self._count_command()
+        was_busy = self._dialogue.is_active
         said = parse_command(message.kind, bytes(message.body), self._limits)
-        if not self._dialogue.take(said, message.stream, found):
+        if not self._dialogue.handle(said, message.stream, events):
             self.counters.dropped += 1
-        if was_busy and not self._dialogue.busy:
-            self._since = self._now
+        if was_busy and not self._dialogue.is_active:
+            self._state_since = self._now
             self._held.clear()
 
-    def _spend(self) -> None:
-        """Count what asks for an answer."""
+    def _count_command(self) -> None:
+        """Count a message that needs an answer, up to the limit."""
         limits = self._limits
         self._commands += 1
         if self.publishing:
-            if not self._asks.take(1, self._now):
+            if not self._command_budget.spend(1, self._now):
                 raise LimitExceeded("commands a second", limits.commands_per_second)
         elif self._commands > limits.commands_before_publish:
             raise LimitExceeded("commands before publish", limits.commands_before_publish)

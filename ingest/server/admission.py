@@ -1,6 +1,6 @@
-"""Who may come in: connections per address and in total, and what wrong keys cost.
+"""Admission control: connections by address and in total, and what wrong keys cost.
 
-Pure: the time is an argument, seconds of a clock that never goes back.
+Pure: the time is an argument, seconds of a monotonic clock.
 """
 
 import ipaddress
@@ -8,67 +8,67 @@ from collections import deque
 
 from ingest.rtmp.limits import Limits
 
-__all__ = ["Doors", "site_of"]
+__all__ = ["Admission", "network_of"]
 
 _PERIOD = 60.0  # seconds over which wrong keys are counted
 
 
-class Doors:
-    """Counts connections and wrong keys by peer address."""
+class Admission:
+    """Counts connections and wrong keys by the peer's network."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._inside: dict[str, int] = {}
+        self._open: dict[str, int] = {}
         self._recent: dict[str, deque[float]] = {}
         self._wrong: dict[str, deque[float]] = {}
         self._total = 0
 
-    def enter(self, address: str, now: float) -> str | None:
-        """Let a connection in, or say why not; who was let in must `leave`."""
-        address = site_of(address)
+    def admit(self, address: str, now: float) -> str | None:
+        """Admit a connection, or return why not; an admitted one must be given to `release`."""
+        network = network_of(address)
         limits = self._limits
         if self._total >= limits.connections:
             return "too many connections"
-        if self._inside.get(address, 0) >= limits.connections_per_address:
+        if self._open.get(network, 0) >= limits.connections_per_address:
             return "too many connections from one address"
-        recent = _newest(self._recent, address, now - 1.0)
+        recent = _newest(self._recent, network, now - 1.0)
         if len(recent) >= limits.new_per_address_per_second:
             return "too many new connections from one address"
-        if len(_newest(self._wrong, address, now - _PERIOD)) >= limits.wrong_keys_per_minute:
+        if len(_newest(self._wrong, network, now - _PERIOD)) >= limits.wrong_keys_per_minute:
             return "too many wrong keys from one address"
         recent.append(now)
-        self._recent[address] = recent
-        self._inside[address] = self._inside.get(address, 0) + 1
+        self._recent[network] = recent
+        self._open[network] = self._open.get(network, 0) + 1
         self._total += 1
         return None
 
-    def leave(self, address: str) -> None:
-        """A connection that was let in has gone."""
-        address = site_of(address)
+    def release(self, address: str) -> None:
+        """Count the end of an admitted connection."""
+        network = network_of(address)
         self._total -= 1
-        left = self._inside[address] - 1
-        if left:
-            self._inside[address] = left
+        rest = self._open[network] - 1
+        if rest:
+            self._open[network] = rest
         else:
-            del self._inside[address]
+            del self._open[network]
 
-    def wrong_key(self, address: str, now: float) -> None:
-        """Count a key that opened nothing."""
-        address = site_of(address)
-        wrong = _newest(self._wrong, address, now - _PERIOD)
+    def count_wrong_key(self, address: str, now: float) -> None:
+        """Count a key that matched no stream."""
+        network = network_of(address)
+        wrong = _newest(self._wrong, network, now - _PERIOD)
         wrong.append(now)
-        self._wrong[address] = wrong
+        self._wrong[network] = wrong
 
-    def forget(self, now: float) -> None:
-        """Drop what is too old to count: call it now and then, so that memory follows the peers."""
-        for book, age in ((self._recent, 1.0), (self._wrong, _PERIOD)):
-            for address in list(book):
-                if not _newest(book, address, now - age):
-                    del book[address]
+    def expire(self, now: float) -> None:
+        """Drop what is too old to count; to be called regularly, to bound the memory."""
+        for times, age in ((self._recent, 1.0), (self._wrong, _PERIOD)):
+            for network in list(times):
+                if not _newest(times, network, now - age):
+                    del times[network]
 
 
-def site_of(address: str) -> str:
-    """Return whom an address stands for: itself, or its /64 network.
+def network_of(address: str) -> str:
+    """Return the network that an address counts for: itself, or the /64 of an IPv6 address.
 
     An IPv6 site has 2**64 addresses of its own, and a privacy extension uses many of them.
     """
@@ -79,9 +79,9 @@ def site_of(address: str) -> str:
     return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
 
 
-def _newest(book: dict[str, deque[float]], address: str, since: float) -> deque[float]:
-    """Return the times in `book` after `since`, forgetting the others."""
-    times = book.get(address)
+def _newest(book: dict[str, deque[float]], network: str, since: float) -> deque[float]:
+    """Return the times in `book` after `since`, dropping the others."""
+    times = book.get(network)
     if times is None:
         return deque()
     while times and times[0] <= since:

@@ -1,7 +1,8 @@
-"""One encoder's connection: the pump between a socket and its RTMP session.
+"""One encoder's connection: moves bytes and events between a socket and its RTMP session.
 
-The session decides; this module moves bytes, asks the directory for leave and hands packets to the
-stream's seat. Reading is never paused for a slow engine: that would look like a stalled encoder.
+The session interprets the protocol; this module reads and writes, looks the stream key up and
+passes packets to the stream's slot session. Reading never pauses for a slow engine, which would
+look like a stalled encoder.
 """
 
 import asyncio
@@ -20,48 +21,49 @@ from ingest.rtmp.events import (
     ClockJumped,
     Event,
     Goodbye,
-    PacketIn,
-    PublishAsked,
+    PacketReceived,
+    PublishRequested,
     TrackFound,
 )
 from ingest.rtmp.limits import Bucket, Limits
 from ingest.rtmp.session import Session
-from ingest.server.read_batcher import Beat
-from ingest.stream.live_stream import Occupied
+from ingest.server.read_batcher import ReadBatcher
+from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant, KeyDirectory, PortError
 from ingest.stream.registry import LiveStreams
-from ingest.stream.slot_session import Leaving, Seat
+from ingest.stream.slot_session import CloseReason, SlotSession
 from media.stream_keys import StreamKey
 
-__all__ = ["House", "PublisherConnection", "Tally"]
+__all__ = ["ConnectionCounters", "ConnectionHost", "PublisherConnection"]
 
 log = logging.getLogger(__name__)
 
 _ENTROPY_BYTES: Final = 1536
-# A close right behind a status, with unread input, makes the kernel send a reset that can overtake
+# A close right after a status, with unread input, makes the kernel send a reset that can overtake
 # the status: the peer gets this long to read it.
 _FLUSH_SECONDS: Final = 0.2
 _LOOK_UP_SECONDS: Final = 5.0
-# What the kernel has not taken of our answers. An hour of acknowledgements and pings is 10 KiB, so
-# who leaves this much reads nothing.
-_UNREAD_BYTES: Final = 64 << 10
-# A read that brought this much has not brought all there is: uvloop reads up to 250 KiB, asyncio's
-# own loop up to 256.
+# The most of our answers that the kernel does not accept. An hour of acknowledgements and pings is
+# 10 KiB, so a peer that leaves this much reads nothing.
+_MAX_UNREAD_BYTES: Final = 64 << 10
+# After a read of this size more is waiting: uvloop reads up to 250 KiB at once, asyncio's own loop
+# up to 256.
 _FULL_READ_BYTES: Final = 200 << 10
-# An encoder that closes before it has read our last word resets the connection, and its kernel
-# drops what it had not sent yet. It reads as it sends: so we read on until it has sent again.
-_ATTENTIVE_SECONDS: Final = 0.1
-# What it sends while we rest, its kernel may hold back too: so we speak only when we have read on
-# for a while.
-_RESTED_SECONDS: Final = 0.2
-# How often an answer may wait for what came meanwhile to be read: 8 MiB, past any socket's room.
-_WAITS: Final = 128
+# An encoder that closes before it has read our last bytes resets the connection, and its kernel
+# drops what it had not sent yet. Encoders read whenever they send, so after a write reads are not
+# deferred until it has sent again.
+_AFTER_WRITE_SECONDS: Final = 0.1
+# What it sends while reads are deferred may still be in its kernel, so writes wait until reads have
+# gone on for a while.
+_AFTER_DEFERRAL_SECONDS: Final = 0.2
+# How often an answer may wait until pending input is read: 8 MiB, more than any socket buffers.
+_MAX_WRITE_DELAYS: Final = 128
 _BAD_NAME: Final = "NetStream.Publish.BadName"
-_NOT_KNOWN: Final = "no stream has this key"
+_UNKNOWN_KEY: Final = "no stream has this key"
 
 
-class Tally:
-    """What connections did so far, for the metrics."""
+class ConnectionCounters:
+    """Counts of what connections did, for the metrics."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -69,89 +71,89 @@ class Tally:
         self.bytes_in = 0
         self.refused: dict[str, int] = {}
 
-    def refuse(self, cause: str) -> None:
+    def count_refusal(self, cause: str) -> None:
         """Count a refusal by its cause."""
         self.refused[cause] = self.refused.get(cause, 0) + 1
 
 
-class House(Protocol):
-    """What a connection needs of the listener that let it in."""
+class ConnectionHost(Protocol):
+    """What a connection needs of the listener that accepted it."""
 
     limits: Limits
     directory: KeyDirectory
     streams: LiveStreams
-    tally: Tally
-    beat: Beat
+    counters: ConnectionCounters
+    read_batcher: ReadBatcher
 
-    def run(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Run what must not outlive the house."""
+    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Start a task that must not outlive the listener."""
         ...
 
-    def leave(self, connection: "PublisherConnection") -> None:
-        """Forget a connection."""
+    def remove(self, connection: "PublisherConnection") -> None:
+        """Remove a connection."""
         ...
 
-    def wrong_key(self, address: str) -> None:
-        """Count a key that opened nothing."""
+    def count_wrong_key(self, address: str) -> None:
+        """Count a key that matched no stream."""
         ...
 
-    def worth_a_line(self, what: str, cause: str, address: str) -> bool:
-        """Say whether to log what befell a peer: a flood is counted and summed, not told."""
+    def should_log(self, event: str, cause: str, address: str) -> bool:
+        """Return whether to log what happened to a peer; a flood is only counted."""
         ...
 
 
 class PublisherConnection(asyncio.Protocol):
-    """The asyncio protocol of one connection; also the `Publisher` that its stream sees.
+    """The asyncio protocol of one connection; also the `ConnectedPublisher` that its stream sees.
 
-    `host` is the encoder's address, by which the house counts it.
+    `host` is the encoder's address, by which the listener counts it.
     """
 
-    def __init__(self, house: House, host: str, port: int, *, secure: bool) -> None:
+    def __init__(self, listener: ConnectionHost, host: str, port: int, *, secure: bool) -> None:
         self.host = host
-        self._house = house
+        self._listener = listener
         self._scheme = "rtmps" if secure else "rtmp"
         self._clock = asyncio.get_running_loop().time
         self._transport: asyncio.Transport | None = None
         self._session: Session | None = None
-        self._seat: Seat | None = None
+        self._slot_session: SlotSession | None = None
         self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._stream = "-"
         self._closing = False
         self._goodbye = False
-        self._unsaid = b""
-        self._waits = 0
-        self._heard = self._spoke = self._clock()
-        self._rested = -_RESTED_SECONDS
-        beginnings = house.limits.beginnings_per_minute
-        self._beginnings = Bucket(beginnings / 60, beginnings, self._heard)
+        self._unsent = b""
+        self._write_delays = 0
+        self._last_received = self._last_write = self._clock()
+        self._last_deferral = -_AFTER_DEFERRAL_SECONDS
+        beginnings = listener.limits.beginnings_per_minute
+        self._beginnings = Bucket(beginnings / 60, beginnings, self._last_received)
 
     # -- what the stream sees ---------------------------------------------------------------------
 
     @property
     def peer(self) -> str:
-        """Address and port of the encoder."""
+        """The encoder's address and port."""
         return self._address
 
     @property
-    def heard(self) -> float:
-        """When its last byte came, on the event loop's clock."""
-        return self._heard
+    def last_received(self) -> float:
+        """When its last byte arrived, on the event loop's clock."""
+        return self._last_received
 
-    def take_off(self, reason: str) -> None:
-        """Tell the encoder why, and close."""
+    def disconnect(self, reason: str) -> None:
+        """Send the encoder the reason and close."""
         if self._session is not None:
             self._session.close_status("NetStream.Unpublish.Success", reason)
         self._close(reason)
 
-    # -- what the house sees ----------------------------------------------------------------------
+    # -- what the listener sees -------------------------------------------------------------------
 
     @property
-    def ready(self) -> bool:
-        """Whether the loop has handed it a socket to talk on; it then tells when that is lost."""
+    def is_open(self) -> bool:
+        """True once the loop has connected a socket; then `connection_lost` will be called."""
         return self._transport is not None
 
     def abort(self) -> None:
-        """Drop the connection without another word."""
+        """Drop the connection without a status."""
         self._closing = True
         if self._transport is not None:
             self._transport.abort()
@@ -160,238 +162,242 @@ class PublisherConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a session."""
-        # What connect_accepted_socket makes, and nothing else is handed to this protocol.
+        # Always what connect_accepted_socket makes.
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=_UNREAD_BYTES)
+        self._transport.set_write_buffer_limits(high=_MAX_UNREAD_BYTES)
         self._session = Session(
-            limits=self._house.limits, now=self._clock(), entropy=os.urandom(_ENTROPY_BYTES)
+            limits=self._listener.limits, now=self._clock(), entropy=os.urandom(_ENTROPY_BYTES)
         )
 
     def data_received(self, data: bytes) -> None:
-        """Feed the session and do what it found."""
+        """Feed the session and handle its events."""
         if self._closing or self._session is None:
             return
-        self._heard = now = self._clock()
-        self._house.tally.bytes_in += len(data)
+        self._last_received = now = self._clock()
+        self._listener.counters.bytes_in += len(data)
         try:
             for event in self._session.receive(data, now):
-                self._take(event, now)
+                self._handle(event, now)
         except RtmpError as error:
-            self._fault(error)
-        except Exception as error:  # noqa: BLE001  # ours, one encoder's alone: the rest go on
-            self._failed(error)
+            self._close_for_peer_error(error)
+        except Exception as error:  # noqa: BLE001  # a bug on one connection must not end the others
+            self._close_for_own_error(error)
         self._flush()
-        self._rest(len(data), now)
+        self._defer_reads(len(data), now)
 
     def pause_writing(self) -> None:
-        """Give up on a peer that reads nothing of what it is told."""
+        """Close the connection to a peer that does not read our answers."""
         if not self._closing:
-            self._fault(LimitExceeded("bytes left unread", _UNREAD_BYTES))
+            self._close_for_peer_error(LimitExceeded("bytes left unread", _MAX_UNREAD_BYTES))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave the seat and the house."""
+        """End the slot session and leave the listener."""
         self._closing = True
-        self._leave()
-        self._house.leave(self)
+        self._close_slot_session()
+        self._listener.remove(self)
         if exc is not None:
             log.debug("connection lost", extra={"peer": self._address, "cause": str(exc)})
 
     def tick(self, now: float) -> None:
-        """Let time pass: deadlines and pings."""
+        """Check deadlines and send pings."""
         if self._closing or self._session is None:
             return
         try:
             self._session.tick(now)
         except RtmpError as error:
-            self._fault(error)
+            self._close_for_peer_error(error)
         self._flush()
 
-    def _rest(self, read_bytes: int, now: float) -> None:
-        """Read no more before the beat, while all there is to say is media.
+    def _defer_reads(self, read_bytes: int, now: float) -> None:
+        """Defer reads to the next batch, while the peer only sends media.
 
-        Not over TLS: the loop reads the socket on there, and what it has read and not deciphered
-        is lost when the encoder resets the connection, as ffmpeg's does at times.
+        Not over TLS: there the loop keeps reading the socket, and what it has read but not
+        decrypted is lost when the encoder resets the connection, as ffmpeg sometimes does.
         """
         if (
-            self._seat is not None
+            self._slot_session is not None
             and self._transport is not None
             and self._scheme == "rtmp"
-            and not self._unsaid
+            and not self._unsent
             and read_bytes < _FULL_READ_BYTES
-            and now - self._spoke >= _ATTENTIVE_SECONDS
+            and now - self._last_write >= _AFTER_WRITE_SECONDS
         ):
-            self._rested = now
-            self._house.beat.rest(self._transport)
+            self._last_deferral = now
+            self._listener.read_batcher.defer(self._transport)
 
     # -- events -----------------------------------------------------------------------------------
 
-    def _take(self, event: Event, now: float) -> None:
+    def _handle(self, event: Event, now: float) -> None:
         match event:
-            case PacketIn():
-                if self._seat is not None:
-                    self._seat.packet(event.packet, now)
+            case PacketReceived():
+                if self._slot_session is not None:
+                    self._slot_session.receive_packet(event.packet, now)
             case TrackFound():
-                self._begins(now)
-                if self._seat is not None:
-                    self._seat.track(event.track, now)
+                self._count_beginning(now)
+                if self._slot_session is not None:
+                    self._slot_session.receive_track(event.track, now)
             case ClockJumped():
-                self._begins(now)
-                if self._seat is not None:
-                    if self._worth_a_line("clock jumped", "its timestamps"):
-                        log.warning("clock jumped", extra=self._about())
-                    self._seat.clock_jumped()
-            case PublishAsked():
-                self._house.run(self._admit(event))
+                self._count_beginning(now)
+                if self._slot_session is not None:
+                    if self._should_log("clock jumped", "its timestamps"):
+                        log.warning("clock jumped", extra=self._log_fields())
+                    self._slot_session.clock_jumped()
+            case PublishRequested():
+                self._listener.start(self._admit(event))
             case Goodbye():
                 self._goodbye = True
-                self._leave()
+                self._close_slot_session()
             case _:
-                log.debug("dialogue", extra={**self._about(), "said": type(event).__name__})
+                log.debug("dialogue", extra={**self._log_fields(), "said": type(event).__name__})
 
-    def _begins(self, now: float) -> None:
-        """Count what makes the source begin anew."""
-        if not self._beginnings.take(1, now):
-            most = self._house.limits.beginnings_per_minute
+    def _count_beginning(self, now: float) -> None:
+        """Count what makes the source begin anew, up to the limit."""
+        if not self._beginnings.spend(1, now):
+            most = self._listener.limits.beginnings_per_minute
             raise LimitExceeded("beginnings of its media a minute", most)
 
-    async def _admit(self, asked: PublishAsked) -> None:
-        """Answer a wish to publish."""
+    async def _admit(self, request: PublishRequested) -> None:
+        """Answer a request to publish."""
         try:
-            streams = self._house.streams
-            orders = streams.orders
-            grant = await self._look_up(asked)
+            streams = self._listener.streams
+            revocations = streams.revocations
+            grant = await self._look_up(request)
             if grant is None:
-                self._house.wrong_key(self.host)
-                self._refuse("wrong key", _NOT_KNOWN)
+                self._listener.count_wrong_key(self.host)
+                self._refuse("wrong key", _UNKNOWN_KEY)
                 return
             self._stream = grant.hash
-            seat = await streams.seat(grant, self)
-            # An order that came since the look-up found nobody here to be taken off.
-            if streams.orders != orders and not await self._still_right(asked, seat):
-                self._refuse("wrong key", _NOT_KNOWN)
+            slot_session = await streams.attach(grant, self)
+            # A revocation since the look-up could not yet disconnect this publisher.
+            if streams.revocations != revocations and not await self._is_still_valid(
+                request, slot_session
+            ):
+                self._refuse("wrong key", _UNKNOWN_KEY)
                 return
-            self._sit_down(seat, grant)
+            self._start_publishing(slot_session, grant)
         except (TimeoutError, PortError) as error:
-            if self._worth_a_line("keys not looked up", type(error).__name__):
-                log.exception("keys not looked up", extra=self._about())
-            self._refuse(
-                "look-up failed", "the service cannot look keys up now"
-            )  # ours, not theirs
-        except Occupied:
+            if self._should_log("keys not looked up", type(error).__name__):
+                log.exception("keys not looked up", extra=self._log_fields())
+            self._refuse("look-up failed", "the service cannot look keys up now")
+        except SlotOccupied:
             self._refuse("occupied", "another encoder is sending with this key")
-        except Exception as error:  # noqa: BLE001  # ours, one encoder's alone: the rest go on
-            self._failed(error)
+        except Exception as error:  # noqa: BLE001  # a bug on one connection must not end the others
+            self._close_for_own_error(error)
 
-    def _sit_down(self, seat: Seat, grant: Grant) -> None:
+    def _start_publishing(self, slot_session: SlotSession, grant: Grant) -> None:
         if self._closing or self._session is None:
-            seat.leave(goodbye=False)
+            slot_session.close(goodbye=False)
             return
         self._session.allow()
-        if not self._session.publishing:  # it took its wish back while the key was looked up
-            seat.leave(goodbye=True)
+        if not self._session.publishing:  # it withdrew its request while the key was looked up
+            slot_session.close(goodbye=True)
             self._flush()
             return
-        self._seat = seat
+        self._slot_session = slot_session
         self._goodbye = False
-        self._house.tally.publishers += 1
-        log.info("publisher on", extra={**self._about(), "slot": str(grant.slot)})
+        self._listener.counters.publishers += 1
+        log.info("publisher on", extra={**self._log_fields(), "slot": str(grant.slot)})
         self._flush()
 
-    async def _look_up(self, asked: PublishAsked) -> Grant | None:
-        key = StreamKey.parse(asked.name)
-        # A text that is no key asks the directory too, so that it takes a wrong key's time.
+    async def _look_up(self, request: PublishRequested) -> Grant | None:
+        key = StreamKey.parse(request.name)
+        # A malformed key is looked up too, so that it takes as long as a wrong one.
         async with asyncio.timeout(_LOOK_UP_SECONDS):
-            return await self._house.directory.grant(
-                asked.application, key if key is not None else StreamKey(hash="", secret="")
+            return await self._listener.directory.grant(
+                request.application, key if key is not None else StreamKey(hash="", secret="")
             )
 
-    async def _still_right(self, asked: PublishAsked, seat: Seat) -> bool:
-        """Look the key up once more; where it opens nothing now, the seat is left."""
-        right = False
+    async def _is_still_valid(self, request: PublishRequested, slot_session: SlotSession) -> bool:
+        """Look the key up again; close the slot session if it is no longer valid."""
+        valid = False
         try:
-            right = await self._look_up(asked) is not None
+            valid = await self._look_up(request) is not None
         finally:
-            if not right:
-                seat.leave(goodbye=False, why=Leaving.CLOSED)
-        return right
+            if not valid:
+                slot_session.close(goodbye=False, reason=CloseReason.CLOSED)
+        return valid
 
     def _refuse(self, cause: str, description: str) -> None:
-        self._house.tally.refuse(cause)
-        if self._worth_a_line("refused", cause):
-            log.info("refused", extra={**self._about(), "cause": cause})
+        self._listener.counters.count_refusal(cause)
+        if self._should_log("refused", cause):
+            log.info("refused", extra={**self._log_fields(), "cause": cause})
         if self._session is not None and not self._closing:
             self._session.deny(_BAD_NAME, description)
         self._close(cause)
 
     # -- ends -------------------------------------------------------------------------------------
 
-    def _fault(self, error: RtmpError) -> None:
+    def _close_for_peer_error(self, error: RtmpError) -> None:
         cause = type(error).__name__
-        self._house.tally.refuse(cause)
-        if self._worth_a_line("closed", cause):
-            log.info("closed", extra={**self._about(), "cause": str(error)})
+        self._listener.counters.count_refusal(cause)
+        if self._should_log("closed", cause):
+            log.info("closed", extra={**self._log_fields(), "cause": str(error)})
         silent = isinstance(error, TimedOut)
-        self._close(str(error), Leaving.SILENT if silent else Leaving.CLOSED)
+        self._close(str(error), CloseReason.SILENT if silent else CloseReason.CLOSED)
 
-    def _failed(self, error: Exception) -> None:
-        """Close for a fault of ours."""
-        self._house.tally.refuse("failure")
-        if self._worth_a_line("connection failed", "failure"):
-            log.error("connection failed", extra=self._about(), exc_info=error)
+    def _close_for_own_error(self, error: Exception) -> None:
+        """Close because of a bug of ours."""
+        self._listener.counters.count_refusal("failure")
+        if self._should_log("connection failed", "failure"):
+            log.error("connection failed", extra=self._log_fields(), exc_info=error)
         self._close("failure")
 
-    def _worth_a_line(self, what: str, cause: str) -> bool:
-        return self._house.worth_a_line(what, cause, self.host)
+    def _should_log(self, event: str, cause: str) -> bool:
+        return self._listener.should_log(event, cause, self.host)
 
-    def _close(self, reason: str, why: Leaving = Leaving.CLOSED) -> None:
-        """Write what is left and close once the peer had time to read it."""
+    def _close(self, reason: str, close_reason: CloseReason = CloseReason.CLOSED) -> None:
+        """Write what is left, and close after the peer had time to read it."""
         if self._closing or self._transport is None:
             return
         self._closing = True
         self._flush()
-        self._leave(why)
-        log.debug("closing", extra={**self._about(), "cause": reason})
+        self._close_slot_session(close_reason)
+        log.debug("closing", extra={**self._log_fields(), "cause": reason})
         transport = self._transport
         loop = asyncio.get_running_loop()
         loop.call_later(_FLUSH_SECONDS, transport.close)
-        # A peer that reads nothing would keep the last status, and the socket, for ever.
+        # A peer that reads nothing would keep the socket open for ever.
         loop.call_later(10 * _FLUSH_SECONDS, transport.abort)
 
-    def _leave(self, why: Leaving | None = None) -> None:
-        seat, self._seat = self._seat, None
-        if seat is not None:
-            self._house.tally.publishers -= 1
-            log.info("publisher off", extra={**self._about(), "goodbye": self._goodbye})
-            seat.leave(goodbye=self._goodbye, why=why)
+    def _close_slot_session(self, reason: CloseReason | None = None) -> None:
+        slot_session, self._slot_session = self._slot_session, None
+        if slot_session is not None:
+            self._listener.counters.publishers -= 1
+            log.info("publisher off", extra={**self._log_fields(), "goodbye": self._goodbye})
+            slot_session.close(goodbye=self._goodbye, reason=reason)
 
     def _flush(self) -> None:
-        """Write what there is to say; while there is more to read, and we stay, not yet.
+        """Write pending answers, but not while input is unread, unless the connection is closing.
 
-        A peer that closes with unread input resets the connection. What it sent before can still be
-        read, its goodbye too, but not after a write has failed.
+        A peer that closes with unread input resets the connection. What it sent before, including
+        its goodbye, can still be read, but not after a write has failed.
         """
         if self._session is None or self._transport is None:
             return
-        data = self._unsaid = self._unsaid + self._session.outgoing()
+        data = self._unsent = self._unsent + self._session.outgoing()
         if not data or self._transport.is_closing():
             return
-        on_air = self._seat is not None and not self._closing
-        if on_air and self._clock() - self._rested < _RESTED_SECONDS:
+        on_air = self._slot_session is not None and not self._closing
+        if on_air and self._clock() - self._last_deferral < _AFTER_DEFERRAL_SECONDS:
             return
-        if not self._closing and self._waits < _WAITS and _unread(self._transport):
-            self._waits += 1
+        if (
+            not self._closing
+            and self._write_delays < _MAX_WRITE_DELAYS
+            and _unread_bytes(self._transport)
+        ):
+            self._write_delays += 1
             return
-        self._unsaid, self._waits = b"", 0
-        self._spoke = self._clock()
+        self._unsent, self._write_delays = b"", 0
+        self._last_write = self._clock()
         self._transport.write(data)
 
-    def _about(self) -> dict[str, object]:
+    def _log_fields(self) -> dict[str, object]:
         return {"stream": self._stream, "peer": self._address, "by": self._scheme}
 
 
-def _unread(transport: asyncio.Transport) -> int:
-    """Return how many bytes the kernel holds for us."""
-    sock = cast("socket.socket", transport.get_extra_info("socket"))  # what the loops have there
+def _unread_bytes(transport: asyncio.Transport) -> int:
+    """Return how many bytes wait in the kernel."""
+    sock = cast("socket.socket", transport.get_extra_info("socket"))  # as both loops provide
     with contextlib.suppress(OSError):
         (count,) = struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)))
         return int(count)

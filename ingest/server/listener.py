@@ -1,7 +1,7 @@
-"""The doors that encoders come through: RTMP and RTMPS sockets, limits, certificates, the drain.
+"""The RTMP and RTMPS listener: accepts encoders, ticks their connections, drains at the end.
 
-Sockets are accepted here and not by `loop.create_server`, which tells of a TLS connection only once
-its handshake is over: encoders are counted, logged and given up on from the accept on.
+Sockets are accepted here and not by `loop.create_server`, which reports a TLS connection only after
+its handshake: encoders are counted, logged and timed out from the accept on.
 """
 
 import asyncio
@@ -15,35 +15,35 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from ingest.rtmp.limits import Limits
-from ingest.server.admission import Doors, site_of
-from ingest.server.connection import PublisherConnection, Tally
-from ingest.server.log_throttle import Complaints, Summed
-from ingest.server.read_batcher import Beat
+from ingest.server.admission import Admission, network_of
+from ingest.server.connection import ConnectionCounters, PublisherConnection
+from ingest.server.log_throttle import LogThrottle, SuppressedLines
+from ingest.server.read_batcher import ReadBatcher
 from ingest.stream.ports import KeyDirectory, LiveJournal, SinkFactory
 from ingest.stream.registry import LiveStreams
 
-__all__ = ["Listener", "listening"]
+__all__ = ["RtmpListener", "listening"]
 
 log = logging.getLogger(__name__)
 
 _TICK_SECONDS: Final = 0.5
 _BACKLOG: Final = 256
-# Out of descriptors, most likely: accepting again at once would turn in circles.
+# Probably out of descriptors: accepting again at once would loop.
 _ACCEPT_PAUSE_SECONDS: Final = 1.0
-# After an abort the loop needs a few turns to tell the connections.
+# After an abort the loop needs a few turns to call the connections.
 _ABORT_SECONDS: Final = 1.0
-# A peer whose network is gone: asked after 15 s of silence, given up 15 s later, for the sockets
-# that no deadline of the session looks after any more.
+# A peer whose network is gone is probed after 15 s of silence and given up 15 s later; this is for
+# the sockets that no deadline of the session covers any more.
 _KEEPALIVE_IDLE_SECONDS: Final = 15
 _KEEPALIVE_INTERVAL_SECONDS: Final = 5
 _KEEPALIVE_PROBES: Final = 3
-# What the kernel keeps of our answers, 3 KiB of which are one write at the start. Left to itself it
-# keeps up to 2.7 MiB for a peer that reads nothing.
+# What the kernel buffers of our answers, 3 KiB of which are one write at the start. By default it
+# buffers up to 2.7 MiB for a peer that reads nothing.
 _SEND_BUFFER_BYTES: Final = 32 << 10
 
 
-class Listener:
-    """Holds the open connections; what they share is here (see `publisher.House`)."""
+class RtmpListener:
+    """Holds the open connections and what they share (see `connection.ConnectionHost`)."""
 
     def __init__(
         self,
@@ -56,75 +56,75 @@ class Listener:
         self.limits = limits
         self.directory = directory
         self.streams = streams
-        self.tally = Tally()
-        self.beat = Beat(limits.read_seconds)
+        self.counters = ConnectionCounters()
+        self.read_batcher = ReadBatcher(limits.read_seconds)
         self._tasks = tasks
-        self._doors = Doors(limits)
-        self._complaints = Complaints()
+        self._admission = Admission(limits)
+        self._log_throttle = LogThrottle()
         self._connections: dict[PublisherConnection, asyncio.Task[None]] = {}
-        self._works: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
         self._sockets: dict[socket.socket, ssl.SSLContext | None] = {}
         self._empty = asyncio.Event()
         self._empty.set()
 
-    # -- the doors --------------------------------------------------------------------------------
+    # -- accepting --------------------------------------------------------------------------------
 
     def listen(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         """Accept encoders on a bound socket; with `tls`, RTMPS. `close` closes the socket too."""
         sock.setblocking(False)
-        _keep_alive(sock, self.limits.silence_seconds)
+        _set_socket_options(sock, self.limits.silence_seconds)
         sock.listen(_BACKLOG)
         self._sockets[sock] = tls
-        self._watch(sock)
+        self._start_accepting(sock)
 
     def close(self) -> None:
-        """Stop accepting; who is connected stays."""
+        """Stop accepting; open connections stay."""
         loop = asyncio.get_running_loop()
         for sock in self._sockets:
             loop.remove_reader(sock)
             sock.close()
         self._sockets.clear()
 
-    def _watch(self, sock: socket.socket) -> None:
+    def _start_accepting(self, sock: socket.socket) -> None:
         if sock in self._sockets:
             asyncio.get_running_loop().add_reader(sock, self._accept, sock)
 
     def _accept(self, sock: socket.socket) -> None:
-        """Take in who waits at the door, at most as many as can queue there."""
+        """Accept waiting connections, at most as many as the backlog holds."""
         for _ in range(_BACKLOG):
             try:
                 theirs, name = sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if self.worth_a_line("cannot accept", str(error.strerror), "-"):
+                if self.should_log("cannot accept", str(error.strerror), "-"):
                     log.error("cannot accept", extra={"cause": str(error)})  # noqa: TRY400 # one line
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(sock)
-                loop.call_later(_ACCEPT_PAUSE_SECONDS, self._watch, sock)
+                loop.call_later(_ACCEPT_PAUSE_SECONDS, self._start_accepting, sock)
                 return
             theirs.setblocking(False)
             host = str(name[0]).removeprefix("::ffff:")  # IPv4 through a socket of both families
-            self._enter(theirs, host, int(name[1]), self._sockets[sock])
+            self._admit(theirs, host, int(name[1]), self._sockets[sock])
 
-    def _enter(self, sock: socket.socket, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+    def _admit(self, sock: socket.socket, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         connection = PublisherConnection(self, host, port, secure=tls is not None)
-        refusal = self._doors.enter(host, asyncio.get_running_loop().time())
+        refusal = self._admission.admit(host, asyncio.get_running_loop().time())
         if refusal is not None:
-            self.tally.refuse(refusal)
-            if self.worth_a_line("refused", refusal, host):
+            self.counters.count_refusal(refusal)
+            if self.should_log("refused", refusal, host):
                 log.info("refused", extra={"peer": connection.peer, "cause": refusal})
             sock.close()
             return
-        opening = self.run(self._open(connection, sock, tls))
+        opening = self.start(self._open(connection, sock, tls))
         opening.add_done_callback(functools.partial(self._opened, connection, sock))
         self._connections[connection] = opening
-        self.tally.connections += 1
+        self.counters.connections += 1
 
     async def _open(
         self, connection: PublisherConnection, sock: socket.socket, tls: ssl.SSLContext | None
     ) -> None:
-        """Hand a socket to its connection, for RTMPS once it speaks TLS."""
+        """Hand a socket to its connection, after the TLS handshake if there is one."""
         loop = asyncio.get_running_loop()
         try:
             await loop.connect_accepted_socket(
@@ -133,85 +133,85 @@ class Listener:
                 ssl=tls,
                 ssl_handshake_timeout=self.limits.tls_handshake_seconds if tls else None,
             )
-        except OSError as error:  # of which TLS's errors are some
+        except OSError as error:  # the base class of TLS's errors
             cause = "TLS handshake" if tls else "lost"
-            self.tally.refuse(cause)
-            if self.worth_a_line("refused", cause, connection.host):
-                told = f"{cause}: {error}" if tls else str(error)
-                log.info("refused", extra={"peer": connection.peer, "cause": told})
+            self.counters.count_refusal(cause)
+            if self.should_log("refused", cause, connection.host):
+                detail = f"{cause}: {error}" if tls else str(error)
+                log.info("refused", extra={"peer": connection.peer, "cause": detail})
 
     def _opened(
         self, connection: PublisherConnection, sock: socket.socket, opening: asyncio.Task[None]
     ) -> None:
-        # uvloop drops a cancelled opening without a word to a connection that it has just made.
-        if opening.cancelled() or not connection.ready:
+        # uvloop drops a cancelled opening without calling a connection that it has just made.
+        if opening.cancelled() or not connection.is_open:
             sock.close()
             connection.connection_lost(None)
 
     # -- what connections need --------------------------------------------------------------------
 
-    def run(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Run what must not outlive the listener."""
+    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Start a task that must not outlive the listener."""
         task = self._tasks.create_task(work)
-        self._works.add(task)
+        self._running.add(task)
         self._empty.clear()
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._finished)
         return task
 
-    def leave(self, connection: PublisherConnection) -> None:
-        """Forget a connection."""
+    def remove(self, connection: PublisherConnection) -> None:
+        """Remove a connection."""
         if self._connections.pop(connection, None) is not None:
-            self.tally.connections -= 1
-            self._doors.leave(connection.host)
-            self._look_around()
+            self.counters.connections -= 1
+            self._admission.release(connection.host)
+            self._check_empty()
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._works.discard(task)
-        self._look_around()
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._check_empty()
 
-    def _look_around(self) -> None:
-        if not self._connections and not self._works:
+    def _check_empty(self) -> None:
+        if not self._connections and not self._running:
             self._empty.set()
 
-    def wrong_key(self, address: str) -> None:
-        """Count a key that opened nothing."""
-        self._doors.wrong_key(address, asyncio.get_running_loop().time())
+    def count_wrong_key(self, address: str) -> None:
+        """Count a key that matched no stream."""
+        self._admission.count_wrong_key(address, asyncio.get_running_loop().time())
 
-    def worth_a_line(self, what: str, cause: str, address: str) -> bool:
-        """Say whether to log what befell a peer; what is not logged is summed later."""
+    def should_log(self, event: str, cause: str, address: str) -> bool:
+        """Return whether to log what happened to a peer; what is not logged is summed up later."""
         now = asyncio.get_running_loop().time()
-        return self._complaints.worth_a_line(what, cause, site_of(address), now)
+        return self._log_throttle.should_log(event, cause, network_of(address), now)
 
     # -- time and the end -------------------------------------------------------------------------
 
-    def dismiss(self) -> None:
-        """Take off everyone who is connected."""
+    def disconnect_all(self) -> None:
+        """Disconnect all encoders."""
         for connection, opening in list(self._connections.items()):
-            if connection.ready:
-                connection.take_off("the service is stopping")
+            if connection.is_open:
+                connection.disconnect("the service is stopping")
             else:
                 opening.cancel()
 
-    async def gone(self) -> None:
-        """Wait until nobody is connected and nothing runs for them any more."""
+    async def wait_closed(self) -> None:
+        """Wait until all connections and their tasks have ended."""
         await self._empty.wait()
 
-    def abort(self) -> None:
-        """Drop who is still here."""
-        for task in self._works:
+    def abort_all(self) -> None:
+        """Drop the remaining connections and log what is still to be summed up."""
+        for task in self._running:
             task.cancel()
         for connection in list(self._connections):
             connection.abort()
-        _tell(self._complaints.rest(asyncio.get_running_loop().time()))
+        _log_suppressed(self._log_throttle.remaining_summaries(asyncio.get_running_loop().time()))
 
-    async def tick(self) -> None:
-        """Let time pass for every connection, until cancelled."""
+    async def run_ticks(self) -> None:
+        """Advance the time of every connection, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             now = loop.time()
-            self._doors.forget(now)
-            _tell(self._complaints.due(now))
+            self._admission.expire(now)
+            _log_suppressed(self._log_throttle.finished_summaries(now))
             for connection in list(self._connections):
                 connection.tick(now)
 
@@ -223,44 +223,43 @@ async def listening(
     directory: KeyDirectory,
     sinks: SinkFactory,
     journal: LiveJournal,
-    doors: Sequence[tuple[socket.socket, ssl.SSLContext | None]],
+    sockets: Sequence[tuple[socket.socket, ssl.SSLContext | None]],
     drain_seconds: float,
-) -> AsyncGenerator[Listener, None]:
-    """Take encoders in for the length of the block; leaving it drains.
+) -> AsyncGenerator[RtmpListener, None]:
+    """Accept encoders for the length of the block, then drain.
 
-    The sockets are its own: it closes them. Encoders are told, and streams get `drain_seconds` to
-    close their last segments; what is left then is cancelled.
+    The listener closes the sockets. At the end encoders get a status, and streams have
+    `drain_seconds` to close their last segments; what is left then is cancelled.
     """
     async with asyncio.TaskGroup() as tasks:
         streams = LiveStreams(sinks, journal, tasks)
-        listener = Listener(limits=limits, directory=directory, streams=streams, tasks=tasks)
-        for sock, tls in doors:
+        listener = RtmpListener(limits=limits, directory=directory, streams=streams, tasks=tasks)
+        for sock, tls in sockets:
             listener.listen(sock, tls)
-        ticking = tasks.create_task(listener.tick())
+        ticking = tasks.create_task(listener.run_ticks())
         try:
             yield listener
         finally:
             listener.close()
             streams.drain()
-            listener.dismiss()
+            listener.disconnect_all()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(drain_seconds):
-                    await streams.gone()
-                    await listener.gone()
+                    await streams.wait_closed()
+                    await listener.wait_closed()
             ticking.cancel()
             streams.cancel()
-            listener.abort()
+            listener.abort_all()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_ABORT_SECONDS):
-                    await listener.gone()
+                    await listener.wait_closed()
 
 
-def _keep_alive(sock: socket.socket, patience: float) -> None:
-    """Let the kernel find out that a peer is gone; what we write waits `patience` seconds for it.
+def _set_socket_options(sock: socket.socket, timeout_seconds: float) -> None:
+    """Let the kernel detect a dead peer; what we wrote waits `timeout_seconds` for it.
 
-    A peer that is there and reads nothing is given up after as long.
-
-    Accepted sockets have these options from the socket that listens.
+    A live peer that reads nothing is given up after the same time. Accepted sockets inherit these
+    options from the listening one.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
@@ -268,13 +267,13 @@ def _keep_alive(sock: socket.socket, patience: float) -> None:
         (socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_SECONDS),
         (socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_SECONDS),
         (socket.TCP_KEEPCNT, _KEEPALIVE_PROBES),
-        (socket.TCP_USER_TIMEOUT, max(1, int(patience * 1000))),
+        (socket.TCP_USER_TIMEOUT, max(1, int(timeout_seconds * 1000))),
     ):
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def _tell(summed: Sequence[Summed]) -> None:
-    """Log what was counted and not told."""
-    for one in summed:
-        about = {"cause": one.cause, "count": one.count, "seconds": one.seconds}
-        log.info("%s %d more", one.what, one.count, extra=about)
+def _log_suppressed(summaries: Sequence[SuppressedLines]) -> None:
+    """Log how many lines were suppressed."""
+    for each in summaries:
+        about = {"cause": each.cause, "count": each.count, "seconds": each.seconds}
+        log.info("%s %d more", each.event, each.count, extra=about)

@@ -1,43 +1,43 @@
-"""One beat for the reads of all publishers on air: what came since the last one is read at once.
+"""Batches the reads of all publishers on air: what came since the last batch is read at once.
 
 A live encoder sends some hundred small pieces a second. Read as they come, each of them wakes the
-process, and waking costs more than what there is to read. So a publisher that has just been read
-from rests until the beat; all rest until the same one, and the process wakes once for all of them.
-The kernel holds what comes in between: 40 KB of a 6 Mbit/s stream.
+process, and a wake-up costs more than the read. So reading from a publisher pauses after each read
+until the next batch; all share the same one, and the process wakes once for all of them. The kernel
+holds what arrives in between: 40 KB of a 6 Mbit/s stream.
 
-Times are seconds. A connection that ends while it rests is told of it on the beat.
+Times are seconds. The end of a connection is noticed with the next batch too.
 """
 
 import asyncio
 from typing import Final
 
-__all__ = ["Beat"]
+__all__ = ["ReadBatcher"]
 
 
-class Beat:
-    """Pauses the reading of transports until the next beat; none comes while nobody rests."""
+class ReadBatcher:
+    """Pauses transports until the next batch; no timer runs while none is paused."""
 
     def __init__(self, seconds: float) -> None:
-        """`seconds` lie between two beats; 0 lets nobody rest."""
+        """Make a batcher with an interval of `seconds`; 0 pauses nothing."""
         self._seconds: Final = seconds
-        self._resting: list[asyncio.Transport] = []
+        self._deferred: list[asyncio.Transport] = []
 
     @property
-    def resting(self) -> int:
-        """How many rest now."""
-        return len(self._resting)
+    def deferred(self) -> int:
+        """The number of transports that are paused."""
+        return len(self._deferred)
 
-    def rest(self, transport: asyncio.Transport) -> None:
-        """Read no more from a transport until the beat."""
+    def defer(self, transport: asyncio.Transport) -> None:
+        """Pause reading from a transport until the next batch."""
         if not self._seconds or not transport.is_reading():
             return
         transport.pause_reading()
-        if not self._resting:
-            asyncio.get_running_loop().call_later(self._seconds, self._come)
-        self._resting.append(transport)
+        if not self._deferred:
+            asyncio.get_running_loop().call_later(self._seconds, self._resume_all)
+        self._deferred.append(transport)
 
-    def _come(self) -> None:
-        resting, self._resting = self._resting, []
-        for transport in resting:
+    def _resume_all(self) -> None:
+        deferred, self._deferred = self._deferred, []
+        for transport in deferred:
             if not transport.is_closing():
                 transport.resume_reading()

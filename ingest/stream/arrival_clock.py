@@ -1,8 +1,9 @@
-"""When the media of a source was due, whatever held its packets up on their way.
+"""Estimates when a source's packets were due, however long each was delayed on its way.
 
-Two encoders of the same scene are set side by side by when their media came. A packet that a busy
-encoder or network held up came late, and what it shows is older than that. So media counts as due
-when the quickest packet of late would have come in its place. Pure; times are seconds.
+To compare two encoders of the same scene, their media are aligned by time of arrival. A packet that
+a busy encoder or network held up arrives late, and its content is older than its arrival suggests.
+So a packet counts as due when it would have arrived with the least delay of recent packets. Pure;
+times are seconds.
 """
 
 from math import inf
@@ -10,40 +11,40 @@ from typing import Final
 
 from media.packet import MediaPacket
 
-__all__ = ["Pace"]
+__all__ = ["ArrivalClock"]
 
-# As long as a window lasts, of which the newest two count: an encoder that is later for good is
-# taken as it is after at most twice as long, and its clock may run wrong by 1000 ppm meanwhile.
+# The length of a window; the newest two count. An encoder that is delayed for good counts as such
+# after at most two windows, and its clock may be wrong by 1000 ppm in the meantime.
 _WINDOW_SECONDS: Final = 20.0
-# Nobody is held up for longer and sends it all the same: then its clock went back.
+# No encoder is held up for longer and still sends: its clock went back instead.
 _MOST_SECONDS: Final = 30.0
 
 
-class Pace:
-    """The least delay between a source's clock and ours, of its newest packets."""
+class ArrivalClock:
+    """Tracks the least delay between a source's clock and the local one."""
 
     def __init__(self) -> None:
-        self.again()
+        self.reset()
 
-    def again(self) -> None:
-        """Its clock starts anew."""
-        self._least = self._before = inf
-        self._turns = -inf
+    def reset(self) -> None:
+        """Forget all delays, because the source's clock restarted."""
+        self._window_least = self._previous_least = inf
+        self._window_ends = -inf
 
-    def came(self, packet: MediaPacket, now: float) -> None:
-        """Take note of when a packet came."""
+    def record(self, packet: MediaPacket, now: float) -> None:
+        """Record a packet's arrival."""
         delay = now - packet.dts / packet.track.scale
-        if delay > self._delay + _MOST_SECONDS:
-            self.again()
-        if now >= self._turns:
-            self._before, self._least = self._least, inf
-            self._turns = now + _WINDOW_SECONDS
-        self._least = min(self._least, delay)
+        if delay > self._least_delay + _MOST_SECONDS:
+            self.reset()
+        if now >= self._window_ends:
+            self._previous_least, self._window_least = self._window_least, inf
+            self._window_ends = now + _WINDOW_SECONDS
+        self._window_least = min(self._window_least, delay)
 
-    def due(self, packet: MediaPacket, now: float) -> float:
-        """Return when a packet was due that has come by now."""
-        return min(now, packet.dts / packet.track.scale + self._delay)
+    def due_at(self, packet: MediaPacket, now: float) -> float:
+        """Return when a packet that has arrived by `now` was due."""
+        return min(now, packet.dts / packet.track.scale + self._least_delay)
 
     @property
-    def _delay(self) -> float:
-        return min(self._least, self._before)
+    def _least_delay(self) -> float:
+        return min(self._window_least, self._previous_least)

@@ -1,7 +1,7 @@
-"""The newest media of one source, so that it can be put on air from a little before now.
+"""The newest media of one source, kept so that it can go on air from slightly before now.
 
-Cut at keyframes: what it gives out can be decoded from its first packet on. Pure; `now` is when a
-packet came, in seconds.
+The buffer consists of whole groups of pictures, so what it returns can be decoded from its first
+packet on. Pure; `now` is a packet's time of arrival in seconds.
 """
 
 from collections import deque
@@ -12,159 +12,157 @@ from typing import Final
 from media.packet import MediaPacket
 from media.track import Track, VideoTrack
 
-__all__ = ["RING_BYTES", "Ring"]
+__all__ = ["BUFFER_BYTES", "GopBuffer"]
 
-# 9 s at 20 Mbit/s, the most that an encoder may send on average.
-RING_BYTES: Final = 24 << 20
+# 9 s at 20 Mbit/s, the highest average rate that an encoder may send at.
+BUFFER_BYTES: Final = 24 << 20
 # A stall is noticed on the stream's next tick, not at once.
 _MARGIN_SECONDS: Final = 0.5
-# Sound can be cut anywhere; as fine as this is fine enough.
-_SOUND_SECONDS: Final = 0.5
+# Audio can be cut anywhere; this is fine enough.
+_AUDIO_GROUP_SECONDS: Final = 0.5
 
 
 class _Group:
-    """A keyframe and what follows it, up to the next."""
+    """A keyframe and what follows it, up to the next one."""
 
-    __slots__ = ("bytes", "came", "packets", "since")
+    __slots__ = ("arrived", "due", "packets", "size_bytes")
 
-    def __init__(self, since: float, came: float) -> None:
-        self.since = since
-        self.came = came
+    def __init__(self, due: float, arrived: float) -> None:
+        self.due = due
+        self.arrived = arrived
         self.packets: list[MediaPacket] = []
-        self.bytes = 0
+        self.size_bytes = 0
 
 
-class Ring:
-    """What came in the last seconds, from a keyframe on.
+class GopBuffer:
+    """The media of the last `seconds`, from a keyframe on.
 
-    It reaches `seconds` back and on to the keyframe before that: at most that and two groups of
-    pictures. `tracks` are those that its packets belong to, none before the source has begun.
+    It holds the group that was current `seconds` ago and all that came after it: at most `seconds`
+    and two groups of pictures. `tracks` are the tracks of its packets, empty before `begin`.
     """
 
     def __init__(self, seconds: float) -> None:
         self.tracks: tuple[Track, ...] = ()
-        self.reach(seconds)
-        self._picture = False
+        self.set_duration(seconds)
+        self._has_picture = False
         self._groups: deque[_Group] = deque()
-        self._bytes = 0
-        self._last = 0.0
-        self._reached = -inf
-        self._keyframes: deque[float] = deque(maxlen=2)  # when the newest were due
+        self._size_bytes = 0
+        self._last_arrival = 0.0
+        self._newest_due = -inf
+        self._keyframes: deque[float] = deque(maxlen=2)  # when the newest two were due
 
-    def reach(self, seconds: float) -> None:
-        """Reach as many seconds back from now on; what was let go does not return."""
-        self._keep = seconds + _MARGIN_SECONDS
-        self._break = seconds
-
-    @property
-    def picture(self) -> bool:
-        """Whether the source has one."""
-        return self._picture
+    def set_duration(self, seconds: float) -> None:
+        """Keep that many seconds from now on; what was dropped before does not return."""
+        self._keep_seconds = seconds + _MARGIN_SECONDS
+        self._stall_seconds = seconds
 
     @property
-    def filled(self) -> bool:
-        """Whether there is a keyframe in it."""
+    def has_picture(self) -> bool:
+        """True if the source has a video track."""
+        return self._has_picture
+
+    @property
+    def has_keyframe(self) -> bool:
+        """True once the buffer holds a keyframe."""
         return bool(self._groups)
 
     @property
-    def bytes(self) -> int:
-        """How much media it holds."""
-        return self._bytes
+    def size_bytes(self) -> int:
+        """The size of the media held."""
+        return self._size_bytes
 
     def begin(self, tracks: tuple[Track, ...]) -> None:
-        """The source begins, or begins anew: what was before belongs to other tracks."""
+        """Begin a source, or begin it anew; packets of the previous tracks are dropped."""
         self.tracks = tracks
-        self._picture = any(isinstance(track, VideoTrack) for track in tracks)
-        self._forget()
+        self._has_picture = any(isinstance(track, VideoTrack) for track in tracks)
+        self._forget_source()
 
     def clear(self) -> None:
-        """Forget the packets."""
-        self._reached = -inf
+        """Drop all packets."""
+        self._newest_due = -inf
         self._groups.clear()
-        self._bytes = 0
+        self._size_bytes = 0
 
-    def _forget(self) -> None:
+    def _forget_source(self) -> None:
         self.clear()
         self._keyframes.clear()
 
-    def _hear(self, now: float) -> None:
-        if now - self._last >= self._break:
-            # After a stall the packets before it are old news.
-            self._forget()
-        self._last = now
+    def _detect_stall(self, now: float) -> None:
+        if now - self._last_arrival >= self._stall_seconds:
+            # After a stall the packets before it are outdated.
+            self._forget_source()
+        self._last_arrival = now
 
-    def glance(self, packet: MediaPacket, now: float, due: float) -> None:
-        """Take note of when a packet was due that need not be kept."""
-        self._hear(now)
-        if self._picture and self._begins(packet, now):
+    def observe(self, packet: MediaPacket, now: float, due: float) -> None:
+        """Record when a packet was due without keeping the packet."""
+        self._detect_stall(now)
+        if self._has_picture and self._starts_group(packet, now):
             self._keyframes.append(due)
 
-    def put(self, packet: MediaPacket, now: float, due: float | None = None) -> bool:
-        """Take a packet; True where decoding can begin with it.
+    def append(self, packet: MediaPacket, now: float, due: float | None = None) -> bool:
+        """Append a packet; return True if decoding can begin with it.
 
-        `due` is when it should have come, where something held it up: then it counts as of then.
+        `due` is when the packet should have arrived if it was delayed; it counts as of then.
         """
-        self._hear(now)
+        self._detect_stall(now)
         due = now if due is None else due
-        self._reached = max(self._reached, due)
-        begins = self._begins(packet, now)
+        self._newest_due = max(self._newest_due, due)
+        begins = self._starts_group(packet, now)
         if begins:
             self._groups.append(_Group(due, now))
             self._keyframes.append(due)
-            while len(self._groups) > 1 and self._groups[1].came <= now - self._keep:
-                self._drop()
+            while len(self._groups) > 1 and self._groups[1].arrived <= now - self._keep_seconds:
+                self._drop_oldest()
         elif not self._groups:
             return False
         newest = self._groups[-1]
         newest.packets.append(packet)
-        newest.bytes += len(packet.data)
-        self._bytes += len(packet.data)
-        while self._bytes > RING_BYTES:
-            self._drop()
-        return begins and self.filled
+        newest.size_bytes += len(packet.data)
+        self._size_bytes += len(packet.data)
+        while self._size_bytes > BUFFER_BYTES:
+            self._drop_oldest()
+        return begins and self.has_keyframe
 
     @property
-    def due(self) -> float | None:
-        """When the next keyframe is to come, by the two newest; None: nobody can say."""
+    def next_keyframe_due(self) -> float | None:
+        """When the next keyframe is due, extrapolated from the newest two; None before these."""
         if len(self._keyframes) < 2:
             return None
         before, newest = self._keyframes
         return 2 * newest - before
 
     @property
-    def reached(self) -> float:
+    def newest_due(self) -> float:
         """When the newest packet was due."""
-        return self._reached
+        return self._newest_due
 
-    def nearest(self, moment: float) -> float:
-        """Return when the keyframe was due that was due nearest to a moment.
+    def nearest_keyframe(self, moment: float) -> float:
+        """Return the due time of the keyframe nearest to a moment.
 
         Raises:
-            LookupError: there is no keyframe.
+            LookupError: the buffer holds no keyframe.
         """
         if not self._groups:
             raise LookupError("no keyframe")
-        # Of two that are as near the later one: the last packet's picture stands for a while yet.
-        dues = (group.since for group in reversed(self._groups))
+        # Of two at the same distance, the later one: the picture before it still lasts a while.
+        dues = (group.due for group in reversed(self._groups))
         return min(dues, key=lambda due: round(abs(due - moment), 3))
 
-    def since_nearest(self, moment: float) -> tuple[float, list[MediaPacket], float]:
-        """Return what is there from the keyframe on that was due nearest to a moment.
-
-        Before it when that was due, behind it when it came.
+    def read_from_nearest(self, moment: float) -> tuple[float, list[MediaPacket], float]:
+        """Return (due time, packets, arrival time) from the keyframe nearest to a moment on.
 
         Raises:
-            LookupError: there is no keyframe.
+            LookupError: the buffer holds no keyframe.
         """
-        first = self.nearest(moment)
-        groups = list(dropwhile(lambda group: group.since != first, self._groups))
+        first = self.nearest_keyframe(moment)
+        groups = list(dropwhile(lambda group: group.due != first, self._groups))
         packets = [packet for group in groups for packet in group.packets]
-        return first, packets, groups[0].came
+        return first, packets, groups[0].arrived
 
-    def _begins(self, packet: MediaPacket, now: float) -> bool:
-        if self._picture:
+    def _starts_group(self, packet: MediaPacket, now: float) -> bool:
+        if self._has_picture:
             return packet.key and isinstance(packet.track, VideoTrack)
-        return not self._groups or now - self._groups[-1].since >= _SOUND_SECONDS
+        return not self._groups or now - self._groups[-1].due >= _AUDIO_GROUP_SECONDS
 
-    def _drop(self) -> None:
-        self._bytes -= self._groups.popleft().bytes
+    def _drop_oldest(self) -> None:
+        self._size_bytes -= self._groups.popleft().size_bytes

@@ -1,8 +1,8 @@
-"""What the journal has of one stream: its newest state, and what its owner is told.
+"""States and events of one stream on their way to the journal.
 
-A state and what happened up to it are one entry, written together. What the journal does not take
-is kept and tried again, in order. A task of its own writes, so that a journal that does not answer
-holds up nobody who decides what viewers get.
+A state and the events up to it form one entry, which is written in one piece. Entries that the
+journal does not accept are kept and retried in order. A task of its own writes, so that a journal
+that does not answer never delays the decision what viewers get.
 """
 
 import asyncio
@@ -13,97 +13,97 @@ from typing import Final
 
 import msgspec
 
-from ingest.stream.ports import Happened, LiveJournal, LiveState, PortError
+from ingest.stream.ports import LiveEvent, LiveJournal, LiveState, PortError
 
-__all__ = ["Written"]
+__all__ = ["JournalQueue"]
 
 log = logging.getLogger(__name__)
 
 _JOURNAL_SECONDS: Final = 5.0
-_AGAIN_SECONDS: Final = 0.25
-# Entries that could not be written: past that two become one, with the later state.
-_ENTRIES: Final = 16
-# What is told with one; past that the oldest goes. An encoder in trouble makes some each second.
-_TOLD: Final = 64
+_RETRY_SECONDS: Final = 0.25
+# Unwritten entries; beyond that two are merged into one with the later state.
+_MAX_ENTRIES: Final = 16
+# Events of one entry; beyond that the oldest is dropped. A failing encoder causes some each second.
+_MAX_EVENTS: Final = 64
 
 
 class _Entry(msgspec.Struct, frozen=True):
     state: LiveState
-    told: tuple[Happened, ...]
+    events: tuple[LiveEvent, ...]
 
 
-class Written:
-    """One stream's place in the journal."""
+class JournalQueue:
+    """The queue of one stream's journal entries."""
 
     def __init__(self, stream: str, journal: LiveJournal) -> None:
         self._stream = stream
         self._journal = journal
-        self._state: LiveState | None = None  # what the journal has
-        self._wrote = asyncio.Event()
+        self._written_state: LiveState | None = None
+        self._written = asyncio.Event()
         self._more = asyncio.Event()
         self._closed = False
         self._failing = False
-        self._told: deque[Happened] = deque(maxlen=_TOLD)
+        self._events: deque[LiveEvent] = deque(maxlen=_MAX_EVENTS)
         self._entries: deque[_Entry] = deque()
 
     @property
-    def behind(self) -> bool:
-        """Whether there is something that the journal has not taken yet."""
-        return bool(self._entries or self._told)
+    def is_pending(self) -> bool:
+        """True while something is not yet written."""
+        return bool(self._entries or self._events)
 
-    def tell(self, kind: str, facts: dict[str, object]) -> None:
-        """Have the owner told what happened, with the next state that is noted."""
-        self._told.append(Happened(kind=kind, facts=facts))
+    def add_event(self, kind: str, facts: dict[str, object]) -> None:
+        """Add an event to the entry of the next state."""
+        self._events.append(LiveEvent(kind=kind, facts=facts))
 
-    def note(self, state: LiveState) -> None:
-        """Have the state written where it is another, and what is to be told."""
-        newest = self._entries[-1].state if self._entries else self._state
-        if state == newest and not self._told:
+    def set_state(self, state: LiveState) -> None:
+        """Queue the state with the events so far, unless there are none and it is unchanged."""
+        newest = self._entries[-1].state if self._entries else self._written_state
+        if state == newest and not self._events:
             return
-        self._entries.append(_Entry(state, tuple(self._told)))
-        self._told.clear()
-        if len(self._entries) > _ENTRIES:
-            self._fold()
+        self._entries.append(_Entry(state, tuple(self._events)))
+        self._events.clear()
+        if len(self._entries) > _MAX_ENTRIES:
+            self._merge_oldest()
         self._more.set()
 
-    async def write(self) -> None:
-        """Write what is noted until `close`, and then what is left, once more."""
+    async def run(self) -> None:
+        """Write entries until `close`, then try once to write the rest."""
         while not self._closed:
             self._more.clear()
             if await self._write():
                 await self._more.wait()
             else:
-                await asyncio.sleep(_AGAIN_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
         await self._write()
         self._closed = False
 
     async def flush(self) -> None:
-        """Write what is noted, once, where `write` does not run."""
+        """Try once to write all entries; for use while `run` is not running."""
         await self._write()
 
     def close(self) -> None:
-        """Let `write` return."""
+        """Let `run` return."""
         self._closed = True
         self._more.set()
 
-    async def has(self, state: Callable[[], LiveState]) -> None:
-        """Wait until the journal has the present state, and all that was told."""
-        while self._state != state() or self.behind:
-            self._wrote.clear()
-            await self._wrote.wait()
+    async def wait_for(self, state: Callable[[], LiveState]) -> None:
+        """Wait until the journal has the present state and all events."""
+        while self._written_state != state() or self.is_pending:
+            self._written.clear()
+            await self._written.wait()
 
     async def _write(self) -> bool:
-        """Write all there is; False where the journal does not take it."""
+        """Write all entries; return False if the journal did not accept one."""
         try:
             while self._entries:
                 entry = self._entries[0]
                 async with asyncio.timeout(_JOURNAL_SECONDS):
-                    await self._journal.changed(entry.state, entry.told)
-                self._state = entry.state
+                    await self._journal.write(entry.state, entry.events)
+                self._written_state = entry.state
                 self._entries.popleft()
-                self._wrote.set()
+                self._written.set()
         except (TimeoutError, PortError) as error:
-            if not self._failing:  # once a failure: the next moment tries again
+            if not self._failing:  # one line a failure, not one a retry
                 about = {"stream": self._stream, "cause": repr(error)}
                 log.warning("state not written", extra=about)
             self._failing = True
@@ -111,10 +111,10 @@ class Written:
         self._failing = False
         return True
 
-    def _fold(self) -> None:
-        """Make one entry of the two oldest; not of the very first, which may be under way."""
+    def _merge_oldest(self) -> None:
+        """Merge the second and the third entry; the first may be being written."""
         first = self._entries.popleft()
         second, third = self._entries.popleft(), self._entries.popleft()
-        told = (*second.told, *third.told)[-_TOLD:]
-        self._entries.appendleft(_Entry(third.state, told))
+        events = (*second.events, *third.events)[-_MAX_EVENTS:]
+        self._entries.appendleft(_Entry(third.state, events))
         self._entries.appendleft(first)

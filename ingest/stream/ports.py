@@ -1,7 +1,7 @@
-"""What the ingest room needs of the world; `headend.roles.wiring` binds it.
+"""What this room needs of the rest of the service; `headend.roles.wiring` binds it.
 
-Nothing here knows of a database or an engine: a directory answers who may publish, a sink takes
-what is on air, a journal is told what changed.
+No database and no engine is known here: a directory answers who may publish, a sink receives the
+media on air, a journal stores what changed.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from media.track import Track
 
 __all__ = [
     "Grant",
-    "Happened",
     "KeyDirectory",
+    "LiveEvent",
     "LiveJournal",
     "LiveState",
     "PacketSink",
@@ -28,26 +28,26 @@ __all__ = [
 
 
 class PortError(Exception):
-    """What stands behind a port does not answer: nobody's fault here, worth another try."""
+    """The service behind a port does not answer; the call can be retried."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """Leave to publish into one slot of a stream.
+    """Permission to publish into one slot of a stream.
 
-    `stream` is the stream's number, `hash` its public name, `active` the labels of its resolutions
-    that are on. `window` is how long a lost encoder may stay away before the run ends and
-    `goodbye` the same for one that took its leave, both in seconds. `proof` is another one once
-    the stream's key is. `paused` says that its owner holds the output of a run that a stop cut
-    off, `slate` is the address of its slate's picture among the objects (None: the card). `record`
-    says that its runs are kept as videos, for `keep_days` days.
+    `stream` is the stream's number, `hash` its public name, `active` the labels of its enabled
+    resolutions. `reconnect_seconds` is how long a run waits for a lost encoder, `goodbye_seconds`
+    the same for one that said goodbye. `proof` changes with the stream's key. `paused`: the owner
+    had paused the output of a run that a restart interrupted. `slate` is the object address of the
+    slate's picture (None: the default card). `record`: runs are kept as videos, for `keep_days`
+    days.
     """
 
     stream: int
     hash: str
     slot: Slot
     active: frozenset[str]
-    window: float
-    goodbye: float
+    reconnect_seconds: float
+    goodbye_seconds: float
     policy: Policy = Policy()
     proof: str = ""
     paused: bool = False
@@ -57,53 +57,52 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyDirectory(Protocol):
-    """Knows the keys."""
+    """Looks stream keys up."""
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
-        """Return leave to publish, or None; unknown and wrong keys take the same time.
+        """Return permission to publish, or None; unknown and wrong keys take the same time.
 
         Raises:
-            PortError: the keys cannot be looked up now.
+            PortError: keys cannot be looked up at present.
         """
         ...
 
 
 class PacketSink(Protocol):
-    """Where one run's packets on air go. No call waits: a slow engine holds no publisher up."""
+    """Receives the media on air of one run. No call waits, so a slow engine delays no publisher."""
 
     @property
     def playable(self) -> bool:
-        """Whether viewers have been given a segment of this run."""
+        """True once viewers have been given a segment of this run."""
         ...
 
     def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None:
-        """A source starts or starts again, with these tracks (at most one of each kind).
+        """Begin a source, or begin it anew, with at most one track of each kind.
 
-        Its first packet came `late` seconds ago. With `splice` it replaces at once the source that
-        is on, which was not finished, and goes on where that ended, without a seam where that can
-        be.
+        Its first packet arrived `late` seconds ago. With `splice` it replaces the present source,
+        which was not finished, and continues where that ended, if possible without a seam.
         """
         ...
 
     def offer(self, packet: MediaPacket) -> None:
-        """Take a packet of the source that began last."""
+        """Add a packet of the source that began last."""
         ...
 
     def slate(self, late: float) -> None:
-        """Nobody is on air since `late` seconds ago; called in place of `finish`.
+        """Show the slate, because no source has been on air for `late` seconds; not `finish`.
 
-        From then on viewers get the last picture, then the slate, silent, on the wall clock, until
-        another source begins or the run ends. A run that is paused from its beginning on has begun
-        a source, of which nothing was offered.
+        From then on viewers get the last picture, then the silent slate, on the wall clock, until
+        another source begins or the run ends. In a run that is paused from its start on, a source
+        has begun of which no packet was offered.
         """
         ...
 
     def finish(self) -> None:
-        """The source ended; another may begin later in the same run."""
+        """End the source; another one may begin later in the same run."""
         ...
 
     def end(self) -> None:
-        """The run is over for its viewers: nothing begins in it any more."""
+        """End the run for its viewers: nothing begins in it any more."""
         ...
 
 
@@ -113,20 +112,20 @@ class SinkFactory(Protocol):
     def run(
         self, grant: Grant, notify: Callable[[], None]
     ) -> AbstractAsyncContextManager[PacketSink]:
-        """Open a run, or go on with one of the same stream that a restart cut off.
+        """Open a run, or continue one of the same stream that a restart interrupted.
 
-        `notify` is called when `playable` has become true and when the engine is lost for good.
-        Leaving the block makes everything out of what was offered, within a bounded time; where
-        `end` was not called, the run stays open, so that a restart can go on with it.
+        `notify` is called when `playable` becomes true and when the engine is lost for good. At the
+        end of the block all offered media are processed, within a bounded time. A run whose `end`
+        was not called stays open, so that it can continue after a restart.
         """
         ...
 
 
 class LiveState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stream stands, as its record shows it.
+    """The state of a stream, as its record shows it.
 
-    `on_air` is the slot that viewers get, None on the slate too; `sending` the slots whose encoders
-    send now. `paused`: the owner holds the run's output; `slate`: viewers get the slate.
+    `on_air` is the slot that viewers get, None also during the slate; `sending` are the slots whose
+    encoders send. `paused`: the owner holds the run's output; `slate`: viewers get the slate.
     """
 
     stream: int
@@ -140,18 +139,18 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     slate: bool = False
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stream's owner may want to know: a fixed phrase, and facts that are fit for JSON."""
+class LiveEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event for a stream's owner: a fixed phrase and JSON-compatible facts."""
 
     kind: str
     facts: dict[str, object]
 
 
 class LiveJournal(Protocol):
-    """Writes down how streams stand."""
+    """Stores the states of streams."""
 
-    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
-        """Keep the state, and what happened up to it, both or neither; the newest state wins.
+    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
+        """Store a state and the events up to it, both or neither; the newest state wins.
 
         Raises:
             PortError: it could not be written.

@@ -1,7 +1,7 @@
-"""All streams that are on their way to viewers now, by their numbers.
+"""All streams that have a publisher or a run, by their numbers.
 
-It makes the owner of a stream when its first publisher comes, hands publishers on to it, and passes
-on what is ordered from outside: that a run ends, that a key is no longer right.
+The registry creates the owner of a stream for its first publisher, hands later publishers to it,
+and forwards the commands of the outside: end a run, revoke a key, pause, resume, drill.
 """
 
 import asyncio
@@ -9,10 +9,10 @@ import logging
 
 import msgspec
 
-from ingest.stream.live_stream import LiveStream, Occupied
+from ingest.stream.live_stream import LiveStream, SlotOccupied
 from ingest.stream.ports import Grant, LiveJournal, SinkFactory
-from ingest.stream.report import report_of
-from ingest.stream.slot_session import Publisher, Seat
+from ingest.stream.report import stream_report
+from ingest.stream.slot_session import ConnectedPublisher, SlotSession
 
 __all__ = ["LiveStreams"]
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class LiveStreams:
-    """All streams that are on their way now; lives as long as its task group."""
+    """All live streams; lives as long as its task group."""
 
     def __init__(self, sinks: SinkFactory, journal: LiveJournal, tasks: asyncio.TaskGroup) -> None:
         self._sinks = sinks
@@ -31,88 +31,87 @@ class LiveStreams:
         self._empty = asyncio.Event()
         self._empty.set()
         self._draining = False
-        self._orders = 0
+        self._revocations = 0
 
     def __len__(self) -> int:
         return len(self._streams)
 
-    async def seat(self, grant: Grant, publisher: Publisher) -> Seat:
+    async def attach(self, grant: Grant, publisher: ConnectedPublisher) -> SlotSession:
         """Give a publisher its slot.
 
         Raises:
-            Occupied: the slot has a live publisher, or the service is stopping.
+            SlotOccupied: the slot has a live publisher, or the service is stopping.
         """
         if self._draining:
-            raise Occupied
+            raise SlotOccupied
         stream = self._streams.get(grant.stream)
         if stream is not None:
-            return await stream.seat(grant, publisher)
+            return await stream.attach(grant, publisher)
         stream = LiveStream(grant, self._sinks, self._journal)
         self._streams[grant.stream] = stream
-        seat = await stream.seat(grant, publisher)  # an empty stream: it does not wait
+        session = await stream.attach(grant, publisher)  # never waits: the stream is empty
         self._empty.clear()
         self._serving[stream] = self._tasks.create_task(self._serve(grant, stream))
-        return seat
+        return session
 
     @property
-    def orders(self) -> int:
-        """How often keys have ceased to be right; who looked one up before must look again."""
-        return self._orders
+    def revocations(self) -> int:
+        """How often keys were revoked; look-ups before the last revocation must be repeated."""
+        return self._revocations
 
     async def disconnect(self, stream: int, proof: str | None, reason: str) -> int:
-        """Take off who publishes with a key that is not right any more; returns how many.
+        """Disconnect publishers whose key is no longer valid and return their number.
 
-        `proof` is that of the stream's present key, None where the stream is gone.
+        `proof` is that of the stream's present key, None if the stream was deleted.
         """
-        self._orders += 1
+        self._revocations += 1
         served = self._streams.get(stream)
         return 0 if served is None else await served.disconnect(proof, reason)
 
     async def end(self, stream: int, reason: str) -> bool:
-        """Take a stream's publishers off and end its run; False where there was neither."""
+        """Disconnect a stream's publishers and end its run; return False if there was neither."""
         served = self._streams.get(stream)
         return served is not None and await served.end(reason)
 
     async def pause(self, stream: int) -> bool:
-        """Give a run's viewers the slate until `resume`; False where there is no run."""
+        """Show the slate until `resume`; return False if there is no run."""
         served = self._streams.get(stream)
         return served is not None and await served.pause()
 
     async def resume(self, stream: int) -> bool:
-        """Give a paused run's viewers a source again; False where there is no run."""
+        """Put a source on air again in a paused run; return False if there is no run."""
         served = self._streams.get(stream)
         return served is not None and await served.resume()
 
     async def drill(self, stream: int) -> dict[str, object]:
-        """Try a stream's failover (see `LiveStream.drill`)."""
+        """Test a stream's failover (see `LiveStream.drill`)."""
         served = self._streams.get(stream)
         return {"refused": "no encoder is on air"} if served is None else await served.drill()
 
     def report(self, stream: int) -> dict[str, object]:
-        """Return what a stream's encoders send (`media.encoder_report.StreamReport`), fit for
-        JSON."""
+        """Return the report of a stream's encoders (`StreamReport`) as JSON values."""
         served = self._streams.get(stream)
-        found = report_of(None, {}, frozenset(), 0.0) if served is None else served.report()
-        return msgspec.to_builtins(found)
+        report = stream_report(None, {}, frozenset(), 0.0) if served is None else served.report()
+        return msgspec.to_builtins(report)
 
     def drain(self) -> None:
-        """Stop every stream, keeping its run for a restart; their tasks end by themselves."""
+        """Stop every stream but keep its run for a restart; the tasks end by themselves."""
         self._draining = True
         for stream in list(self._streams.values()):
             stream.drain()
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until no stream is served any more."""
         await self._empty.wait()
 
     def cancel(self) -> None:
-        """End the streams that are left at once; their runs stay open for a restart."""
+        """Stop the remaining streams at once; their runs stay open for a restart."""
         for task in self._serving.values():
             task.cancel()
 
     async def _serve(self, grant: Grant, stream: LiveStream) -> None:
         try:
-            # A newcomer may have sat down while the last state was being written.
+            # A publisher may have been attached while the last state was being written.
             while not stream.idle:
                 await stream.serve()
         except Exception:  # one stream's fault must not end the others

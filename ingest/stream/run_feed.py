@@ -1,7 +1,7 @@
-"""What goes on air, on its way into a run: into its sink, or held until one is open.
+"""The way of the media on air into a run: into its sink, or into a queue until one is open.
 
-It knows the run's tracks and what is on in it, a source, the slate or neither; who is on air is
-not its affair. Times are seconds of the event loop's clock.
+The feed knows the run's tracks and whether it shows a source, the slate or nothing; it does not
+know which slot is on air. Times are seconds of the event loop's clock.
 """
 
 import logging
@@ -15,17 +15,17 @@ from ingest.stream.track_finder import continues
 from media.packet import MediaPacket
 from media.track import AudioTrack, Track
 
-__all__ = ["Feed"]
+__all__ = ["RunFeed"]
 
 log = logging.getLogger(__name__)
 
-# What a source may send while its run opens: 8 s at 20 Mbit/s, far past any disk's hiccup.
+# What a source may send while its run opens: 8 s at 20 Mbit/s, far beyond any delay of a disk.
 _WAITING_BYTES: Final = 20 << 20
 
 
 class _Begin(msgspec.Struct, frozen=True):
     tracks: tuple[Track, ...]
-    came: float  # when its first packet came
+    arrived: float  # of its first packet
     splice: bool
 
 
@@ -40,22 +40,21 @@ class _Finish(msgspec.Struct, frozen=True):
 _Step = _Begin | MediaPacket | _Slate | _Finish
 
 
-class Feed:
-    """The way into one stream's runs, one after the other.
+class RunFeed:
+    """The feed of one stream's runs, one after the other.
 
-    `changed` is called when there is something to do or to tell: media waits for a run, or what is
-    on has changed.
+    `on_change` is called when media wait for a run, or when what the run shows has changed.
     """
 
     def __init__(
-        self, stream: str, clock: Callable[[], float], changed: Callable[[], None]
+        self, stream: str, clock: Callable[[], float], on_change: Callable[[], None]
     ) -> None:
         self.tracks: tuple[Track, ...] = ()  # of the run's newest source
         self._stream = stream
         self._clock = clock
-        self._changed = changed
+        self._on_change = on_change
         self._sink: PacketSink | None = None
-        self._over = False  # what comes is the next run's
+        self._run_over = False  # what comes is for the next run
         self._source_on = False
         self._slate_on = False
         # What came before the run was open, from the newest beginning on.
@@ -64,96 +63,96 @@ class Feed:
 
     @property
     def waiting(self) -> bool:
-        """Whether something waits for a run to be opened."""
+        """True while something waits for a run to be opened."""
         return bool(self._waiting)
 
     @property
-    def begun(self) -> bool:
-        """Whether a source has begun, in the run or on its way into one."""
-        return bool(self._waiting) or (bool(self.tracks) and not self._over)
+    def has_begun(self) -> bool:
+        """True once a source has begun, in the run or on its way into one."""
+        return bool(self._waiting) or (bool(self.tracks) and not self._run_over)
 
     @property
     def source_on(self) -> bool:
-        """Whether the run shows a source."""
+        """True while the run shows a source."""
         return self._source_on
 
     @property
     def slate_on(self) -> bool:
-        """Whether the run shows the slate, or is to show it once it is open."""
+        """True while the run shows the slate, or will show it once it is open."""
         if self._waiting:
             return isinstance(self._waiting[-1], _Slate)
         return self._slate_on
 
     @property
     def live(self) -> bool:
-        """Whether viewers get the run: they have a segment of it, and more are to come."""
+        """True while viewers get the run: they have a segment of it, and more will follow."""
         on = self._source_on or self._slate_on
         return self._sink is not None and on and self._sink.playable
 
     @property
     def silent(self) -> bool:
-        """Whether the source that the run shows has no sound track."""
+        """True while the source that the run shows has no audio track."""
         return self._source_on and not any(isinstance(track, AudioTrack) for track in self.tracks)
 
     # -- the run's life ---------------------------------------------------------------------------
 
     def open(self, sink: PacketSink) -> None:
-        """Let what waits into a run, and what comes after it."""
+        """Send what waits, and what comes after it, into a run."""
         self._sink = sink
-        if not self._over:
+        if not self._run_over:
             waiting, self._waiting = self._waiting, []
             for step in waiting:
-                self._take(step)
+                self._apply(step)
 
     def close(self) -> None:
-        """The run is over; what comes from here on waits for the next."""
+        """Leave the run; what comes from here on waits for the next one."""
         self._sink = None
-        self._over = self._source_on = self._slate_on = False
+        self._run_over = self._source_on = self._slate_on = False
         self.tracks = ()
 
-    def turn_away(self) -> None:
-        """End what is on: what comes from here on is the next run's, nothing waits."""
+    def defer_to_next_run(self) -> None:
+        """End the source and discard what waits: all that follows is for the next run."""
         self.finish()
         self._waiting.clear()
-        self._over = True
+        self._run_over = True
 
-    def give_up(self) -> None:
-        """Nothing waits any more: no run will take it."""
+    def discard_waiting(self) -> None:
+        """Discard what waits: no run will show it."""
         self._waiting.clear()
 
     # -- what goes on air -------------------------------------------------------------------------
 
-    def begin(self, tracks: tuple[Track, ...], came: float, *, splice: bool = False) -> None:
-        """A source goes on air; its first packet came at `came`.
+    def begin(self, tracks: tuple[Track, ...], arrived: float, *, splice: bool = False) -> None:
+        """Begin a source whose first packet arrived at `arrived`.
 
-        With `splice` it takes the place of the one that is on.
+        With `splice` it replaces the present source.
         """
-        self._step(_Begin(tracks, came, splice))
+        self._apply_or_hold(_Begin(tracks, arrived, splice))
 
     def offer(self, packet: MediaPacket) -> None:
-        """Take a packet of the source that is on."""
-        if self._sink is None or self._waiting or self._over:
+        """Add a packet of the present source."""
+        if self._sink is None or self._waiting or self._run_over:
             self._hold(packet)
         else:
             self._sink.offer(packet)
 
     def slate(self, since: float) -> None:
-        """Nobody is on air since a moment."""
-        self._step(_Slate(since))
+        """Show the slate, because no source has been on air since then."""
+        self._apply_or_hold(_Slate(since))
 
     def finish(self) -> None:
-        """What is on ends, and nothing takes its place."""
-        self._step(_Finish())
+        """End the source without a successor."""
+        self._apply_or_hold(_Finish())
 
-    def _step(self, step: _Step) -> None:
-        if self._sink is None or self._waiting or self._over:
+    def _apply_or_hold(self, step: _Step) -> None:
+        if self._sink is None or self._waiting or self._run_over:
             self._hold(step)
         else:
-            self._take(step)
-        self._changed()
+            self._apply(step)
+        self._on_change()
 
     def _hold(self, step: _Step) -> None:
-        """Keep what comes before a run is open; a visit that is over by then is shown too."""
+        """Keep a step until a run is open; a source that has ended by then is shown too."""
         if isinstance(step, _Begin):
             self._waiting = [step]
             self._waiting_bytes = 0
@@ -162,12 +161,12 @@ class Feed:
         if isinstance(step, MediaPacket):
             self._waiting_bytes += len(step.data)
         if self._waiting_bytes > _WAITING_BYTES:
-            # The engine begins at the next keyframe, so what is left stays decodable.
+            # The engine begins at the next keyframe, so the rest stays decodable.
             del self._waiting[1:]
             self._waiting_bytes = 0
             log.warning("run opens too slowly: media dropped", extra={"stream": self._stream})
 
-    def _take(self, step: _Step) -> None:
+    def _apply(self, step: _Step) -> None:
         if self._sink is None:
             return
         match step:
@@ -193,7 +192,7 @@ class Feed:
             self._finish(sink)
         self.tracks = begin.tracks
         self._source_on, self._slate_on = True, False
-        sink.begin(begin.tracks, max(0.0, self._clock() - begin.came), splice=splice)
+        sink.begin(begin.tracks, max(0.0, self._clock() - begin.arrived), splice=splice)
 
     def _finish(self, sink: PacketSink) -> None:
         if self._source_on:

@@ -1,4 +1,4 @@
-"""A publisher's place in a stream: what it sends, whether it is well, its newest media.
+"""The session of one publisher in one slot of a stream: its media, its health, its measurements.
 
 Times are seconds of the event loop's clock.
 """
@@ -7,31 +7,31 @@ from enum import Enum
 from typing import Final, Protocol
 
 from ingest.report.meter import Meter
-from ingest.stream.arrival_clock import Pace
+from ingest.stream.arrival_clock import ArrivalClock
 from ingest.stream.failover import Health
-from ingest.stream.gop_buffer import Ring
+from ingest.stream.gop_buffer import GopBuffer
 from ingest.stream.ports import Grant
-from ingest.stream.track_finder import Found, TrackFinder, continues
+from ingest.stream.track_finder import SourceItem, TrackFinder, continues
 from media.packet import MediaPacket
 from media.track import Track
 
-__all__ = ["Leaving", "Publisher", "Seat", "Seated"]
+__all__ = ["CloseReason", "ConnectedPublisher", "SlotSession", "SlotSessionOwner"]
 
-# Media that comes so late is old: a network or an encoder was held up, and makes up for it now.
+# Media this late is old: a network or an encoder was held up and is catching up now.
 _LATE_SECONDS: Final = 1.0
 
 
-class Leaving(Enum):
-    """Why a seat is empty; the values are for the owner's eyes."""
+class CloseReason(Enum):
+    """Why a session ended; the values are shown to the stream's owner."""
 
     GOODBYE = "goodbye"
     LOST = "lost"
-    SILENT = "silent"  # connected, without media for longer than we wait
+    SILENT = "silent"  # connected, but without media for longer than the limit
     TAKEN_OVER = "taken over"
     CLOSED = "closed by us"
 
 
-class Publisher(Protocol):
+class ConnectedPublisher(Protocol):
     """A connected encoder, as its stream sees it."""
 
     @property
@@ -40,110 +40,113 @@ class Publisher(Protocol):
         ...
 
     @property
-    def heard(self) -> float:
-        """When its last byte came."""
+    def last_received(self) -> float:
+        """When its last byte arrived."""
         ...
 
-    def take_off(self, reason: str) -> None:
-        """Tell the encoder why, and close its connection."""
-        ...
-
-
-class Seated(Protocol):
-    """The stream that a seat belongs to."""
-
-    def found(self, seat: "Seat", found: list[Found], now: float) -> None:
-        """Take what a seat's packets turned out to be."""
-        ...
-
-    def left(self, seat: "Seat", why: Leaving) -> None:
-        """Take note that a seat is empty."""
+    def disconnect(self, reason: str) -> None:
+        """Send the encoder the reason and close its connection."""
         ...
 
 
-class Seat:
-    """A publisher's place in a stream: what it sends goes in here.
+class SlotSessionOwner(Protocol):
+    """The stream that a session belongs to."""
 
-    `last` is when its newest media came, `since` when the media began to come that has come
-    without a break; None before the first. `cut`, of a drill, is from when on it counts as silent.
+    def on_media(self, session: "SlotSession", items: list[SourceItem], now: float) -> None:
+        """Handle what a session received."""
+        ...
+
+    def on_closed(self, session: "SlotSession", reason: CloseReason) -> None:
+        """Handle the end of a session."""
+        ...
+
+
+class SlotSession:
+    """One publisher in one slot; its connection passes media in here.
+
+    `last_media` is when the newest media arrived and `steady_since` when the present stretch of
+    uninterrupted media began; both None before the first. `cut_off_at` is from when on a drill
+    counts the publisher as silent.
     """
 
-    def __init__(self, stream: Seated, grant: Grant, publisher: Publisher, now: float) -> None:
+    def __init__(
+        self, stream: SlotSessionOwner, grant: Grant, publisher: ConnectedPublisher, now: float
+    ) -> None:
         self.slot = grant.slot
         self.proof = grant.proof
         self.publisher = publisher
-        self.ring = Ring(grant.policy.detect_seconds)
+        self.buffer = GopBuffer(grant.policy.detect_seconds)
         self.meter = Meter(now)
-        self.pace = Pace()
-        self.last: float | None = None
-        self.since: float | None = None
-        self.cut: float | None = None
-        self._late: float | None = None  # when its newest packet came that came late
+        self.arrival_clock = ArrivalClock()
+        self.last_media: float | None = None
+        self.steady_since: float | None = None
+        self.cut_off_at: float | None = None
+        self._last_late: float | None = None  # when the newest late packet arrived
         self._now = now
-        self._break = grant.policy.detect_seconds
+        self._detect_seconds = grant.policy.detect_seconds
         self._stream = stream
         self._finder = TrackFinder()
 
-    def detect(self, seconds: float) -> None:
-        """Take media that stays away for as long as a break from now on."""
-        self._break = seconds
-        self.ring.reach(seconds)
+    def set_detect_seconds(self, seconds: float) -> None:
+        """Count media that stays away for as long as an interruption from now on."""
+        self._detect_seconds = seconds
+        self.buffer.set_duration(seconds)
 
     def health(self, run: tuple[Track, ...]) -> Health:
-        """Tell how its source stands, beside a run with these tracks (none: no run yet)."""
+        """Return the health of the source beside a run with these tracks (empty: no run yet)."""
         return Health(
-            since=self.since,
-            last=self.last,
-            late=self._late,
-            cut=self.cut,
-            playable=self.ring.filled,
-            fits=not run or continues(run, self.ring.tracks),
-            picture=self.ring.picture,
+            steady_since=self.steady_since,
+            last_media=self.last_media,
+            last_late=self._last_late,
+            cut_off_at=self.cut_off_at,
+            playable=self.buffer.has_keyframe,
+            continues_run=not run or continues(run, self.buffer.tracks),
+            has_picture=self.buffer.has_picture,
         )
 
-    def track(self, track: Track, now: float) -> None:
-        """Take a new decoder configuration."""
-        self._came(now)
-        self.meter.track(track, now)
-        self._stream.found(self, self._finder.track(track, now), now)
+    def receive_track(self, track: Track, now: float) -> None:
+        """Handle a new decoder configuration."""
+        self._record_arrival(now)
+        self.meter.add_track(track, now)
+        self._stream.on_media(self, self._finder.add_track(track, now), now)
 
-    def packet(self, packet: MediaPacket, now: float) -> None:
-        """Take a packet."""
-        self._came(now)
-        self.meter.packet(packet, now)
-        self.pace.came(packet, now)
-        if now - self.pace.due(packet, now) > _LATE_SECONDS:
-            self._late = now
-        self._stream.found(self, self._finder.packet(packet, now), now)
+    def receive_packet(self, packet: MediaPacket, now: float) -> None:
+        """Handle a packet."""
+        self._record_arrival(now)
+        self.meter.add_packet(packet, now)
+        self.arrival_clock.record(packet, now)
+        if now - self.arrival_clock.due_at(packet, now) > _LATE_SECONDS:
+            self._last_late = now
+        self._stream.on_media(self, self._finder.add_packet(packet, now), now)
 
     def clock_jumped(self) -> None:
-        """The encoder's clock started anew."""
-        self.meter.jumped(self._now)
-        self.pace.again()
-        self._late = None
-        self._stream.found(self, self._finder.again(), self._now)
+        """Handle a restart of the encoder's clock."""
+        self.meter.clock_jumped(self._now)
+        self.arrival_clock.reset()
+        self._last_late = None
+        self._stream.on_media(self, self._finder.restart(), self._now)
 
     def tick(self, now: float) -> None:
-        """Let time pass."""
+        """Advance the session's time."""
         self._now = now
-        self._stream.found(self, self._finder.tick(now), now)
+        self._stream.on_media(self, self._finder.tick(now), now)
 
-    def leave(self, *, goodbye: bool, why: Leaving | None = None) -> None:
-        """The publisher is gone; `goodbye` says that it took its leave, `why` what else it was."""
-        self._stream.found(self, self._finder.leave(), self._now)
-        plain = Leaving.GOODBYE if goodbye else Leaving.LOST
-        self._stream.left(self, plain if why is None else why)
+    def close(self, *, goodbye: bool, reason: CloseReason | None = None) -> None:
+        """End the session; without a `reason`, `goodbye` tells a farewell from a loss."""
+        self._stream.on_media(self, self._finder.finish(), self._now)
+        default = CloseReason.GOODBYE if goodbye else CloseReason.LOST
+        self._stream.on_closed(self, default if reason is None else reason)
 
     def cut_off(self, now: float) -> None:
-        """Count as silent from now on."""
-        self.cut = now
+        """Count the publisher as silent from now on, for a drill."""
+        self.cut_off_at = now
 
-    def join_again(self, now: float) -> None:
-        """Count as what it is again: well from now on, after having been cut off."""
-        self.cut = None
-        self.since = now
+    def restore(self, now: float) -> None:
+        """End a cut-off: the publisher counts as healthy from now on."""
+        self.cut_off_at = None
+        self.steady_since = now
 
-    def _came(self, now: float) -> None:
-        if self.last is None or now - self.last >= self._break:
-            self.since = now
-        self.last = self._now = now
+    def _record_arrival(self, now: float) -> None:
+        if self.last_media is None or now - self.last_media >= self._detect_seconds:
+            self.steady_since = now
+        self.last_media = self._now = now

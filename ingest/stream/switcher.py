@@ -1,8 +1,9 @@
-"""What viewers of one stream get: one of its seats, or the slate.
+"""Puts one of a stream's sessions, or the slate, on air.
 
-`ingest.stream.failover.decide` says who is on air; this module knows the seats, asks it, and
-carries the answer out: from which packet on a seat is shown, what is told of it. A switch by drill
-is one like any other, but for its cause. Times are seconds of the event loop's clock.
+`ingest.stream.failover.decide` says which slot viewers are to get; this module knows the sessions,
+asks for a decision, and executes it: from which packet on a session is shown, and which event the
+owner gets. A drill's switch differs from others in its cause only. Times are seconds of the event
+loop's clock.
 """
 
 import asyncio
@@ -12,308 +13,322 @@ from typing import Final
 
 import msgspec
 
-from ingest.stream.failover import Health, Policy, decide, healthy
-from ingest.stream.run_feed import Feed
-from ingest.stream.slot_session import Leaving, Seat
-from ingest.stream.track_finder import Begun, Found
+from ingest.stream.failover import Health, Policy, decide, is_healthy
+from ingest.stream.run_feed import RunFeed
+from ingest.stream.slot_session import CloseReason, SlotSession
+from ingest.stream.track_finder import SourceBegun, SourceItem
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 
-__all__ = ["DRILL_SECONDS", "Air", "NoDrill"]
+__all__ = ["DRILL_SECONDS", "DrillRefused", "Switcher"]
 
 log = logging.getLogger(__name__)
 
-# Who asked waits as long: a switch takes what detection takes, 2 s as a rule.
+# How long the caller waits; a switch takes as long as detection does, 2 s by default.
 DRILL_SECONDS: Final = 20.0
-# What a switch may take beyond detection: a tick, and a loop that is busy.
+# What a switch may take beyond detection: a tick, and a busy event loop.
 _MARGIN_SECONDS: Final = 1.0
-# A source that went on for so long without the keyframe that was due makes none then: encoders keep
-# to a few frames. One that sends nothing may only be held up, and is waited for a little longer.
+# A source that went on for this long after its keyframe was due does not make one now: encoders
+# are exact to a few frames. A source that sends nothing may only be held up, so it gets longer.
 _LATE_SECONDS: Final = 0.3
 _HELD_SECONDS: Final = 1.0
 
 Facts = dict[str, object]
 
 
-class NoDrill(Exception):
-    """Why a drill cannot be, or was broken off; in words for the owner."""
+class DrillRefused(Exception):
+    """Why a drill is impossible or was cancelled, in words for the owner."""
 
 
 class _Drill(msgspec.Struct, frozen=True):
-    seat: Seat
+    session: SlotSession
     began: float
-    done: asyncio.Future[Facts]
+    outcome: asyncio.Future[Facts]
 
 
-class Air:
-    """Who is on air, of the seats of one stream.
+class Switcher:
+    """Decides which of a stream's sessions is on air.
 
-    `tell` takes what the owner may want to know: a kind and its facts.
+    `on_event` receives what the owner may want to know: a kind and its facts.
     """
 
     def __init__(
-        self, stream: str, feed: Feed, policy: Policy, tell: Callable[[str, Facts], None]
+        self, stream: str, feed: RunFeed, policy: Policy, on_event: Callable[[str, Facts], None]
     ) -> None:
-        self.seats: dict[Slot, Seat] = {}
+        self.sessions: dict[Slot, SlotSession] = {}
         self.paused = False
         self._stream = stream
         self._feed = feed
         self._policy = policy
-        self._tell = tell
-        self._on_air: Seat | None = None
-        self._shown = 0.0  # when the newest packet that viewers got was due
-        self._gone: Leaving | None = None  # why who is on air is not here any more
+        self._on_event = on_event
+        self._on_air: SlotSession | None = None
+        self._shown_until = 0.0  # when the newest packet on air was due
+        self._lost_reason: CloseReason | None = None  # why the session on air has ended
         self._drill: _Drill | None = None
 
     @property
-    def slot(self) -> Slot | None:
-        """Who is on air; None: the slate, or nothing yet."""
+    def on_air_slot(self) -> Slot | None:
+        """The slot on air; None is the slate, or nothing yet."""
         return None if self._on_air is None else self._on_air.slot
 
-    # -- what seats bring -------------------------------------------------------------------------
+    # -- what sessions report ---------------------------------------------------------------------
 
-    def policy_is(self, policy: Policy) -> None:
-        """Go by another policy from now on."""
+    def set_policy(self, policy: Policy) -> None:
+        """Apply another policy from now on."""
         self._policy = policy
-        for seat in self.seats.values():
-            seat.detect(policy.detect_seconds)
+        for session in self.sessions.values():
+            session.set_detect_seconds(policy.detect_seconds)
 
-    def found(self, seat: Seat, found: list[Found], now: float) -> None:
-        """Take what a seat's packets turned out to be; a seat that was taken over says nothing."""
-        if not found or self.seats.get(seat.slot) is not seat:
+    def on_media(self, session: SlotSession, items: list[SourceItem], now: float) -> None:
+        """Handle what a session received; a session that was replaced is ignored."""
+        if not items or self.sessions.get(session.slot) is not session:
             return
-        for value in found:
+        for item in items:
             keyframe = False
-            if isinstance(value, Begun):
-                seat.ring.begin(value.tracks)
-            elif self._needs_no_ring(seat):
-                seat.ring.glance(value, now, seat.pace.due(value, now))
+            if isinstance(item, SourceBegun):
+                session.buffer.begin(item.tracks)
+            elif self._needs_no_buffer(session):
+                session.buffer.observe(item, now, session.arrival_clock.due_at(item, now))
             else:
-                keyframe = seat.ring.put(value, now, seat.pace.due(value, now))
-            if seat is self._on_air and seat.cut is None:
-                self._pass(seat, value, now)
+                due = session.arrival_clock.due_at(item, now)
+                keyframe = session.buffer.append(item, now, due)
+            if session is self._on_air and session.cut_off_at is None:
+                self._forward(session, item, now)
             elif keyframe:
-                self.choose(now, at=seat)
+                self.choose(now, keyframe_of=session)
 
-    def left(self, seat: Seat, now: float, why: Leaving, *, slate: bool) -> None:
-        """Take note that a seat is empty.
+    def on_closed(
+        self, session: SlotSession, now: float, reason: CloseReason, *, slate: bool
+    ) -> None:
+        """Handle the end of a session.
 
-        Where nobody takes its place, viewers get the slate, or nothing where there is to be no
-        `slate`.
+        If no other session replaces it, viewers get the slate, or nothing unless `slate`.
         """
-        if self.seats.get(seat.slot) is not seat:
+        if self.sessions.get(session.slot) is not session:
             return
-        del self.seats[seat.slot]
-        if seat is self._on_air:
-            self._gone = why
+        del self.sessions[session.slot]
+        if session is self._on_air:
+            self._lost_reason = reason
             self.choose(now, slate=slate)
-        self._spare()
+        self._release_buffer()
 
     # -- who is on air ----------------------------------------------------------------------------
 
-    def choose(self, now: float, *, at: Seat | None = None, slate: bool = True) -> None:
-        """Put on air who is to be there now; `at` is the seat whose keyframe has just come.
+    def choose(
+        self, now: float, *, keyframe_of: SlotSession | None = None, slate: bool = True
+    ) -> None:
+        """Put the right session on air; `keyframe_of` has just received a keyframe.
 
-        Who is well makes way only at the other's keyframe, and so does the slate: then nothing is
-        lost or shown twice. Who failed makes way at once, or at the next keyframe where that is
-        nearer to where it ended than any that came: so no more than half the distance between two
-        is lost or shown twice.
+        Switch away from a healthy session, or from the slate, only at a keyframe of the new one, so
+        that no frame is lost or repeated. Switch away from a failed session at once, unless the
+        next keyframe will be nearer to its end than any received so far: so at most half of the
+        distance between two keyframes is lost or repeated.
         """
-        if self.paused and not self._feed.begun:
+        if self.paused and not self._feed.has_begun:
             self._begin_paused(now)
-        want = self._wanted(now)
-        if want is None and self._drill is not None:
-            self._break_off("no other encoder is well any more", now)
-            want = self._wanted(now)
+        wanted = self._wanted_session(now)
+        if wanted is None and self._drill is not None:
+            self._cancel_drill("no other encoder is well any more", now)
+            wanted = self._wanted_session(now)
         before = self._on_air
-        if want is before:
+        if wanted is before:
             return
-        if want is None:
-            gone = self._gone
-            self._off_air("stalled" if gone is None else gone.value, now, slate=slate)
+        if wanted is None:
+            lost = self._lost_reason
+            self._take_off_air("stalled" if lost is None else lost.value, now, slate=slate)
         elif before is None:
-            if not self._feed.slate_on or want is at:
-                self._put_on_air(want, "begins", now)
-        elif healthy(now, self._health(before), self._policy):
-            if want is at:
-                self._put_on_air(want, "returned", now)
-        elif want is at or not self._is_worth_waiting(want, now):
-            stalled = "stalled" if before.cut is None else "drill"
-            self._put_on_air(want, stalled if self._gone is None else "lost", now)
+            if not self._feed.slate_on or wanted is keyframe_of:
+                self._put_on_air(wanted, "begins", now)
+        elif is_healthy(now, self._health(before), self._policy):
+            if wanted is keyframe_of:
+                self._put_on_air(wanted, "returned", now)
+        elif wanted is keyframe_of or not self._is_worth_waiting_for(wanted, now):
+            stalled = "stalled" if before.cut_off_at is None else "drill"
+            self._put_on_air(wanted, stalled if self._lost_reason is None else "lost", now)
 
-    def _is_worth_waiting(self, seat: Seat, now: float) -> bool:
-        """Say whether a seat's next keyframe is to come nearer to the end than those that came."""
-        due = seat.ring.due
-        if due is None or seat.ring.reached > due + _LATE_SECONDS or now > due + _HELD_SECONDS:
+    def _is_worth_waiting_for(self, session: SlotSession, now: float) -> bool:
+        """Return whether the next keyframe will be nearer to the end than those in the buffer."""
+        buffer, end = session.buffer, self._shown_until
+        due = buffer.next_keyframe_due
+        if due is None or buffer.newest_due > due + _LATE_SECONDS or now > due + _HELD_SECONDS:
             return False
-        return abs(due - self._shown) < abs(seat.ring.nearest(self._shown) - self._shown)
+        return abs(due - end) < abs(buffer.nearest_keyframe(end) - end)
 
     def pause(self, now: float) -> None:
-        """Give viewers the slate until `resume`, whoever sends."""
+        """Show the slate until `resume`."""
         self.paused = True
         if self._on_air is not None:
-            self._off_air("paused", now)
+            self._take_off_air("paused", now)
         if self._drill is not None:
-            self._break_off("the stream was paused", now)
+            self._cancel_drill("the stream was paused", now)
 
     def resume(self) -> None:
-        """Give viewers a source again, from its next keyframe on."""
+        """Let a source go on air again, from its next keyframe on."""
         self.paused = False
 
-    def run_over(self, now: float, *, held: bool) -> None:
-        """Take note that the run is over; one that is `held` goes on after a restart."""
+    def run_ended(self, now: float, *, held: bool) -> None:
+        """Handle the end of the run; one that is `held` continues after a restart."""
         self.paused = self.paused and held
         if self._drill is not None:
-            self._break_off("the run has ended", now)
+            self._cancel_drill("the run has ended", now)
 
     def _begin_paused(self, now: float) -> None:
-        """Open a run that is paused from its beginning on, once there is a source for it."""
-        want = decide(now, None, self._healths(), self._policy, begins=True)
-        if want is not None:
-            self._feed.begin(self.seats[want].ring.tracks, now)
-            self._shown = now
-            self._off_air("paused", now)
+        """Open a run that is paused from its start on, once there is a source for it."""
+        wanted = decide(now, None, self._healths(), self._policy, run_begins=True)
+        if wanted is not None:
+            self._feed.begin(self.sessions[wanted].buffer.tracks, now)
+            self._shown_until = now
+            self._take_off_air("paused", now)
 
-    def _wanted(self, now: float) -> Seat | None:
+    def _wanted_session(self, now: float) -> SlotSession | None:
         slots = self._healths()
-        begins = not self._feed.begun
-        here = self._on_air is not None and self.seats.get(self._on_air.slot) is self._on_air
-        on_air = self.slot if here else None  # who comes back into its slot is another
-        want = decide(now, on_air, slots, self._policy, paused=self.paused, begins=begins)
-        return None if want is None else self.seats[want]
+        begins = not self._feed.has_begun
+        here = self._on_air is not None and self.sessions.get(self._on_air.slot) is self._on_air
+        on_air = self.on_air_slot if here else None  # a new session in its slot is another source
+        wanted = decide(now, on_air, slots, self._policy, paused=self.paused, run_begins=begins)
+        return None if wanted is None else self.sessions[wanted]
 
     def _healths(self) -> dict[Slot, Health]:
-        return {slot: seat.health(self._feed.tracks) for slot, seat in self.seats.items()}
+        tracks = self._feed.tracks
+        return {slot: session.health(tracks) for slot, session in self.sessions.items()}
 
-    def _health(self, seat: Seat) -> Health | None:
-        here = self.seats.get(seat.slot) is seat
-        return seat.health(self._feed.tracks) if here else None
+    def _health(self, session: SlotSession) -> Health | None:
+        here = self.sessions.get(session.slot) is session
+        return session.health(self._feed.tracks) if here else None
 
     # -- on and off -------------------------------------------------------------------------------
 
-    def _put_on_air(self, seat: Seat, reason: str, now: float) -> None:
-        """Show a seat, from the keyframe on that is nearest to where the last one ended.
+    def _put_on_air(self, session: SlotSession, reason: str, now: float) -> None:
+        """Show a session from the keyframe on that is nearest to the end of the previous one.
 
-        What begins a run is shown from its first keyframe on, and who follows the slate from the
-        newest.
+        A source that begins a run is shown from its first keyframe on, one that follows the slate
+        from its newest.
         """
-        before, ended, begins = self._on_air, self._shown, not self._feed.begun
+        before, ended, begins = self._on_air, self._shown_until, not self._feed.has_begun
         slate = self._feed.slate_on
         moment = ended if before is not None else now
-        first = seat.since if begins and seat.since is not None else moment
-        since, packets, came = seat.ring.since_nearest(first)
-        # What follows nothing, or the slate, stands where it came.
+        since = session.steady_since
+        first = since if begins and since is not None else moment
+        due, packets, arrived = session.buffer.read_from_nearest(first)
+        # A source after nothing, or after the slate, starts at its time of arrival.
         splice = before is not None
-        place = since if splice else came
+        start = due if splice else arrived
         facts: Facts = {"reason": reason}
         if not begins:
-            facts["gap_ms"] = round(1000 * (place - ended))
-        log.info("on air", extra={"stream": self._stream, "slot": str(seat.slot), **facts})
-        self._on_air, self._gone = seat, None
-        self._feed.begin(seat.ring.tracks, place, splice=splice)
+            facts["gap_ms"] = round(1000 * (start - ended))
+        log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
+        self._on_air, self._lost_reason = session, None
+        self._feed.begin(session.buffer.tracks, start, splice=splice)
         for packet in packets:
             self._feed.offer(packet)
-        self._shown = max((seat.pace.due(packet, now) for packet in packets), default=now)
-        self._spare()
-        if before is not None and before is not seat:
-            self._tell("switched", {"from": str(before.slot), "to": str(seat.slot), **facts})
-            self._complete(before, seat, facts, now)
+        dues = (session.arrival_clock.due_at(packet, now) for packet in packets)
+        self._shown_until = max(dues, default=now)
+        self._release_buffer()
+        if before is not None and before is not session:
+            self._on_event("switched", {"from": str(before.slot), "to": str(session.slot), **facts})
+            self._complete_drill(before, session, facts, now)
         elif slate:
-            self._tell("back on air", {"slot": str(seat.slot), "gap_ms": facts["gap_ms"]})
+            self._on_event("back on air", {"slot": str(session.slot), "gap_ms": facts["gap_ms"]})
 
-    def _off_air(self, reason: str, now: float, *, slate: bool = True) -> None:
-        """Show nobody: the slate from where the last one ended on, or nothing."""
-        self._on_air = self._gone = None
+    def _take_off_air(self, reason: str, now: float, *, slate: bool = True) -> None:
+        """Show no session: the slate from the end of the last one on, or nothing."""
+        self._on_air = self._lost_reason = None
         about = {"stream": self._stream, "reason": reason, "slate": slate}
         log.info("nobody on air", extra=about)
         if slate:
-            self._feed.slate(min(self._shown, now))
-            self._tell("slate", {"reason": reason})
+            self._feed.slate(min(self._shown_until, now))
+            self._on_event("slate", {"reason": reason})
         else:
             self._feed.finish()
 
-    def _pass(self, seat: Seat, value: Found, now: float) -> None:
-        if isinstance(value, MediaPacket):
-            self._shown = max(self._shown, seat.pace.due(value, now))
-            self._feed.offer(value)
+    def _forward(self, session: SlotSession, item: SourceItem, now: float) -> None:
+        if isinstance(item, MediaPacket):
+            due = session.arrival_clock.due_at(item, now)
+            self._shown_until = max(self._shown_until, due)
+            self._feed.offer(item)
         else:
-            self._feed.begin(value.tracks, now)
+            self._feed.begin(item.tracks, now)
 
-    def _spare(self) -> None:
-        if self._on_air is not None and self._needs_no_ring(self._on_air):
-            self._on_air.ring.clear()
+    def _release_buffer(self) -> None:
+        if self._on_air is not None and self._needs_no_buffer(self._on_air):
+            self._on_air.buffer.clear()
 
-    def _needs_no_ring(self, seat: Seat) -> bool:
-        """Whether it is on air and alone: then there is nobody to come back from."""
-        return seat is self._on_air and len(self.seats) == 1 and seat.cut is None
+    def _needs_no_buffer(self, session: SlotSession) -> bool:
+        """Return whether a session is on air and alone: then no switch can lead back to it."""
+        return session is self._on_air and len(self.sessions) == 1 and session.cut_off_at is None
 
     # -- drills -----------------------------------------------------------------------------------
 
     def begin_drill(self, now: float) -> asyncio.Future[Facts]:
-        """Let who is on air count as silent until another has taken over.
+        """Count the session on air as silent until another has taken over.
 
-        What is returned is done when that is so, with the facts, or with a `NoDrill`.
+        The future that is returned gets the facts of the switch, or a `DrillRefused`.
 
         Raises:
-            NoDrill: it cannot be.
+            DrillRefused: a drill is impossible now.
         """
-        seat = self._on_air
+        session = self._on_air
         if self._drill is not None:
-            raise NoDrill("another drill is on")
+            raise DrillRefused("another drill is on")
         if self.paused:
-            raise NoDrill("the stream is paused")
-        if seat is None or seat.slot not in self.seats or not self._feed.source_on:
-            raise NoDrill("no encoder is on air")
+            raise DrillRefused("the stream is paused")
+        if session is None or session.slot not in self.sessions or not self._feed.source_on:
+            raise DrillRefused("no encoder is on air")
         if self._policy.detect_seconds > DRILL_SECONDS - _MARGIN_SECONDS:
-            raise NoDrill(
+            raise DrillRefused(
                 f"a switch takes {self._policy.detect_seconds:g} s, as detect_seconds is set; "
                 f"a drill may take {DRILL_SECONDS:g} s"
             )
         healths = self._healths()
-        healths.pop(seat.slot)
+        healths.pop(session.slot)
         standby = decide(now, None, healths, self._policy)
         if standby is None:
-            raise NoDrill("no other encoder is well")
-        if not healths[standby].fits:
-            raise NoDrill(f"{standby} cannot go on with the run: only one of the two has a picture")
-        self._drill = _Drill(seat, now, asyncio.get_running_loop().create_future())
-        seat.cut_off(now)
-        log.info("drill", extra={"stream": self._stream, "slot": str(seat.slot)})
-        return self._drill.done
+            raise DrillRefused("no other encoder is well")
+        if not healths[standby].continues_run:
+            raise DrillRefused(
+                f"{standby} cannot go on with the run: only one of the two has a picture"
+            )
+        self._drill = _Drill(session, now, asyncio.get_running_loop().create_future())
+        session.cut_off(now)
+        log.info("drill", extra={"stream": self._stream, "slot": str(session.slot)})
+        return self._drill.outcome
 
-    def end_drill(self, begun: asyncio.Future[Facts], now: float) -> None:
-        """Break a drill off that nobody waits for any more, if it is still on."""
-        if self._drill is not None and self._drill.done is begun:
-            self._break_off("nobody waits for it", now)
+    def end_drill(self, outcome: asyncio.Future[Facts], now: float) -> None:
+        """Cancel a drill whose caller stopped waiting, if it is still on."""
+        if self._drill is not None and self._drill.outcome is outcome:
+            self._cancel_drill("nobody waits for it", now)
 
-    def _complete(self, before: Seat, seat: Seat, facts: Facts, now: float) -> None:
-        """Say how a drill went, where one is on: another has taken over."""
-        if self._drill is None or self._drill.seat is not before:
+    def _complete_drill(
+        self, before: SlotSession, session: SlotSession, facts: Facts, now: float
+    ) -> None:
+        """Deliver the outcome of a drill, if this switch was its."""
+        if self._drill is None or self._drill.session is not before:
             return
         drill, self._drill = self._drill, None
-        before.join_again(now)
-        if not drill.done.done():
-            drill.done.set_result(
+        before.restore(now)
+        if not drill.outcome.done():
+            drill.outcome.set_result(
                 {
                     "from": str(before.slot),
-                    "to": str(seat.slot),
+                    "to": str(session.slot),
                     "gap_ms": facts["gap_ms"],
                     "switched_after_ms": round(1000 * (now - drill.began)),
                 }
             )
 
-    def _break_off(self, reason: str, now: float) -> None:
-        """Give who was cut off back its place, from where it was taken."""
+    def _cancel_drill(self, reason: str, now: float) -> None:
+        """Restore the session that was cut off, from where its media were cut."""
         if self._drill is None:
             return
         drill, self._drill = self._drill, None
-        seat = drill.seat
-        seat.join_again(now)
-        if not drill.done.done():
-            drill.done.set_exception(NoDrill(reason))
-        here = self.seats.get(seat.slot) is seat
-        if here and seat is self._on_air and healthy(now, self._health(seat), self._policy):
-            if seat.ring.filled:
-                self._put_on_air(seat, "begins", now)
-            elif seat.ring.tracks:
-                self._feed.begin(seat.ring.tracks, now)
+        session = drill.session
+        session.restore(now)
+        if not drill.outcome.done():
+            drill.outcome.set_exception(DrillRefused(reason))
+        here = self.sessions.get(session.slot) is session
+        healthy = is_healthy(now, self._health(session), self._policy)
+        if here and session is self._on_air and healthy:
+            if session.buffer.has_keyframe:
+                self._put_on_air(session, "begins", now)
+            elif session.buffer.tracks:
+                self._feed.begin(session.buffer.tracks, now)

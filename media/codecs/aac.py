@@ -178,8 +178,13 @@ def _program(bits: BitReader) -> int:
 
 def _extension(bits: BitReader, core_rate: int) -> tuple[bool, bool, int]:
     """Read the backward-compatible signalling at the end; return SBR, PS and the output rate."""
-    if bits.left < 16 or bits.u(11) != _SBR_SYNC or _object_type(bits) != _SBR or not bits.u(1):
+    if (
+        bits.bits_left < 16
+        or bits.u(11) != _SBR_SYNC
+        or _object_type(bits) != _SBR
+        or not bits.u(1)
+    ):
         return False, False, core_rate
     rate = _rate(bits)
-    ps = bits.left >= 12 and bits.u(11) == _PS_SYNC and bits.u(1) == 1
+    ps = bits.bits_left >= 12 and bits.u(11) == _PS_SYNC and bits.u(1) == 1
     return True, ps, rate

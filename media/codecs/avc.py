@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import msgspec
 
-from media.codecs.sps import BASELINE, MAX_SIDE, SPS, WITH_CHROMA, AvcError, parse_sps
+from media.codecs.sps import BASELINE, MAX_SIDE, PROFILES_WITH_CHROMA, SPS, AvcError, parse_sps
 
 __all__ = [
     "MAX_SIDE",
@@ -114,7 +114,7 @@ def config_of(sps: bytes, pps: bytes) -> bytes:
     facts = parse_sps(sps)
     record = bytes((1, sps[1], sps[2], sps[3], 0xFF, 0xE1))
     record += len(sps).to_bytes(2, "big") + sps + b"\x01" + len(pps).to_bytes(2, "big") + pps
-    if sps[1] in WITH_CHROMA:
+    if sps[1] in PROFILES_WITH_CHROMA:
         depths = (0xFC | facts.chroma_format, 0xF8 | facts.luma_depth - 8)
         record += bytes((*depths, 0xF8 | facts.chroma_depth - 8, 0))
     return record

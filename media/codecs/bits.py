@@ -16,7 +16,7 @@ class BitReader:
         self._end = len(data) * 8
 
     @property
-    def left(self) -> int:
+    def bits_left(self) -> int:
         """How many bits are left."""
         return self._end - self._place
 

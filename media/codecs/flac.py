@@ -12,7 +12,7 @@ __all__ = ["FlacError", "FlacInfo"]
 
 _MAGIC: Final = b"fLaC"
 _BLOCK_HEADER_BYTES: Final = 4
-_BYTES: Final = 34
+_STREAMINFO_BYTES: Final = 34
 _MOST_CHANNELS_BITS: Final = 7
 
 
@@ -40,7 +40,7 @@ class FlacInfo(msgspec.Struct, frozen=True, kw_only=True):
         """
         if data.startswith(_MAGIC):
             data = data[len(_MAGIC) + _BLOCK_HEADER_BYTES :]
-        if len(data) < _BYTES:
+        if len(data) < _STREAMINFO_BYTES:
             raise FlacError("no STREAMINFO")
         packed = int.from_bytes(data[10:18], "big")
         rate = packed >> 44

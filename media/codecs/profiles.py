@@ -12,7 +12,7 @@ import msgspec
 from media.codecs.avc import AvcConfig, AvcError
 from media.track import AudioCodec, VideoCodec, VideoTrack
 
-__all__ = ["AUDIO_NAMES", "VIDEO_NAMES", "Profile", "profile_of"]
+__all__ = ["AUDIO_NAMES", "VIDEO_NAMES", "VideoProfile", "profile_of"]
 
 VIDEO_NAMES: Final = {
     VideoCodec.AVC: "H.264",
@@ -38,7 +38,7 @@ _HVCC_LEVEL: Final = 12  # the octet of hvcC with general_level_idc, in 30ths
 _NO_LEVEL: Final = 31  # seq_level_idx of AV1: no bounds
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class VideoProfile(msgspec.Struct, frozen=True, kw_only=True):
     """What is told; `frame_rate` is the encoder's claim, in frames a second."""
 
     profile: str | None = None
@@ -47,7 +47,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     plays_everywhere: bool = False
 
 
-def profile_of(track: VideoTrack) -> Profile:
+def profile_of(track: VideoTrack) -> VideoProfile:
     """Return what a track's configuration tells."""
     config = track.config
     match track.codec:
@@ -56,24 +56,24 @@ def profile_of(track: VideoTrack) -> Profile:
         case VideoCodec.HEVC:
             if len(config) > _HVCC_LEVEL:
                 level = _tenths(config[_HVCC_LEVEL] // 3)
-                return Profile(profile=_HEVC.get(config[1] & 0x1F), level=level)
+                return VideoProfile(profile=_HEVC.get(config[1] & 0x1F), level=level)
         case VideoCodec.AV1:
             if len(config) > 1:
                 index = config[1] & 0x1F
                 level = None if index == _NO_LEVEL else f"{2 + (index >> 2)}.{index & 3}"
-                return Profile(profile=_AV1.get(config[1] >> 5), level=level)
+                return VideoProfile(profile=_AV1.get(config[1] >> 5), level=level)
         case VideoCodec.VP9:  # its configuration is not kept
             pass
-    return Profile()
+    return VideoProfile()
 
 
-def _avc(config: bytes) -> Profile:
+def _avc(config: bytes) -> VideoProfile:
     try:
         facts = AvcConfig.parse(config)
     except AvcError:
-        return Profile()
+        return VideoProfile()
     rate = facts.frame_rate
-    return Profile(
+    return VideoProfile(
         profile=_AVC.get(facts.profile),
         level=_tenths(facts.level),
         frame_rate=None if rate is None else round(float(rate), 3),

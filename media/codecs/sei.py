@@ -7,14 +7,14 @@ from typing import Final
 
 from media.codecs.avc import nal_units
 
-__all__ = ["is_turned"]
+__all__ = ["is_rotated"]
 
 _SEI: Final = 6  # nal_unit_type
 _DISPLAY_ORIENTATION: Final = 47  # payloadType
 _MORE: Final = 0xFF  # a byte of a type or a size that another follows
 
 
-def is_turned(data: bytes, length_size: int) -> bool:
+def is_rotated(data: bytes, length_size: int) -> bool:
     """Say whether a keyframe asks to be turned or mirrored before it is shown.
 
     Browsers show it as it was coded. `data` is an access unit with length prefixes. It never asks
@@ -24,17 +24,17 @@ def is_turned(data: bytes, length_size: int) -> bool:
         AvcError: a NAL unit's length leads past the end.
     """
     return any(
-        _asks(unit.replace(b"\x00\x00\x03", b"\x00\x00"))
+        _requests_rotation(unit.replace(b"\x00\x00\x03", b"\x00\x00"))
         for unit in nal_units(data, length_size)
         if unit[0] & 0x1F == _SEI
     )
 
 
-def _asks(unit: bytes) -> bool:
+def _requests_rotation(unit: bytes) -> bool:
     place = 1
     while place < len(unit):
-        kind, place = _number(unit, place)
-        size, place = _number(unit, place)
+        kind, place = _read_number(unit, place)
+        size, place = _read_number(unit, place)
         if kind == _DISPLAY_ORIENTATION and place + 3 <= len(unit):
             # cancel flag, mirrored across, mirrored down, 16 bits of angle, and more
             bits = int.from_bytes(unit[place : place + 3], "big")
@@ -44,7 +44,7 @@ def _asks(unit: bytes) -> bool:
     return False
 
 
-def _number(unit: bytes, place: int) -> tuple[int, int]:
+def _read_number(unit: bytes, place: int) -> tuple[int, int]:
     """Return a type or a size, and where what follows it begins."""
     number = 0
     while place < len(unit) and unit[place] == _MORE:

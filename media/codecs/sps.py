@@ -11,7 +11,16 @@ import msgspec
 
 from media.codecs.bits import BitReader
 
-__all__ = ["BASELINE", "MAX_SIDE", "SPS", "WITH_CHROMA", "AvcError", "Sps", "Vui", "parse_sps"]
+__all__ = [
+    "BASELINE",
+    "MAX_SIDE",
+    "PROFILES_WITH_CHROMA",
+    "SPS",
+    "AvcError",
+    "Sps",
+    "Vui",
+    "parse_sps",
+]
 
 MAX_SIDE: Final = 16_384  # level 6.2 ends at 16 880 luma samples a side; nobody streams that
 # The longest legal SPS is near 1 KiB (scaling lists and 255 reference offsets).
@@ -22,7 +31,9 @@ _MAX_FRAME_RATE: Final = 300
 SPS: Final = 7  # nal_unit_type
 BASELINE: Final = 66
 # The profiles whose SPS says its chroma format and bit depth (7.3.2.1.1).
-WITH_CHROMA: Final = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
+PROFILES_WITH_CHROMA: Final = frozenset(
+    {100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135}
+)
 # Chroma format -> how many luma columns and rows one chroma sample covers (table 6-1).
 _SUBSAMPLING: Final = {0: (1, 1), 1: (2, 2), 2: (2, 1), 3: (1, 1)}
 # Table E-1, from aspect_ratio_idc 1.
@@ -81,7 +92,7 @@ def parse_sps(unit: bytes) -> Sps:
     bits.u(16)
     bits.ue(31)
     chroma_format, planes_apart, luma_depth, chroma_depth = 1, False, 8, 8
-    if profile in WITH_CHROMA:
+    if profile in PROFILES_WITH_CHROMA:
         chroma_format = bits.ue(3)
         planes_apart = chroma_format == 3 and bits.flag()
         luma_depth, chroma_depth = 8 + bits.ue(6), 8 + bits.ue(6)

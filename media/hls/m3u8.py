@@ -13,16 +13,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from media.hls.playlist import (
-    Listed,
+    AudioRendition,
     MediaPlaylist,
     MultivariantPlaylist,
-    Sound,
-    Subtitles,
+    PlaylistSegment,
+    SubtitleRendition,
     Variant,
 )
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 
-__all__ = ["MAX_TEXT", "M3u8Error", "SegmentLines", "enclosed", "parse", "render", "utc_text"]
+__all__ = ["MAX_TEXT", "M3u8Error", "SegmentLines", "parse", "render", "render_with", "utc_text"]
 
 MAX_TEXT: Final = 4 << 20  # characters; a day of 2 s segments is 43 200 entries, below 4 MiB
 # EXT-X-MAP in ordinary media playlists needs 6, EXT-X-GAP nothing more (8); fMP4 renditions are
@@ -57,26 +57,26 @@ def render(playlist: MediaPlaylist | MultivariantPlaylist) -> str:
     return "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{_VERSION}", *lines, ""])
 
 
-def enclosed(playlist: MediaPlaylist, segments: Iterable[str]) -> str:
+def render_with(playlist: MediaPlaylist, segments: Iterable[str]) -> str:
     """Return the text of a playlist without segments, with these texts of segments in it.
 
     For a playlist that is too long to be a value: `SegmentLines` makes the texts, stretch by
     stretch.
     """
-    opening = "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{_VERSION}", *_opening(playlist), ""])
+    opening = "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{_VERSION}", *_header_lines(playlist), ""])
     return "".join([opening, *segments, "#EXT-X-ENDLIST\n" if playlist.ended else ""])
 
 
 def _media_lines(playlist: MediaPlaylist) -> Iterator[str]:
-    yield from _opening(playlist)
+    yield from _header_lines(playlist)
     lines = SegmentLines()
     for segment in playlist.segments:
-        yield lines.of(segment)
+        yield lines.render_one(segment)
     if playlist.ended:
         yield "#EXT-X-ENDLIST"
 
 
-def _opening(playlist: MediaPlaylist) -> Iterator[str]:
+def _header_lines(playlist: MediaPlaylist) -> Iterator[str]:
     yield f"#EXT-X-TARGETDURATION:{playlist.target}"
     yield f"#EXT-X-MEDIA-SEQUENCE:{playlist.sequence}"
     if playlist.whole:
@@ -92,11 +92,11 @@ class SegmentLines:
     def __init__(self) -> None:
         self._map_uri: str | None = None
 
-    def text(self, segments: Iterable[Listed]) -> str:
+    def render(self, segments: Iterable[PlaylistSegment]) -> str:
         """Return the lines of the next segments, each with its end."""
-        return "".join([f"{self.of(segment)}\n" for segment in segments])
+        return "".join([f"{self.render_one(segment)}\n" for segment in segments])
 
-    def of(self, segment: Listed) -> str:
+    def render_one(self, segment: PlaylistSegment) -> str:
         """Return the lines of the next segment, without the end of the last.
 
         Raises:
@@ -121,7 +121,7 @@ class SegmentLines:
 
 def _multivariant_lines(playlist: MultivariantPlaylist) -> Iterator[str]:
     yield "#EXT-X-INDEPENDENT-SEGMENTS"
-    for sound in playlist.sounds:
+    for sound in playlist.audio:
         default = "YES" if sound.default else "NO"
         yield (
             f'#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="{_quoted(sound.group)}",'
@@ -205,7 +205,7 @@ class _MediaParser:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._segments: list[Listed] = []
+        self._segments: list[PlaylistSegment] = []
         self._map_uri: str | None = None
         self._ended = self._whole = False
         self._duration: int | None = None
@@ -262,7 +262,7 @@ class _MediaParser:
         if self._duration is None:
             raise M3u8Error("a segment without a duration")
         self._segments.append(
-            Listed(
+            PlaylistSegment(
                 uri=uri,
                 duration=self._duration,
                 map_uri=None if self._gap else self._map_uri,
@@ -277,8 +277,8 @@ class _MediaParser:
 
 def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
     variants: list[Variant] = []
-    sounds: list[Sound] = []
-    subtitles: list[Subtitles] = []
+    sounds: list[AudioRendition] = []
+    subtitles: list[SubtitleRendition] = []
     pending: dict[str, str] | None = None
     for line in lines:
         if line.startswith("#EXT-X-STREAM-INF:"):
@@ -297,25 +297,25 @@ def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
     if pending is not None:
         raise M3u8Error("a variant without a URI")
     return MultivariantPlaylist(
-        variants=tuple(variants), sounds=tuple(sounds), subtitles=tuple(subtitles)
+        variants=tuple(variants), audio=tuple(sounds), subtitles=tuple(subtitles)
     )
 
 
-def _sound(attributes: dict[str, str]) -> Sound:
-    return Sound(
+def _sound(attributes: dict[str, str]) -> AudioRendition:
+    return AudioRendition(
         uri=_uri(attributes["URI"]),
-        group=_quoted(_needed(attributes, "GROUP-ID")),
-        name=_quoted(_needed(attributes, "NAME")),
+        group=_quoted(_required(attributes, "GROUP-ID")),
+        name=_quoted(_required(attributes, "NAME")),
         channels=_integer(attributes.get("CHANNELS", "2").partition("/")[0]),
         default=attributes.get("DEFAULT") == "YES",
     )
 
 
-def _subtitles(attributes: dict[str, str]) -> Subtitles:
-    return Subtitles(
-        uri=_uri(_needed(attributes, "URI")),
-        group=_needed(attributes, "GROUP-ID"),
-        name=_needed(attributes, "NAME"),
+def _subtitles(attributes: dict[str, str]) -> SubtitleRendition:
+    return SubtitleRendition(
+        uri=_uri(_required(attributes, "URI")),
+        group=_required(attributes, "GROUP-ID"),
+        name=_required(attributes, "NAME"),
         language=attributes.get("LANGUAGE", ""),
         forced=attributes.get("FORCED") == "YES",
     )
@@ -329,7 +329,7 @@ def _variant(uri: str, attributes: dict[str, str]) -> Variant:
         raise M3u8Error("no resolution")
     return Variant(
         uri=uri,
-        bandwidth=_integer(_needed(attributes, "BANDWIDTH")),
+        bandwidth=_integer(_required(attributes, "BANDWIDTH")),
         average=None if average is None else _integer(average),
         codecs=tuple(_quoted(codecs).split(",")) if codecs else (),
         width=int(size[1]),
@@ -340,7 +340,7 @@ def _variant(uri: str, attributes: dict[str, str]) -> Variant:
     )
 
 
-def _needed(attributes: dict[str, str], name: str) -> str:
+def _required(attributes: dict[str, str], name: str) -> str:
     if name not in attributes:
         raise M3u8Error(f"no {name}")
     return attributes[name]

@@ -12,11 +12,11 @@ from media.ticks import VIDEO_SCALE
 
 __all__ = [
     "TARGET_SECONDS",
-    "Listed",
+    "AudioRendition",
     "MediaPlaylist",
     "MultivariantPlaylist",
-    "Sound",
-    "Subtitles",
+    "PlaylistSegment",
+    "SubtitleRendition",
     "Variant",
 ]
 
@@ -25,7 +25,7 @@ __all__ = [
 TARGET_SECONDS: Final = 4
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class PlaylistSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A segment as a playlist names it.
 
     `map_uri` is its init section. `discontinuity` says that it does not continue its predecessor;
@@ -52,7 +52,7 @@ class MediaPlaylist(msgspec.Struct, frozen=True, kw_only=True):
     target: int = TARGET_SECONDS
     sequence: int = 0
     discontinuities: int = 0
-    segments: tuple[Listed, ...] = ()
+    segments: tuple[PlaylistSegment, ...] = ()
     ended: bool = False
     whole: bool = False
 
@@ -61,7 +61,7 @@ class MediaPlaylist(msgspec.Struct, frozen=True, kw_only=True):
         """The length of all that is listed, in ticks of 90 000 a second."""
         return sum(segment.duration for segment in self.segments)
 
-    def append(self, segment: Listed, *, drop: int = 0) -> "MediaPlaylist":
+    def append(self, segment: PlaylistSegment, *, drop: int = 0) -> "MediaPlaylist":
         """Return the next window: `segment` at the end, the `drop` oldest ones gone.
 
         The caller says how many go, for all playlists of a presentation show the same stretch.
@@ -90,7 +90,7 @@ class MediaPlaylist(msgspec.Struct, frozen=True, kw_only=True):
         return 2 * duration < (2 * self.target + 1) * VIDEO_SCALE
 
 
-class Sound(msgspec.Struct, frozen=True, kw_only=True):
+class AudioRendition(msgspec.Struct, frozen=True, kw_only=True):
     """An audio rendition (EXT-X-MEDIA, TYPE=AUDIO): `group` is how variants refer to it."""
 
     uri: str
@@ -100,7 +100,7 @@ class Sound(msgspec.Struct, frozen=True, kw_only=True):
     default: bool = True
 
 
-class Subtitles(msgspec.Struct, frozen=True, kw_only=True):
+class SubtitleRendition(msgspec.Struct, frozen=True, kw_only=True):
     """Words to be read along (EXT-X-MEDIA, TYPE=SUBTITLES): `group` is how variants refer to them.
 
     `language` is a tag (RFC 5646), "" where it is not known. `forced` are for all who watch, say
@@ -137,5 +137,5 @@ class MultivariantPlaylist(msgspec.Struct, frozen=True, kw_only=True):
     """The variants of a presentation; a player may begin with the first."""
 
     variants: tuple[Variant, ...]
-    sounds: tuple[Sound, ...] = ()
-    subtitles: tuple[Subtitles, ...] = ()
+    audio: tuple[AudioRendition, ...] = ()
+    subtitles: tuple[SubtitleRendition, ...] = ()

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from media.hls.webvtt import marked
+from media.hls.webvtt import render_runs
 
-__all__ = ["MOST_LETTERS", "words"]
+__all__ = ["MAX_CHARACTERS", "cue_text"]
 
 # A screen holds a tenth of it; what is longer is no subtitle.
-MOST_LETTERS: Final = 2_000
+MAX_CHARACTERS: Final = 2_000
 _FIELDS: Final = 8  # before the text: number, layer, style, name, three margins, effect
 _BLOCK: Final = re.compile(r"\{([^}]*)\}")
 # Only whole tags: \bord, \blur, \iclip and \pos begin with the same letters.
@@ -21,14 +21,14 @@ _TAG: Final = re.compile(r"\\(?:([biu])([0-9]*)|(p)([0-9]+)|(r)[^\\]*)(?=\\|$|\(
 _BREAKS: Final = re.compile(r"\\[Nn]")
 
 
-def words(event: str) -> str:
+def cue_text(event: str) -> str:
     """Return an event's text as WebVTT cue text; "" where nothing is to be read.
 
     An event is its fields between commas, without its times.
     """
     fields = event.split(",", _FIELDS)
     text = fields[_FIELDS] if len(fields) > _FIELDS else ""
-    return marked(_runs(text[:MOST_LETTERS]))
+    return render_runs(_runs(text[:MAX_CHARACTERS]))
 
 
 def _runs(text: str) -> Iterator[tuple[str, str]]:
@@ -38,13 +38,13 @@ def _runs(text: str) -> Iterator[tuple[str, str]]:
     # Every other piece is the inside of a block of tags.
     for place, piece in enumerate(_BLOCK.split(text)):
         if place % 2:
-            drawing = _changed(piece, styles, drawing=drawing)
+            drawing = _apply_tags(piece, styles, drawing=drawing)
         elif piece and not drawing:
             plain = _BREAKS.sub("\n", piece).replace("\\h", " ")
             yield plain, "".join(sorted(styles))
 
 
-def _changed(block: str, styles: set[str], *, drawing: bool) -> bool:
+def _apply_tags(block: str, styles: set[str], *, drawing: bool) -> bool:
     """Change the styles as a block of tags says; returns whether a drawing follows."""
     for style, on, scale, size, reset in _TAG.findall(block):
         if reset:

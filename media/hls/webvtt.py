@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Cue", "escaped", "marked", "render", "timestamp"]
+__all__ = ["Cue", "escape", "render", "render_runs", "timestamp"]
 
 _BLANK: Final = re.compile(r"\n[ \t]*(?=\n|$)")
 # What a payload cannot hold: controls, and the two line separators that are no line ends here.
@@ -39,12 +39,12 @@ def timestamp(milliseconds: int) -> str:
     return f"{hour:02}:{minute:02}:{second:02}.{rest:03}"
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return plain text as cue text: nothing of it is markup, an arrow or the end of its cue."""
-    return marked([(text, "")])
+    return render_runs([(text, "")])
 
 
-def marked(runs: Iterable[tuple[str, str]]) -> str:
+def render_runs(runs: Iterable[tuple[str, str]]) -> str:
     """Return runs of plain text as cue text; with each come its styles, of `b`, `i` and `u`.
 
     It is "" where there is nothing to be read.

@@ -3,7 +3,7 @@
 import iso3166
 import pytest
 
-from media.countries import COUNTRIES, Country, country, packed, unpacked
+from media.countries import COUNTRIES, Country, decode_countries, encode_countries, find_country
 
 
 def test_every_entry_of_the_standard_is_there_once() -> None:
@@ -21,24 +21,24 @@ def test_names_stand_in_their_order_whatever_their_accents() -> None:
 
 @pytest.mark.parametrize("ref", [642, "RO", "ro", "Ro"])
 def test_a_country_is_found_by_number_and_by_letters_in_any_case(ref: int | str) -> None:
-    assert country(ref) == Country(642, "RO", "Romania")
+    assert find_country(ref) == Country(642, "RO", "Romania")
 
 
 @pytest.mark.parametrize("ref", [0, -1, 1, 10**30, "", "R", "XX", "ROU", "642", " RO", "ß"])
 def test_nothing_else_finds_one(ref: int | str) -> None:
-    assert country(ref) is None
+    assert find_country(ref) is None
 
 
 def test_what_was_packed_is_unpacked_in_its_order() -> None:
     some = (Country(642, "RO", "Romania"), Country(40, "AT", "Austria"))
-    assert packed(some) == "642,40"
-    assert unpacked("642,40") == some
-    assert packed(()) == ""
-    assert unpacked("") == ()
-    assert unpacked(packed(COUNTRIES)) == COUNTRIES
+    assert encode_countries(some) == "642,40"
+    assert decode_countries("642,40") == some
+    assert encode_countries(()) == ""
+    assert decode_countries("") == ()
+    assert decode_countries(encode_countries(COUNTRIES)) == COUNTRIES
 
 
 def test_a_country_that_is_none_any_more_stays_so_that_its_list_goes_on_restricting() -> None:
-    assert unpacked("1") == (Country(1, "", "1"),)
-    assert packed(unpacked("642,1,40")) == "642,1,40"
-    assert country("") is None
+    assert decode_countries("1") == (Country(1, "", "1"),)
+    assert encode_countries(decode_countries("642,1,40")) == "642,1,40"
+    assert find_country("") is None

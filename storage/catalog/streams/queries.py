@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Row, Select, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.countries import unpacked
+from media.countries import decode_countries
 from media.ladder import SELECTABLE_BOXES
 from media.stream_keys import StreamKey, new_hash
 from storage.catalog.events import log as event_log
@@ -168,6 +168,6 @@ def _record(
             for _, number, slot, live in backups
         ),
         paused=row.paused,
-        countries=unpacked(row.countries),
+        countries=decode_countries(row.countries),
         poster_labels=tuple(label for label in row.poster_labels.split(",") if label),
     )

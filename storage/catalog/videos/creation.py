@@ -10,7 +10,7 @@ from typing import Final
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.countries import country, packed
+from media.countries import encode_countries, find_country
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels
@@ -171,8 +171,8 @@ async def link_labels(
         await labels.require_category(connection, project, wanted.category)
         values["category_id"] = wanted.category
     if wanted.countries:
-        found = (country(number) for number in wanted.countries)
-        values["countries"] = packed([each for each in found if each is not None])
+        found = (find_country(number) for number in wanted.countries)
+        values["countries"] = encode_countries([each for each in found if each is not None])
     if values:
         statement = update(table).where(table.c.id == video).values(values)
         await connection.execute(statement)

@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.countries import Country, packed
+from media.countries import Country, encode_countries
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
@@ -93,7 +93,7 @@ async def edit(
             await labels.require_category(connection, row.project_id, change.category)
         values["category_id"] = change.category
     if change.countries is not msgspec.UNSET:
-        values["countries"] = packed(change.countries)
+        values["countries"] = encode_countries(change.countries)
     if change.tags is not msgspec.UNSET:
         await labels.link_tags(connection, row.project_id, "video", video, change.tags, now_us)
     await _change(connection, row, now_us, values)

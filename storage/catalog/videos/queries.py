@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Row, bindparam, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.countries import unpacked
+from media.countries import decode_countries
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
@@ -138,7 +138,7 @@ async def _whole(
     return WholeVideo(
         video=record,
         category=next((Named(id=each.id, name=each.name) for each in kind.values()), None),
-        countries=unpacked(countries),
+        countries=decode_countries(countries),
         player=next((Named(id=number, name=name) for number, name in shown.items()), None),
         tags=tuple(Named(id=tag.id, name=tag.name) for tag in tags),
         rungs=tuple(_rung(row) for row in rungs),

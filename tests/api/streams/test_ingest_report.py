@@ -22,7 +22,14 @@ from storage.catalog.records.common import StreamRecord
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
-from tests.ingest.stream.test_live_stream import AUDIO, GRANT, SMALL, VIDEO, Encoder, Place
+from tests.ingest.stream.test_live_stream import (
+    AUDIO,
+    GRANT,
+    SMALL,
+    VIDEO,
+    FakePorts,
+    FakePublisher,
+)
 from tests.support.api.application import ADDRESSES, NOW_US, ApiService, Json
 from tests.support.api.contract_shapes import (
     BOOLEAN,
@@ -120,13 +127,13 @@ class Room(msgspec.Struct, frozen=True):
     streams: LiveStreams
     stream: StreamRecord
 
-    async def seated(self, slot: int) -> Encoder:
+    async def seated(self, slot: int) -> FakePublisher:
         """Let an encoder in."""
-        encoder = Encoder()
+        encoder = FakePublisher()
         grant = msgspec.structs.replace(
             GRANT, stream=self.stream.id, hash=self.stream.hash, slot=Slot(slot)
         )
-        encoder.seat = await self.streams.seat(grant, encoder)
+        encoder.session = await self.streams.attach(grant, encoder)
         return encoder
 
     async def shown(self) -> Json:
@@ -144,7 +151,7 @@ async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerato
     async with open_catalog(catalog_place, migrate=True) as catalog, asyncio.TaskGroup() as tasks:
         first = await catalog.installation.first_start(NOW_US)
         assert first.stream is not None
-        streams = LiveStreams(Place(), CatalogJournal(catalog, lambda: NOW_US), tasks)
+        streams = LiveStreams(FakePorts(), CatalogJournal(catalog, lambda: NOW_US), tasks)
         edge = MemoryEdge()
         media = StoredMedia(objects, edge)
         window = LiveWindow(listed_seconds=30.0, kept_seconds=60.0)
@@ -168,22 +175,22 @@ async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerato
         async with httpx.AsyncClient(transport=transport, base_url="http://headend") as client:
             yield Room(client, catalog, streams, first.stream)
         streams.drain()
-        await streams.gone()
+        await streams.wait_closed()
         carrying.cancel()
 
 
-def send(encoder: Encoder, *, small: bool = False) -> None:
+def send(encoder: FakePublisher, *, small: bool = False) -> None:
     """Send 20 s of media, as if they had come in the last 20 s."""
-    assert encoder.seat is not None
+    assert encoder.session is not None
     began = asyncio.get_running_loop().time() - 20
     video = SMALL if small else VIDEO
-    encoder.seat.meter.track(video, began)
-    encoder.seat.meter.track(AUDIO, began)
+    encoder.session.meter.add_track(video, began)
+    encoder.session.meter.add_track(AUDIO, began)
     for number in range(500):
         for track, key in ((video, number % 250 == 0), (AUDIO, True)):
             at = 40 * number
             packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=bytes(1000))
-            encoder.seat.meter.packet(packet, began + at / 1000)
+            encoder.session.meter.add_packet(packet, began + at / 1000)
 
 
 async def test_a_stream_without_encoders(room: Room) -> None:

@@ -20,7 +20,7 @@ from storage.catalog.streams.commands import Command, CommandKind, CommandRecord
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
-from tests.ingest.stream.test_live_stream import Encoder, Place
+from tests.ingest.stream.test_live_stream import FakePorts, FakePublisher
 from tests.support.sql import migrated
 from transcode.live.service import LiveTranscoding
 
@@ -35,18 +35,18 @@ class Room(msgspec.Struct, kw_only=True):
     catalog: Catalog
     stream: StreamRecord
     objects: DiskObjects
-    place: Place
+    place: FakePorts
     streams: LiveStreams
     orders: Orders
     ingest: Ingest
 
-    async def publish(self, key: StreamRecord | None = None) -> Encoder:
+    async def publish(self, key: StreamRecord | None = None) -> FakePublisher:
         """Let an encoder in, with the key that a stream's record has."""
         directory = CatalogDirectory(self.catalog, window=60.0, goodbye=10.0)
         grant = await directory.grant("live", (key or self.stream).key)
         assert grant is not None
-        encoder = Encoder()
-        encoder.seat = await self.streams.seat(grant, encoder)
+        encoder = FakePublisher()
+        encoder.session = await self.streams.attach(grant, encoder)
         encoder.send(packets=1)
         while not (await self.now()).live:  # noqa: ASYNC110 # a row in a database
             await asyncio.sleep(0.01)
@@ -72,7 +72,7 @@ async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, Non
         async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
             stream = (await catalog.installation.first_start(1)).stream
             assert stream is not None
-            place = Place()
+            place = FakePorts()
             async with asyncio.TaskGroup() as tasks:
                 streams = LiveStreams(place, CatalogJournal(catalog, lambda: NOW), tasks)
                 orders = Orders(
@@ -98,7 +98,7 @@ async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, Non
                     ingest=Ingest(catalog, StoredMedia(objects, edge), *nudge),
                 )
                 streams.drain()
-                await streams.gone()
+                await streams.wait_closed()
                 carrying.cancel()
 
 
@@ -116,7 +116,7 @@ def test_an_end_is_carried_out_and_answered(tmp_path: Path) -> None:
         came = await inside.end()
         assert came is not None
         assert (came.standing, came.answer) == (Standing.DONE, {"ended": True})
-        assert encoder.taken_off == "the stream was ended by its owner"
+        assert encoder.disconnected == "the stream was ended by its owner"
         assert not (await inside.now()).live
         again = await inside.end()
         assert again is not None
@@ -143,7 +143,7 @@ def test_an_end_that_comes_too_late_ends_nothing(tmp_path: Path) -> None:
         came = await inside.end(deadline_us=NOW - 1)
         assert came is not None
         assert came.standing is Standing.LATE
-        assert encoder.taken_off is None
+        assert encoder.disconnected is None
         assert (await inside.now()).live
 
     play(tmp_path, story)
@@ -157,7 +157,7 @@ def test_a_changed_key_takes_the_old_ones_encoder_off_and_no_other(tmp_path: Pat
         came = await inside.ingest.answer(number)
         assert came is not None
         assert came.answer == {"disconnected": 1}
-        assert old.taken_off == "the stream key was changed"
+        assert old.disconnected == "the stream key was changed"
         new = await inside.publish(await inside.now())
         # As by a command that was answered late, or twice.
         again = await inside.catalog.commands.ask(
@@ -167,7 +167,7 @@ def test_a_changed_key_takes_the_old_ones_encoder_off_and_no_other(tmp_path: Pat
         came = await inside.ingest.answer(again)
         assert came is not None
         assert came.answer == {"disconnected": 0}
-        assert new.taken_off is None
+        assert new.disconnected is None
         assert len(inside.place.sinks) == 1
 
     play(tmp_path, story)
@@ -182,7 +182,7 @@ def test_a_deleted_streams_encoder_is_taken_off_and_its_media_removed(tmp_path: 
         number = await inside.catalog.streams.remove(inside.stream.id, now_us=NOW, by=BY)
         assert number is not None
         await inside.ingest.forgotten(number, hash_)
-        assert encoder.taken_off == "the stream was deleted"
+        assert encoder.disconnected == "the stream was deleted"
         assert inside.place.sinks[0].told[-1] == "end"
         assert await inside.objects.addresses("live") == ["live/Other6hIj9lA/index.m3u8"]
         assert len(inside.streams) == 0
@@ -238,7 +238,7 @@ def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:
         record = await inside.now()
         assert (record.live, record.paused, record.on_air) == (True, True, None)
         assert inside.place.sinks[0].told[-1] == "slate"
-        assert encoder.taken_off is None
+        assert encoder.disconnected is None
         number = await streams.resume(inside.stream.id, now_us=NOW, by=BY)
         assert number is not None
         came = await inside.ingest.answer(number)
@@ -301,7 +301,7 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
             assert came.standing is Standing.DONE
             return came.answer
 
-        async def send(encoder: Encoder) -> None:
+        async def send(encoder: FakePublisher) -> None:
             while True:
                 encoder.send(packets=1)
                 await asyncio.sleep(0.1)
@@ -314,8 +314,8 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
             )
             grant = await directory.grant("live-backup-1", inside.stream.key)
             assert grant is not None
-            backup = Encoder()
-            backup.seat = await inside.streams.seat(grant, backup)
+            backup = FakePublisher()
+            backup.session = await inside.streams.attach(grant, backup)
             sending.append(tasks.create_task(send(backup)))
 
             async def well() -> bool:
@@ -361,7 +361,12 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
         grant = await directory.grant("live", inside.stream.key)
         assert grant is not None
         assert grant.policy == Policy(detect_seconds=3.0)
-        assert (grant.window, grant.goodbye, grant.record, grant.keep_days) == (60.0, 10.0, True, 7)
+        assert (grant.reconnect_seconds, grant.goodbye_seconds, grant.record, grant.keep_days) == (
+            60.0,
+            10.0,
+            True,
+            7,
+        )
         assert (grant.paused, grant.slate) == (False, None)
         change = SettingsChange(
             failover=FailoverChange(mode="sticky", return_seconds=0.0, goodbye_seconds=0.0),
@@ -373,6 +378,11 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
         grant = await directory.grant("live", inside.stream.key)
         assert grant is not None
         assert grant.policy == Policy(mode=Mode.STICKY, detect_seconds=3.0, return_seconds=0.0)
-        assert (grant.window, grant.goodbye, grant.record, grant.keep_days) == (60.0, 0.0, False, 7)
+        assert (grant.reconnect_seconds, grant.goodbye_seconds, grant.record, grant.keep_days) == (
+            60.0,
+            0.0,
+            False,
+            7,
+        )
 
     play(tmp_path, story)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ingest.report.advice import advice, compare
+from ingest.report.advice import advice, compare_encoders
 from media.encoder_report import (
     ClockReport,
     EncoderReport,
@@ -266,10 +266,10 @@ def test_a_picture_above_what_viewers_get(
 
 
 def test_encoders_that_are_set_alike_need_no_advice() -> None:
-    assert compare({}) == []
-    assert compare({PRIMARY: GOOD}) == []
+    assert compare_encoders({}) == []
+    assert compare_encoders({PRIMARY: GOOD}) == []
     other = with_picture(bit_rate=1_000_000, frame_rate=29.97, b_frames=1)
-    assert compare({PRIMARY: GOOD, BACKUP: other, SECOND: GOOD}) == []
+    assert compare_encoders({PRIMARY: GOOD, BACKUP: other, SECOND: GOOD}) == []
 
 
 OTHER: dict[str, Any] = {"configuration": "ffffffff"}
@@ -300,7 +300,7 @@ OTHER: dict[str, Any] = {"configuration": "ffffffff"}
 def test_two_encoders_that_differ_are_told_in_what(
     other: EncoderReport, parts: tuple[str, ...]
 ) -> None:
-    (said,) = compare({BACKUP: other, PRIMARY: GOOD})
+    (said,) = compare_encoders({BACKUP: other, PRIMARY: GOOD})
     assert said.startswith("Primary and backup-1 have different settings (")
     assert said.endswith("set both alike.")
     assert [part for part in parts if part not in said] == []
@@ -308,9 +308,9 @@ def test_two_encoders_that_differ_are_told_in_what(
 
 def test_every_backup_is_held_against_the_first() -> None:
     other = with_picture(frame_rate=25.0)
-    said = compare({SECOND: other, BACKUP: other})
+    said = compare_encoders({SECOND: other, BACKUP: other})
     assert said == []
-    said = compare({PRIMARY: GOOD, SECOND: other, BACKUP: other})
+    said = compare_encoders({PRIMARY: GOOD, SECOND: other, BACKUP: other})
     assert [each.split(" have")[0] for each in said] == [
         "Primary and backup-1",
         "Primary and backup-2",
@@ -320,4 +320,4 @@ def test_every_backup_is_held_against_the_first() -> None:
 def test_encoders_whose_pictures_are_encoded_anyway_may_have_other_configurations() -> None:
     mine = with_picture(codec="HEVC", plays_everywhere=False)
     theirs = with_picture(codec="HEVC", plays_everywhere=False, **OTHER)
-    assert compare({PRIMARY: mine, BACKUP: theirs}) == []
+    assert compare_encoders({PRIMARY: mine, BACKUP: theirs}) == []

@@ -91,9 +91,9 @@ def test_b_frames_that_refer_to_one_another_count_all_the_same() -> None:
         (number / 30, number * 33, 33 * (at + 2), number == 0) for number, at in enumerate(shown)
     ]
     meter = Meter(START)
-    meter.track(VIDEO, START)
+    meter.add_track(VIDEO, START)
     for at, dts, pts, key in packets:
-        meter.packet(MediaPacket(track=VIDEO, dts=dts, pts=pts, key=key, data=b"x"), START + at)
+        meter.add_packet(MediaPacket(track=VIDEO, dts=dts, pts=pts, key=key, data=b"x"), START + at)
     assert picture(meter.report(START + 14)).b_frames == 3
 
 
@@ -103,7 +103,7 @@ def test_pictures_that_are_shown_before_the_keyframe_they_came_after_open_the_gr
         return number - 2 if place in (1, 2) and number > 60 else number
 
     meter = Meter(START)
-    meter.track(VIDEO, START)
+    meter.add_track(VIDEO, START)
     for number in range(300):
         packet = MediaPacket(
             track=VIDEO,
@@ -112,7 +112,7 @@ def test_pictures_that_are_shown_before_the_keyframe_they_came_after_open_the_gr
             key=number % 60 == 0,
             data=b"x",
         )
-        meter.packet(packet, START + number / 30)
+        meter.add_packet(packet, START + number / 30)
     assert picture(meter.report(START + 10)).open_gop
 
 
@@ -147,17 +147,17 @@ def test_capture_times_that_tremble_by_a_few_ms_do_not_vary() -> None:
 
 def test_a_new_configuration_is_measured_by_itself() -> None:
     meter = Meter(START)
-    meter.track(VIDEO, START)
+    meter.add_track(VIDEO, START)
     for at, packet in pictures(10, gop=300):
-        meter.packet(packet, START + at)
+        meter.add_packet(packet, START + at)
     wide = VideoTrack(codec=VideoCodec.HEVC, config=b"h", width=1920, height=1080)
-    meter.track(wide, START + 10)
+    meter.add_track(wide, START + 10)
     assert meter.report(START + 10).video is None
     for at, packet in pictures(10, fps=50, gop=50):
         other = MediaPacket(
             track=wide, dts=packet.dts, pts=packet.pts, key=packet.key, data=packet.data
         )
-        meter.packet(other, START + 10 + at)
+        meter.add_packet(other, START + 10 + at)
     video = picture(meter.report(START + 20))
     assert (video.codec, video.width, video.frame_rate) == ("HEVC", 1920, 50.0)
     assert video.keyframes.max_seconds == 1.0
@@ -167,22 +167,22 @@ def test_a_new_configuration_is_measured_by_itself() -> None:
 def test_a_scale_of_its_own_counts_as_milliseconds_do() -> None:
     fine = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720, scale=90_000)
     meter = Meter(START)
-    meter.track(fine, START)
+    meter.add_track(fine, START)
     for number in range(300):
         packet = MediaPacket(
             track=fine, dts=number * 3000, pts=number * 3000, key=number % 60 == 0, data=b"x"
         )
-        meter.packet(packet, START + number / 30)
+        meter.add_packet(packet, START + number / 30)
     video = picture(meter.report(START + 10))
     assert (video.frame_rate, video.keyframes.max_seconds) == (30.0, 2.0)
 
 
 def test_more_packets_than_are_kept_shorten_what_is_looked_back_on() -> None:
     meter = Meter(START)
-    meter.track(VIDEO, START)
+    meter.add_track(VIDEO, START)
     for number in range(20_000):
         packet = MediaPacket(track=VIDEO, dts=number, pts=number, key=False, data=b"x")
-        meter.packet(packet, START + number / 1000)
+        meter.add_packet(packet, START + number / 1000)
     report = meter.report(START + 20)
     assert 4.0 <= report.network.measured_seconds <= 4.2
     assert report.network.longest_silence_seconds <= 0.01
@@ -191,13 +191,13 @@ def test_more_packets_than_are_kept_shorten_what_is_looked_back_on() -> None:
 
 def test_hours_take_no_more_memory_than_minutes() -> None:
     meter = Meter(START)
-    meter.track(VIDEO, START)
+    meter.add_track(VIDEO, START)
     packet = MediaPacket(track=VIDEO, dts=0, pts=0, key=True, data=b"x")
 
     def send(first: int, last: int) -> None:
         for second in range(first, last):
             for _ in range(10):
-                meter.packet(packet, START + second)
+                meter.add_packet(packet, START + second)
 
     send(0, 800)  # past what is kept for the drift
     tracemalloc.start()
@@ -218,11 +218,11 @@ def test_any_packets_give_a_report(seed: int) -> None:
         now += chance.choice((0.0, 0.0, 0.001, 0.03, 2.0, 70.0))
         match chance.randrange(12):
             case 0:
-                meter.track(VIDEO, now)
+                meter.add_track(VIDEO, now)
             case 1:
-                meter.track(AUDIO, now)
+                meter.add_track(AUDIO, now)
             case 2 if chance.random() < 0.2:
-                meter.jumped(now)
+                meter.clock_jumped(now)
             case 3:
                 meter.report(now)
             case _:
@@ -235,7 +235,7 @@ def test_any_packets_give_a_report(seed: int) -> None:
                     key=chance.random() < 0.5,
                     data=bytes(chance.randrange(3)),
                 )
-                meter.packet(packet, now)
+                meter.add_packet(packet, now)
         if now > START + 20_000:
             break
     assert meter.report(now).network.silent_seconds >= 0

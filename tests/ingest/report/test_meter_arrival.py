@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ingest.report.meter import Meter
-from ingest.rtmp.clock import Clock
+from ingest.rtmp.clock import TimestampClock
 from media.packet import MediaPacket
 from tests.support.ingest.measured_encoders import (
     AUDIO,
@@ -68,9 +68,9 @@ def test_silence_counts_up_to_now_and_from_the_connection_on() -> None:
     meter = Meter(START)
     assert meter.report(START + 3).network.silent_seconds == 3
     assert meter.report(START + 3).network.longest_silence_seconds == 3
-    meter.track(VIDEO, START + 3)
+    meter.add_track(VIDEO, START + 3)
     for at, packet in pictures(2):
-        meter.packet(packet, START + 3 + at)
+        meter.add_packet(packet, START + 3 + at)
     report = meter.report(START + 9)
     assert report.network.silent_seconds == pytest.approx(4.03, abs=0.02)
     assert report.network.longest_silence_seconds == pytest.approx(4.03, abs=0.02)
@@ -80,12 +80,12 @@ def test_silence_counts_up_to_now_and_from_the_connection_on() -> None:
 
 def test_a_jump_begins_a_new_measurement_and_is_remembered_for_ten_minutes() -> None:
     meter = Meter(START)
-    meter.track(VIDEO, START)
+    meter.add_track(VIDEO, START)
     for at, packet in pictures(10):
-        meter.packet(packet, START + at)
-    meter.jumped(START + 10)
+        meter.add_packet(packet, START + at)
+    meter.clock_jumped(START + 10)
     for at, packet in pictures(10, begin=90_000.0):
-        meter.packet(packet, START + 10 + at - 90_000)
+        meter.add_packet(packet, START + 10 + at - 90_000)
     report = meter.report(START + 20)
     video = picture(report)
     assert (video.frames, video.frame_rate, video.frames_missing) == (300, 30.0, 0)
@@ -121,12 +121,12 @@ def test_sound_that_is_behind_the_picture() -> None:
 
 def test_stamps_that_wrap_are_no_jump() -> None:
     """The wire counts 31 or 32 bits; the session unwraps them, and the meter goes on."""
-    clock, meter = Clock(), Meter(START)
-    meter.track(VIDEO, START)
+    clock, meter = TimestampClock(), Meter(START)
+    meter.add_track(VIDEO, START)
     first = (1 << 31) - 15_000
     for at, packet in pictures(30):
         stamp = clock.read(9, (first + packet.dts) % (1 << 31)).time
-        meter.packet(
+        meter.add_packet(
             MediaPacket(track=VIDEO, dts=stamp, pts=stamp, key=packet.key, data=packet.data),
             START + at,
         )

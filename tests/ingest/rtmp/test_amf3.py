@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp.amf import Amf, Cursor, Date
+from ingest.rtmp.amf import Amf, AmfCursor, Date
 from ingest.rtmp.amf3 import Amf3Reader
 from ingest.rtmp.errors import AmfError
 from ingest.rtmp.limits import Limits
@@ -17,10 +17,10 @@ FIVE = struct.pack(">d", 5.0)
 
 
 def decode(data: bytes) -> list[Amf]:
-    cursor = Cursor(data, LIMITS)
+    cursor = AmfCursor(data, LIMITS)
     reader = Amf3Reader(cursor)
     values: list[Amf] = []
-    while not cursor.done:
+    while not cursor.at_end:
         values.append(reader.value())
     return values
 

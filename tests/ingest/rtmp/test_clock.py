@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp.clock import Clock, Verdict
+from ingest.rtmp.clock import TimestampClock, TimestampFit
 
 V, A = 9, 8
-FITS, JUMPS, STALE = Verdict.FITS, Verdict.JUMPS, Verdict.STALE
+FITS, JUMPS, STALE = TimestampFit.FITS, TimestampFit.JUMPS, TimestampFit.STALE
 
-Step = tuple[int, int, int, Verdict]  # track, stamp, expected time, expected verdict
+Step = tuple[int, int, int, TimestampFit]  # track, stamp, expected time, expected verdict
 
 
 @pytest.mark.parametrize(
@@ -69,27 +69,27 @@ Step = tuple[int, int, int, Verdict]  # track, stamp, expected time, expected ve
     ],
 )  # fmt: skip
 def test_timestamps_are_placed(steps: list[Step]) -> None:
-    clock = Clock()
+    clock = TimestampClock()
     for track, stamp, time, verdict in steps:
         reading = clock.read(track, stamp)
-        assert (reading.time, reading.verdict) == (time, verdict)
+        assert (reading.time, reading.fit) == (time, verdict)
 
 
 def test_a_jump_tells_where_the_old_epoch_ended() -> None:
-    clock = Clock()
+    clock = TimestampClock()
     clock.read(V, 1000)
     clock.read(A, 1010)
-    assert (clock.epoch, clock.ended_at) == (0, 0)
+    assert (clock.epoch, clock.previous_end) == (0, 0)
     clock.read(V, 500_000)
-    assert (clock.epoch, clock.ended_at) == (1, 1010)
+    assert (clock.epoch, clock.previous_end) == (1, 1010)
 
 
 def test_a_track_that_never_follows_the_jump_is_let_in_again() -> None:
-    clock = Clock()
+    clock = TimestampClock()
     clock.read(V, 100_000)
     clock.read(A, 100_000)
     clock.read(V, 0)
-    verdicts = [clock.read(A, 100_000 + 23 * n).verdict for n in range(1, 40)]
+    verdicts = [clock.read(A, 100_000 + 23 * n).fit for n in range(1, 40)]
     assert verdicts.count(STALE) == 25
     assert verdicts[25:] == [FITS] * 14
 
@@ -103,26 +103,26 @@ def test_a_track_that_never_follows_the_jump_is_let_in_again() -> None:
 def test_time_goes_on_through_every_wrap(
     start: int, steps: list[tuple[int, int]], bits: int
 ) -> None:
-    clock = Clock()
+    clock = TimestampClock()
     total = start
     first = clock.read(V, start % 2**bits).time
     for track, step in steps:
         total += step
         reading = clock.read(track, total % 2**bits)
-        assert reading.verdict is FITS
+        assert reading.fit is FITS
         assert reading.time - first == total - start
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, V]), st.integers(0, 2**32 - 1)), max_size=200))
 @settings(max_examples=100, deadline=None)
 def test_within_an_epoch_a_track_never_steps_back_far(stamps: list[tuple[int, int]]) -> None:
-    clock = Clock()
+    clock = TimestampClock()
     last: dict[int, int] = {}
     for track, stamp in stamps:
         reading = clock.read(track, stamp)
-        if reading.verdict is STALE:
+        if reading.fit is STALE:
             continue
-        if reading.verdict is JUMPS:
+        if reading.fit is JUMPS:
             last.clear()
         assert reading.time - last.get(track, reading.time) > -250
         last[track] = reading.time

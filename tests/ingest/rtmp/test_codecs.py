@@ -10,9 +10,9 @@ from av.packet import Packet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp.codecs import AUDIO, VIDEO
+from ingest.rtmp.codecs import AUDIO_FOURCCS, VIDEO_FOURCCS
 from ingest.rtmp.errors import MalformedMedia
-from ingest.rtmp.events import Event, PacketIn, TrackFound
+from ingest.rtmp.events import Event, PacketReceived, TrackFound
 from ingest.rtmp.flv import FlvReader
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
@@ -81,7 +81,7 @@ def tracks(events: list[Event]) -> list[Track]:
 
 
 def packets(events: list[Event]) -> list[MediaPacket]:
-    return [event.packet for event in events if isinstance(event, PacketIn)]
+    return [event.packet for event in events if isinstance(event, PacketReceived)]
 
 
 def by_engine(track: Track, coded: list[MediaPacket]) -> list[bytes]:
@@ -206,7 +206,7 @@ def test_a_vp9_track_is_found_with_its_first_keyframe() -> None:
     events = received(b"".join(map(encoder.video, inter)) + encoder.video(bodies[0]))
     assert events == []
     events = received(b"".join(map(encoder.video, inter)) + wire(file))
-    assert [type(event) for event in events[:2]] == [TrackFound, PacketIn]
+    assert [type(event) for event in events[:2]] == [TrackFound, PacketReceived]
 
 
 def test_an_av1_track_without_a_sequence_header_in_its_configuration_is_found_in_a_keyframe() -> (
@@ -319,10 +319,10 @@ def test_a_tag_of_millions_of_parts_is_looked_at_cheaply(name: str, body: bytes)
     reader, found = FlvReader(), list[Event]()
     for kind, stamp, sent in tags_of(flv(name, None)):
         if kind == VIDEO_KIND:
-            reader.video(stamp, memoryview(sent), found)
+            reader.read_video(stamp, memoryview(sent), found)
     began = time.process_time()
     for stamp in range(10):
-        reader.video(1_000 + stamp, memoryview(body), found)
+        reader.read_video(1_000 + stamp, memoryview(body), found)
     assert time.process_time() - began < 1.0  # a tag of 8 MiB is copied in 2 ms
 
 
@@ -345,5 +345,5 @@ def test_cuts_change_nothing(picture: str, sound: str, places: list[int]) -> Non
 
 
 def test_the_fourccs_are_those_of_the_specification() -> None:
-    assert sorted(VIDEO) == [b"av01", b"avc1", b"hvc1", b"vp09"]
-    assert sorted(AUDIO) == [b".mp3", b"Opus", b"ac-3", b"ec-3", b"fLaC", b"mp4a"]
+    assert sorted(VIDEO_FOURCCS) == [b"av01", b"avc1", b"hvc1", b"vp09"]
+    assert sorted(AUDIO_FOURCCS) == [b".mp3", b"Opus", b"ac-3", b"ec-3", b"fLaC", b"mp4a"]

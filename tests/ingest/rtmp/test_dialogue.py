@@ -15,7 +15,7 @@ from ingest.rtmp.errors import (
 from ingest.rtmp.events import (
     Connected,
     Goodbye,
-    PublishAsked,
+    PublishRequested,
 )
 from ingest.rtmp.messages import MessageType
 from tests.support.ingest import rtmp_peer as encoder
@@ -43,7 +43,7 @@ GOODBYES = [
 def test_an_opening_is_answered_as_encoders_want_it() -> None:
     here = session()
     events = feed(here, [encoder.opening()], allow=False)
-    assert [type(event) for event in events] == [Connected, PublishAsked]
+    assert [type(event) for event in events] == [Connected, PublishRequested]
     written = here.outgoing()
     answers = encoder.answers(written[3073:])
     kinds = [answer.kind for answer in answers]
@@ -106,7 +106,7 @@ def test_publish_without_a_transaction_is_asked_like_any_other() -> None:
             publish(transaction=0.0),
         ],
     )
-    assert isinstance(events[-1], PublishAsked)
+    assert isinstance(events[-1], PublishRequested)
     said = encoder.answered_commands(here.outgoing()[3073:])
     assert [values[0] for _, values in said] == [
         "_result", "onFCPublish", "_result", "onStatus",
@@ -118,7 +118,7 @@ def test_who_asks_is_told() -> None:
     app, url = "live?a=1", "rtmp://tv.example/live?a=1"
     events = feed(here, [encoder.opening(app, f"{NAME}?token=hush", url)], allow=False)
     asked = events[-1]
-    assert asked == PublishAsked(
+    assert asked == PublishRequested(
         application="live", name=NAME, query={"a": "1", "token": "hush"}, host="tv.example"
     )
     assert NAME not in f"{asked} {asked!r}"
@@ -145,7 +145,7 @@ def test_after_the_late_answer_another_wish_may_come() -> None:
     feed(here, [encoder.opening() + GOODBYE], allow=False)
     here.allow()
     events = feed(here, [publish("another-key")], allow=False)
-    assert [type(event) for event in events] == [PublishAsked]
+    assert [type(event) for event in events] == [PublishRequested]
     assert not here.publishing
 
 
@@ -172,7 +172,7 @@ def test_an_encoder_may_stop_and_start_again(goodbye: bytes) -> None:
     ]
     assert isinstance(stream, float)
     events = feed(here, [publish(stream=int(stream))])
-    assert [type(event) for event in events] == [PublishAsked]
+    assert [type(event) for event in events] == [PublishRequested]
     assert here.publishing
     assert len(feed(here, [MEDIA])) == 5
     assert created >= 0

@@ -11,7 +11,7 @@ import pytest
 
 from ingest.rtmp import amf0
 from ingest.rtmp.amf0 import Amf, EcmaArray
-from ingest.rtmp.events import Connected, Event, Goodbye, Metadata, PublishAsked, TrackFound
+from ingest.rtmp.events import Connected, Event, Goodbye, Metadata, PublishRequested, TrackFound
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.session import Session
 from media.track import AudioCodec, VideoCodec
@@ -114,7 +114,7 @@ def test_haishinkit_publishes_and_ends_without_a_timeout(with_fc_publish: bool) 
     # Its stream's number is the first argument, and a double.
     assert phone.result(transaction) == [1.0]
     phone.command(3, "publish", 0.0, None, NAME, "live", stream=1)
-    assert isinstance(phone.events[-1], PublishAsked)
+    assert isinstance(phone.events[-1], PublishRequested)
     phone.here.allow()
     # On the stream's own number, with level "status", or it gives up after three seconds.
     assert phone.status(1) == ["NetStream.Publish.Start"]
@@ -202,9 +202,9 @@ def test_rootencoder_publishes_with_amf3() -> None:
     assert phone.result(4.0) == [1.0]
     body = said("publish", 5.0, null, amf3_text(NAME), amf3_text("live"))
     phone.send(5, COMMAND_AMF3, body, stream=1)
-    assert [type(event) for event in phone.events] == [Connected, PublishAsked]
+    assert [type(event) for event in phone.events] == [Connected, PublishRequested]
     asked = phone.events[1]
-    assert isinstance(asked, PublishAsked)
+    assert isinstance(asked, PublishRequested)
     assert (asked.application, asked.name) == ("live", NAME)
     phone.here.allow()
     assert phone.status(1) == ["NetStream.Publish.Start"]

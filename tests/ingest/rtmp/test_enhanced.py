@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp.enhanced import Part, audio_part, video_part
+from ingest.rtmp.enhanced import EnhancedTag, parse_audio_tag, parse_video_tag
 from ingest.rtmp.errors import UnsupportedMedia
-from ingest.rtmp.events import Event, PacketIn, TrackFound
+from ingest.rtmp.events import Event, PacketReceived, TrackFound
 from media.track import AudioCodec, VideoCodec
 from tests.support.ingest import rtmp_peer as encoder
 from tests.support.ingest.rtmp_peer import AAC_CONFIG, AVC_CONFIG, feed
@@ -17,14 +17,14 @@ COLOURS = b"\x02\x00\x09colorInfo\x03\x00\x00\x09"
 
 
 def video(body: bytes) -> tuple[int, bytes, bytes] | None:
-    return plain(video_part(memoryview(body)))
+    return plain(parse_video_tag(memoryview(body)))
 
 
 def audio(body: bytes) -> tuple[int, bytes, bytes] | None:
-    return plain(audio_part(memoryview(body)))
+    return plain(parse_audio_tag(memoryview(body)))
 
 
-def plain(part: Part | None) -> tuple[int, bytes, bytes] | None:
+def plain(part: EnhancedTag | None) -> tuple[int, bytes, bytes] | None:
     return (part.kind, part.fourcc, bytes(part.body)) if part is not None else None
 
 
@@ -132,7 +132,7 @@ def test_enhanced_avc_is_what_legacy_avc_is() -> None:
     legacy = events_of(b"\x17\x00\x00\x00\x00" + AVC_CONFIG, b"\x17\x01\x00\x00\x42data",
                        b"\x27\x01\x00\x00\x00data")  # fmt: skip
     assert enhanced == legacy
-    assert [type(event) for event in enhanced] == [TrackFound, PacketIn, PacketIn]
+    assert [type(event) for event in enhanced] == [TrackFound, PacketReceived, PacketReceived]
 
 
 def test_enhanced_aac_is_what_legacy_aac_is() -> None:
@@ -144,7 +144,7 @@ def test_enhanced_aac_is_what_legacy_aac_is() -> None:
 @pytest.mark.parametrize(("offset", "pts"), [(b"\x00\x00\x42", 66), (b"\xff\xff\xd8", -40)])
 def test_composition_times_are_signed(offset: bytes, pts: int) -> None:
     events = events_of(b"\x90avc1" + AVC_CONFIG, b"\xa1avc1" + offset + b"data")
-    assert isinstance(events[1], PacketIn)
+    assert isinstance(events[1], PacketReceived)
     assert (events[1].packet.dts, events[1].packet.pts) == (0, pts)
 
 
@@ -156,8 +156,8 @@ def test_obs_second_sound_track_beside_legacy_aac_is_passed_over() -> None:
         b"\x95\x01mp4a\x01second",
         kind="audio",
     )
-    assert [type(event) for event in events] == [TrackFound, PacketIn]
-    assert isinstance(events[1], PacketIn)
+    assert [type(event) for event in events] == [TrackFound, PacketReceived]
+    assert isinstance(events[1], PacketReceived)
     assert events[1].packet.data == b"first"
 
 
@@ -165,8 +165,8 @@ def test_of_several_tracks_the_first_is_taken_whatever_codec_the_others_have() -
     many = b"\x96\x20" + track(1, b"?", fourcc=b"vvc1") + track(0, AVC_CONFIG, fourcc=AVC)
     coded = b"\xa6\x21" + track(0, b"\0\0\0data", fourcc=AVC) + track(1, b"?", fourcc=b"vvc1")
     events = events_of(many, coded)
-    assert [type(event) for event in events] == [TrackFound, PacketIn]
-    assert isinstance(events[1], PacketIn)
+    assert [type(event) for event in events] == [TrackFound, PacketReceived]
+    assert isinstance(events[1], PacketReceived)
     assert events[1].packet.data == b"data"
     assert events[1].packet.track.codec is VideoCodec.AVC
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.rtmp.errors import MalformedMedia, MessageError, RtmpError, UnsupportedMedia
-from ingest.rtmp.events import ClockJumped, Event, PacketIn, TrackFound
-from ingest.rtmp.flv import FlvReader, tags
+from ingest.rtmp.events import ClockJumped, Event, PacketReceived, TrackFound
+from ingest.rtmp.flv import FlvReader, split_aggregate
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from tests.support.ingest.rtmp_peer import (
@@ -33,10 +33,10 @@ class Tags:
         self.found: list[Event] = []
 
     def video(self, body: bytes, stamp: int = 0) -> bool:
-        return self.reader.video(stamp, memoryview(body), self.found)
+        return self.reader.read_video(stamp, memoryview(body), self.found)
 
     def audio(self, body: bytes, stamp: int = 0) -> bool:
-        return self.reader.audio(stamp, memoryview(body), self.found)
+        return self.reader.read_audio(stamp, memoryview(body), self.found)
 
 
 def test_configurations_become_tracks() -> None:
@@ -62,7 +62,7 @@ def test_a_different_configuration_is_told_and_its_packets_are_of_it() -> None:
     tags_.audio(audio_body(b"x"))
     assert isinstance(tags_.found[1], TrackFound)
     packet = tags_.found[2]
-    assert isinstance(packet, PacketIn)
+    assert isinstance(packet, PacketReceived)
     assert packet.packet.track == tags_.found[1].track
     assert isinstance(packet.packet.track, AudioTrack)
     assert packet.packet.track.channels == 2
@@ -87,7 +87,7 @@ def test_a_picture_becomes_a_packet(first: int, offset: int, key: bool, pts: int
     body = bytes((first,)) + video_body(b"\0\0\0\1A", offset=offset)[1:]
     assert tags_.video(body, 1000)
     packet = MediaPacket(track=VIDEO_TRACK, dts=1000, pts=pts, key=key, data=b"\0\0\0\1A")
-    assert tags_.found[1:] == [PacketIn(packet)]
+    assert tags_.found[1:] == [PacketReceived(packet)]
 
 
 def test_sound_becomes_a_packet() -> None:
@@ -95,7 +95,7 @@ def test_sound_becomes_a_packet() -> None:
     tags_.audio(audio_config())
     assert tags_.audio(audio_body(b"\x21\x10"), 23)
     packet = MediaPacket(track=AUDIO_TRACK, dts=23, pts=23, key=True, data=b"\x21\x10")
-    assert tags_.found[1:] == [PacketIn(packet)]
+    assert tags_.found[1:] == [PacketReceived(packet)]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_jump_is_told_before_its_packet() -> None:
     tags_.audio(audio_body(b"a"), 100_000)
     tags_.audio(audio_body(b"b"), 40)
     assert tags_.found[2] == ClockJumped(epoch=1, newest=100_000, start=40)
-    assert isinstance(tags_.found[3], PacketIn)
+    assert isinstance(tags_.found[3], PacketReceived)
     assert tags_.found[3].packet.dts == 40
 
 
@@ -204,18 +204,20 @@ def tag(kind: int, stamp: int, body: bytes) -> bytes:
 
 def test_an_aggregate_is_split_and_its_times_rebased() -> None:
     body = tag(8, 0x01000000, b"aa") + tag(9, 0x01000010, b"bbb") + tag(8, 0x01000017, b"")
-    split = [(kind, stamp, bytes(data)) for kind, stamp, data in tags(5000, memoryview(body))]
+    split = [
+        (kind, stamp, bytes(data)) for kind, stamp, data in split_aggregate(5000, memoryview(body))
+    ]
     assert split == [(8, 5000, b"aa"), (9, 5016, b"bbb"), (8, 5023, b"")]
 
 
 @pytest.mark.parametrize("size", [1, 10, 12])
 def test_an_aggregate_cut_off_is_an_error(size: int) -> None:
     with pytest.raises(MessageError):
-        list(tags(0, memoryview(tag(8, 0, b"aa")[:size])))
+        list(split_aggregate(0, memoryview(tag(8, 0, b"aa")[:size])))
 
 
 def test_an_aggregate_may_leave_its_last_length_out() -> None:
-    assert len(list(tags(0, memoryview(tag(8, 0, b"aa")[:-4])))) == 1
+    assert len(list(split_aggregate(0, memoryview(tag(8, 0, b"aa")[:-4])))) == 1
 
 
 STARTS = [
@@ -246,7 +248,7 @@ def test_any_bodies_give_events_or_an_error(bodies: list[tuple[bool, int, bytes]
             (tags_.video if is_video else tags_.audio)(body, stamp)
     except RtmpError:
         pass
-    sizes = sum(len(e.packet.data) for e in tags_.found if isinstance(e, PacketIn))
+    sizes = sum(len(e.packet.data) for e in tags_.found if isinstance(e, PacketReceived))
     assert sizes <= sum(len(body) for _, _, body in bodies)
 
 
@@ -254,7 +256,7 @@ def test_any_bodies_give_events_or_an_error(bodies: list[tuple[bool, int, bytes]
 @settings(max_examples=100, deadline=None)
 def test_any_aggregate_is_split_or_an_error(body: bytes) -> None:
     try:
-        parts = list(tags(0, memoryview(body)))
+        parts = list(split_aggregate(0, memoryview(body)))
     except MessageError:
         return
     assert sum(11 + len(data) for _, _, data in parts) <= len(body)

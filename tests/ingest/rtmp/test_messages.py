@@ -8,7 +8,7 @@ from ingest.rtmp import amf0
 from ingest.rtmp.amf0 import Amf, EcmaArray
 from ingest.rtmp.errors import RtmpError
 from ingest.rtmp.limits import Limits
-from ingest.rtmp.messages import Command, MessageType, metadata, parse_command
+from ingest.rtmp.messages import CommandMessage, MessageType, metadata, parse_command
 
 LIMITS = Limits()
 COMMAND, COMMAND_AMF3 = MessageType.COMMAND, MessageType.COMMAND_AMF3
@@ -66,7 +66,7 @@ def test_what_is_no_command_is_an_error(body: bytes) -> None:
 
 
 def test_a_command_hides_its_arguments_in_repr() -> None:
-    said = Command("publish", 5.0, [None, "secret-key"])
+    said = CommandMessage("publish", 5.0, [None, "secret-key"])
     assert "secret" not in f"{said} {said!r}"
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from ingest.rtmp import dialogue
-from ingest.rtmp.codecs import AUDIO, VIDEO
+from ingest.rtmp.codecs import AUDIO_FOURCCS, VIDEO_FOURCCS
 
 ROOT: Final = Path(__file__).parents[3]
 PAGE: Final = (ROOT / "docs" / "rtmp.md").read_text()
@@ -28,10 +28,12 @@ def test_every_case_has_its_row_with_a_test() -> None:
 
 def test_the_codecs_on_the_page_are_those_that_are_taken() -> None:
     listed = re.findall(r"^\| `(....)` \|", PAGE, re.MULTILINE)
-    assert sorted(listed) == sorted(fourcc.decode() for fourcc in {**VIDEO, **AUDIO})
+    assert sorted(listed) == sorted(
+        fourcc.decode() for fourcc in {**VIDEO_FOURCCS, **AUDIO_FOURCCS}
+    )
 
 
 def test_capabilities_on_the_page_are_those_that_are_claimed() -> None:
-    answer = dialogue.connected(1.0)
+    answer = dialogue.connect_result(1.0)
     assert b"capsEx\0\x40\x18\0\0\0\0\0\0" in answer  # 6.0
     assert "`capsEx` is 6" in PAGE

@@ -17,8 +17,8 @@ from ingest.rtmp.events import (
     Event,
     Goodbye,
     Metadata,
-    PacketIn,
-    PublishAsked,
+    PacketReceived,
+    PublishRequested,
     TrackFound,
 )
 from ingest.rtmp.limits import Limits
@@ -66,18 +66,18 @@ def test_a_publisher_can_be_taken_off() -> None:
 def test_media_become_tracks_and_packets() -> None:
     here = encoder.publishing()
     events = feed(here, [MEDIA])
-    assert [type(event) for event in events] == [TrackFound] * 2 + [PacketIn] * 3
-    times = [(e.packet.dts, e.packet.pts) for e in events if isinstance(e, PacketIn)]
+    assert [type(event) for event in events] == [TrackFound] * 2 + [PacketReceived] * 3
+    times = [(e.packet.dts, e.packet.pts) for e in events if isinstance(e, PacketReceived)]
     assert times == [(0, 0), (23, 23), (33, 99)]
 
 
 def test_media_that_come_while_the_key_is_looked_up_come_out_after_leave() -> None:
     here = session()
     events = feed(here, [encoder.opening() + MEDIA[:1500]], allow=False)
-    assert isinstance(events[-1], PublishAsked)
+    assert isinstance(events[-1], PublishRequested)
     here.allow()
     events = feed(here, [MEDIA[1500:]])
-    assert [type(event) for event in events] == [TrackFound] * 2 + [PacketIn] * 3
+    assert [type(event) for event in events] == [TrackFound] * 2 + [PacketReceived] * 3
 
 
 def test_media_of_a_denied_or_withdrawn_wish_never_come_out() -> None:
@@ -103,7 +103,7 @@ def test_an_aggregate_is_taken_apart() -> None:
     tag = b"\x08" + len(sound).to_bytes(3, "big") + bytes(7) + sound + bytes(4)
     body = encoder.message(4, MessageType.AGGREGATE, tag, stamp=60, stream=1)
     (event,) = feed(here, [body])
-    assert isinstance(event, PacketIn)
+    assert isinstance(event, PacketReceived)
     assert (event.packet.dts, event.packet.data) == (60, b"abc")
 
 
@@ -279,8 +279,8 @@ def test_cuts_change_nothing(places: list[int]) -> None:
 def test_the_whole_session_says_what_it_should() -> None:
     events, _ = found_in([])
     assert [type(event) for event in events] == [
-        Connected, PublishAsked, Metadata, TrackFound, TrackFound, PacketIn, PacketIn, PacketIn,
-        Goodbye,
+        Connected, PublishRequested, Metadata, TrackFound, TrackFound,
+        PacketReceived, PacketReceived, PacketReceived, Goodbye,
     ]  # fmt: skip
 
 
@@ -321,7 +321,7 @@ def test_any_bytes_give_events_or_an_error_within_the_bounds(
     except RtmpError:
         assert here.receive(b"more", 1.0) == []
     size = sum(map(len, pieces))
-    packets = sum(len(e.packet.data) for e in events if isinstance(e, PacketIn))
+    packets = sum(len(e.packet.data) for e in events if isinstance(e, PacketReceived))
     assert packets <= size
     # A command of some twenty bytes is answered with less than three hundred.
     assert len(here.outgoing()) <= 1000 + 15 * size

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.rtmp.errors import RtmpError
-from ingest.rtmp.events import Event, Goodbye, Metadata, PacketIn, PublishAsked, TrackFound
+from ingest.rtmp.events import (
+    Event,
+    Goodbye,
+    Metadata,
+    PacketReceived,
+    PublishRequested,
+    TrackFound,
+)
 from ingest.rtmp.session import Session
 from media.track import VideoTrack
 from tests.support.ingest import rtmp_peer as encoder
@@ -45,7 +52,7 @@ def asked_at(data: bytes) -> int:
     here = session()
     for place in range(len(data)):
         events = here.receive(data[place : place + 1], 0.0)
-        if any(isinstance(event, PublishAsked) for event in events):
+        if any(isinstance(event, PublishRequested) for event in events):
             return place + 1
     raise AssertionError("nobody asked to publish")
 
@@ -64,7 +71,7 @@ def coded(events: list[Event]) -> list[Coded]:
             event.packet.data,
         )
         for event in events
-        if isinstance(event, PacketIn)
+        if isinstance(event, PacketReceived)
     ]
 
 
@@ -87,7 +94,7 @@ def test_a_real_encoder_is_understood(name: str) -> None:
     data = capture(name)
     events, here = replay(data, [asked_at(data)])
     kinds = [type(event) for event in events]
-    asked = next(event for event in events if isinstance(event, PublishAsked))
+    asked = next(event for event in events if isinstance(event, PublishRequested))
     assert (asked.application, asked.name) == ("live", KEYS[name])
     assert kinds.count(TrackFound) == 2
     assert kinds.count(Metadata) >= 1

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from ingest.rtmp.errors import RtmpError
-from ingest.rtmp.events import PacketIn
+from ingest.rtmp.events import PacketReceived
 from tests.ingest.rtmp.test_session_captures import CAPTURES
 from tests.support.ingest.rtmp_peer import cut, feed, session
 
@@ -61,7 +61,9 @@ def survive(number: int) -> bool:
     try:
         for piece in cut(data, dice.sample(range(len(data)), min(8, len(data)))):
             events = feed(here, [piece])
-            size += sum(len(event.packet.data) for event in events if isinstance(event, PacketIn))
+            size += sum(
+                len(event.packet.data) for event in events if isinstance(event, PacketReceived)
+            )
             here.tick(0.0)
     except RtmpError:
         return True

@@ -1,7 +1,7 @@
 import pytest
 
 from ingest.rtmp.limits import Limits
-from ingest.server.admission import Doors, site_of
+from ingest.server.admission import Admission, network_of
 
 LIMITS = Limits(
     connections=5,
@@ -12,42 +12,42 @@ LIMITS = Limits(
 
 
 def test_an_address_has_its_share_and_no_more() -> None:
-    doors = Doors(LIMITS)
-    assert [doors.enter("a", at) for at in (0.0, 2.0, 4.0)] == [None, None, None]
-    assert doors.enter("a", 6.0) == "too many connections from one address"
-    assert doors.enter("b", 6.0) is None
-    doors.leave("a")
-    assert doors.enter("a", 8.0) is None
+    doors = Admission(LIMITS)
+    assert [doors.admit("a", at) for at in (0.0, 2.0, 4.0)] == [None, None, None]
+    assert doors.admit("a", 6.0) == "too many connections from one address"
+    assert doors.admit("b", 6.0) is None
+    doors.release("a")
+    assert doors.admit("a", 8.0) is None
 
 
 def test_all_together_have_their_share() -> None:
-    doors = Doors(LIMITS)
-    assert all(doors.enter(address, 0.0) is None for address in "abcde")
-    assert doors.enter("f", 0.0) == "too many connections"
+    doors = Admission(LIMITS)
+    assert all(doors.admit(address, 0.0) is None for address in "abcde")
+    assert doors.admit("f", 0.0) == "too many connections"
 
 
 def test_a_rush_of_one_address_is_slowed() -> None:
-    doors = Doors(LIMITS)
-    assert doors.enter("a", 0.0) is None
-    assert doors.enter("a", 0.1) is None
-    assert doors.enter("a", 0.2) == "too many new connections from one address"
-    assert doors.enter("a", 1.5) is None
+    doors = Admission(LIMITS)
+    assert doors.admit("a", 0.0) is None
+    assert doors.admit("a", 0.1) is None
+    assert doors.admit("a", 0.2) == "too many new connections from one address"
+    assert doors.admit("a", 1.5) is None
 
 
 def test_wrong_keys_shut_an_address_out_for_a_minute() -> None:
-    doors = Doors(LIMITS)
-    doors.wrong_key("a", 0.0)
-    doors.wrong_key("a", 1.0)
-    assert doors.enter("a", 2.0) == "too many wrong keys from one address"
-    assert doors.enter("b", 2.0) is None
-    assert doors.enter("a", 61.5) is None
+    doors = Admission(LIMITS)
+    doors.count_wrong_key("a", 0.0)
+    doors.count_wrong_key("a", 1.0)
+    assert doors.admit("a", 2.0) == "too many wrong keys from one address"
+    assert doors.admit("b", 2.0) is None
+    assert doors.admit("a", 61.5) is None
 
 
 def test_what_is_forgotten_takes_no_memory() -> None:
-    doors = Doors(LIMITS)
+    doors = Admission(LIMITS)
     for number in range(1000):
-        doors.wrong_key(str(number), 0.0)
-    doors.forget(100.0)
+        doors.count_wrong_key(str(number), 0.0)
+    doors.expire(100.0)
     assert not doors._wrong  # pyright: ignore[reportPrivateUsage]  # the memory is the point
 
 
@@ -61,13 +61,13 @@ def test_what_is_forgotten_takes_no_memory() -> None:
     ],
 )
 def test_an_ipv6_network_is_one_address(address: str, site: str) -> None:
-    assert site_of(address) == site
+    assert network_of(address) == site
 
 
 def test_other_addresses_of_a_network_share_its_limits() -> None:
-    doors = Doors(LIMITS)
-    doors.wrong_key("2001:db8::1", 0.0)
-    doors.wrong_key("2001:db8::2", 0.0)
-    assert doors.enter("2001:db8::3", 1.0) == "too many wrong keys from one address"
-    assert doors.enter("2001:db8:0:1::3", 1.0) is None
-    doors.leave("2001:db8:0:1::4")
+    doors = Admission(LIMITS)
+    doors.count_wrong_key("2001:db8::1", 0.0)
+    doors.count_wrong_key("2001:db8::2", 0.0)
+    assert doors.admit("2001:db8::3", 1.0) == "too many wrong keys from one address"
+    assert doors.admit("2001:db8:0:1::3", 1.0) is None
+    doors.release("2001:db8:0:1::4")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from headend.install.certificates import Certificates
-from ingest.rtmp.events import PacketIn
+from ingest.rtmp.events import PacketReceived
 from ingest.stream.ports import PortError
 from media.packet import MediaPacket
 from media.track import VideoTrack
@@ -17,11 +17,11 @@ from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     BAD_NAME,
     START,
-    Place,
+    LoopbackPorts,
     everything,
-    house,
     last_words,
     lines,
+    loopback_listener,
     play,
     play_fast,
     serving,
@@ -52,9 +52,9 @@ def test_a_capture_reaches_the_sink_whole(
     data, asked, events = EXPECTED[name]
 
     async def story() -> None:
-        place = Place()
+        place = LoopbackPorts()
         place.open_to_all = True
-        async with house(place, tls=serving(certificates)) as inside:
+        async with loopback_listener(place, tls=serving(certificates)) as inside:
             wire = await inside.dial(door, trusting(certificates) if door == "tls" else None)
             for at in range(SMALL_STEPS):
                 if at == asked:
@@ -65,7 +65,9 @@ def test_a_capture_reaches_the_sink_whole(
             await wire.send(data[SMALL_STEPS:])
             await until(lambda: bool(place.runs) and place.runs[0].finished == 1)
             await wire.hang_up()
-        assert place.packets == [event.packet for event in events if isinstance(event, PacketIn)]
+        assert place.packets == [
+            event.packet for event in events if isinstance(event, PacketReceived)
+        ]
         assert len(place.runs) == 1
 
     assert asked < SMALL_STEPS < len(data)
@@ -83,8 +85,8 @@ def of_file(*, video: bool) -> list[bytes]:
 
 def test_ffmpegs_library_publishes_whole(loop: str) -> None:
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "tests.support.ingest.ffmpeg_muxer",
                 str(CAPTURES / "source.flv"),
@@ -103,8 +105,8 @@ def test_debians_ffmpeg_publishes_whole_over_tls(certificates: Certificates, loo
     assert ffmpeg is not None, "ffmpeg is missing: apt-get install ffmpeg"
 
     async def story() -> None:
-        place = Place()
-        async with house(place, tls=serving(certificates)) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place, tls=serving(certificates)) as inside:
             process = await asyncio.create_subprocess_exec(
                 ffmpeg, "-v", "error", "-nostdin", "-readrate", "4",
                 "-i", str(CAPTURES / "source.flv"), "-c", "copy", "-f", "flv",
@@ -137,8 +139,8 @@ def test_a_refusal_is_read_whole_before_the_close(
     caplog.set_level(logging.DEBUG)
 
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             wire = await inside.dial()
             await wire.send(place.opening(application, name) + rtmp_peer.MEDIA)
             await wire.rest()
@@ -159,7 +161,7 @@ def test_a_refusal_is_read_whole_before_the_close(
 
 def test_a_refusal_names_the_message_stream_that_was_asked_for() -> None:
     async def story() -> None:
-        async with house(Place()) as inside:
+        async with loopback_listener(LoopbackPorts()) as inside:
             wire = await inside.dial()
             await wire.send(
                 rtmp_peer.HANDSHAKE
@@ -177,7 +179,7 @@ def test_a_refusal_names_the_message_stream_that_was_asked_for() -> None:
 
 def test_a_refusal_reaches_an_encoder_that_goes_on_sending(loop: str) -> None:
     async def story() -> None:
-        async with house(Place()) as inside:
+        async with loopback_listener(LoopbackPorts()) as inside:
             wire = await inside.dial()
             await wire.send(rtmp_peer.opening(name=f"Ab3dEf6hIj9l_{WRONG_SECRET}"))
             async with asyncio.TaskGroup() as tasks:
@@ -197,8 +199,8 @@ def test_a_refusal_reaches_an_encoder_that_goes_on_sending(loop: str) -> None:
 
 def test_a_backup_application_has_a_seat_of_its_own() -> None:
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             primary = await inside.publishing(place)
             backup = await inside.dial()
             await backup.send(place.opening("live-backup-1"))
@@ -218,8 +220,8 @@ def test_a_look_up_that_fails_or_hangs_refuses_one_encoder(
 ) -> None:
     async def story() -> None:
         clock = asyncio.get_running_loop().time
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             steady = await inside.publishing(place)
             place.failure = failure
             if failure is None:
@@ -248,8 +250,8 @@ def test_a_look_up_that_fails_or_hangs_refuses_one_encoder(
 
 def test_an_encoder_that_vanishes_during_the_look_up_leaves_nothing(loop: str) -> None:
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             place.answering.clear()
             wire = await inside.dial()
             await wire.send(place.opening())
@@ -266,8 +268,8 @@ def test_an_encoder_that_vanishes_during_the_look_up_leaves_nothing(loop: str) -
 
 def test_a_goodbye_before_the_answer_leaves_the_slot_free() -> None:
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             place.answering.clear()
             wire = await inside.dial()
             await wire.send(place.opening() + rtmp_peer.GOODBYE)
@@ -290,8 +292,8 @@ def test_a_goodbye_before_the_answer_leaves_the_slot_free() -> None:
 @pytest.mark.parametrize(("goodbye", "runs"), [(60.0, 1), (0.0, 2)])
 def test_an_encoder_stops_and_starts_again_on_its_connection(goodbye: float, runs: int) -> None:
     async def story() -> None:
-        place = Place(goodbye=goodbye)
-        async with house(place) as inside:
+        place = LoopbackPorts(goodbye=goodbye)
+        async with loopback_listener(place) as inside:
             wire = await inside.publishing(place)
             stop = rtmp_peer.GOODBYE + rtmp_peer.command("deleteStream", 7.0, None, 1.0)
             await wire.send(stop)
@@ -316,8 +318,8 @@ def test_a_sink_that_breaks_costs_one_connection(
     loop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             wire = await inside.publishing(place)
             place.sink_breaks = True
             await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46))

@@ -11,14 +11,14 @@ import pytest
 from headend.install.certificates import Certificates
 from ingest.rtmp.amf0 import Amf
 from ingest.rtmp.messages import MessageType
-from ingest.server.log_throttle import EACH_SITE, PERIOD_SECONDS
+from ingest.server.log_throttle import LINES_PER_NETWORK, PERIOD_SECONDS
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     LIMITS,
-    Place,
+    LoopbackPorts,
     everything,
-    house,
     lines,
+    loopback_listener,
     play,
     play_fast,
     serving,
@@ -53,8 +53,8 @@ def test_who_speaks_something_else_is_closed_with_one_line(
     caplog.set_level(logging.INFO)
 
     async def story() -> None:
-        place = Place()
-        async with house(place, tls=serving(certificates)) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place, tls=serving(certificates)) as inside:
             steady = await inside.publishing(place)
             wire = await inside.dial(door)
             await wire.send(said)
@@ -87,8 +87,8 @@ SMALL_WINDOW = rtmp_peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
 )
 def test_a_flood_of_what_wants_answers_is_closed(flood: bytes, loop: str) -> None:
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside, inside.deaf() as sock:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside, inside.deaf() as sock:
             send = asyncio.get_running_loop().sock_sendall
             await send(sock, place.opening())
             await until(lambda: inside.tally.publishers == 1)
@@ -106,8 +106,8 @@ def test_a_flood_of_what_wants_answers_is_closed(flood: bytes, loop: str) -> Non
 
 def test_a_peer_that_reads_nothing_is_closed_when_too_much_is_unread(loop: str) -> None:
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside, inside.deaf() as sock:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside, inside.deaf() as sock:
             send = asyncio.get_running_loop().sock_sendall
             await send(sock, place.opening() + SMALL_WINDOW)
             await until(lambda: inside.tally.publishers == 1)
@@ -251,7 +251,7 @@ def test_every_bound_closes_one_connection(
 
     async def story() -> None:
         limits = msgspec.structs.replace(LIMITS, **bound)
-        async with house(Place(), limits=limits) as inside:
+        async with loopback_listener(LoopbackPorts(), limits=limits) as inside:
             wire = await inside.dial()
             await wire.send(said)
             await wire.closed()
@@ -303,9 +303,9 @@ def test_every_bound_of_a_publisher_closes_one_connection(
     caplog.set_level(logging.INFO)
 
     async def story() -> None:
-        place = Place()
+        place = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, **bound)
-        async with house(place, limits=limits) as inside:
+        async with loopback_listener(place, limits=limits) as inside:
             wire = await inside.publishing(place)
             await wire.send(said)
             await wire.closed()
@@ -329,7 +329,7 @@ def test_a_flood_of_wrong_keys_is_counted_each_and_told_in_a_few_lines(
     secret = "01234567-89ab-cdef-0123-456789abcdef"
 
     async def story() -> None:
-        async with house(Place()) as inside:
+        async with loopback_listener(LoopbackPorts()) as inside:
             for _ in range(60):
                 wire = await inside.dial()
                 await wire.send(rtmp_peer.opening(name=f"Ab3dEf6hIj9l_{secret}"))
@@ -340,9 +340,9 @@ def test_a_flood_of_wrong_keys_is_counted_each_and_told_in_a_few_lines(
 
     play_fast(story())
     told = [record for record in caplog.records if record.msg == "refused"]
-    assert len(told) == EACH_SITE
+    assert len(told) == LINES_PER_NETWORK
     (summed,) = [record for record in caplog.records if record.msg == "%s %d more"]
-    assert summed.getMessage() == f"refused {60 - EACH_SITE} more"
+    assert summed.getMessage() == f"refused {60 - LINES_PER_NETWORK} more"
     assert vars(summed)["cause"] == "wrong key"
     assert secret not in everything(caplog.records)
 
@@ -351,7 +351,7 @@ def test_what_is_summed_is_told_at_the_end_too(caplog: pytest.LogCaptureFixture)
     caplog.set_level(logging.INFO)
 
     async def story() -> None:
-        async with house(Place()) as inside:
+        async with loopback_listener(LoopbackPorts()) as inside:
             for _ in range(9):
                 wire = await inside.dial()
                 await wire.send(b"GET / HTTP/1.1\r\n\r\n")

@@ -12,9 +12,9 @@ from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     BAD_NAME,
     LIMITS,
-    Place,
-    house,
+    LoopbackPorts,
     last_words,
+    loopback_listener,
     play,
     play_fast,
     until,
@@ -30,8 +30,8 @@ def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
     """It closes without having read our last answers, at rest or while we are about to answer."""
 
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside, inside.deaf() as sock:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside, inside.deaf() as sock:
 
             def leave() -> None:
                 place.meanwhile = None
@@ -62,9 +62,9 @@ def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
 def test_an_encoder_that_sends_is_not_pinged_and_a_quiet_one_is() -> None:
     async def story() -> None:
         clock = asyncio.get_running_loop().time
-        place = Place()
+        place = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, idle_media_seconds=100.0)
-        async with house(place, limits=limits) as inside:
+        async with loopback_listener(place, limits=limits) as inside:
             began = clock()
             wire = await inside.publishing(place)
             async with asyncio.TaskGroup() as tasks:
@@ -106,9 +106,9 @@ def pings(data: bytes) -> int:
 )
 def test_the_owner_is_told_why_an_encoder_is_gone(how: str, reason: str) -> None:
     async def story() -> None:
-        place = Place()
+        place = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, idle_media_seconds=0.5)
-        async with house(place, limits=limits) as inside:
+        async with loopback_listener(place, limits=limits) as inside:
             wire = await inside.publishing(place)
             match how:
                 case "goodbye":
@@ -135,8 +135,8 @@ def test_the_owner_is_told_why_an_encoder_is_gone(how: str, reason: str) -> None
 
 def test_a_second_encoder_is_told_that_the_name_is_taken_and_the_owner_hears_of_it() -> None:
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             first = await inside.publishing(place)
             second = await inside.dial()
             await second.send(place.opening())

@@ -17,11 +17,11 @@ from ingest.rtmp.messages import MessageType
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     LIMITS,
-    House,
-    Place,
+    LoopbackListener,
+    LoopbackPorts,
     Wire,
-    house,
     lines,
+    loopback_listener,
     play,
     play_fast,
     serving,
@@ -35,7 +35,7 @@ WRONG = "Ab3dEf6hIj9l_01234567-89ab-cdef-0123-456789abcdef"
 # -- limits ---------------------------------------------------------------------------------------
 
 
-async def turned_away(inside: House, door: str, cause: str) -> None:
+async def turned_away(inside: LoopbackListener, door: str, cause: str) -> None:
     """See that a connection is closed at once, and why."""
     before = inside.tally.refused.get(cause, 0)
     wire = await inside.dial(door)
@@ -49,7 +49,7 @@ def test_an_address_has_so_many_connections(loop: str) -> None:
     async def story() -> None:
         limits = msgspec.structs.replace(LIMITS, connections_per_address=2)
         cause = "too many connections from one address"
-        async with house(Place(), limits=limits) as inside:
+        async with loopback_listener(LoopbackPorts(), limits=limits) as inside:
             first = await inside.dial("v4")
             second = await inside.dial("mapped")  # the same address by a socket of both families
             await until(lambda: inside.tally.connections == 2)
@@ -73,7 +73,9 @@ def test_a_connection_counts_before_its_tls_handshake(
 ) -> None:
     async def story() -> None:
         limits = msgspec.structs.replace(LIMITS, connections_per_address=2)
-        async with house(Place(), limits=limits, tls=serving(certificates)) as inside:
+        async with loopback_listener(
+            LoopbackPorts(), limits=limits, tls=serving(certificates)
+        ) as inside:
             # Two that open the port and say nothing.
             silent = [await inside.dial("tls"), await inside.dial("tls")]
             await until(lambda: inside.tally.connections == 2)
@@ -88,7 +90,7 @@ def test_a_connection_counts_before_its_tls_handshake(
 def test_all_together_have_so_many_connections() -> None:
     async def story() -> None:
         limits = msgspec.structs.replace(LIMITS, connections=1)
-        async with house(Place(), limits=limits) as inside:
+        async with loopback_listener(LoopbackPorts(), limits=limits) as inside:
             wire = await inside.dial("v6")
             await until(lambda: inside.tally.connections == 1)
             await turned_away(inside, "v4", "too many connections")
@@ -99,9 +101,9 @@ def test_all_together_have_so_many_connections() -> None:
 
 def test_an_address_has_so_many_new_connections_a_second() -> None:
     async def story() -> None:
-        place = Place()
+        place = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, new_per_address_per_second=3)
-        async with house(place, limits=limits) as inside:
+        async with loopback_listener(place, limits=limits) as inside:
             for _ in range(3):
                 await (await inside.dial()).hang_up()
             await turned_away(inside, "v4", "too many new connections from one address")
@@ -113,9 +115,9 @@ def test_an_address_has_so_many_new_connections_a_second() -> None:
 
 def test_wrong_keys_shut_an_address_out_for_a_minute() -> None:
     async def story() -> None:
-        place = Place()
+        place = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, wrong_keys_per_minute=2)
-        async with house(place, limits=limits) as inside:
+        async with loopback_listener(place, limits=limits) as inside:
             for _ in range(2):
                 wire = await inside.dial()
                 await wire.send(rtmp_peer.opening(name=WRONG))
@@ -148,8 +150,8 @@ def test_who_does_not_get_on_is_closed_in_time(
 ) -> None:
     async def story() -> None:
         clock = asyncio.get_running_loop().time
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             wire = await inside.dial()
             began = clock()
             await wire.send(place.opening() if said is None else said)
@@ -187,8 +189,8 @@ def test_a_publisher_that_falls_silent_is_closed_in_time(chats: bool, seconds: f
 
     async def story() -> None:
         clock = asyncio.get_running_loop().time
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             wire = await inside.publishing(place)
             began = clock()
             async with asyncio.TaskGroup() as tasks:
@@ -208,7 +210,7 @@ def test_a_tls_handshake_has_its_deadline(
 ) -> None:
     async def story() -> None:
         clock = asyncio.get_running_loop().time
-        async with house(Place(), tls=serving(certificates)) as inside:
+        async with loopback_listener(LoopbackPorts(), tls=serving(certificates)) as inside:
             wire = await inside.dial("tls")
             began = clock()
             await wire.closed()
@@ -244,7 +246,9 @@ def test_the_kernel_looks_after_dead_peers(
 ) -> None:
     async def story() -> None:
         limits = msgspec.structs.replace(LIMITS, silence_seconds=7.5)
-        async with house(Place(), limits=limits, tls=serving(certificates)) as inside:
+        async with loopback_listener(
+            LoopbackPorts(), limits=limits, tls=serving(certificates)
+        ) as inside:
             wire = await inside.dial(door, trusting(certificates) if door == "tls" else None)
             await until(lambda: inside.tally.connections == 1)
             with ours(int(wire.name.rpartition(":")[2])) as sock:
@@ -266,8 +270,8 @@ def test_running_out_of_descriptors_is_a_pause_and_no_end(
     loop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             with contextlib.ExitStack() as stack:
                 waiting = stack.enter_context(socket.socket())
                 waiting.setblocking(False)

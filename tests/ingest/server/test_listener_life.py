@@ -18,9 +18,9 @@ from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     START,
     STOPPED,
-    Place,
-    house,
+    LoopbackPorts,
     last_words,
+    loopback_listener,
     play,
     serving,
     trusting,
@@ -53,8 +53,8 @@ def test_a_stopped_ffmpeg_is_taken_over_and_a_live_one_is_not(
 ) -> None:
     async def story() -> None:
         clock = asyncio.get_running_loop().time
-        place = Place()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             url = f"rtmp://127.0.0.1:{inside.port('v4')}/live/{place.key.text}"
             async with ffmpeg(url) as first:
                 await until(lambda: len(place.packets) > 20)
@@ -87,9 +87,11 @@ def test_the_drain_tells_everybody_and_waits_for_nobody(
 ) -> None:
     async def story() -> None:
         clock = asyncio.get_running_loop().time
-        place = Place()
+        place = LoopbackPorts()
         async with contextlib.AsyncExitStack() as stack:
-            inside = await stack.enter_async_context(house(place, tls=serving(certificates)))
+            inside = await stack.enter_async_context(
+                loopback_listener(place, tls=serving(certificates))
+            )
             publisher = await inside.publishing(place)
             idle = await inside.dial()
             await idle.send(rtmp_peer.HANDSHAKE)
@@ -125,9 +127,11 @@ def test_the_drain_is_bounded_where_a_look_up_hangs_and_a_peer_is_deaf(
 ) -> None:
     async def story() -> None:
         clock = asyncio.get_running_loop().time
-        place = Place()
+        place = LoopbackPorts()
         async with contextlib.AsyncExitStack() as stack:
-            inside = await stack.enter_async_context(house(place, drain_seconds=drain_seconds))
+            inside = await stack.enter_async_context(
+                loopback_listener(place, drain_seconds=drain_seconds)
+            )
             place.answering.clear()
             wire = await inside.dial()
             await wire.send(place.opening())
@@ -153,8 +157,8 @@ def test_new_connections_see_the_new_certificate_and_old_ones_go_on(
         now = datetime.datetime.now(datetime.UTC)
         files = ensure_local(tmp_path, ["localhost"], now)
         context = serving(files)
-        place = Place()
-        async with house(place, tls=context) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place, tls=context) as inside:
             old = await inside.dial("tls", trusting(files))
             await old.send(place.opening())
             assert await old.status() == START

@@ -8,9 +8,17 @@ import pytest
 
 from headend.install.certificates import Certificates
 from ingest.rtmp.limits import Limits
-from ingest.server.read_batcher import Beat
+from ingest.server.read_batcher import ReadBatcher
 from tests.support.ingest import rtmp_peer
-from tests.support.ingest.loopback import LIMITS, Place, house, play, serving, trusting, until
+from tests.support.ingest.loopback import (
+    LIMITS,
+    LoopbackPorts,
+    loopback_listener,
+    play,
+    serving,
+    trusting,
+    until,
+)
 
 SLOW = 0.1  # seconds; the longest that can be set
 
@@ -38,12 +46,12 @@ async def pair() -> tuple[asyncio.Transport, Reader, socket.socket]:
 
 def test_all_who_rest_read_again_on_the_same_beat(loop: str) -> None:
     async def story() -> None:
-        beat = Beat(SLOW)
+        beat = ReadBatcher(SLOW)
         first, heard, sends = await pair()
         second, heard_too, sends_too = await pair()
         with sends, sends_too:
-            beat.rest(first)
-            beat.rest(second)
+            beat.defer(first)
+            beat.defer(second)
             sends.send(b"a")
             sends_too.send(b"b")
             assert not first.is_reading()
@@ -62,7 +70,7 @@ def test_a_beat_of_zero_lets_nobody_rest(loop: str) -> None:
     async def story() -> None:
         transport, _, sends = await pair()
         with sends:
-            Beat(0.0).rest(transport)
+            ReadBatcher(0.0).defer(transport)
             assert transport.is_reading()
             transport.close()
 
@@ -71,13 +79,13 @@ def test_a_beat_of_zero_lets_nobody_rest(loop: str) -> None:
 
 def test_who_closes_while_it_rests_is_left_alone(loop: str) -> None:
     async def story() -> None:
-        beat = Beat(SLOW)
+        beat = ReadBatcher(SLOW)
         transport, heard, sends = await pair()
         staying, _, sends_too = await pair()
         with sends, sends_too:
-            beat.rest(transport)
-            beat.rest(transport)  # twice is once
-            beat.rest(staying)
+            beat.defer(transport)
+            beat.defer(transport)  # twice is once
+            beat.defer(staying)
             transport.close()
             await until(lambda: heard.ended)
             await until(staying.is_reading)
@@ -90,15 +98,17 @@ def test_the_last_words_of_one_who_rests_arrive(loop: str) -> None:
     """Media and the end of the connection in one go, right behind a read."""
 
     async def story() -> None:
-        place = Place()
+        place = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-        async with house(place, limits=limits) as inside:
+        async with loopback_listener(place, limits=limits) as inside:
             wire = await inside.dial()
             await wire.send(place.opening())
             await wire.status()
             await wire.send(rtmp_peer.MEDIA)
             stamp = 40
-            while not inside.listener.beat.resting:  # our own words keep us reading for a while
+            while (
+                not inside.listener.read_batcher.deferred
+            ):  # our own words keep us reading for a while
                 await wire.send(
                     rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp := stamp + 10)
                 )
@@ -123,19 +133,19 @@ def test_the_longest_beat_is_shorter_than_what_a_refused_encoder_gets_to_read() 
 
 def test_nobody_rests_before_it_has_leave(loop: str) -> None:
     async def story() -> None:
-        place = Place()
+        place = LoopbackPorts()
         place.answering.clear()
         limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-        async with house(place, limits=limits) as inside:
+        async with loopback_listener(place, limits=limits) as inside:
             wire = await inside.dial()
             for byte in place.opening():
                 await wire.send(bytes((byte,)))
-                assert inside.listener.beat.resting == 0
+                assert inside.listener.read_batcher.deferred == 0
             await until(lambda: len(place.asked) == 1)
             before = inside.tally.bytes_in
             await wire.send(rtmp_peer.MEDIA)
             await until(lambda: inside.tally.bytes_in == before + len(rtmp_peer.MEDIA))
-            assert inside.listener.beat.resting == 0
+            assert inside.listener.read_batcher.deferred == 0
             place.answering.set()
             await wire.status()
             await wire.hang_up()
@@ -147,9 +157,9 @@ def test_over_tls_nobody_rests(certificates: Certificates, loop: str) -> None:
     """What the loop reads there while one rests would be lost with a reset."""
 
     async def story() -> None:
-        place = Place()
+        place = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-        async with house(place, limits=limits, tls=serving(certificates)) as inside:
+        async with loopback_listener(place, limits=limits, tls=serving(certificates)) as inside:
             wire = await inside.dial("tls", trusting(certificates))
             await wire.send(place.opening())
             await wire.status()
@@ -160,7 +170,7 @@ def test_over_tls_nobody_rests(certificates: Certificates, loop: str) -> None:
                 await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp))
                 stamp += 10
                 await asyncio.sleep(0.01)
-                assert inside.listener.beat.resting == 0
+                assert inside.listener.read_batcher.deferred == 0
             await wire.hang_up()
 
     play(story(), loop)

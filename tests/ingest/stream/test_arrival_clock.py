@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.stream.arrival_clock import Pace
+from ingest.stream.arrival_clock import ArrivalClock
 from media.packet import MediaPacket
 from tests.support.ingest.measured_encoders import AUDIO
 
@@ -12,33 +12,35 @@ def packet(seconds: float) -> MediaPacket:
     return MediaPacket(track=AUDIO, dts=ticks, pts=ticks, key=True, data=b"")
 
 
-def fed(pace: Pace, came: list[tuple[float, float]]) -> list[float]:
+def fed(pace: ArrivalClock, came: list[tuple[float, float]]) -> list[float]:
     """Return when packets were due of which the media time and the arrival are told."""
     dues: list[float] = []
     for media, now in came:
-        pace.came(packet(media), now)
-        dues.append(pace.due(packet(media), now))
+        pace.record(packet(media), now)
+        dues.append(pace.due_at(packet(media), now))
     return dues
 
 
 def test_what_comes_steadily_is_due_when_it_comes() -> None:
-    assert fed(Pace(), [(media, 100 + media) for media in range(60)]) == [
+    assert fed(ArrivalClock(), [(media, 100 + media) for media in range(60)]) == [
         pytest.approx(100 + media) for media in range(60)
     ]
 
 
 def test_what_was_held_up_was_due_before() -> None:
-    dues = fed(Pace(), [(0.0, 100.0), (1.0, 101.0), (2.0, 103.4), (2.5, 103.4), (4.0, 104.0)])
+    dues = fed(
+        ArrivalClock(), [(0.0, 100.0), (1.0, 101.0), (2.0, 103.4), (2.5, 103.4), (4.0, 104.0)]
+    )
     assert dues == pytest.approx([100, 101, 102, 102.5, 104])
 
 
 def test_nothing_is_due_after_it_came() -> None:
-    dues = fed(Pace(), [(0.0, 100.0), (2.0, 101.0), (3.0, 102.0)])
+    dues = fed(ArrivalClock(), [(0.0, 100.0), (2.0, 101.0), (3.0, 102.0)])
     assert dues == pytest.approx([100, 101, 102])
 
 
 def test_who_is_later_for_good_is_taken_as_it_is_in_time() -> None:
-    pace = Pace()
+    pace = ArrivalClock()
     fed(pace, [(media, 100.0 + media) for media in range(60)])
     late = fed(pace, [(media, 101.0 + media) for media in range(60, 110)])
     assert late[0] == pytest.approx(160)
@@ -46,27 +48,27 @@ def test_who_is_later_for_good_is_taken_as_it_is_in_time() -> None:
 
 
 def test_who_stood_still_for_seconds_and_makes_up_for_it_sends_what_is_old() -> None:
-    pace = Pace()
+    pace = ArrivalClock()
     fed(pace, [(media, 100.0 + media) for media in range(60)])
     late = fed(pace, [(60.0, 166.0), (61.0, 166.2), (62.0, 166.4), (67.0, 167.0)])
     assert late == pytest.approx([160, 161, 162, 167])
 
 
 def test_a_clock_that_went_back_is_followed_at_once() -> None:
-    pace = Pace()
+    pace = ArrivalClock()
     fed(pace, [(media, 100.0 + media) for media in range(60)])
     assert fed(pace, [(10.0, 165.0)]) == pytest.approx([165])
 
 
 def test_a_clock_that_began_anew_is_followed_at_once() -> None:
-    pace = Pace()
+    pace = ArrivalClock()
     fed(pace, [(50.0, 100.0)])
-    pace.again()
+    pace.reset()
     assert fed(pace, [(49.0, 101.0)]) == pytest.approx([101])
 
 
 @pytest.mark.parametrize("ppm", [-1000, 1000])
 def test_a_clock_that_runs_wrong_is_followed(ppm: int) -> None:
     rate = 1 + ppm / 1_000_000
-    dues = fed(Pace(), [(media, 100 + media * rate) for media in range(4000)])
+    dues = fed(ArrivalClock(), [(media, 100 + media * rate) for media in range(4000)])
     assert all(abs(due - (100 + media * rate)) < 0.05 for media, due in enumerate(dues))

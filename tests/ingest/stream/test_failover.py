@@ -1,6 +1,6 @@
 import pytest
 
-from ingest.stream.failover import Health, Mode, Policy, decide, healthy
+from ingest.stream.failover import Health, Mode, Policy, decide, is_healthy
 from media.stream_keys import Slot
 
 PRIMARY, BACKUP, SECOND = Slot(0), Slot(1), Slot(2)
@@ -11,22 +11,24 @@ def source(
     *, well: float = 60.0, silent: float = 0.0, playable: bool = True, **other: bool
 ) -> Health:
     """A source that was well for so long, and has been silent for so long."""
-    return Health(since=NOW - silent - well, last=NOW - silent, playable=playable, **other)
+    return Health(
+        steady_since=NOW - silent - well, last_media=NOW - silent, playable=playable, **other
+    )
 
 
 WELL = source()
 STALLED = source(silent=2.0)
 FRESH = source(well=9.9)
 RETURNED = source(well=10.0)
-OLD = Health(since=NOW - 60, last=NOW, late=NOW - 9.9, playable=True)
-IN_TIME = Health(since=NOW - 60, last=NOW, late=NOW - 10.0, playable=True)
+OLD = Health(steady_since=NOW - 60, last_media=NOW, last_late=NOW - 9.9, playable=True)
+IN_TIME = Health(steady_since=NOW - 60, last_media=NOW, last_late=NOW - 10.0, playable=True)
 NO_KEYFRAME = source(playable=False)
-MUTE = Health(since=None, last=None, playable=False)
-RADIO = source(fits=False, picture=False)
-FILM = source(fits=False, picture=True)
+MUTE = Health(steady_since=None, last_media=None, playable=False)
+RADIO = source(continues_run=False, has_picture=False)
+FILM = source(continues_run=False, has_picture=True)
 EARLY = source(well=1.4)
-CUT = Health(since=NOW - 60, last=NOW, cut=NOW - 2.0, playable=True)
-JUST_CUT = Health(since=NOW - 60, last=NOW, cut=NOW - 1.9, playable=True)
+CUT = Health(steady_since=NOW - 60, last_media=NOW, cut_off_at=NOW - 2.0, playable=True)
+JUST_CUT = Health(steady_since=NOW - 60, last_media=NOW, cut_off_at=NOW - 1.9, playable=True)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_nobody_is_on_air_while_the_owner_holds_the_output(
     on_air: Slot | None, begins: bool
 ) -> None:
     slots = {PRIMARY: WELL, BACKUP: WELL}
-    assert decide(NOW, on_air, slots, Policy(), paused=True, begins=begins) is None
+    assert decide(NOW, on_air, slots, Policy(), paused=True, run_begins=begins) is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_nobody_is_on_air_while_the_owner_holds_the_output(
 def test_a_backup_lets_the_primary_begin_a_run(
     slots: dict[Slot, Health], wanted: Slot | None
 ) -> None:
-    assert decide(NOW, None, slots, Policy(), begins=True) == wanted
+    assert decide(NOW, None, slots, Policy(), run_begins=True) == wanted
 
 
 def test_what_is_decided_is_decided_again_the_same_way() -> None:
@@ -135,7 +137,7 @@ def test_what_is_decided_is_decided_again_the_same_way() -> None:
             slots = {slot: health for slot, health in found.items() if health is not None}
             for on_air in (None, PRIMARY, BACKUP):
                 for paused, begins in ((False, False), (True, False), (False, True)):
-                    how = {"paused": paused, "begins": begins}
+                    how = {"paused": paused, "run_begins": begins}
                     chosen = decide(NOW, on_air, slots, Policy(), **how)
                     again = decide(NOW, chosen, slots, Policy(), **how)
                     # Who has just come back to the primary may prefer to be back with a picture.
@@ -145,6 +147,6 @@ def test_what_is_decided_is_decided_again_the_same_way() -> None:
 
 def test_media_that_stays_away_for_the_time_of_detection_has_failed() -> None:
     policy = Policy(detect_seconds=3.0)
-    assert healthy(NOW, source(silent=2.9), policy)
-    assert not healthy(NOW, source(silent=3.0), policy)
-    assert not healthy(NOW, None, policy)
+    assert is_healthy(NOW, source(silent=2.9), policy)
+    assert not is_healthy(NOW, source(silent=3.0), policy)
+    assert not is_healthy(NOW, None, policy)

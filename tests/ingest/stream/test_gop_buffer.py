@@ -1,6 +1,6 @@
 import pytest
 
-from ingest.stream.gop_buffer import RING_BYTES, Ring
+from ingest.stream.gop_buffer import BUFFER_BYTES, GopBuffer
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
@@ -17,30 +17,30 @@ def sound(at: float) -> MediaPacket:
     return MediaPacket(track=AUDIO, dts=round(at * 1000), pts=0, key=True, data=bytes(5))
 
 
-def begun(*tracks: VideoTrack | AudioTrack) -> Ring:
-    ring = Ring(SECONDS)
+def begun(*tracks: VideoTrack | AudioTrack) -> GopBuffer:
+    ring = GopBuffer(SECONDS)
     ring.begin(tracks or (VIDEO, AUDIO))
     return ring
 
 
-def fill(ring: Ring, seconds: float, *, every: float = 2.0, start: float = 100.0) -> float:
+def fill(ring: GopBuffer, seconds: float, *, every: float = 2.0, start: float = 100.0) -> float:
     """Ten pictures a second, a sound between each two, a keyframe as often as said."""
     count = round(seconds * 10)
     for number in range(count):
         now = start + number / 10
-        ring.put(picture(now, key=number % round(every * 10) == 0), now)
-        ring.put(sound(now + 0.05), now + 0.05)
+        ring.append(picture(now, key=number % round(every * 10) == 0), now)
+        ring.append(sound(now + 0.05), now + 0.05)
     return start + (count - 1) / 10
 
 
 def test_it_begins_with_a_keyframe_and_sound_is_none() -> None:
     ring = begun()
-    assert not ring.put(sound(100), 100.0)
-    assert not ring.put(picture(100, key=False), 100.0)
-    assert not ring.filled
-    assert ring.put(picture(100.1, key=True), 100.1)
-    assert not ring.put(sound(100.1), 100.1)
-    since, packets, _ = ring.since_nearest(0.0)
+    assert not ring.append(sound(100), 100.0)
+    assert not ring.append(picture(100, key=False), 100.0)
+    assert not ring.has_keyframe
+    assert ring.append(picture(100.1, key=True), 100.1)
+    assert not ring.append(sound(100.1), 100.1)
+    since, packets, _ = ring.read_from_nearest(0.0)
     assert since == 100.1
     assert [packet.track for packet in packets] == [VIDEO, AUDIO]
 
@@ -50,7 +50,7 @@ def test_what_is_given_out_begins_at_the_keyframe_nearest_to_a_moment() -> None:
     fill(ring, 5.0)
     for moment, expected in ((0.0, 100.0), (100.9, 100.0), (101.1, 102.0), (102.9, 102.0),
                              (103.1, 104.0), (999.0, 104.0)):  # fmt: skip
-        since, packets, _ = ring.since_nearest(moment)
+        since, packets, _ = ring.read_from_nearest(moment)
         assert since == expected
         assert packets[0].key
         assert packets[0].dts == round(expected * 1000)
@@ -65,7 +65,7 @@ def test_it_reaches_back_for_its_seconds_and_no_more_than_two_groups_further(eve
     for seconds in (3, 7, 11, 30, 31, 33):
         ring = begun()
         now = fill(ring, seconds, every=every)
-        since, _, _ = ring.since_nearest(0.0)
+        since, _, _ = ring.read_from_nearest(0.0)
         assert since <= max(100.0, now - SECONDS)
         assert since >= now - SECONDS - 1.0 - 2 * every
 
@@ -73,21 +73,21 @@ def test_it_reaches_back_for_its_seconds_and_no_more_than_two_groups_further(eve
 def test_it_is_bounded_in_bytes_too() -> None:
     ring = begun()
     for number in range(8):
-        ring.put(picture(100 + number / 10, key=True, size=RING_BYTES // 4), 100 + number / 10)
-        assert ring.bytes <= RING_BYTES
-    since, packets, _ = ring.since_nearest(0.0)
+        ring.append(picture(100 + number / 10, key=True, size=BUFFER_BYTES // 4), 100 + number / 10)
+        assert ring.size_bytes <= BUFFER_BYTES
+    since, packets, _ = ring.read_from_nearest(0.0)
     assert len(packets) == 4
     assert since == pytest.approx(100.4)
 
 
 def test_a_group_that_is_too_large_is_given_up_up_to_the_next_keyframe() -> None:
     ring = begun()
-    assert not ring.put(picture(100, key=True, size=RING_BYTES + 1), 100.0)
-    assert not ring.filled
-    assert ring.bytes == 0
-    ring.put(picture(100.1, key=False), 100.1)
-    assert not ring.filled
-    assert ring.put(picture(100.2, key=True), 100.2)
+    assert not ring.append(picture(100, key=True, size=BUFFER_BYTES + 1), 100.0)
+    assert not ring.has_keyframe
+    assert ring.size_bytes == 0
+    ring.append(picture(100.1, key=False), 100.1)
+    assert not ring.has_keyframe
+    assert ring.append(picture(100.2, key=True), 100.2)
 
 
 def test_a_new_beginning_forgets_what_belongs_to_other_tracks() -> None:
@@ -95,66 +95,66 @@ def test_a_new_beginning_forgets_what_belongs_to_other_tracks() -> None:
     fill(ring, 3.0)
     ring.begin((AUDIO,))
     assert ring.tracks == (AUDIO,)
-    assert (ring.filled, ring.bytes, ring.picture) == (False, 0, False)
+    assert (ring.has_keyframe, ring.size_bytes, ring.has_picture) == (False, 0, False)
 
 
 def test_what_came_before_a_stall_is_old_news() -> None:
     ring = begun()
     now = fill(ring, 3.0)
-    ring.put(picture(now, key=False), now + SECONDS + 1)
-    assert not ring.filled
-    assert ring.put(picture(now, key=True), now + SECONDS + 1.1)
+    ring.append(picture(now, key=False), now + SECONDS + 1)
+    assert not ring.has_keyframe
+    assert ring.append(picture(now, key=True), now + SECONDS + 1.1)
 
 
 def test_sound_alone_can_be_cut_anywhere() -> None:
     ring = begun(AUDIO)
     for number in range(300):
         now = 100 + number / 50
-        ring.put(sound(now), now)
+        ring.append(sound(now), now)
     now = 100 + 299 / 50
     for back in (0.2, 1.0, 2.0):
-        since, packets, _ = ring.since_nearest(now - back)
+        since, packets, _ = ring.read_from_nearest(now - back)
         assert abs(since - (now - back)) <= 0.5
         assert packets[0].dts == round(since * 1000)
-    assert ring.since_nearest(0.0)[0] >= now - SECONDS - 1.5
+    assert ring.read_from_nearest(0.0)[0] >= now - SECONDS - 1.5
 
 
 def test_nothing_comes_out_of_an_empty_ring() -> None:
     with pytest.raises(LookupError):
-        begun().since_nearest(1.0)
+        begun().read_from_nearest(1.0)
 
 
 def test_it_reaches_further_back_from_when_it_is_told_to() -> None:
     ring = begun()
-    ring.reach(10.0)
+    ring.set_duration(10.0)
     last = fill(ring, 20.0)
-    since, _, _ = ring.since_nearest(0.0)
+    since, _, _ = ring.read_from_nearest(0.0)
     assert 10.0 <= last - since <= 14.0
-    ring.reach(SECONDS)
+    ring.set_duration(SECONDS)
     last = fill(ring, 3.0, start=last + 0.1)
-    since, _, _ = ring.since_nearest(0.0)
+    since, _, _ = ring.read_from_nearest(0.0)
     assert last - since <= 6.5
 
 
 def test_what_was_held_up_counts_as_of_when_it_was_due() -> None:
     ring = begun()
     for number in range(4):
-        ring.put(picture(number, key=True), 10.0 + number, 10.0 + number)
-    ring.put(picture(4, key=True), 14.8, 14.0)
-    assert ring.reached == 14.0
-    due, packets, came = ring.since_nearest(14.4)
+        ring.append(picture(number, key=True), 10.0 + number, 10.0 + number)
+    ring.append(picture(4, key=True), 14.8, 14.0)
+    assert ring.newest_due == 14.0
+    due, packets, came = ring.read_from_nearest(14.4)
     assert (due, len(packets), came) == (14.0, 1, 14.8)
-    assert ring.due == 15.0
+    assert ring.next_keyframe_due == 15.0
 
 
 def test_when_the_next_keyframe_is_due_is_known_of_packets_that_were_not_kept() -> None:
     ring = begun()
     for number in range(3):
-        ring.glance(picture(2.0 * number, key=True), 10.0 + 2 * number, 10.0 + 2 * number)
-        ring.glance(picture(2.0 * number + 1, key=False), 11.0 + 2 * number, 11.0 + 2 * number)
-    assert (ring.filled, ring.due) == (False, 16.0)
-    ring.put(picture(6.0, key=True), 16.0)
+        ring.observe(picture(2.0 * number, key=True), 10.0 + 2 * number, 10.0 + 2 * number)
+        ring.observe(picture(2.0 * number + 1, key=False), 11.0 + 2 * number, 11.0 + 2 * number)
+    assert (ring.has_keyframe, ring.next_keyframe_due) == (False, 16.0)
+    ring.append(picture(6.0, key=True), 16.0)
     ring.clear()
-    assert ring.due == 18.0
-    ring.put(picture(10.0, key=True), 20.0)  # after a stall nobody knows
-    assert ring.due is None
+    assert ring.next_keyframe_due == 18.0
+    ring.append(picture(10.0, key=True), 20.0)  # after a stall nobody knows
+    assert ring.next_keyframe_due is None

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from ingest.stream.journal_queue import Written
-from ingest.stream.ports import Happened, LiveState, PortError
+from ingest.stream.journal_queue import JournalQueue
+from ingest.stream.ports import LiveEvent, LiveState, PortError
 from media.stream_keys import Slot
 from tests.support.ingest.virtual_clock import run
 
@@ -23,30 +23,30 @@ class Journal:
     """A journal that takes nothing for as long as it is told, or for ever waits."""
 
     def __init__(self, *, refusals: int = 0, hangs: bool = False) -> None:
-        self.took: list[tuple[LiveState, tuple[Happened, ...]]] = []
+        self.took: list[tuple[LiveState, tuple[LiveEvent, ...]]] = []
         self.tries = 0
         self.refusals = refusals
         self.hangs = hangs
 
-    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
+    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
         self.tries += 1
         if self.hangs:
             await asyncio.Event().wait()
         if self.refusals:
             self.refusals -= 1
             raise PortError("busy")
-        self.took.append((state, told))
+        self.took.append((state, events))
 
 
-def number(count: int) -> Happened:
-    return Happened(kind="switched", facts={"number": count})
+def number(count: int) -> LiveEvent:
+    return LiveEvent(kind="switched", facts={"number": count})
 
 
 @asynccontextmanager
-async def writing(journal: Journal) -> AsyncGenerator[Written, None]:
-    written = Written(HASH, journal)
+async def writing(journal: Journal) -> AsyncGenerator[JournalQueue, None]:
+    written = JournalQueue(HASH, journal)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(written.write())
+        tasks.create_task(written.run())
         yield written
         written.close()
 
@@ -55,14 +55,14 @@ def test_a_state_is_written_once_with_what_is_told_of_it() -> None:
     async def story() -> None:
         journal = Journal()
         async with writing(journal) as written:
-            written.tell("switched", {"number": 1})
+            written.add_event("switched", {"number": 1})
             for _ in range(3):
-                written.note(STATE)
+                written.set_state(STATE)
                 await asyncio.sleep(1)
-            written.note(OTHER)
+            written.set_state(OTHER)
             await asyncio.sleep(1)
-            written.tell("switched", {"number": 2})
-            written.note(OTHER)
+            written.add_event("switched", {"number": 2})
+            written.set_state(OTHER)
         assert journal.took == [(STATE, (number(1),)), (OTHER, ()), (OTHER, (number(2),))]
 
     run(story())
@@ -76,11 +76,11 @@ def test_what_was_refused_is_tried_again_in_its_order_and_said_once(
         with caplog.at_level(logging.WARNING):
             async with writing(journal) as written:
                 for count, state in enumerate((STATE, OTHER, STATE)):
-                    written.tell("switched", {"number": count})
-                    written.note(state)
-                assert written.behind
+                    written.add_event("switched", {"number": count})
+                    written.set_state(state)
+                assert written.is_pending
                 await asyncio.sleep(2)
-                assert not written.behind
+                assert not written.is_pending
         assert journal.took == [(STATE, (number(0),)), (OTHER, (number(1),)), (STATE, (number(2),))]
         assert [record.message for record in caplog.records] == ["state not written"]
 
@@ -92,13 +92,13 @@ def test_a_journal_that_does_not_answer_holds_nobody_up_for_long() -> None:
         journal = Journal(hangs=True)
         async with writing(journal) as written:
             began = asyncio.get_running_loop().time()
-            written.note(STATE)
+            written.set_state(STATE)
             assert asyncio.get_running_loop().time() == began
             await asyncio.sleep(1)
         # The try that was under way, and the last.
         assert asyncio.get_running_loop().time() - began == pytest.approx(10.25, abs=0.1)
         assert journal.took == []
-        assert written.behind
+        assert written.is_pending
 
     run(story())
 
@@ -108,8 +108,8 @@ def test_what_cannot_be_told_does_not_pile_up_and_the_newest_of_it_stays() -> No
         journal = Journal()
         async with writing(journal) as written:
             for count in range(1_000):
-                written.tell("switched", {"number": count})
-                written.note(STATE if count % 2 else OTHER)
+                written.add_event("switched", {"number": count})
+                written.set_state(STATE if count % 2 else OTHER)
         assert len(journal.took) < 20
         told = [each for _, some in journal.took for each in some]
         assert len(told) < 150
@@ -125,8 +125,8 @@ def test_what_is_told_without_a_state_in_between_does_not_pile_up_either() -> No
         journal = Journal()
         async with writing(journal) as written:
             for count in range(1_000):
-                written.tell("switched", {"number": count})
-            written.note(STATE)
+                written.add_event("switched", {"number": count})
+            written.set_state(STATE)
         ((_, told),) = journal.took
         assert len(told) < 100
         assert told[-1] == number(999)
@@ -138,18 +138,18 @@ def test_who_waits_for_a_state_gets_on_when_it_is_written_with_all_that_was_told
     async def story() -> None:
         journal = Journal(refusals=1)
         async with writing(journal) as written, asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(written.has(lambda: STATE))
-            written.note(OTHER)
+            waiting = tasks.create_task(written.wait_for(lambda: STATE))
+            written.set_state(OTHER)
             await asyncio.sleep(2)
             assert not waiting.done()
-            written.note(STATE)
+            written.set_state(STATE)
             await asyncio.sleep(1)
             assert waiting.done()
-            written.tell("switched", {})
-            waiting = tasks.create_task(written.has(lambda: STATE))
+            written.add_event("switched", {})
+            waiting = tasks.create_task(written.wait_for(lambda: STATE))
             await asyncio.sleep(1)
             assert not waiting.done()
-            written.note(STATE)
+            written.set_state(STATE)
             await asyncio.sleep(1)
             assert waiting.done()
 

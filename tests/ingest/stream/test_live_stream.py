@@ -4,10 +4,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ingest.stream.live_stream import ANSWER_SECONDS, Occupied
-from ingest.stream.ports import Grant, Happened, LiveState, PortError
+from ingest.stream.live_stream import ANSWER_SECONDS, SlotOccupied
+from ingest.stream.ports import Grant, LiveEvent, LiveState, PortError
 from ingest.stream.registry import LiveStreams
-from ingest.stream.slot_session import Seat
+from ingest.stream.slot_session import SlotSession
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack
@@ -17,7 +17,12 @@ VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
 SMALL = VideoTrack(codec=VideoCodec.AVC, config=b"c", width=640, height=360)
 AUDIO = AudioTrack(codec=AudioCodec.AAC, config=b"d", rate=48_000, channels=2)
 GRANT = Grant(
-    stream=1, hash="Ab3dEf6hIj9l", slot=Slot(0), active=frozenset(), window=60.0, goodbye=10.0
+    stream=1,
+    hash="Ab3dEf6hIj9l",
+    slot=Slot(0),
+    active=frozenset(),
+    reconnect_seconds=60.0,
+    goodbye_seconds=10.0,
 )
 
 
@@ -62,15 +67,15 @@ class Sink:
         self.told.append("end")
 
 
-class Place:
+class FakePorts:
     """Where runs are opened and states written: a sink factory and a journal in one."""
 
     def __init__(self, *, opening: float = 0.0, broken: bool = False) -> None:
         self.sinks: list[Sink] = []
         self.closed = 0
         self.states: list[LiveState] = []
-        self.told: list[Happened] = []
-        self.entries: list[tuple[LiveState, tuple[Happened, ...]]] = []
+        self.told: list[LiveEvent] = []
+        self.entries: list[tuple[LiveState, tuple[LiveEvent, ...]]] = []
         self.hangs = False
         self.refusals = 0
         self._opening = opening
@@ -91,15 +96,15 @@ class Place:
         """The newest."""
         return self.states[-1]
 
-    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
+    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
         if self.refusals:
             self.refusals -= 1
             raise PortError("busy")
         while self.hangs:  # noqa: ASYNC110 # on a clock that jumps
             await asyncio.sleep(1)
         self.states.append(state)
-        self.told += told
-        self.entries.append((state, told))
+        self.told += events
+        self.entries.append((state, events))
 
     @property
     def events(self) -> list[tuple[str, dict[str, object]]]:
@@ -108,51 +113,51 @@ class Place:
         return [(each.kind, each.facts) for each in self.told if each.kind not in coming]
 
 
-class Encoder:
+class FakePublisher:
     """A publisher whose silence is what the test says."""
 
     def __init__(self) -> None:
         self.peer = "192.0.2.1:5"
         self.last: float | None = None
-        self.taken_off: str | None = None
-        self.seat: Seat | None = None
+        self.disconnected: str | None = None
+        self.session: SlotSession | None = None
 
     @property
-    def heard(self) -> float:
+    def last_received(self) -> float:
         return asyncio.get_running_loop().time() if self.last is None else self.last
 
-    def take_off(self, reason: str) -> None:
-        self.taken_off = reason
+    def disconnect(self, reason: str) -> None:
+        self.disconnected = reason
 
     def send(self, video: VideoTrack = VIDEO, packets: int = 2, *, sound: bool = True) -> None:
-        assert self.seat is not None
+        assert self.session is not None
         now = asyncio.get_running_loop().time()
-        self.seat.track(video, now)
+        self.session.receive_track(video, now)
         if sound:
-            self.seat.track(AUDIO, now)
+            self.session.receive_track(AUDIO, now)
         for at in range(packets):
             packet = MediaPacket(track=video, dts=at, pts=at, key=True, data=b"x")
-            self.seat.packet(packet, now)
+            self.session.receive_packet(packet, now)
 
 
 @asynccontextmanager
-async def streams(place: Place) -> AsyncGenerator[LiveStreams, None]:
+async def streams(place: FakePorts) -> AsyncGenerator[LiveStreams, None]:
     async with asyncio.TaskGroup() as tasks:
         live = LiveStreams(place, place, tasks)
         yield live
         live.drain()
 
 
-async def join(live: LiveStreams, encoder: Encoder) -> Encoder:
-    encoder.seat = await live.seat(GRANT, encoder)
+async def join(live: LiveStreams, encoder: FakePublisher) -> FakePublisher:
+    encoder.session = await live.attach(GRANT, encoder)
     return encoder
 
 
 def test_packets_go_to_the_run_in_their_order_even_while_it_opens() -> None:
     async def story() -> None:
-        place = Place(opening=3.0)
+        place = FakePorts(opening=3.0)
         async with streams(place) as live:
-            encoder = await join(live, Encoder())
+            encoder = await join(live, FakePublisher())
             encoder.send()
             await asyncio.sleep(4)
             encoder.send(packets=1)
@@ -171,15 +176,15 @@ def test_packets_go_to_the_run_in_their_order_even_while_it_opens() -> None:
 
 def test_a_return_within_the_window_goes_on_in_the_same_run() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
-            first = await join(live, Encoder())
+            first = await join(live, FakePublisher())
             first.send(packets=1)
             await asyncio.sleep(1)
-            assert first.seat is not None
-            first.seat.leave(goodbye=False)
+            assert first.session is not None
+            first.session.close(goodbye=False)
             await asyncio.sleep(59)
-            (await join(live, Encoder())).send(packets=1)
+            (await join(live, FakePublisher())).send(packets=1)
             await asyncio.sleep(1)
             assert len(place.sinks) == 1
             assert place.sinks[0].told == [
@@ -196,13 +201,13 @@ def test_a_return_within_the_window_goes_on_in_the_same_run() -> None:
 @pytest.mark.parametrize(("goodbye", "window"), [(False, 60.0), (True, 10.0)])
 def test_the_run_ends_when_the_window_is_over(goodbye: bool, window: float) -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
-            encoder = await join(live, Encoder())
+            encoder = await join(live, FakePublisher())
             encoder.send(packets=1)
             await asyncio.sleep(1)
-            assert encoder.seat is not None
-            encoder.seat.leave(goodbye=goodbye)
+            assert encoder.session is not None
+            encoder.session.close(goodbye=goodbye)
             await asyncio.sleep(window - 0.5)
             assert "end" not in place.sinks[0].told
             assert place.states[-1].live
@@ -217,9 +222,9 @@ def test_the_run_ends_when_the_window_is_over(goodbye: bool, window: float) -> N
 
 def test_another_picture_size_goes_on_in_the_same_run() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
-            encoder = await join(live, Encoder())
+            encoder = await join(live, FakePublisher())
             encoder.send(packets=1)
             await asyncio.sleep(1)
             encoder.send(SMALL, packets=1)
@@ -233,13 +238,15 @@ def test_another_picture_size_goes_on_in_the_same_run() -> None:
 
 def test_a_picture_that_comes_later_ends_the_run_and_begins_another() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
-            encoder = await join(live, Encoder())
-            assert encoder.seat is not None
+            encoder = await join(live, FakePublisher())
+            assert encoder.session is not None
             now = asyncio.get_running_loop().time()
-            encoder.seat.track(AUDIO, now)
-            encoder.seat.packet(MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x"), now)
+            encoder.session.receive_track(AUDIO, now)
+            encoder.session.receive_packet(
+                MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x"), now
+            )
             await asyncio.sleep(2)
             encoder.send(packets=1, sound=False)
             await asyncio.sleep(1)
@@ -253,12 +260,12 @@ def test_a_picture_that_comes_later_ends_the_run_and_begins_another() -> None:
 @pytest.mark.parametrize("sound", [True, False], ids=["both tracks", "still looking for sound"])
 def test_a_visit_that_is_over_before_its_run_is_open_is_shown_all_the_same(sound: bool) -> None:
     async def story() -> None:
-        place = Place(opening=3.0)
+        place = FakePorts(opening=3.0)
         async with streams(place) as live:
-            encoder = await join(live, Encoder())
+            encoder = await join(live, FakePublisher())
             encoder.send(sound=sound)
-            assert encoder.seat is not None
-            encoder.seat.leave(goodbye=True)
+            assert encoder.session is not None
+            encoder.session.close(goodbye=True)
             await asyncio.sleep(5)
             (sink,) = place.sinks
             assert sink.told[1:] == ["offer 0", "offer 1", "slate"]
@@ -271,14 +278,14 @@ def test_a_visit_that_is_over_before_its_run_is_open_is_shown_all_the_same(sound
 
 def test_a_holder_that_is_silent_for_two_seconds_is_taken_over() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
-            dead = await join(live, Encoder())
+            dead = await join(live, FakePublisher())
             now = asyncio.get_running_loop().time()
             dead.last = now
-            newcomer = await join(live, Encoder())
+            newcomer = await join(live, FakePublisher())
             assert asyncio.get_running_loop().time() - now == pytest.approx(2.0, abs=0.01)
-            assert dead.taken_off is not None
+            assert dead.disconnected is not None
             newcomer.send(packets=1)
             dead.send(packets=5)  # what a dead connection still had buffered counts no more
             await asyncio.sleep(1)
@@ -289,29 +296,29 @@ def test_a_holder_that_is_silent_for_two_seconds_is_taken_over() -> None:
 
 def test_a_holder_that_lives_keeps_its_place() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
-            holder = await join(live, Encoder())
+            holder = await join(live, FakePublisher())
             now = asyncio.get_running_loop().time()
-            with pytest.raises(Occupied):
-                await live.seat(GRANT, Encoder())
+            with pytest.raises(SlotOccupied):
+                await live.attach(GRANT, FakePublisher())
             waited = asyncio.get_running_loop().time() - now
             assert waited == pytest.approx(ANSWER_SECONDS, abs=0.01)
-            assert holder.taken_off is None
+            assert holder.disconnected is None
 
     run(story())
 
 
 def test_a_holder_that_leaves_in_between_makes_room_at_once() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live, asyncio.TaskGroup() as tasks:
-            holder = await join(live, Encoder())
-            waiting = tasks.create_task(join(live, Encoder()))
+            holder = await join(live, FakePublisher())
+            waiting = tasks.create_task(join(live, FakePublisher()))
             await asyncio.sleep(1)
             assert not waiting.done()
-            assert holder.seat is not None
-            holder.seat.leave(goodbye=False)
+            assert holder.session is not None
+            holder.session.close(goodbye=False)
             await asyncio.sleep(0.01)
             assert waiting.done()
 
@@ -320,26 +327,26 @@ def test_a_holder_that_leaves_in_between_makes_room_at_once() -> None:
 
 def test_a_drain_keeps_the_run_and_takes_the_encoders_off() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
-            encoder = await join(live, Encoder())
+            encoder = await join(live, FakePublisher())
             encoder.send(packets=1)
             await asyncio.sleep(1)
         assert place.sinks[0].told[-1] == "finish"
         assert place.closed == 1
-        assert encoder.taken_off is not None
-        with pytest.raises(Occupied):
-            await live.seat(GRANT, Encoder())
+        assert encoder.disconnected is not None
+        with pytest.raises(SlotOccupied):
+            await live.attach(GRANT, FakePublisher())
 
     run(story())
 
 
 def test_a_state_that_was_not_written_is_written_later() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         place.refusals = 3
         async with streams(place) as live:
-            (await join(live, Encoder())).send()
+            (await join(live, FakePublisher())).send()
             await asyncio.sleep(1.5)
             state = place.states[-1]
             assert (state.live, state.on_air, state.sending) == (True, Slot(0), {Slot(0)})
@@ -349,14 +356,14 @@ def test_a_state_that_was_not_written_is_written_later() -> None:
 
 def test_one_streams_fault_takes_its_encoder_off_and_lets_it_come_back() -> None:
     async def story() -> None:
-        place = Place(broken=True)
+        place = FakePorts(broken=True)
         async with streams(place) as live:
-            encoder = await join(live, Encoder())
+            encoder = await join(live, FakePublisher())
             encoder.send()
             await asyncio.sleep(1)
-            assert encoder.taken_off is not None
+            assert encoder.disconnected is not None
             assert len(live) == 0
-            await join(live, Encoder())
+            await join(live, FakePublisher())
             assert len(live) == 1
 
     run(story())
@@ -364,13 +371,15 @@ def test_one_streams_fault_takes_its_encoder_off_and_lets_it_come_back() -> None
 
 def test_sound_alone_is_on_air_after_the_patience() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
-            encoder = await join(live, Encoder())
-            assert encoder.seat is not None
+            encoder = await join(live, FakePublisher())
+            assert encoder.session is not None
             now = asyncio.get_running_loop().time()
-            encoder.seat.track(AUDIO, now)
-            encoder.seat.packet(MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x"), now)
+            encoder.session.receive_track(AUDIO, now)
+            encoder.session.receive_packet(
+                MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x"), now
+            )
             await asyncio.sleep(2)
             assert place.sinks[0].told == ["begin AudioTrack", "offer 0"]
             assert not place.states[-1].no_audio

@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from ingest.stream.failover import Mode, Policy
-from tests.ingest.stream.test_live_stream import Place
+from tests.ingest.stream.test_live_stream import FakePorts
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
     PRIMARY,
     SECOND,
-    Studio,
+    SimulatedStream,
     pictures,
     seam,
-    studio,
+    simulated_stream,
     whole,
 )
 from tests.support.ingest.virtual_clock import run
@@ -21,14 +21,14 @@ from tests.support.ingest.virtual_clock import run
 NOBODY = {"refused": "no other encoder is well"}
 
 
-async def refused(stage: Studio) -> str:
+async def refused(stage: SimulatedStream) -> str:
     return str((await stage.live.drill(1))["refused"])
 
 
 def test_a_drill_switches_as_a_stall_does_and_the_primary_returns_by_the_policy() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP, phase=0.7)
             await asyncio.sleep(9.05)
@@ -49,7 +49,7 @@ def test_a_drill_switches_as_a_stall_does_and_the_primary_returns_by_the_policy(
                 ("switched", {"from": "primary", "to": "backup-1", "reason": "drill",
                               "gap_ms": facts["gap_ms"]}),
             ]  # fmt: skip
-            assert primary.taken_off is None
+            assert primary.disconnected is None
             assert place.state.sending == {PRIMARY, BACKUP}
             await asyncio.sleep(9.5)
             assert stage.on_air == BACKUP
@@ -63,8 +63,8 @@ def test_a_drill_switches_as_a_stall_does_and_the_primary_returns_by_the_policy(
 
 def test_a_drill_of_a_sticky_stream_stays_and_another_brings_it_back() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, Policy(mode=Mode.STICKY, detect_seconds=1.0)) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, Policy(mode=Mode.STICKY, detect_seconds=1.0)) as stage:
             await stage.camera(PRIMARY)
             await stage.camera(BACKUP)
             await asyncio.sleep(5)
@@ -80,8 +80,8 @@ def test_a_drill_of_a_sticky_stream_stays_and_another_brings_it_back() -> None:
 
 def test_there_is_no_drill_without_somebody_to_take_over() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             assert "no encoder is on air" in await refused(stage)
             await stage.camera(PRIMARY)
             await asyncio.sleep(3)
@@ -107,8 +107,8 @@ def test_there_is_no_drill_without_somebody_to_take_over() -> None:
 
 def test_a_drill_that_takes_longer_than_anybody_waits_is_not_begun() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, Policy(detect_seconds=25.0)) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, Policy(detect_seconds=25.0)) as stage:
             await stage.camera(PRIMARY)
             await stage.camera(BACKUP)
             await asyncio.sleep(30)
@@ -120,8 +120,8 @@ def test_a_drill_that_takes_longer_than_anybody_waits_is_not_begun() -> None:
 
 def test_one_drill_at_a_time() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             await stage.camera(PRIMARY)
             await stage.camera(BACKUP)
             await asyncio.sleep(5)
@@ -137,8 +137,8 @@ def test_one_drill_at_a_time() -> None:
 @pytest.mark.parametrize("cause", ["standby lost", "paused", "nobody waits", "ended"])
 def test_a_drill_that_is_broken_off_gives_the_air_back_without_a_hole(cause: str) -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP)
             await asyncio.sleep(5.05)
@@ -179,8 +179,8 @@ def test_a_drill_that_is_broken_off_gives_the_air_back_without_a_hole(cause: str
 
 def test_a_primary_that_leaves_during_its_drill_is_a_switch_all_the_same() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP)
             await asyncio.sleep(5)

@@ -6,29 +6,29 @@ import random
 import pytest
 
 from ingest.stream.failover import Mode, Policy
-from ingest.stream.live_stream import Occupied
-from ingest.stream.ports import Happened
-from tests.ingest.stream.test_live_stream import Place
+from ingest.stream.live_stream import SlotOccupied
+from ingest.stream.ports import LiveEvent
+from tests.ingest.stream.test_live_stream import FakePorts
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
     PRIMARY,
     SECOND,
-    Camera,
-    Studio,
+    SimulatedEncoder,
+    SimulatedStream,
+    simulated_stream,
     soon,
-    studio,
 )
 from tests.support.ingest.virtual_clock import run
 
 
-def of(place: Place, *kinds: str) -> list[dict[str, object]]:
+def of(place: FakePorts, *kinds: str) -> list[dict[str, object]]:
     return [each.facts for each in place.told if each.kind in kinds]
 
 
 def test_each_encoder_is_told_of_with_its_slot_and_how_many_there_are_then() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP)
             await asyncio.sleep(3)
@@ -41,7 +41,7 @@ def test_each_encoder_is_told_of_with_its_slot_and_how_many_there_are_then() -> 
             await asyncio.sleep(1)
             assert await stage.live.disconnect(1, "another", "the key was changed") == 1
             assert [each for each in place.told if each.kind.startswith("encoder")] == [
-                Happened(kind=kind, facts={"slot": slot, "receiving_count": count, **why})
+                LiveEvent(kind=kind, facts={"slot": slot, "receiving_count": count, **why})
                 for kind, slot, count, why in (
                     ("encoder on", "primary", 1, {}),
                     ("encoder on", "backup-1", 2, {}),
@@ -57,17 +57,17 @@ def test_each_encoder_is_told_of_with_its_slot_and_how_many_there_are_then() -> 
 
 def test_a_second_encoder_that_is_refused_is_told_of_and_not_again_and_again() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             await stage.camera(PRIMARY)
             for _ in range(10):
-                with pytest.raises(Occupied):
+                with pytest.raises(SlotOccupied):
                     await stage.camera(PRIMARY)
             assert of(place, "refused") == [
                 {"slot": "primary", "reason": "another encoder is sending"}
             ]
             await asyncio.sleep(60)
-            with pytest.raises(Occupied):
+            with pytest.raises(SlotOccupied):
                 await stage.camera(PRIMARY)
             await soon()
             assert len(of(place, "refused")) == 2
@@ -77,8 +77,8 @@ def test_a_second_encoder_that_is_refused_is_told_of_and_not_again_and_again() -
 
 def test_a_journal_that_does_not_answer_delays_no_switch_and_is_told_all_of_it_later() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP)
             backup.gop = 1_000  # so no keyframe of its wakes anybody
@@ -103,8 +103,8 @@ def test_a_journal_that_does_not_answer_delays_no_switch_and_is_told_all_of_it_l
 
 def test_the_last_state_is_written_when_the_journal_is_back_though_all_have_gone() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, window=0.0) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, reconnect_seconds=0.0) as stage:
             primary = await stage.camera(PRIMARY)
             await asyncio.sleep(3)
             place.refusals = 100
@@ -123,8 +123,8 @@ def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> No
     """Who reads the events up to any moment knows who is on air, and how many send."""
 
     async def story() -> None:
-        place = Place()
-        async with studio(place, Policy(return_seconds=4.0)) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, Policy(return_seconds=4.0)) as stage:
             dice = random.Random(seed)
             await _trouble(stage, dice)
             place.refusals = 0
@@ -159,9 +159,9 @@ def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> No
     run(story())
 
 
-async def _trouble(stage: Studio, dice: random.Random) -> None:
+async def _trouble(stage: SimulatedStream, dice: random.Random) -> None:
     """Let encoders come, stall and go for some minutes, and an owner meddle; the journal too."""
-    cameras: dict[int, Camera] = {}
+    cameras: dict[int, SimulatedEncoder] = {}
     for _ in range(150):
         slot = dice.choice((PRIMARY, PRIMARY, BACKUP, SECOND))
         camera = cameras.get(slot.number)
@@ -195,9 +195,9 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
     """
 
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         dice = random.Random(seed)
-        async with studio(place) as stage:
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP)
             await asyncio.sleep(5)
@@ -229,8 +229,8 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
 
 def test_fifty_short_flaps_are_one_switch() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP)
             await asyncio.sleep(5)
@@ -246,8 +246,8 @@ def test_fifty_short_flaps_are_one_switch() -> None:
 
 def test_a_sticky_stream_flaps_only_with_who_is_on_air() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, Policy(mode=Mode.STICKY)) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, Policy(mode=Mode.STICKY)) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP)
             await asyncio.sleep(5)

@@ -5,8 +5,15 @@ import asyncio
 import pytest
 
 from ingest.stream.failover import Policy
-from tests.ingest.stream.test_live_stream import Place
-from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY, pictures, seam, studio, whole
+from tests.ingest.stream.test_live_stream import FakePorts
+from tests.support.ingest.simulated_encoders import (
+    BACKUP,
+    PRIMARY,
+    pictures,
+    seam,
+    simulated_stream,
+    whole,
+)
 from tests.support.ingest.virtual_clock import run
 
 
@@ -16,8 +23,8 @@ def test_a_backup_whose_packets_are_held_up_is_joined_at_its_nearest_keyframe_al
     held: float, phase: float
 ) -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP, phase=phase)
             clock = asyncio.get_running_loop().time
@@ -40,8 +47,8 @@ def test_a_backup_whose_packets_are_held_up_is_joined_at_its_nearest_keyframe_al
 
 def test_a_primary_that_makes_up_for_a_stall_is_gone_back_to_when_it_has() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, Policy(return_seconds=2.0)) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, Policy(return_seconds=2.0)) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP, phase=0.9)
             await asyncio.sleep(9.05)
@@ -64,8 +71,8 @@ def test_a_primary_that_dies_as_soon_as_it_is_back_costs_no_more_than_half_a_gop
     phase: float,
 ) -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, Policy(return_seconds=2.0)) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, Policy(return_seconds=2.0)) as stage:
             first = await stage.camera(PRIMARY)
             await stage.camera(BACKUP, phase=phase)
             await asyncio.sleep(9.05)

@@ -8,35 +8,35 @@ import msgspec
 
 from ingest.stream.registry import LiveStreams
 from media.stream_keys import StreamKey
-from tests.ingest.stream.test_live_stream import GRANT, Encoder, Place, streams
+from tests.ingest.stream.test_live_stream import GRANT, FakePorts, FakePublisher, streams
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     BAD_NAME,
     HASH,
     START,
     STOPPED,
-    house,
+    LoopbackPorts,
     last_words,
+    loopback_listener,
     play,
     until,
 )
-from tests.support.ingest.loopback import Place as Door
 from tests.support.ingest.virtual_clock import run
 
 OLD = msgspec.structs.replace(GRANT, proof="old")
 NEW = msgspec.structs.replace(GRANT, proof="new")
 
 
-async def join(live: LiveStreams, proof: str = "old") -> Encoder:
-    encoder = Encoder()
+async def join(live: LiveStreams, proof: str = "old") -> FakePublisher:
+    encoder = FakePublisher()
     grant = msgspec.structs.replace(GRANT, proof=proof)
-    encoder.seat = await live.seat(grant, encoder)
+    encoder.session = await live.attach(grant, encoder)
     return encoder
 
 
 def test_an_end_ends_the_run_at_once_and_what_is_written_then_says_so() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
             encoder = await join(live)
             encoder.send(packets=1)
@@ -45,7 +45,7 @@ def test_an_end_ends_the_run_at_once_and_what_is_written_then_says_so() -> None:
             began = asyncio.get_running_loop().time()
             assert await live.end(1, "over")
             assert asyncio.get_running_loop().time() - began < 1
-            assert encoder.taken_off == "over"
+            assert encoder.disconnected == "over"
             assert place.sinks[0].told[-2:] == ["finish", "end"]
             state = place.states[-1]
             assert (state.live, state.processing, state.sending) == (False, False, frozenset())
@@ -55,7 +55,7 @@ def test_an_end_ends_the_run_at_once_and_what_is_written_then_says_so() -> None:
 
 def test_an_end_while_the_run_opens_leaves_nothing_to_be_shown() -> None:
     async def story() -> None:
-        place = Place(opening=3.0)
+        place = FakePorts(opening=3.0)
         async with streams(place) as live:
             encoder = await join(live)
             encoder.send(packets=1)
@@ -68,13 +68,13 @@ def test_an_end_while_the_run_opens_leaves_nothing_to_be_shown() -> None:
 
 def test_an_end_in_the_window_does_not_wait_for_its_end() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
             encoder = await join(live)
             encoder.send(packets=1)
             await asyncio.sleep(1)
-            assert encoder.seat is not None
-            encoder.seat.leave(goodbye=False)
+            assert encoder.session is not None
+            encoder.session.close(goodbye=False)
             await asyncio.sleep(1)
             assert await live.end(1, "over")
             assert place.sinks[0].told[-1] == "end"
@@ -85,7 +85,7 @@ def test_an_end_in_the_window_does_not_wait_for_its_end() -> None:
 
 def test_who_comes_after_an_end_begins_a_run_that_lasts() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
             (await join(live)).send(packets=1)
             await asyncio.sleep(1)
@@ -95,7 +95,7 @@ def test_who_comes_after_an_end_begins_a_run_that_lasts() -> None:
                 second.send(packets=1)
             assert ending.result()
             await asyncio.sleep(5)
-            assert second.taken_off is None
+            assert second.disconnected is None
             assert len(place.sinks) == 2
             assert place.sinks[1].told[:2] == ["begin VideoTrack AudioTrack", "offer 0"]
             assert place.states[-1].live
@@ -105,13 +105,13 @@ def test_who_comes_after_an_end_begins_a_run_that_lasts() -> None:
 
 def test_an_encoder_that_has_sent_no_media_is_ended_too() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
             encoder = await join(live)
             await asyncio.sleep(1)
             assert place.states[-1].sending
             assert await live.end(1, "over")
-            assert encoder.taken_off == "over"
+            assert encoder.disconnected == "over"
             assert not place.states[-1].sending
             assert place.sinks == []
 
@@ -120,7 +120,7 @@ def test_an_encoder_that_has_sent_no_media_is_ended_too() -> None:
 
 def test_there_is_nothing_to_end_of_a_stream_that_nobody_sends() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
             assert not await live.end(1, "over")
             (await join(live)).send(packets=1)
@@ -133,19 +133,19 @@ def test_there_is_nothing_to_end_of_a_stream_that_nobody_sends() -> None:
 
 def test_a_key_that_changed_closes_its_encoder_and_keeps_the_run() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
             old = await join(live)
             old.send(packets=1)
             await asyncio.sleep(1)
             assert await live.disconnect(1, "new", "the key was changed") == 1
-            assert old.taken_off == "the key was changed"
+            assert old.disconnected == "the key was changed"
             assert not place.states[-1].sending
             new = await join(live, "new")
             new.send(packets=1)
             await asyncio.sleep(1)
             assert await live.disconnect(1, "new", "the key was changed") == 0
-            assert new.taken_off is None
+            assert new.disconnected is None
             assert len(place.sinks) == 1
 
     run(story())
@@ -153,7 +153,7 @@ def test_a_key_that_changed_closes_its_encoder_and_keeps_the_run() -> None:
 
 def test_a_holder_with_the_old_key_makes_way_for_who_waits_with_the_new_one() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         async with streams(place) as live:
             (await join(live)).send(packets=1)
             async with asyncio.TaskGroup() as tasks:
@@ -162,13 +162,13 @@ def test_a_holder_with_the_old_key_makes_way_for_who_waits_with_the_new_one() ->
                 assert not waiting.done()
                 assert await live.disconnect(1, "new", "the key was changed") == 1
             await asyncio.sleep(1)
-            assert waiting.result().taken_off is None
+            assert waiting.result().disconnected is None
 
     run(story())
 
 
 @asynccontextmanager
-async def held(place: Door) -> AsyncGenerator[None, None]:
+async def held(place: LoopbackPorts) -> AsyncGenerator[None, None]:
     """Hold the directory's answers back for the length of the block."""
     place.answering.clear()
     try:
@@ -181,8 +181,8 @@ def test_a_key_that_changes_while_it_is_looked_up_lets_nobody_in() -> None:
     """The order finds nobody to take off; the old answer comes after it."""
 
     async def story() -> None:
-        place = Door()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             wire = await inside.dial()
             async with held(place):
                 await wire.send(place.opening())
@@ -200,8 +200,8 @@ def test_a_key_that_changes_while_it_is_looked_up_lets_nobody_in() -> None:
 
 def test_a_stream_that_is_ended_tells_its_encoder_why(loop: str) -> None:
     async def story() -> None:
-        place = Door()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             wire = await inside.publishing(place)
             assert await inside.listener.streams.end(1, "the stream was ended by its owner")
             assert await wire.status(2) == STOPPED
@@ -218,8 +218,8 @@ def test_a_stream_that_is_ended_tells_its_encoder_why(loop: str) -> None:
 
 def test_an_order_while_another_stream_is_looked_up_costs_a_second_look_and_no_more() -> None:
     async def story() -> None:
-        place = Door()
-        async with house(place) as inside:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
             wire = await inside.dial()
             async with held(place):
                 await wire.send(place.opening())

@@ -5,8 +5,15 @@ import asyncio
 import pytest
 
 from ingest.stream.failover import Policy
-from tests.ingest.stream.test_live_stream import Place
-from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY, pictures, soon, studio, whole
+from tests.ingest.stream.test_live_stream import FakePorts
+from tests.support.ingest.simulated_encoders import (
+    BACKUP,
+    PRIMARY,
+    pictures,
+    simulated_stream,
+    soon,
+    whole,
+)
 from tests.support.ingest.virtual_clock import run
 
 BEGIN = "begin VideoTrack AudioTrack"
@@ -14,8 +21,8 @@ BEGIN = "begin VideoTrack AudioTrack"
 
 def test_a_stalled_encoder_that_is_alone_gives_way_to_the_slate_until_its_next_keyframe() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await asyncio.sleep(5.05)
             primary.stalled = True
@@ -49,8 +56,8 @@ def test_a_stalled_encoder_that_is_alone_gives_way_to_the_slate_until_its_next_k
 
 def test_a_lost_connection_is_the_slate_at_once_and_whoever_comes_first_ends_it() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP)
             await asyncio.sleep(5.05)
@@ -75,8 +82,8 @@ def test_a_lost_connection_is_the_slate_at_once_and_whoever_comes_first_ends_it(
 
 def test_a_stalled_encoder_that_stays_connected_keeps_the_run() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await asyncio.sleep(5)
             primary.stalled = True
@@ -96,8 +103,8 @@ def test_a_stalled_encoder_that_stays_connected_keeps_the_run() -> None:
 @pytest.mark.parametrize("goodbye", [True, False])
 def test_a_run_that_waits_for_nobody_ends_at_once_and_without_a_slate(goodbye: bool) -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, window=0.0, goodbye=0.0) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, reconnect_seconds=0.0, goodbye_seconds=0.0) as stage:
             primary = await stage.camera(PRIMARY)
             await asyncio.sleep(5)
             primary.leave(goodbye=goodbye)
@@ -111,8 +118,8 @@ def test_a_run_that_waits_for_nobody_ends_at_once_and_without_a_slate(goodbye: b
 
 def test_a_goodbye_is_the_slate_too_for_its_own_time() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await asyncio.sleep(5)
             primary.leave(goodbye=True)
@@ -127,8 +134,8 @@ def test_a_goodbye_is_the_slate_too_for_its_own_time() -> None:
 
 def test_a_goodbye_while_another_is_connected_but_silent_waits_for_that_one() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, goodbye=0.0) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, goodbye_seconds=0.0) as stage:
             primary = await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP)
             await asyncio.sleep(5)
@@ -147,8 +154,8 @@ def test_a_goodbye_while_another_is_connected_but_silent_waits_for_that_one() ->
 @pytest.mark.parametrize("order", ["drain", "end"])
 def test_an_end_while_the_slate_is_on_brings_no_other(order: str) -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await asyncio.sleep(5)
             primary.stalled = True
@@ -157,7 +164,7 @@ def test_an_end_while_the_slate_is_on_brings_no_other(order: str) -> None:
                 await stage.live.end(1, "over")
             else:
                 stage.live.drain()
-                await stage.live.gone()
+                await stage.live.wait_closed()
             assert stage.told == [BEGIN, "slate", *(["end"] if order == "end" else [])]
             state = place.state
             assert (state.live, state.slate, state.sending) == (False, False, frozenset())
@@ -167,15 +174,15 @@ def test_an_end_while_the_slate_is_on_brings_no_other(order: str) -> None:
 
 def test_an_encoder_that_takes_its_own_place_over_ends_the_slate() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await asyncio.sleep(5)
             primary.stalled, primary.last = True, asyncio.get_running_loop().time()
             again = await stage.camera(PRIMARY)
             await asyncio.sleep(1)
-            assert primary.taken_off is not None
-            assert again.taken_off is None
+            assert primary.disconnected is not None
+            assert again.disconnected is None
             assert stage.on_air == PRIMARY
             assert stage.told == [BEGIN, "slate", BEGIN]
             # One in which the stall was noticed, or the seat was emptied: whichever was first.
@@ -195,8 +202,8 @@ def test_an_encoder_that_takes_its_own_place_over_ends_the_slate() -> None:
 
 def test_a_source_without_sound_is_said_to_have_none_only_while_it_is_on_air() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY, sound=False)
             await asyncio.sleep(5)
             assert place.state.no_audio
@@ -212,8 +219,8 @@ def test_a_source_without_sound_is_said_to_have_none_only_while_it_is_on_air() -
 
 def test_a_pause_is_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP, phase=0.7)
             await asyncio.sleep(5.05)
@@ -230,7 +237,7 @@ def test_a_pause_is_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> Non
             await stage.camera(BACKUP)
             await asyncio.sleep(20.5)
             assert stage.told == [BEGIN, "slate"]
-            assert primary.taken_off is None
+            assert primary.disconnected is None
             assert await stage.live.resume(1)
             assert (place.state.paused, place.state.on_air) == (False, None)
             await asyncio.sleep(2.1)
@@ -247,8 +254,8 @@ def test_a_pause_is_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> Non
 
 def test_a_pause_twice_is_one() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             await stage.camera(PRIMARY)
             await asyncio.sleep(3)
             assert await stage.live.pause(1)
@@ -265,8 +272,8 @@ def test_a_pause_twice_is_one() -> None:
 
 def test_a_run_that_is_paused_from_its_beginning_on_shows_nothing_of_its_encoders() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, paused=True) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, paused=True) as stage:
             await stage.camera(PRIMARY)
             await asyncio.sleep(10)
             (sink,) = place.sinks
@@ -283,8 +290,8 @@ def test_a_run_that_is_paused_from_its_beginning_on_shows_nothing_of_its_encoder
 
 def test_a_pause_ends_with_its_run_and_outlives_a_restart() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await asyncio.sleep(3)
             assert await stage.live.pause(1)
@@ -301,7 +308,7 @@ def test_a_pause_ends_with_its_run_and_outlives_a_restart() -> None:
             await asyncio.sleep(3)
             assert await stage.live.pause(1)
             stage.live.drain()
-            await stage.live.gone()
+            await stage.live.wait_closed()
             assert (place.state.live, place.state.paused) == (False, True)
 
     run(story())
@@ -310,8 +317,8 @@ def test_a_pause_ends_with_its_run_and_outlives_a_restart() -> None:
 @pytest.mark.parametrize("earlier", [0.0, 0.05, 0.4, 1.0])
 def test_encoders_that_are_started_together_begin_with_the_primary(earlier: float) -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             await stage.camera(BACKUP)
             await asyncio.sleep(earlier)
             await stage.camera(PRIMARY)
@@ -327,8 +334,8 @@ def test_encoders_that_are_started_together_begin_with_the_primary(earlier: floa
 
 def test_a_backup_that_comes_alone_begins_soon_and_loses_nothing_by_waiting() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, Policy(detect_seconds=1.0)) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, Policy(detect_seconds=1.0)) as stage:
             began = asyncio.get_running_loop().time()
             backup = await stage.camera(BACKUP)
             backup.gop = 5  # some keyframes come while it waits

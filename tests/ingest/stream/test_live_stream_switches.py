@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from ingest.stream.failover import Mode, Policy
-from tests.ingest.stream.test_live_stream import SMALL, Place
+from tests.ingest.stream.test_live_stream import SMALL, FakePorts
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
     PRIMARY,
     SECOND,
     pictures,
     seam,
+    simulated_stream,
     soon,
-    studio,
     whole,
 )
 from tests.support.ingest.virtual_clock import run
@@ -25,8 +25,8 @@ def test_a_backup_takes_over_from_a_primary_that_leaves_at_the_nearest_keyframe(
     goodbye: bool, phase: float
 ) -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP, phase=phase)
             await asyncio.sleep(7.05)
@@ -64,8 +64,8 @@ def test_a_backup_takes_over_from_a_primary_that_leaves_at_the_nearest_keyframe(
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.9, 1.1, 1.6])
 def test_what_a_stalled_primary_did_not_send_is_taken_from_the_backups_ring(phase: float) -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP, phase=phase)
             await asyncio.sleep(9.05)
@@ -75,7 +75,7 @@ def test_what_a_stalled_primary_did_not_send_is_taken_from_the_backups_ring(phas
             await asyncio.sleep(0.6)
             state = place.states[-1]
             assert (state.on_air, state.sending) == (BACKUP, {PRIMARY, BACKUP})
-            assert primary.taken_off is None
+            assert primary.disconnected is None
             (sink,) = place.sinks
             first, second = pictures(sink.told)
             assert whole(second)
@@ -89,8 +89,8 @@ def test_what_a_stalled_primary_did_not_send_is_taken_from_the_backups_ring(phas
 
 def test_a_keyframe_that_stays_away_is_not_waited_for() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP, phase=1.3)
             await asyncio.sleep(7.05)
@@ -108,8 +108,8 @@ def test_a_keyframe_that_stays_away_is_not_waited_for() -> None:
 
 def test_who_comes_back_while_the_backups_keyframe_is_waited_for_is_a_newcomer() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP, phase=1.9)
             await asyncio.sleep(7.05)
@@ -127,9 +127,9 @@ def test_who_comes_back_while_the_backups_keyframe_is_waited_for_is_a_newcomer()
 
 def test_the_primary_comes_back_at_a_keyframe_once_it_has_been_well_for_long_enough() -> None:
     async def story() -> None:
-        place = Place()
+        place = FakePorts()
         # Between two of its keyframes, which come every 2 s.
-        async with studio(place, Policy(return_seconds=9.0)) as stage:
+        async with simulated_stream(place, Policy(return_seconds=9.0)) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP, phase=0.7)
             await asyncio.sleep(5)
@@ -154,8 +154,8 @@ def test_the_primary_comes_back_at_a_keyframe_once_it_has_been_well_for_long_eno
 
 def test_a_primary_that_comes_and_goes_does_not_take_the_stream_with_it() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP)
             await asyncio.sleep(3)
@@ -174,8 +174,8 @@ def test_a_primary_that_comes_and_goes_does_not_take_the_stream_with_it() -> Non
 
 def test_the_newest_grant_says_how_long_a_stall_may_last() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP, policy=Policy(detect_seconds=6.0))
             await asyncio.sleep(10.05)
@@ -197,8 +197,8 @@ def test_the_newest_grant_says_how_long_a_stall_may_last() -> None:
 
 def test_a_sticky_stream_stays_with_its_backup() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place, Policy(mode=Mode.STICKY)) as stage:
+        place = FakePorts()
+        async with simulated_stream(place, Policy(mode=Mode.STICKY)) as stage:
             primary = await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP)
             await asyncio.sleep(3)
@@ -215,8 +215,8 @@ def test_a_sticky_stream_stays_with_its_backup() -> None:
 
 def test_the_window_counts_from_when_nobody_is_there_any_more() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP)
             await asyncio.sleep(3)
@@ -243,8 +243,8 @@ def test_the_window_counts_from_when_nobody_is_there_any_more() -> None:
 
 def test_a_backup_that_leaves_while_the_primary_is_on_air_changes_nothing_for_viewers() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             await stage.camera(PRIMARY)
             backup = await stage.camera(BACKUP)
             await asyncio.sleep(5)
@@ -261,8 +261,8 @@ def test_a_backup_that_leaves_while_the_primary_is_on_air_changes_nothing_for_vi
 
 def test_a_backup_alone_is_on_air_and_gives_way_to_the_primary() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             await stage.camera(BACKUP)
             await asyncio.sleep(5)
             assert stage.on_air == BACKUP
@@ -278,8 +278,8 @@ def test_a_backup_alone_is_on_air_and_gives_way_to_the_primary() -> None:
 
 def test_a_backup_whose_picture_has_another_size_goes_on_in_the_same_run() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP, SMALL)
             await asyncio.sleep(5)
@@ -295,8 +295,8 @@ def test_a_backup_without_a_picture_is_taken_when_there_is_no_other_and_not_for_
     """It ends the run, and so does the picture's return: viewers were told what there is."""
 
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP, None)
             second = await stage.camera(SECOND)
@@ -323,15 +323,15 @@ def test_an_order_takes_all_encoders_off_and_none_of_them_goes_on_air_meanwhile(
     order: str,
 ) -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             cameras = [await stage.camera(slot) for slot in (PRIMARY, BACKUP, SECOND)]
             await asyncio.sleep(5)
             if order == "end":
                 assert await stage.live.end(1, "over")
             else:
                 assert await stage.live.disconnect(1, "another", "over") == 3
-            assert [camera.taken_off for camera in cameras] == ["over"] * 3
+            assert [camera.disconnected for camera in cameras] == ["over"] * 3
             await asyncio.sleep(1)
             (sink,) = place.sinks
             assert len(pictures(sink.told)) == 1
@@ -346,8 +346,8 @@ def test_an_order_takes_all_encoders_off_and_none_of_them_goes_on_air_meanwhile(
 
 def test_a_backup_takes_over_while_the_run_still_opens() -> None:
     async def story() -> None:
-        place = Place(opening=6.0)
-        async with studio(place) as stage:
+        place = FakePorts(opening=6.0)
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await stage.camera(BACKUP)
             await asyncio.sleep(3)
@@ -363,16 +363,16 @@ def test_a_backup_takes_over_while_the_run_still_opens() -> None:
 
 def test_an_encoder_that_is_alone_keeps_no_ring() -> None:
     async def story() -> None:
-        place = Place()
-        async with studio(place) as stage:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
             primary = await stage.camera(PRIMARY)
             await asyncio.sleep(5)
-            assert primary.seat is not None
-            assert primary.seat.ring.bytes == 0
+            assert primary.session is not None
+            assert primary.session.buffer.size_bytes == 0
             backup = await stage.camera(BACKUP)
             await asyncio.sleep(5)
-            assert primary.seat.ring.bytes > 0
+            assert primary.session.buffer.size_bytes > 0
             backup.leave()
-            assert primary.seat.ring.bytes == 0
+            assert primary.session.buffer.size_bytes == 0
 
     run(story())

@@ -10,28 +10,36 @@ from media.encoder_report import StreamReport
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 from media.track import VideoTrack
-from tests.ingest.stream.test_live_stream import AUDIO, GRANT, SMALL, VIDEO, Encoder, Place, streams
+from tests.ingest.stream.test_live_stream import (
+    AUDIO,
+    GRANT,
+    SMALL,
+    VIDEO,
+    FakePorts,
+    FakePublisher,
+    streams,
+)
 from tests.support.ingest.virtual_clock import run
 
 
-async def sit(live: LiveStreams, slot: int) -> Encoder:
-    encoder = Encoder()
+async def sit(live: LiveStreams, slot: int) -> FakePublisher:
+    encoder = FakePublisher()
     grant = msgspec.structs.replace(GRANT, slot=Slot(slot), active=frozenset({"360p", "720p"}))
-    encoder.seat = await live.seat(grant, encoder)
+    encoder.session = await live.attach(grant, encoder)
     return encoder
 
 
-async def send(encoder: Encoder, video: VideoTrack, seconds: int, first: int = 0) -> None:
+async def send(encoder: FakePublisher, video: VideoTrack, seconds: int, first: int = 0) -> None:
     """Send 25 pictures a second, a keyframe every five seconds, on the loop's clock."""
     clock = asyncio.get_running_loop().time
-    assert encoder.seat is not None
-    encoder.seat.track(video, clock())
-    encoder.seat.track(AUDIO, clock())
+    assert encoder.session is not None
+    encoder.session.receive_track(video, clock())
+    encoder.session.receive_track(AUDIO, clock())
     for number in range(25 * seconds):
         at = first + 40 * number
         for track, key in ((video, number % 125 == 0), (AUDIO, True)):
             packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=bytes(1000))
-            encoder.seat.packet(packet, clock())
+            encoder.session.receive_packet(packet, clock())
         await asyncio.sleep(0.04)
 
 
@@ -41,7 +49,7 @@ def told(live: LiveStreams) -> StreamReport:
 
 def play(story: Callable[[LiveStreams], Awaitable[None]]) -> None:
     async def go() -> None:
-        async with streams(Place()) as live:
+        async with streams(FakePorts()) as live:
             await story(live)
 
     run(go())
@@ -71,8 +79,8 @@ def test_an_encoder_is_there_from_its_seat_on_and_gone_when_it_leaves() -> None:
         assert slot.encoder.video.keyframes.median_seconds == 5
         assert slot.encoder.network.longest_silence_seconds <= 0.05
         assert any("keyframe interval is 5 s" in each for each in slot.advice)
-        assert encoder.seat is not None
-        encoder.seat.leave(goodbye=False)
+        assert encoder.session is not None
+        encoder.session.close(goodbye=False)
         assert told(live).slots == []
 
     play(story)
@@ -107,8 +115,8 @@ def test_a_clock_that_jumps_is_told_of() -> None:
     async def story(live: LiveStreams) -> None:
         encoder = await sit(live, 0)
         await send(encoder, VIDEO, 3)
-        assert encoder.seat is not None
-        encoder.seat.clock_jumped()
+        assert encoder.session is not None
+        encoder.session.clock_jumped()
         await send(encoder, VIDEO, 3, first=900_000)
         (slot,) = told(live).slots
         assert slot.encoder.clock.jumps == 1

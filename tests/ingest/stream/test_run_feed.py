@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from ingest.stream.run_feed import Feed
+from ingest.stream.run_feed import RunFeed
 from media.packet import MediaPacket
 from tests.ingest.stream.test_live_stream import AUDIO, SMALL, VIDEO, Sink
 
@@ -18,7 +18,7 @@ class Way:
         self.now = NOW
         self.changes = 0
         self.sink = Sink(lambda: None)
-        self.feed = Feed("Ab3dEf6hIj9l", lambda: self.now, self.changed)
+        self.feed = RunFeed("Ab3dEf6hIj9l", lambda: self.now, self.changed)
 
     def changed(self) -> None:
         self.changes += 1
@@ -40,7 +40,7 @@ def test_what_comes_before_the_run_is_open_waits_in_its_order() -> None:
     way.offer(1)
     way.offer(2)
     way.feed.slate(NOW)
-    assert (way.feed.waiting, way.feed.begun, way.feed.slate_on) == (True, True, True)
+    assert (way.feed.waiting, way.feed.has_begun, way.feed.slate_on) == (True, True, True)
     assert (way.feed.live, way.feed.source_on) == (False, False)
     assert way.changes == 2
     way.now += 3
@@ -71,7 +71,7 @@ def test_what_goes_on_is_spliced_and_what_begins_anew_is_finished_first() -> Non
     way.feed.finish()
     assert way.sink.told == [BEGIN, SPLICE, "finish", BEGIN, "slate", BEGIN, "finish"]
     assert not way.feed.live
-    assert way.feed.begun
+    assert way.feed.has_begun
 
 
 def test_what_a_run_cannot_go_on_with_waits_for_the_next() -> None:
@@ -90,8 +90,8 @@ def test_what_a_run_cannot_go_on_with_waits_for_the_next() -> None:
 
 def test_a_run_that_is_turned_away_from_takes_nothing_more() -> None:
     way = opened()
-    way.feed.turn_away()
-    assert not way.feed.begun
+    way.feed.defer_to_next_run()
+    assert not way.feed.has_begun
     way.feed.begin(BOTH, NOW)
     way.offer(1)
     assert way.sink.told == [BEGIN, "finish"]
@@ -105,7 +105,7 @@ def test_a_run_that_is_turned_away_from_takes_nothing_more() -> None:
 def test_a_run_that_is_turned_away_from_before_it_is_open_gets_nothing() -> None:
     way = Way()
     way.feed.begin(BOTH, NOW)
-    way.feed.turn_away()
+    way.feed.defer_to_next_run()
     way.feed.open(way.sink)
     assert (way.sink.told, way.feed.waiting) == ([], False)
 

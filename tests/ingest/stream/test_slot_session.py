@@ -1,38 +1,38 @@
 import pytest
 
 from ingest.stream.failover import Policy
-from ingest.stream.slot_session import Leaving, Seat
-from ingest.stream.track_finder import Begun, Found
+from ingest.stream.slot_session import CloseReason, SlotSession
+from ingest.stream.track_finder import SourceBegun, SourceItem
 from media.packet import MediaPacket
-from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO, Encoder
+from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO, FakePublisher
 from tests.support.ingest.virtual_clock import run
 
 POLICY = Policy(detect_seconds=2.0)
 
 
-class Stream:
+class RecordingOwner:
     """A stream that writes down what it is told, and fills the seat's ring as a real one does."""
 
     def __init__(self) -> None:
         self.found_at: list[tuple[str, float]] = []
-        self.gone: list[Leaving] = []
+        self.gone: list[CloseReason] = []
 
-    def found(self, seat: Seat, found: list[Found], now: float) -> None:
-        for value in found:
-            if isinstance(value, Begun):
-                seat.ring.begin(value.tracks)
+    def on_media(self, session: SlotSession, items: list[SourceItem], now: float) -> None:
+        for value in items:
+            if isinstance(value, SourceBegun):
+                session.buffer.begin(value.tracks)
             else:
-                seat.ring.put(value, now)
+                session.buffer.append(value, now)
             self.found_at.append((type(value).__name__, now))
 
-    def left(self, seat: Seat, why: Leaving) -> None:
-        self.gone.append(why)
+    def on_closed(self, session: SlotSession, reason: CloseReason) -> None:
+        self.gone.append(reason)
 
 
-def seated() -> tuple[Stream, Seat]:
-    async def sit() -> tuple[Stream, Seat]:
-        stream = Stream()
-        return stream, Seat(stream, GRANT, Encoder(), 100.0)
+def session_of_a_new_publisher() -> tuple[RecordingOwner, SlotSession]:
+    async def sit() -> tuple[RecordingOwner, SlotSession]:
+        stream = RecordingOwner()
+        return stream, SlotSession(stream, GRANT, FakePublisher(), 100.0)
 
     return run(sit())
 
@@ -42,80 +42,80 @@ def picture(*, key: bool = True) -> MediaPacket:
 
 
 def test_a_source_is_well_since_its_media_comes_without_a_break() -> None:
-    _, seat = seated()
-    assert (seat.health(()).since, seat.last) == (None, None)
-    seat.track(VIDEO, 101.0)
-    seat.track(AUDIO, 101.1)
+    _, seat = session_of_a_new_publisher()
+    assert (seat.health(()).steady_since, seat.last_media) == (None, None)
+    seat.receive_track(VIDEO, 101.0)
+    seat.receive_track(AUDIO, 101.1)
     for number in range(10):
-        seat.packet(picture(), 101.1 + number)
+        seat.receive_packet(picture(), 101.1 + number)
         health = seat.health(())
-        assert (health.since, health.last) == (101.0, 101.1 + number)
-    seat.packet(picture(), 110.1 + POLICY.detect_seconds)
-    assert seat.health(()).since == pytest.approx(112.1)
+        assert (health.steady_since, health.last_media) == (101.0, 101.1 + number)
+    seat.receive_packet(picture(), 110.1 + POLICY.detect_seconds)
+    assert seat.health(()).steady_since == pytest.approx(112.1)
 
 
 def test_it_is_playable_from_a_keyframe_on() -> None:
-    _, seat = seated()
-    seat.track(VIDEO, 101.0)
-    seat.track(AUDIO, 101.0)
-    seat.packet(picture(key=False), 101.1)
+    _, seat = session_of_a_new_publisher()
+    seat.receive_track(VIDEO, 101.0)
+    seat.receive_track(AUDIO, 101.0)
+    seat.receive_packet(picture(key=False), 101.1)
     assert not seat.health(()).playable
-    seat.packet(picture(), 101.2)
+    seat.receive_packet(picture(), 101.2)
     assert seat.health(()).playable
 
 
 def test_a_longer_time_of_detection_holds_from_when_it_is_said() -> None:
-    _, seat = seated()
-    seat.track(VIDEO, 101.0)
-    seat.track(AUDIO, 101.0)
-    seat.packet(picture(), 101.0)
-    seat.detect(5.0)
-    seat.packet(picture(key=False), 104.0)
-    assert seat.health(()).since == 101.0
+    _, seat = session_of_a_new_publisher()
+    seat.receive_track(VIDEO, 101.0)
+    seat.receive_track(AUDIO, 101.0)
+    seat.receive_packet(picture(), 101.0)
+    seat.set_detect_seconds(5.0)
+    seat.receive_packet(picture(key=False), 104.0)
+    assert seat.health(()).steady_since == 101.0
     assert seat.health(()).playable
-    seat.detect(1.0)
-    seat.packet(picture(key=False), 105.0)
-    assert seat.health(()).since == 105.0
+    seat.set_detect_seconds(1.0)
+    seat.receive_packet(picture(key=False), 105.0)
+    assert seat.health(()).steady_since == 105.0
     assert not seat.health(()).playable
 
 
 def test_who_was_cut_off_is_well_from_its_return_on() -> None:
-    _, seat = seated()
-    seat.packet(picture(), 101.0)
+    _, seat = session_of_a_new_publisher()
+    seat.receive_packet(picture(), 101.0)
     seat.cut_off(102.0)
-    seat.packet(picture(), 102.5)
+    seat.receive_packet(picture(), 102.5)
     health = seat.health(())
-    assert (health.since, health.last, health.cut) == (101.0, 102.5, 102.0)
-    seat.join_again(104.0)
+    assert (health.steady_since, health.last_media, health.cut_off_at) == (101.0, 102.5, 102.0)
+    seat.restore(104.0)
     health = seat.health(())
-    assert (health.since, health.last, health.cut) == (104.0, 102.5, None)
+    assert (health.steady_since, health.last_media, health.cut_off_at) == (104.0, 102.5, None)
 
 
 def test_it_fits_into_a_run_that_has_a_picture_too() -> None:
-    _, seat = seated()
-    seat.track(VIDEO, 101.0)
-    seat.track(AUDIO, 101.0)
+    _, seat = session_of_a_new_publisher()
+    seat.receive_track(VIDEO, 101.0)
+    seat.receive_track(AUDIO, 101.0)
     for run_tracks, fits in (((), True), ((VIDEO,), True), ((AUDIO,), False)):
         health = seat.health(run_tracks)
-        assert (health.fits, health.picture) == (fits, True)
+        assert (health.continues_run, health.has_picture) == (fits, True)
 
 
 def test_what_has_no_time_of_its_own_happens_at_the_newest_that_is_known() -> None:
-    stream, seat = seated()
-    seat.packet(picture(), 101.0)
-    seat.leave(goodbye=True)
-    assert stream.found_at == [("Begun", 101.0), ("MediaPacket", 101.0)]
-    assert stream.gone == [Leaving.GOODBYE]
-    stream, seat = seated()
-    seat.track(VIDEO, 101.0)
-    seat.track(AUDIO, 101.0)
+    stream, seat = session_of_a_new_publisher()
+    seat.receive_packet(picture(), 101.0)
+    seat.close(goodbye=True)
+    assert stream.found_at == [("SourceBegun", 101.0), ("MediaPacket", 101.0)]
+    assert stream.gone == [CloseReason.GOODBYE]
+    stream, seat = session_of_a_new_publisher()
+    seat.receive_track(VIDEO, 101.0)
+    seat.receive_track(AUDIO, 101.0)
     seat.tick(103.0)
     seat.clock_jumped()
-    assert stream.found_at == [("Begun", 101.0), ("Begun", 103.0)]
+    assert stream.found_at == [("SourceBegun", 101.0), ("SourceBegun", 103.0)]
 
 
-@pytest.mark.parametrize("why", [None, *Leaving])
-def test_why_it_is_empty_is_what_is_said_or_else_that_it_was_lost(why: Leaving | None) -> None:
-    stream, seat = seated()
-    seat.leave(goodbye=False, why=why)
-    assert stream.gone == [why or Leaving.LOST]
+@pytest.mark.parametrize("why", [None, *CloseReason])
+def test_why_it_is_empty_is_what_is_said_or_else_that_it_was_lost(why: CloseReason | None) -> None:
+    stream, seat = session_of_a_new_publisher()
+    seat.close(goodbye=False, reason=why)
+    assert stream.gone == [why or CloseReason.LOST]

@@ -1,4 +1,10 @@
-from ingest.stream.track_finder import HELD_BYTES, PATIENCE, Begun, TrackFinder, continues
+from ingest.stream.track_finder import (
+    HELD_BYTES,
+    PATIENCE_SECONDS,
+    SourceBegun,
+    TrackFinder,
+    continues,
+)
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack
 
@@ -14,65 +20,65 @@ def packet(track: Track, at: int = 0, size: int = 1) -> MediaPacket:
 
 def test_both_tracks_decide_at_once() -> None:
     finder = TrackFinder()
-    assert finder.track(VIDEO, 0.0) == []
-    assert finder.track(AUDIO, 0.1) == [Begun((VIDEO, AUDIO))]
+    assert finder.add_track(VIDEO, 0.0) == []
+    assert finder.add_track(AUDIO, 0.1) == [SourceBegun((VIDEO, AUDIO))]
     after = packet(VIDEO)
-    assert finder.packet(after, 0.2) == [after]
+    assert finder.add_packet(after, 0.2) == [after]
 
 
 def test_packets_before_the_decision_come_out_after_it_in_order() -> None:
     finder = TrackFinder()
-    finder.track(AUDIO, 0.0)
+    finder.add_track(AUDIO, 0.0)
     held = [packet(AUDIO, at) for at in range(3)]
-    assert [found for one in held for found in finder.packet(one, 0.1)] == []
-    assert finder.track(VIDEO, 0.5) == [Begun((VIDEO, AUDIO)), *held]
+    assert [found for one in held for found in finder.add_packet(one, 0.1)] == []
+    assert finder.add_track(VIDEO, 0.5) == [SourceBegun((VIDEO, AUDIO)), *held]
 
 
 def test_a_lonely_track_decides_after_the_patience() -> None:
     finder = TrackFinder()
-    finder.track(VIDEO, 0.0)
+    finder.add_track(VIDEO, 0.0)
     first = packet(VIDEO)
-    assert finder.packet(first, 0.1) == []
-    assert finder.tick(PATIENCE - 0.01) == []
-    assert finder.tick(PATIENCE) == [Begun((VIDEO,)), first]
-    assert finder.tick(PATIENCE + 1) == []
+    assert finder.add_packet(first, 0.1) == []
+    assert finder.tick(PATIENCE_SECONDS - 0.01) == []
+    assert finder.tick(PATIENCE_SECONDS) == [SourceBegun((VIDEO,)), first]
+    assert finder.tick(PATIENCE_SECONDS + 1) == []
 
 
 def test_a_source_that_announces_and_sends_nothing_decides_nothing() -> None:
     finder = TrackFinder()
-    finder.track(VIDEO, 0.0)
+    finder.add_track(VIDEO, 0.0)
     assert finder.tick(100.0) == []
 
 
 def test_a_flood_within_the_patience_decides() -> None:
     finder = TrackFinder()
-    finder.track(VIDEO, 0.0)
+    finder.add_track(VIDEO, 0.0)
     flood = packet(VIDEO, size=HELD_BYTES + 1)
-    assert finder.packet(flood, 0.0) == [Begun((VIDEO,)), flood]
+    assert finder.add_packet(flood, 0.0) == [SourceBegun((VIDEO,)), flood]
 
 
 def test_another_configuration_begins_anew() -> None:
     finder = TrackFinder()
-    finder.track(VIDEO, 0.0)
-    finder.track(AUDIO, 0.0)
-    assert finder.track(OTHER, 5.0) == [Begun((OTHER, AUDIO))]
+    finder.add_track(VIDEO, 0.0)
+    finder.add_track(AUDIO, 0.0)
+    assert finder.add_track(OTHER, 5.0) == [SourceBegun((OTHER, AUDIO))]
 
 
 def test_a_clock_that_jumped_begins_anew_only_after_the_decision() -> None:
     finder = TrackFinder()
-    finder.track(VIDEO, 0.0)
-    assert finder.again() == []
-    finder.track(AUDIO, 0.0)
-    assert finder.again() == [Begun((VIDEO, AUDIO))]
+    finder.add_track(VIDEO, 0.0)
+    assert finder.restart() == []
+    finder.add_track(AUDIO, 0.0)
+    assert finder.restart() == [SourceBegun((VIDEO, AUDIO))]
 
 
 def test_a_source_that_leaves_within_the_patience_is_decided_on() -> None:
     finder = TrackFinder()
-    finder.track(VIDEO, 0.0)
+    finder.add_track(VIDEO, 0.0)
     first = packet(VIDEO)
-    finder.packet(first, 0.1)
-    assert finder.leave() == [Begun((VIDEO,)), first]
-    assert finder.leave() == []
+    finder.add_packet(first, 0.1)
+    assert finder.finish() == [SourceBegun((VIDEO,)), first]
+    assert finder.finish() == []
 
 
 def test_a_run_goes_on_with_whatever_picture_where_it_has_one() -> None:

@@ -42,7 +42,7 @@ def test_signed_numbers_alternate_around_zero(code: int, number: int) -> None:
 def test_past_the_end_is_the_given_error() -> None:
     bits = reader("10110011")
     assert bits.u(5) == 0b10110
-    assert bits.left == 3
+    assert bits.bits_left == 3
     with pytest.raises(Fault):
         bits.u(4)
 

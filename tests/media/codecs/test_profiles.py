@@ -3,7 +3,7 @@ import random
 import pytest
 
 from media.codecs.avc import config_of
-from media.codecs.profiles import AUDIO_NAMES, VIDEO_NAMES, Profile, profile_of
+from media.codecs.profiles import AUDIO_NAMES, VIDEO_NAMES, VideoProfile, profile_of
 from media.track import AudioCodec, VideoCodec, VideoTrack
 
 
@@ -20,17 +20,19 @@ def test_h264_by_x264() -> None:
     # 1280x720, 30 frames a second, by libx264 (High, level 3.1).
     sps = bytes.fromhex("6764001facd9405005bb016a02020280000003008000001e478c18cb")
     found = profile_of(track(VideoCodec.AVC, config_of(sps, bytes.fromhex("68ebecb22c"))))
-    assert found == Profile(profile="High", level="3.1", frame_rate=30.0, plays_everywhere=True)
+    assert found == VideoProfile(
+        profile="High", level="3.1", frame_rate=30.0, plays_everywhere=True
+    )
 
 
 def test_hevc_and_av1_by_their_records() -> None:
     hvcc = bytes([1, 2, *bytes(10), 93, *bytes(10)])
-    assert profile_of(track(VideoCodec.HEVC, hvcc)) == Profile(profile="Main 10", level="3.1")
+    assert profile_of(track(VideoCodec.HEVC, hvcc)) == VideoProfile(profile="Main 10", level="3.1")
     av1c = bytes([0x81, 0 << 5 | 8, 0, 0])
-    assert profile_of(track(VideoCodec.AV1, av1c)) == Profile(profile="Main", level="4.0")
+    assert profile_of(track(VideoCodec.AV1, av1c)) == VideoProfile(profile="Main", level="4.0")
     unbounded = bytes([0x81, 1 << 5 | 31, 0, 0])
-    assert profile_of(track(VideoCodec.AV1, unbounded)) == Profile(profile="High", level=None)
-    assert profile_of(track(VideoCodec.VP9, b"")) == Profile()
+    assert profile_of(track(VideoCodec.AV1, unbounded)) == VideoProfile(profile="High", level=None)
+    assert profile_of(track(VideoCodec.VP9, b"")) == VideoProfile()
 
 
 @pytest.mark.parametrize("codec", list(VideoCodec))

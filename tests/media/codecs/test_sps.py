@@ -11,17 +11,17 @@ from media.codecs.sps import MAX_SIDE, AvcError, Sps, parse_sps
 HIGH, HIGH_444, MAIN, BASELINE = 100, 244, 77, 66
 
 
-class Writer:
+class BitWriter:
     """Puts bits together as 14496-10 writes them, emulation prevention included."""
 
     def __init__(self) -> None:
         self.bits = ""
 
-    def u(self, width: int, number: int) -> "Writer":
+    def u(self, width: int, number: int) -> "BitWriter":
         self.bits += f"{number:0{width}b}"
         return self
 
-    def ue(self, *numbers: int) -> "Writer":
+    def ue(self, *numbers: int) -> "BitWriter":
         for number in numbers:
             code = f"{number + 1:b}"
             self.bits += "0" * (len(code) - 1) + code
@@ -40,8 +40,8 @@ class Writer:
         return bytes(out)
 
 
-def start(profile: int = HIGH, chroma: int = 1, depth: int = 8) -> Writer:
-    writer = Writer().u(8, profile).u(8, 0).u(8, 31).ue(0)
+def start(profile: int = HIGH, chroma: int = 1, depth: int = 8) -> BitWriter:
+    writer = BitWriter().u(8, profile).u(8, 0).u(8, 31).ue(0)
     if profile in (HIGH, HIGH_444):
         writer.ue(chroma)
         if chroma == 3:
@@ -51,7 +51,7 @@ def start(profile: int = HIGH, chroma: int = 1, depth: int = 8) -> Writer:
 
 
 def finish(
-    writer: Writer,
+    writer: BitWriter,
     across: int = 80,
     down: int = 45,
     *,
@@ -132,12 +132,12 @@ def test_cropping_everything_away_is_refused() -> None:
 
 
 def test_the_deeper_of_luma_and_chroma_counts() -> None:
-    writer = Writer().u(24, HIGH << 16 | 31).ue(0, 1, 0, 2).u(2, 0)
+    writer = BitWriter().u(24, HIGH << 16 | 31).ue(0, 1, 0, 2).u(2, 0)
     assert parse_sps(finish(writer)).bit_depth == 10
 
 
 def test_scaling_lists_are_read_past_with_their_early_ends() -> None:
-    writer = Writer().u(24, HIGH << 16 | 31).ue(0, 1, 0, 0).u(1, 0).u(1, 1)
+    writer = BitWriter().u(24, HIGH << 16 | 31).ue(0, 1, 0, 0).u(1, 0).u(1, 1)
     writer.u(1, 1).ue(*[1] * 16)  # a whole list of 4 x 4
     writer.u(1, 1).ue(16)  # -8: the next scale is 0, the list ends with its first number
     writer.u(4, 0)
@@ -170,7 +170,7 @@ def vui(
 
 
 def timing(tick: int, scale: int) -> str:
-    return Writer().u(1, 1).u(32, tick).u(32, scale).u(1, 1).bits
+    return BitWriter().u(1, 1).u(32, tick).u(32, scale).u(1, 1).bits
 
 
 @pytest.mark.parametrize(
@@ -191,11 +191,13 @@ def test_a_frame_lasts_two_ticks(tick: int, scale: int, rate: Fraction | None) -
 @pytest.mark.parametrize(
     ("bits", "aspect"),
     [
-        pytest.param(Writer().u(9, 0x100 | 1).bits, Fraction(1), id="square"),
-        pytest.param(Writer().u(9, 0x100 | 3).bits, Fraction(10, 11), id="named"),
-        pytest.param(Writer().u(9, 0x100 | 255).u(32, 4 << 16 | 3).bits, Fraction(4, 3), id="own"),
-        pytest.param(Writer().u(9, 0x100 | 255).u(32, 4 << 16).bits, Fraction(1), id="by zero"),
-        pytest.param(Writer().u(9, 0x100 | 99).bits, Fraction(1), id="reserved"),
+        pytest.param(BitWriter().u(9, 0x100 | 1).bits, Fraction(1), id="square"),
+        pytest.param(BitWriter().u(9, 0x100 | 3).bits, Fraction(10, 11), id="named"),
+        pytest.param(
+            BitWriter().u(9, 0x100 | 255).u(32, 4 << 16 | 3).bits, Fraction(4, 3), id="own"
+        ),
+        pytest.param(BitWriter().u(9, 0x100 | 255).u(32, 4 << 16).bits, Fraction(1), id="by zero"),
+        pytest.param(BitWriter().u(9, 0x100 | 99).bits, Fraction(1), id="reserved"),
     ],
 )
 def test_a_pixels_shape(bits: str, aspect: Fraction) -> None:
@@ -203,12 +205,20 @@ def test_a_pixels_shape(bits: str, aspect: Fraction) -> None:
 
 
 def test_everything_before_the_reordering_is_read_past() -> None:
-    decoder = Writer().u(1, 1).ue(1).u(8, 0).ue(7, 8).u(1, 0).ue(9, 10).u(1, 1).u(20, 0).bits
+    decoder = BitWriter().u(1, 1).ue(1).u(8, 0).ue(7, 8).u(1, 0).ue(9, 10).u(1, 1).u(20, 0).bits
     bits = vui(
-        display=Writer().u(2, 0b11).u(1, 1).u(4, 5).u(1, 1).u(24, 0x010101).u(1, 1).ue(1, 1).bits,
+        display=BitWriter()
+        .u(2, 0b11)
+        .u(1, 1)
+        .u(4, 5)
+        .u(1, 1)
+        .u(24, 0x010101)
+        .u(1, 1)
+        .ue(1, 1)
+        .bits,
         timing=timing(1, 50),
         buffers=decoder + decoder + "0",
-        end=Writer().u(1, 1).u(1, 1).u(1, 1).ue(0, 0, 11, 11, 3, 4).bits,
+        end=BitWriter().u(1, 1).u(1, 1).u(1, 1).ue(0, 0, 11, 11, 3, 4).bits,
     )
     found = parse_sps(finish(start(), vui=bits)).vui
     assert (found.frame_rate, found.reorder) == (Fraction(25), 3)

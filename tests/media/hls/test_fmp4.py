@@ -32,12 +32,12 @@ CONTAINERS = {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"dinf", b"mvex", b"m
 HEADS = {b"stsd": 8, b"dref": 8, b"avc1": 78, b"mp4a": 28}
 
 
-class Box(msgspec.Struct, frozen=True):
+class ParsedBox(msgspec.Struct, frozen=True):
     path: str
     body: bytes
 
 
-def boxes(data: bytes, path: str = "") -> Iterator[Box]:
+def boxes(data: bytes, path: str = "") -> Iterator[ParsedBox]:
     """Walk all boxes in the order of the file; a size that does not fit fails the test."""
     place = 0
     while place < len(data):
@@ -45,7 +45,7 @@ def boxes(data: bytes, path: str = "") -> Iterator[Box]:
         assert 8 <= size <= len(data) - place, (path, kind)
         body = data[place + 8 : place + size]
         name = f"{path}/{kind.decode()}"
-        yield Box(name, body)
+        yield ParsedBox(name, body)
         if kind in CONTAINERS:
             yield from boxes(body, name)
         elif kind in HEADS:

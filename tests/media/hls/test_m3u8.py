@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from media.hls.m3u8 import MAX_TEXT, M3u8Error, parse, render, utc_text
 from media.hls.playlist import (
-    Listed,
+    AudioRendition,
     MediaPlaylist,
     MultivariantPlaylist,
-    Sound,
-    Subtitles,
+    PlaylistSegment,
+    SubtitleRendition,
     Variant,
 )
 
@@ -24,9 +24,13 @@ MEDIA = MediaPlaylist(
     sequence=7,
     discontinuities=1,
     segments=(
-        Listed(uri="7.m4s", duration=180_000, map_uri="init-0.mp4", wall_us=NOON_US + 123_456),
-        Listed(uri="8.m4s", duration=180_180, map_uri="init-0.mp4", wall_us=NOON_US + 2_123_000),
-        Listed(
+        PlaylistSegment(
+            uri="7.m4s", duration=180_000, map_uri="init-0.mp4", wall_us=NOON_US + 123_456
+        ),
+        PlaylistSegment(
+            uri="8.m4s", duration=180_180, map_uri="init-0.mp4", wall_us=NOON_US + 2_123_000
+        ),
+        PlaylistSegment(
             uri="11.m4s",
             duration=90_001,
             map_uri="init-1.mp4",
@@ -39,9 +43,11 @@ MEDIA = MediaPlaylist(
 SECOND = 90_000
 
 
-def two_seconds(number: int, map_uri: str | None, *, discontinuity: bool = False) -> Listed:
+def two_seconds(
+    number: int, map_uri: str | None, *, discontinuity: bool = False
+) -> PlaylistSegment:
     """A segment of 2 s, which is a gap where it has no init section."""
-    return Listed(
+    return PlaylistSegment(
         uri=f"{number}.m4s",
         duration=2 * SECOND,
         map_uri=map_uri,
@@ -65,7 +71,7 @@ GAPS = MediaPlaylist(
     ),
 )
 VARIANTS = MultivariantPlaylist(
-    sounds=(Sound(uri="20260131T120000123/audio/index.m3u8", group="audio", name="Audio",
+    audio=(AudioRendition(uri="20260131T120000123/audio/index.m3u8", group="audio", name="Audio",
                   channels=2),),
     variants=(
         Variant(
@@ -122,7 +128,7 @@ quotables = st.text(st.characters(blacklist_characters='"', min_codepoint=32), m
     lambda text: not any(ord(one) == 127 for one in text)
 )
 segments = st.builds(
-    Listed,
+    PlaylistSegment,
     uri=uris,
     duration=st.integers(0, 90_000 * 999),
     map_uri=st.none(),
@@ -138,7 +144,7 @@ def media_playlists(draw: st.DrawFn) -> MediaPlaylist:
     """Once a playlist has an init section, all that follow have one, but for gaps."""
     plain = draw(st.lists(segments, max_size=3))
     mapped = [
-        Listed(
+        PlaylistSegment(
             uri=one.uri,
             duration=one.duration,
             map_uri=None if one.gap else draw(uris),
@@ -176,9 +182,9 @@ multivariants = st.builds(
         min_size=1,
         max_size=3,
     ).map(tuple),
-    sounds=st.lists(
+    audio=st.lists(
         st.builds(
-            Sound,
+            AudioRendition,
             uri=uris,
             group=quotables,
             name=quotables,
@@ -189,7 +195,7 @@ multivariants = st.builds(
     ).map(tuple),
     subtitles=st.lists(
         st.builds(
-            Subtitles,
+            SubtitleRendition,
             uri=uris,
             group=quotables,
             name=quotables,
@@ -235,8 +241,8 @@ def test_any_text_gives_a_playlist_that_can_be_written_or_an_error(text: str) ->
 
 
 def test_a_gap_brings_no_init_section_even_where_it_is_given_one() -> None:
-    gap = Listed(uri="0.m4s", duration=SECOND, map_uri="init-0.mp4", gap=True)
-    there = Listed(uri="1.m4s", duration=SECOND, map_uri="init-1.mp4")
+    gap = PlaylistSegment(uri="0.m4s", duration=SECOND, map_uri="init-0.mp4", gap=True)
+    there = PlaylistSegment(uri="1.m4s", duration=SECOND, map_uri="init-1.mp4")
     lines = render(MediaPlaylist(segments=(gap, there))).splitlines()
     assert [line for line in lines if "MAP" in line or "m4s" in line] == [
         "0.m4s",
@@ -267,7 +273,9 @@ def test_lines_of_other_servers_are_understood() -> None:
     assert parse(text) == MediaPlaylist(
         target=11,
         segments=(
-            Listed(uri="https://cdn.example/a.ts?x=1", duration=900_900, wall_us=NOON_US + 500_000),
+            PlaylistSegment(
+                uri="https://cdn.example/a.ts?x=1", duration=900_900, wall_us=NOON_US + 500_000
+            ),
         ),
     )
 
@@ -297,24 +305,28 @@ def test_what_is_no_playlist_is_refused(text: str) -> None:
 @pytest.mark.parametrize("uri", ["", "a b", 'a"', "a\nb", "#a", "a\r", "é", "a\0"])
 def test_a_uri_that_would_break_the_text_is_not_written(uri: str) -> None:
     with pytest.raises(M3u8Error):
-        render(MediaPlaylist(segments=(Listed(uri=uri, duration=1),)))
+        render(MediaPlaylist(segments=(PlaylistSegment(uri=uri, duration=1),)))
     with pytest.raises(M3u8Error):
-        render(MediaPlaylist(segments=(Listed(uri="a", duration=1, map_uri=uri),)))
+        render(MediaPlaylist(segments=(PlaylistSegment(uri="a", duration=1, map_uri=uri),)))
 
 
 @pytest.mark.parametrize("text", ['a"b', "a\nb", "a\rb", "\x7f"])
 def test_a_name_that_would_break_its_quotes_is_not_written(text: str) -> None:
-    sound = Sound(uri="a", group="g", name=text, channels=2)
+    sound = AudioRendition(uri="a", group="g", name=text, channels=2)
     with pytest.raises(M3u8Error):
-        render(MultivariantPlaylist(variants=(), sounds=(sound,)))
-    words = Subtitles(uri="a", group="g", name=text)
+        render(MultivariantPlaylist(variants=(), audio=(sound,)))
+    words = SubtitleRendition(uri="a", group="g", name=text)
     with pytest.raises(M3u8Error):
         render(MultivariantPlaylist(variants=(), subtitles=(words,)))
 
 
 def test_subtitles_say_their_language_where_it_is_known() -> None:
-    words = Subtitles(uri="1-1/words1/index.m3u8", group="subtitles", name="Deutsch", language="de")
-    forced = Subtitles(uri="1-1/words2/index.m3u8", group="subtitles", name="Signs", forced=True)
+    words = SubtitleRendition(
+        uri="1-1/words1/index.m3u8", group="subtitles", name="Deutsch", language="de"
+    )
+    forced = SubtitleRendition(
+        uri="1-1/words2/index.m3u8", group="subtitles", name="Signs", forced=True
+    )
     variant = Variant(uri="1-1/360p/index.m3u8", bandwidth=1, subtitles="subtitles")
     playlist = MultivariantPlaylist(variants=(variant,), subtitles=(words, forced))
     assert render(playlist).split("\n")[3:-1] == [
@@ -336,7 +348,7 @@ def test_subtitles_without_an_address_are_no_playlist() -> None:
 
 def test_neighbouring_ticks_are_told_apart_in_text() -> None:
     texts = {
-        render(MediaPlaylist(segments=(Listed(uri="a", duration=ticks),)))
+        render(MediaPlaylist(segments=(PlaylistSegment(uri="a", duration=ticks),)))
         for ticks in range(180_000, 180_200)
     }
     assert len(texts) == 200
@@ -363,7 +375,7 @@ def test_a_time_beyond_the_calendar_is_refused() -> None:
 
 def test_a_playlist_that_never_changes_says_so_and_is_read_back() -> None:
     whole = MediaPlaylist(
-        target=2, segments=(Listed(uri="0.m4s", duration=180_000),), ended=True, whole=True
+        target=2, segments=(PlaylistSegment(uri="0.m4s", duration=180_000),), ended=True, whole=True
     )
     text = render(whole)
     assert "#EXT-X-PLAYLIST-TYPE:VOD\n" in text

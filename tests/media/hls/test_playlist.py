@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.hls.playlist import TARGET_SECONDS, Listed, MediaPlaylist
+from media.hls.playlist import TARGET_SECONDS, MediaPlaylist, PlaylistSegment
 from media.ticks import VIDEO_SCALE
 
 
-def listed(number: int, *, discontinuity: bool = False) -> Listed:
-    return Listed(uri=f"{number}.m4s", duration=2 * VIDEO_SCALE, discontinuity=discontinuity)
+def listed(number: int, *, discontinuity: bool = False) -> PlaylistSegment:
+    return PlaylistSegment(
+        uri=f"{number}.m4s", duration=2 * VIDEO_SCALE, discontinuity=discontinuity
+    )
 
 
 def test_a_playlist_grows_and_its_predecessor_stays_as_it_was() -> None:

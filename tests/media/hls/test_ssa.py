@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.hls.ssa import MOST_LETTERS, words
+from media.hls.ssa import MAX_CHARACTERS, cue_text
 
 HEAD = "0,0,Default,,0,0,0,,"
 
@@ -38,20 +38,20 @@ HEAD = "0,0,Default,,0,0,0,,"
     ],
 )
 def test_words_stay_and_layout_goes(text: str, shown: str) -> None:
-    assert words(HEAD + text) == shown
+    assert cue_text(HEAD + text) == shown
 
 
 def test_an_event_that_lacks_fields_has_no_words() -> None:
-    assert words("0,0,Default") == ""
+    assert cue_text("0,0,Default") == ""
 
 
 def test_what_is_too_long_is_cut_off() -> None:
-    assert len(words(HEAD + "x" * 1_000_000)) == MOST_LETTERS
+    assert len(cue_text(HEAD + "x" * 1_000_000)) == MAX_CHARACTERS
 
 
 @given(st.text(alphabet=st.sampled_from("ab<>&{}\\Nibup01r \n\r,-é"), max_size=80))
 def test_any_text_is_a_cue_without_foreign_markup(text: str) -> None:
-    shown = words(HEAD + text)
+    shown = cue_text(HEAD + text)
     assert "-->" not in shown
     assert not re.search(r"\n[ \t]*\n", shown)
     tags = re.findall(r"<[^>]*>", shown)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.hls.webvtt import Cue, escaped, render, timestamp
+from media.hls.webvtt import Cue, escape, render, timestamp
 
 TIMING = re.compile(r"\d{2,}:\d{2}:\d{2}\.\d{3} --> \d{2,}:\d{2}:\d{2}\.\d{3}")
 
@@ -65,12 +65,12 @@ def test_what_would_break_the_file_is_refused(cue: Cue) -> None:
     ],
 )
 def test_nothing_of_a_text_is_markup(text: str, shown: str) -> None:
-    assert escaped(text) == shown
+    assert escape(text) == shown
 
 
 @given(st.lists(st.text(alphabet=st.sampled_from("ab<>-&\n\r\t \x00é"), max_size=40), max_size=5))
 def test_any_texts_give_as_many_cues_as_there_are_texts(texts: list[str]) -> None:
-    shown = [text for text in map(escaped, texts) if text]
+    shown = [text for text in map(escape, texts) if text]
     file = render([Cue(place, place + 1, text) for place, text in enumerate(shown)])
     blocks = file.rstrip("\n").split("\n\n")[1:]
     assert len(blocks) == len(shown)

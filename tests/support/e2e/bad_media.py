@@ -10,7 +10,7 @@ from ingest.rtmp import amf0
 from ingest.rtmp.amf0 import Amf
 from ingest.rtmp.messages import MessageType
 from media.codecs.avc import config_of
-from tests.media.codecs.test_sps import BASELINE, Writer, finish, start
+from tests.media.codecs.test_sps import BASELINE, BitWriter, finish, start
 from tests.support.e2e.hostile_peer import AT_ONCE, Run, Target
 from tests.support.e2e.service import SCALE
 from tests.support.ingest import rtmp_peer
@@ -24,13 +24,15 @@ def _config(side: int, level: int) -> bytes:
     """Return a decoder configuration: Baseline, `side` macroblocks square, of a level."""
     sps = bytearray(finish(start(BASELINE), side, side))
     sps[3] = level
-    pps = Writer().ue(0, 0).u(1, 0).u(1, 0).ue(0, 0, 0).u(1, 0).u(2, 0).ue(0, 0, 0).u(3, 0).unit()
+    pps = (
+        BitWriter().ue(0, 0).u(1, 0).u(1, 0).ue(0, 0, 0).u(1, 0).u(2, 0).ue(0, 0, 0).u(3, 0).unit()
+    )
     return config_of(bytes(sps), b"\x68" + pps[1:])
 
 
 def _bomb(noise: Random) -> bytes:
     """Return an IDR picture that begins well, and has a few macroblocks out of a million."""
-    begun = Writer().ue(0, 7, 0).u(4, 0).ue(0).u(4, 0).u(2, 0).ue(0).unit()
+    begun = BitWriter().ue(0, 7, 0).u(4, 0).ue(0).u(4, 0).u(2, 0).ue(0).unit()
     slice_ = b"\x65" + begun[1:] + noise.randbytes(200).replace(b"\0\0", b"\1\1")
     return len(slice_).to_bytes(4, "big") + slice_
 

@@ -13,8 +13,8 @@ import uvloop
 
 from headend.install.certificates import Certificates, tls_context
 from ingest.rtmp.limits import Limits
-from ingest.server.listener import Listener, listening
-from ingest.stream.ports import Grant, Happened, LiveState
+from ingest.server.listener import RtmpListener, listening
+from ingest.stream.ports import Grant, LiveEvent, LiveState
 from media.packet import MediaPacket
 from media.stream_keys import Slot, StreamKey
 from media.track import Track
@@ -53,10 +53,10 @@ async def until(true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-class Run:
+class RecordedRun:
     """One run: what was begun and offered."""
 
-    def __init__(self, place: "Place", notify: Callable[[], None]) -> None:
+    def __init__(self, place: "LoopbackPorts", notify: Callable[[], None]) -> None:
         self.playable = False
         self.begun: list[tuple[Track, ...]] = []
         self.packets: list[MediaPacket] = []
@@ -87,7 +87,7 @@ class Run:
         self.ended = True
 
 
-class Place:
+class LoopbackPorts:
     """The directory, the sinks and the journal in one; what they answer is the test's to set.
 
     `open_to_all` lets every key in, `answering` holds the directory's answers back while it is
@@ -104,9 +104,9 @@ class Place:
         self.failure: Exception | None = None
         self.sink_breaks = False
         self.meanwhile: Callable[[], None] | None = None
-        self.runs: list[Run] = []
+        self.runs: list[RecordedRun] = []
         self.states: list[LiveState] = []
-        self.told: list[Happened] = []
+        self.told: list[LiveEvent] = []
         self._window = window
         self._goodbye = goodbye
 
@@ -126,19 +126,21 @@ class Place:
             hash=HASH,
             slot=slot,
             active=frozenset(),
-            window=self._window,
-            goodbye=self._goodbye,
+            reconnect_seconds=self._window,
+            goodbye_seconds=self._goodbye,
         )
 
     @asynccontextmanager
-    async def run(self, grant: Grant, notify: Callable[[], None]) -> AsyncGenerator[Run, None]:
-        run = Run(self, notify)
+    async def run(
+        self, grant: Grant, notify: Callable[[], None]
+    ) -> AsyncGenerator[RecordedRun, None]:
+        run = RecordedRun(self, notify)
         self.runs.append(run)
         yield run
 
-    async def changed(self, state: LiveState, told: tuple[Happened, ...]) -> None:
+    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
         self.states.append(state)
-        self.told += told
+        self.told += events
 
     @property
     def packets(self) -> list[MediaPacket]:
@@ -150,12 +152,12 @@ class Place:
         return rtmp_peer.opening(application, self.key.text if name is None else name)
 
 
-class House:
+class LoopbackListener:
     """A listener that listens, and the ways to it."""
 
-    def __init__(self, listener: Listener, sockets: dict[str, socket.socket]) -> None:
+    def __init__(self, listener: RtmpListener, sockets: dict[str, socket.socket]) -> None:
         self.listener = listener
-        self.tally = listener.tally
+        self.tally = listener.counters
         self._ports = {door: int(sock.getsockname()[1]) for door, sock in sockets.items()}
 
     def port(self, door: str) -> int:
@@ -172,7 +174,7 @@ class House:
         )
         return Wire(reader, writer)
 
-    async def publishing(self, place: "Place", door: str = "v4") -> "Wire":
+    async def publishing(self, place: "LoopbackPorts", door: str = "v4") -> "Wire":
         """Return an encoder that has leave, and whose first media have reached the run."""
         before = sum(len(run.packets) for run in place.runs)
         wire = await self.dial(door)
@@ -198,13 +200,13 @@ DOORS = {"v4": "127.0.0.1", "v6": "::1", "mapped": "::ffff:127.0.0.1", "tls": "1
 
 
 @asynccontextmanager
-async def house(
-    place: Place,
+async def loopback_listener(
+    place: LoopbackPorts,
     *,
     limits: Limits = LIMITS,
     tls: ssl.SSLContext | None = None,
     drain_seconds: float = 5.0,
-) -> AsyncGenerator[House, None]:
+) -> AsyncGenerator[LoopbackListener, None]:
     """Listen at all doors for the length of the block; the loop has nothing to complain of."""
     complaints: list[dict[str, Any]] = []  # what asyncio hands to its handler is what it likes
     asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about))
@@ -214,10 +216,10 @@ async def house(
         directory=place,
         sinks=place,
         journal=place,
-        doors=[(sock, tls if door == "tls" else None) for door, sock in sockets.items()],
+        sockets=[(sock, tls if door == "tls" else None) for door, sock in sockets.items()],
         drain_seconds=drain_seconds,
     ) as listener:
-        yield House(listener, sockets)
+        yield LoopbackListener(listener, sockets)
     assert complaints == []
 
 

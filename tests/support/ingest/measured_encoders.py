@@ -62,7 +62,7 @@ def measured(
     """Send all in the order of time; the encoder's clock is `speed` times as fast as ours."""
     meter = Meter(START)
     for track in tracks:
-        meter.track(track, START)
+        meter.add_track(track, START)
     now = START
     arrived = START
     packets = sorted((pair for each in sources for pair in each), key=lambda pair: pair[0])
@@ -70,7 +70,7 @@ def measured(
         now = START + at / speed
         # What is held back holds back what is behind it.
         arrived = max(arrived, now + late(now - START))
-        meter.packet(packet, arrived)
+        meter.add_packet(packet, arrived)
     return meter.report(max(arrived, now))
 
 

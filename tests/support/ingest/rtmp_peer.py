@@ -11,7 +11,7 @@ from ingest.rtmp import amf0
 from ingest.rtmp.amf0 import Amf
 from ingest.rtmp.chunks import ChunkReader, Message
 from ingest.rtmp.dialogue import State
-from ingest.rtmp.events import Event, PublishAsked
+from ingest.rtmp.events import Event, PublishRequested
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.session import Session
@@ -131,7 +131,7 @@ def feed(
     for piece in pieces:
         events = peer.receive(piece, now)
         found += events
-        if allow and any(isinstance(event, PublishAsked) for event in events):
+        if allow and any(isinstance(event, PublishRequested) for event in events):
             peer.allow()
     return found
 
@@ -207,6 +207,6 @@ GOODBYE = command("FCUnpublish", 6.0, None, NAME)
 BEFORE = {
     State.BEGINNING: HANDSHAKE,
     State.CONNECTED: HANDSHAKE + connect() + command("createStream", 2.0, None),
-    State.ASKED: opening(),
+    State.PUBLISH_REQUESTED: opening(),
     State.PUBLISHING: opening(),
 }

@@ -17,13 +17,13 @@ from ingest.stream.registry import LiveStreams
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 from media.track import Track, VideoTrack
-from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO, Encoder, Place
+from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO, FakePorts, FakePublisher
 
 PRIMARY, BACKUP, SECOND = Slot(0), Slot(1), Slot(2)
 GOP = 20  # pictures
 
 
-class Camera(Encoder):
+class SimulatedEncoder(FakePublisher):
     """An encoder that sends by itself while its task runs."""
 
     def __init__(self, slot: Slot, video: VideoTrack | None = VIDEO, *, sound: bool = True) -> None:
@@ -41,11 +41,11 @@ class Camera(Encoder):
         """Send for ever; `phase` is when its first keyframe comes after the others'."""
         await asyncio.sleep(phase)
         clock = asyncio.get_running_loop().time
-        assert self.seat is not None
+        assert self.session is not None
         picture: tuple[Track, ...] = () if self.video is None else (self.video,)
         tracks = (*picture, AUDIO) if self.sound else picture
         for track in tracks:
-            self.seat.track(track, clock())
+            self.session.receive_track(track, clock())
         number = 0
         while True:
             for track in tracks:
@@ -62,21 +62,21 @@ class Camera(Encoder):
     def _deliver(self, now: float) -> None:
         if now < self.held_until:
             return
-        assert self.seat is not None
+        assert self.session is not None
         lag = max(0.0, self.lags - (now - self.held_until) / 2)
         while self._held and self._held[0].dts / 1000 <= now - lag:
-            self.seat.packet(self._held.pop(0), now)
+            self.session.receive_packet(self._held.pop(0), now)
 
     def leave(self, *, goodbye: bool = False) -> None:
-        assert self.seat is not None
-        self.seat.leave(goodbye=goodbye)
+        assert self.session is not None
+        self.session.close(goodbye=goodbye)
 
 
-class Studio:
+class SimulatedStream:
     """A stream with its encoders."""
 
     def __init__(
-        self, place: Place, live: LiveStreams, tasks: asyncio.TaskGroup, grant: Grant
+        self, place: FakePorts, live: LiveStreams, tasks: asyncio.TaskGroup, grant: Grant
     ) -> None:
         self.place = place
         self._live = live
@@ -105,10 +105,10 @@ class Studio:
         *,
         sound: bool = True,
         policy: Policy | None = None,
-    ) -> Camera:
-        camera = Camera(slot, video, sound=sound)
+    ) -> SimulatedEncoder:
+        camera = SimulatedEncoder(slot, video, sound=sound)
         grant = msgspec.structs.replace(self._grant, slot=slot, policy=policy or self._grant.policy)
-        camera.seat = await self._live.seat(grant, camera)
+        camera.session = await self._live.attach(grant, camera)
         self._sending.append(self._tasks.create_task(camera.sending(phase)))
         return camera
 
@@ -118,14 +118,14 @@ class Studio:
 
 
 @asynccontextmanager
-async def studio(
-    place: Place, policy: Policy | None = None, **granted: object
-) -> AsyncGenerator[Studio, None]:
-    """Open a studio for the length of the block; `granted` are fields of its encoders' grants."""
+async def simulated_stream(
+    place: FakePorts, policy: Policy | None = None, **granted: object
+) -> AsyncGenerator[SimulatedStream, None]:
+    """Serve a stream for the length of the block; `granted` are fields of its encoders' grants."""
     grant = msgspec.structs.replace(GRANT, policy=policy or Policy(), **granted)
     async with asyncio.TaskGroup() as tasks:
         live = LiveStreams(place, place, tasks)
-        made = Studio(place, live, tasks, grant)
+        made = SimulatedStream(place, live, tasks, grant)
         yield made
         made.stop()
         live.drain()

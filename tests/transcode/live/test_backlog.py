@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.stream.gop_buffer import RING_BYTES
+from ingest.stream.gop_buffer import BUFFER_BYTES
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from transcode.live.backlog import QUEUE_BYTES, QUEUE_SECONDS, Backlog, NoSource, SourceStart
@@ -89,7 +89,7 @@ def test_a_burst_is_not_late() -> None:
 def test_what_a_ring_holds_at_most_has_room() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0, splice=True)
-    assert RING_BYTES + 8 * MIB < QUEUE_BYTES
+    assert BUFFER_BYTES + 8 * MIB < QUEUE_BYTES
     assert all(queue.offer(packet(at, key=at == 0, size=MIB), 0.0) for at in range(24))
 
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from av.video.frame import VideoFrame
 
-from media.hls.playlist import Listed, MediaPlaylist
+from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
@@ -82,13 +82,13 @@ async def running(root: Path, slate: bytes | None = None) -> AsyncGenerator[Live
             yield run
 
 
-def listed(root: Path, rendition: str = RUNG) -> list[Listed]:
+def listed(root: Path, rendition: str = RUNG) -> list[PlaylistSegment]:
     """The segments that viewers have now."""
     found = next((root / "live" / STREAM).glob(f"*/{rendition}/index.m3u8"), None)
     return list(playlist(root, rendition).segments) if found is not None else []
 
 
-def seconds(segments: list[Listed]) -> float:
+def seconds(segments: list[PlaylistSegment]) -> float:
     return sum(segment.duration for segment in segments) / 90_000
 
 

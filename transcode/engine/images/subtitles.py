@@ -18,7 +18,7 @@ from av.stream import Discard, Disposition, Stream
 from av.subtitles.stream import SubtitleStream
 from av.subtitles.subtitle import AssSubtitle, SubtitleSet
 
-from media.hls.ssa import words
+from media.hls.ssa import cue_text
 from media.hls.webvtt import Cue
 from media.languages import language_tag
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
@@ -136,7 +136,7 @@ def _texts(stream: SubtitleStream, packet: "Packet[Stream]") -> list[str]:
         for rect in (each.rects if isinstance(each, SubtitleSet) else (each,))
         if isinstance(rect, AssSubtitle)
     ]
-    texts = (words(rect.ass.decode(errors="replace")) for rect in rects)
+    texts = (cue_text(rect.ass.decode(errors="replace")) for rect in rects)
     return [text for text in texts if text]
 
 

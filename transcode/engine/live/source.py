@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 from media.codecs.avc import AvcConfig, AvcError
-from media.codecs.sei import is_turned
+from media.codecs.sei import is_rotated
 from media.hls.fmp4 import video_init
 from media.ladder import Ladder, Rendition
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
@@ -184,7 +184,7 @@ class Source:
         if config is None:
             return True
         if access is Access.ENTRY:
-            turned = is_turned(packet.data, config.length_size)
+            turned = is_rotated(packet.data, config.length_size)
             self.foreign = turned or not alike(packet.data, config)
             return not self.foreign
         return self._entry is None  # who came in at a keyframe that is none gets no copy

@@ -22,7 +22,7 @@ from av.stream import Stream
 from av.video.stream import VideoStream
 
 from media.codecs.avc import AvcConfig, AvcError, is_idr, is_picture
-from media.codecs.sei import is_turned
+from media.codecs.sei import is_rotated
 from media.ladder import Rendition
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.input.container import BadUpload, Upload, picture_of, sound_of
@@ -183,7 +183,7 @@ class _Look:
         if not key or not is_idr(data, config.length_size):
             return True
         self._entries.append(pts)
-        return not is_turned(data, config.length_size) and alike(data, config)
+        return not is_rotated(data, config.length_size) and alike(data, config)
 
     def found(self) -> Survey:
         """Return what was seen of the pictures.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from media.countries import Country, country
+from media.countries import Country, find_country
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import PlayerOptions, Shown
@@ -18,7 +18,7 @@ ORANGE = PlayerOptions(autoplay=True, loop=True, color="#ff8800")
 
 
 def lands(*codes: str) -> tuple[Country, ...]:
-    found = [country(code) for code in codes]
+    found = [find_country(code) for code in codes]
     return tuple(each for each in found if each is not None)
 
 

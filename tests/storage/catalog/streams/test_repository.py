@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from media.countries import country
+from media.countries import find_country
 from media.stream_keys import StreamKey
 from storage.catalog import Catalog
 from storage.catalog.library.labels import TagById, TagByName
@@ -65,7 +65,7 @@ def told(place: str | Path) -> list[dict[str, Any]]:
 async def test_an_edit_sets_what_was_sent_and_nothing_else(catalog: Catalog) -> None:
     stream = await begun(catalog)
     news = await catalog.labels.add("category", 1, "News", active=True, by=None, now_us=1)
-    france = country("fr")
+    france = find_country("fr")
     assert france is not None
     after = await edited(catalog, stream, title="Ünder", category=news.id, countries=(france,))
     assert (after.title, after.category and after.category.name) == ("Ünder", "News")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from media.countries import country
+from media.countries import find_country
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.library.labels import TagById, TagByName
@@ -141,7 +141,7 @@ async def test_a_change_sets_what_is_sent_and_nothing_else(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     made = (await add(catalog, project, title="One", description="About")).video
-    romania = country("RO")
+    romania = find_country("RO")
     assert romania is not None
     category = await catalog.labels.add(
         "category", project.id, "News", active=True, by=None, now_us=NOW_US

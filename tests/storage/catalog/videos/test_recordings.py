@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from media.countries import country
+from media.countries import find_country
 from storage.catalog import Catalog
 from storage.catalog.library.labels import TagByName
 from storage.catalog.records.common import PlayerOptions, ProjectRecord, StreamRecord
@@ -89,7 +89,7 @@ async def test_a_recording_becomes_a_video_like_its_stream(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:
     row = await begun(catalog, stream)
-    romania = country("RO")
+    romania = find_country("RO")
     assert romania is not None
     category = await catalog.labels.add(
         "category", project.id, "World", active=True, by=None, now_us=NOW_US
