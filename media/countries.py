@@ -1,8 +1,7 @@
-"""The countries of ISO 3166-1, and how the catalog keeps a list of them.
+"""The countries of ISO 3166-1, and the text form in which the catalog stores a list of them.
 
-A country has its numeric code as its id and its two letters (alpha-2) as its code; names are in
-English. The list is that of the `iso3166` package, every entry of it, in the order of the names
-without their accents.
+A country's id is its numeric code, its code the two letters (alpha-2); names are in English. The
+list is that of the `iso3166` package, sorted by name without accents.
 Source: ISO 3166-1 (numeric and alpha-2 codes).
 """
 
@@ -43,23 +42,23 @@ _BY_CODE: Final = {each.code: each for each in COUNTRIES}
 
 
 def find_country(ref: int | str) -> Country | None:
-    """Return the country with that number or with those two letters, in any case; None for none."""
+    """Return the country with a number or two letters (any case); None if there is none."""
     if isinstance(ref, int):
         return _BY_NUMBER.get(ref)
-    # Some letters outside ASCII have ASCII letters as their upper case: "ß" is not South Sudan.
+    # Some letters outside ASCII have ASCII upper cases: "ß" is not South Sudan ("SS").
     return _BY_CODE.get(ref.upper()) if ref.isascii() else None
 
 
 def encode_countries(countries: Sequence[Country]) -> str:
-    """Return countries as the catalog keeps them: their numbers, with commas between."""
+    """Return countries in the catalog's form: their numbers, separated by commas."""
     return _COMMA.join(str(each.number) for each in countries)
 
 
 def decode_countries(text: str) -> tuple[Country, ...]:
-    """Return the countries that `packed` wrote down.
+    """Return the countries of a text by `encode_countries`.
 
-    A number that the list does not have any more stays, without letters: to leave it out could
-    empty a list, and nothing is what restricts nobody.
+    A number that is no longer in the list is kept, without letters: dropping it could leave an
+    empty list, which means no restriction.
     """
     numbers = (int(number) for number in text.split(_COMMA) if number)
     return tuple(_BY_NUMBER.get(number) or Country(number, "", str(number)) for number in numbers)

@@ -1,7 +1,7 @@
-"""What an encoder sends, as it was measured where it comes in: the report that its owner reads.
+"""The report of what a stream's encoders send, as measured on arrival, for the stream's owner.
 
-Values only; `ingest.report.meter` measures them. Bit rates are bit/s, frame rates frames a second.
-What cannot be said (yet) is None.
+Values only; `ingest.report.meter` measures them. Bit rates are in bit/s, frame rates in frames a
+second. None: not known, or not yet.
 """
 
 import msgspec
@@ -19,10 +19,10 @@ __all__ = [
 
 
 class KeyframeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How far keyframes lie apart, by their timestamps.
+    """The intervals between keyframes, by their timestamps.
 
-    `intervals` is how many whole ones were seen, `since_seconds` how long the newest keyframe is
-    behind the newest picture. `fixed`: all whole ones are of the same length.
+    `intervals` is the number of complete ones, `since_seconds` the time from the newest keyframe to
+    the newest picture. `fixed`: all complete intervals have the same length.
     """
 
     intervals: int
@@ -34,14 +34,14 @@ class KeyframeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PictureReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A picture track.
+    """A video track.
 
-    `configuration` is a digest of the decoder configuration: two encoders with the same one can
-    take each other's place in the middle of a stream. `announced_frame_rate` is what the
-    configuration claims, `frame_rate` what the timestamps say; it varies where frames come at odd
-    times. `frames` were seen, and `frames_missing` more fit into the holes between their
-    timestamps. `b_frames` is how many pictures in a row are shown before one that came earlier.
-    `plays_everywhere`: browsers play it as it is, so it need not be encoded again in its own size.
+    `configuration` is a digest of the decoder configuration: encoders with the same one can replace
+    each other within a stream. `announced_frame_rate` is that of the configuration, `frame_rate`
+    that of the timestamps; it varies if frames come at irregular times. `frames` were received, and
+    `frames_missing` more fit into the gaps between their timestamps. `b_frames` is the number of
+    pictures in a row that are displayed before an earlier one. `plays_everywhere`: browsers play it
+    as it is, so it need not be encoded again in its own size.
     """
 
     codec: str
@@ -64,7 +64,7 @@ class PictureReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SoundReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A sound track; `rate` is in Hz, `configuration` as the picture's."""
+    """An audio track; `rate` is in Hz, `configuration` as in `PictureReport`."""
 
     codec: str
     rate: int
@@ -75,11 +75,11 @@ class SoundReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NetworkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How media arrive.
+    """The arrival of media.
 
-    `measured_seconds`: what this report looks back on. `jitter_ms`: 95 of 100 packets come within
-    it of when their timestamps promise them. `silent_seconds`: since the last packet;
-    `longest_silence_seconds`: the longest time without one.
+    `measured_seconds` is the period of this report. `jitter_ms`: 95 of 100 packets arrive within
+    this distance of the time that their timestamps predict. `silent_seconds` is the time since the
+    last packet, `longest_silence_seconds` the longest time without one.
     """
 
     measured_seconds: float
@@ -91,10 +91,10 @@ class NetworkReport(msgspec.Struct, frozen=True, kw_only=True):
 class ClockReport(msgspec.Struct, frozen=True, kw_only=True):
     """The encoder's clock, by its timestamps.
 
-    `drift_ppm`: how many millionths it is faster than ours, measured over `drift_seconds`.
-    `jumps`: how often its timestamps began anew in the last ten minutes; `steps_back`: how often
-    they went back a little. `interleave_ms`: how far apart the times of sound and picture are that
-    come together.
+    `drift_ppm` is how much faster than ours it runs, in millionths, measured over `drift_seconds`.
+    `jumps` is how often its timestamps restarted in the last ten minutes, `steps_back` how often
+    they went back a little. `interleave_ms` is the distance between the timestamps of audio and
+    video that arrive together.
     """
 
     drift_ppm: int | None
@@ -105,7 +105,7 @@ class ClockReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EncoderReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What one encoder sends now; no picture or sound: none has come."""
+    """What one encoder sends; `video` and `audio` are None before their first packet."""
 
     video: PictureReport | None
     audio: SoundReport | None
@@ -114,9 +114,10 @@ class EncoderReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
-    """An encoder and its place: `slot` as it is written, say `backup-1`, `number` what it counts.
+    """An encoder in its slot: `slot` is the slot's name, for example `backup-1`.
 
-    `peer` is the encoder's address. `advice` is what its owner should change, in sentences.
+    `number` is the slot's number, `peer` the encoder's address. `advice` are sentences on what its
+    owner should change.
     """
 
     slot: str
@@ -128,9 +129,9 @@ class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All encoders of a stream; `on_air` is the slot that viewers get, None: none of them.
+    """All encoders of a stream; `on_air` is the slot that viewers get, if any.
 
-    `advice` is about the encoders beside one another.
+    `advice` compares the encoders with one another.
     """
 
     live: bool

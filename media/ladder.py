@@ -1,7 +1,8 @@
-"""The renditions that a source is offered in: which boxes, what sizes, what bit rates.
+"""The ladder of renditions of a source: their labels, sizes and bit rates.
 
-A rung is a box (turned for portrait) into which the picture fits whole. The top rung is the
-source's own size under the label of the smallest box that holds it; nothing is ever scaled up.
+Each rung is a bounding box (rotated for portrait) into which the picture is fitted. The top rung
+has the source's own size, under the label of the smallest box that holds it; pictures are never
+scaled up.
 """
 
 from typing import Final
@@ -22,14 +23,14 @@ __all__ = [
     "ladder_for",
 ]
 
-# The name of the one sound rendition that every run has.
+# The name of the audio rendition, of which every run has exactly one.
 AUDIO_RENDITION = "audio"
 
 
 class Box(msgspec.Struct, frozen=True):
-    """A resolution that operators choose from; `rate` is the ceiling of its encoder in bit/s.
+    """A resolution that owners can enable; `rate` is the peak of its encoder in bit/s.
 
-    `number` is the public id of the resolution; `standard` says whether a new stream has it active.
+    `number` is the public id of the resolution; `standard`: enabled for new streams.
     """
 
     number: int
@@ -40,12 +41,12 @@ class Box(msgspec.Struct, frozen=True):
     standard: bool = False
 
     def holds(self, width: int, height: int) -> bool:
-        """Say whether a picture fits into the box, turned where it is portrait."""
+        """Return whether a picture fits into the box, which is rotated for portrait."""
         return max(width, height) <= self.width and min(width, height) <= self.height
 
 
-# Rates: the measured ladder (2.8, 1.4 and 0.8 Mbit/s for 720p, 480p and 360p), carried on upwards
-# and downwards at about the same bits a pixel.
+# Rates: measured for 720p, 480p and 360p (2.8, 1.4 and 0.8 Mbit/s), extrapolated to the others at
+# about the same bits per pixel.
 BOXES = (
     Box(8, "144p", 256, 144, 200_000),
     Box(7, "240p", 426, 240, 400_000),
@@ -66,9 +67,9 @@ STANDARD_LABELS: Final = frozenset(box.label for box in BOXES if box.standard)
 
 
 class Rendition(msgspec.Struct, frozen=True, kw_only=True):
-    """One rung: `name` is its label, `rate` its encoder's ceiling in bit/s, sizes are even.
+    """One rung: `name` is its label, `rate` its encoder's peak in bit/s; sizes are even.
 
-    `source_size` says that the rung has the source's own size, so the source's packets can serve.
+    `source_size`: it has exactly the source's size, so the source's packets can be copied.
     """
 
     name: str
@@ -90,12 +91,12 @@ class Ladder(msgspec.Struct, frozen=True):
 
 
 def box_of(width: int, height: int) -> Box:
-    """Return the smallest box that holds a picture; the largest there is where none does."""
+    """Return the smallest box that holds a picture; the largest box if none does."""
     return next((box for box in BOXES if box.holds(width, height)), BOXES[-1])
 
 
 def _fit(box: Box, width: int, height: int) -> tuple[int, int]:
-    """Return the largest even size of the picture's shape that the box holds, never above it."""
+    """Return the largest even size with the picture's aspect that fits into the box."""
     across, down = (box.width, box.height) if width >= height else (box.height, box.width)
     if width * down <= height * across:
         wide, high = _even(width * down, height, across), down
@@ -105,14 +106,14 @@ def _fit(box: Box, width: int, height: int) -> tuple[int, int]:
 
 
 def _even(dividend: int, divisor: int, most: int) -> int:
-    """Return the even number nearest to a quotient, from 2 to `most`."""
+    """Return the even number nearest to a quotient, between 2 and `most`."""
     return max(2, min(most, (dividend + divisor) // (2 * divisor) * 2))
 
 
 def ladder_for(width: int, height: int, active: frozenset[str]) -> Ladder:
     """Return the ladder of a picture of `width` x `height` pixels.
 
-    `active` holds the labels that the stream's owner chose. Where none of them is at or below the
+    `active` are the labels that the stream's owner enabled. If none of them is at or below the
     source, the source's own box is the only rung: a stream always has a picture.
     """
     own = box_of(width, height)
@@ -134,7 +135,7 @@ def ladder_for(width: int, height: int, active: frozenset[str]) -> Ladder:
         )
     for box in reversed(lower):
         across, down = _fit(box, width, height)
-        # A source a line above a box would be offered twice in one size.
+        # A source one line larger than a box would be offered twice in the same size.
         if not rungs or (across, down) != (rungs[-1].width, rungs[-1].height):
             rungs.append(Rendition(name=box.label, width=across, height=down, rate=box.rate))
     return Ladder(tuple(rungs))

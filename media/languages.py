@@ -1,7 +1,7 @@
-"""Languages of tracks: from what containers say to what playlists and players want. Pure.
+"""Converts the languages of containers to the tags of playlists, and to English names. Pure.
 
-Containers have three letters (ISO 639-2), some of them in two ways; playlists want the shortest tag
-that there is (RFC 5646, 2.2.1), so the two letters of ISO 639-1 where a language has them.
+Containers use three letters (ISO 639-2), some languages with two variants; playlists use the
+shortest tag (RFC 5646, 2.2.1), so the two letters of ISO 639-1 if a language has them.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = ["language_name", "language_tag"]
 
-# Two letters, three letters (the second way after a slash), and the name in English.
+# Two letters, three letters (the variant after a slash), and the English name.
 _KNOWN: Final = """
 af afr Afrikaans|am amh Amharic|ar ara Arabic|az aze Azerbaijani|be bel Belarusian|bg bul Bulgarian
 bn ben Bengali|bs bos Bosnian|ca cat Catalan|cs ces/cze Czech|cy cym/wel Welsh|da dan Danish
@@ -33,7 +33,7 @@ ug uig Uyghur|uk ukr Ukrainian|ur urd Urdu|uz uzb Uzbek|vi vie Vietnamese|wo wol
 xh xho Xhosa|yi yid Yiddish|yo yor Yoruba|zh zho/chi Chinese|zu zul Zulu
 """
 _TAG: Final = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}", re.IGNORECASE)
-# Not told, several, none, and what is left to private use (qaa to qtz).
+# Undetermined, multiple, no language, uncoded, and private use (qaa to qtz).
 _NO_LANGUAGE: Final = re.compile(r"und|mul|zxx|mis|q[a-t][a-z]")
 
 
@@ -53,7 +53,7 @@ _TAGS, _NAMES = _parse_table()
 
 
 def language_tag(declared: str | None) -> str:
-    """Return the tag of a language that a container names, "" where that is none."""
+    """Return the tag of the language that a container declares, "" if that is none."""
     tag = (declared or "").strip().replace("_", "-")
     if not _TAG.fullmatch(tag):
         return ""
@@ -63,5 +63,5 @@ def language_tag(declared: str | None) -> str:
 
 
 def language_name(tag: str) -> str:
-    """Return what a tag is called in English; the tag itself where that is not known."""
+    """Return the English name of a tag; the tag itself if it is unknown."""
     return _NAMES.get(tag, tag)

@@ -1,4 +1,4 @@
-"""One coded access unit on its way from a source."""
+"""One coded access unit of a source."""
 
 import msgspec
 
@@ -8,11 +8,11 @@ __all__ = ["MediaPacket"]
 
 
 class MediaPacket(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A coded picture or a coded run of sound samples.
+    """A coded picture or a coded frame of audio samples.
 
     `dts` and `pts` are ticks of `track.scale`, unwrapped: they never jump by 2**32.
-    `data` is as the container carries it: AVC with length prefixes (AVCC, not Annex B), AAC raw
-    without ADTS. `key` says that the source calls it a keyframe; always true for sound.
+    `data` is in the container's form: AVC with length prefixes (AVCC, not Annex B), AAC raw
+    without ADTS. `key`: the source marks it as a keyframe; always true for audio.
     """
 
     track: Track

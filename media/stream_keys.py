@@ -1,4 +1,4 @@
-"""Who publishes: a stream's key and the slot that it feeds."""
+"""Stream keys, and the slots of a stream that publishers send to."""
 
 import hmac
 import re
@@ -29,15 +29,15 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 def new_hash() -> PublicHash:
-    """Return a fresh public identifier: 12 characters, about 71 bits from the system's source."""
+    """Return a new public identifier: 12 random characters, about 71 bits."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(_HASH_LENGTH))
 
 
 class StreamKey(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """What an encoder proves itself with: `<hash>_<uuid>`, or the bare `<uuid>`.
+    """An encoder's credentials: `<hash>_<uuid>`, or only `<uuid>`.
 
-    `hash` is public (empty when only the uuid was given), `secret` is the uuid in lower case. The
-    secret never shows in `repr`, a log or an error.
+    `hash` is public (empty if only the uuid was given), `secret` is the uuid in lower case. The
+    secret never appears in `repr`, a log or an error.
     """
 
     hash: PublicHash
@@ -50,7 +50,7 @@ class StreamKey(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tr
 
     @property
     def text(self) -> str:
-        """The key as an encoder types it; for the owner's eyes only."""
+        """The key as entered in an encoder; to be shown to the owner only."""
         return f"{self.hash}_{self.secret}" if self.hash else self.secret
 
     def matches(self, secret: str) -> bool:
@@ -59,7 +59,7 @@ class StreamKey(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tr
 
     @classmethod
     def parse(cls, text: str) -> "StreamKey | None":
-        """Return the key in `text`, or None where it has no key's form."""
+        """Return the key in `text`, or None if it has not the form of a key."""
         head, underscore, tail = text.partition("_")
         if not underscore:
             head, tail = "", text
@@ -69,7 +69,7 @@ class StreamKey(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tr
 
     @classmethod
     def new(cls, hash_: PublicHash) -> "StreamKey":
-        """Return a key with a fresh secret for the stream that is known as `hash_`."""
+        """Return a key with a new secret for the stream with that hash."""
         return cls(hash=hash_, secret=str(uuid.uuid4()))
 
 
@@ -80,7 +80,7 @@ class Slot(msgspec.Struct, frozen=True, order=True):
 
     @property
     def application(self) -> str:
-        """The RTMP application that leads to this slot."""
+        """The RTMP application of this slot."""
         return PRIMARY_APPLICATION if self.number == 0 else f"{BACKUP_APPLICATION}{self.number}"
 
     def __str__(self) -> str:
@@ -88,11 +88,11 @@ class Slot(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def of_application(cls, application: str) -> "Slot | None":
-        """Return the slot that an application names, or None for a foreign application."""
+        """Return the slot of an application, or None for an unknown application."""
         if application == PRIMARY_APPLICATION:
             return cls(0)
         number = application.removeprefix(BACKUP_APPLICATION)
-        # A canonical number only: "01" and "1" must not be two names of one slot.
+        # Canonical numbers only: "01" and "1" must not both name the same slot.
         if number == application or not re.fullmatch(r"[1-9][0-9]{0,5}", number):
             return None
         return cls(int(number))

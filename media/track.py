@@ -1,4 +1,4 @@
-"""What a source sends: its tracks, their codecs and decoder configurations."""
+"""The tracks of a source, with their codecs and decoder configurations."""
 
 from enum import Enum
 
@@ -10,7 +10,7 @@ __all__ = ["AudioCodec", "AudioTrack", "Track", "VideoCodec", "VideoTrack"]
 
 
 class VideoCodec(Enum):
-    """A picture codec, by the name of its sample entry (ISO/IEC 14496-15 and friends)."""
+    """A video codec, by the name of its sample entry (ISO/IEC 14496-15 and others)."""
 
     AVC = "avc1"
     HEVC = "hvc1"
@@ -19,7 +19,7 @@ class VideoCodec(Enum):
 
 
 class AudioCodec(Enum):
-    """A sound codec, by the name of its sample entry or Enhanced RTMP FourCC."""
+    """An audio codec, by the name of its sample entry or Enhanced RTMP FourCC."""
 
     AAC = "mp4a"
     OPUS = "Opus"
@@ -30,7 +30,7 @@ class AudioCodec(Enum):
 
 
 class VideoTrack(msgspec.Struct, frozen=True, kw_only=True, tag="video"):
-    """A picture track as its source describes it.
+    """A video track, as its source describes it.
 
     `config` is the decoder configuration record (avcC for AVC: ISO/IEC 14496-15, 5.3.3.1);
     `width` and `height` are the coded picture after cropping, in pixels.
@@ -44,7 +44,7 @@ class VideoTrack(msgspec.Struct, frozen=True, kw_only=True, tag="video"):
 
 
 class AudioTrack(msgspec.Struct, frozen=True, kw_only=True, tag="audio"):
-    """A sound track as its source describes it.
+    """An audio track, as its source describes it.
 
     `config` is the AudioSpecificConfig for AAC (ISO/IEC 14496-3, 1.6.2.1); `rate` is in Hz.
     """

@@ -1,4 +1,4 @@
-"""The AudioSpecificConfig: what an AAC track says about itself.
+"""Parses and builds the AudioSpecificConfig, the decoder configuration of AAC.
 
 Any bytes give a value or `AacError`. Rates are in Hz, frame lengths in samples a channel.
 Sources: ISO/IEC 14496-3, 1.6.2.1 (AudioSpecificConfig), 1.6.6 (SBR and PS signalling), 4.4.1
@@ -16,7 +16,7 @@ __all__ = ["AAC_LC", "AacError", "AudioSpecificConfig", "build"]
 AAC_LC: Final = 2
 _SBR, _PS = 5, 29
 _ER_BSAC = 22
-# Object types that go on with a GASpecificConfig (table 1.15).
+# Object types followed by a GASpecificConfig (table 1.15).
 _GENERAL: Final = frozenset({1, 2, 3, 4, 6, 7, 17, 19, 20, 21, 22, 23})
 _RESILIENT: Final = frozenset({17, 19, 20, 21, 22, 23})
 _SCALABLE: Final = frozenset({6, 20})
@@ -27,7 +27,7 @@ _RATES: Final = (
 )  # fmt: skip
 _ESCAPE_RATE: Final = 15
 _MAX_RATE: Final = 192_000
-# channelConfiguration -> channels (table 1.19); 0 means that a program config element tells.
+# channelConfiguration -> channels (table 1.19); 0: given by a program config element.
 _CHANNELS: Final = {
     1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 8, 11: 7, 12: 8, 13: 24, 14: 8,
 }  # fmt: skip
@@ -36,15 +36,15 @@ _PS_SYNC: Final = 0x548
 
 
 class AacError(ValueError):
-    """The bytes are no AudioSpecificConfig that we understand: the source's fault."""
+    """The bytes are not a supported AudioSpecificConfig: the source's fault."""
 
 
 class AudioSpecificConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A decoder configuration.
 
-    `rate` and `channels` are what comes out of a decoder that knows SBR and PS; `core_rate` is the
-    rate before SBR. `frame_length` is in samples of the core. `program` says that the channels were
-    counted in a program config element, whose order of speakers is free.
+    `rate` and `channels` are the output of a decoder with SBR and PS; `core_rate` is the rate
+    before SBR. `frame_length` is in samples of the core. `program`: the channels were counted in a
+    program config element, whose channel order is free.
     """
 
     object_type: int
@@ -58,16 +58,16 @@ class AudioSpecificConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def codecs(self) -> str:
-        """The RFC 6381 string, say `mp4a.40.2`."""
+        """The RFC 6381 string, for example `mp4a.40.2`."""
         number = _PS if self.ps else _SBR if self.sbr else self.object_type
         return f"mp4a.40.{number}"
 
     @classmethod
     def parse(cls, data: bytes) -> "AudioSpecificConfig":
-        """Read an AudioSpecificConfig; bytes after its end are left alone.
+        """Parse an AudioSpecificConfig; bytes after its end are ignored.
 
         Raises:
-            AacError: it is cut off, or a value of it is reserved.
+            AacError: it is truncated, or has a reserved value.
         """
         bits = BitReader(data, AacError)
         object_type = _object_type(bits)

@@ -1,4 +1,4 @@
-"""AC-3 and Enhanced AC-3: what the header of a frame says about the sound.
+"""Parses the frame headers of AC-3 and Enhanced AC-3.
 
 Any bytes give a value or `Ac3Error`. `rate` in Hz.
 Source: ATSC A/52, 5.3.1 and 5.3.2 (AC-3), E.2.2 (Enhanced AC-3), table 5.8 (channels).
@@ -14,18 +14,18 @@ __all__ = ["Ac3Error", "Ac3Frame"]
 
 _SYNC: Final = 0x0B77
 _RATES: Final = (48_000, 44_100, 32_000)
-_CHANNELS: Final = (2, 1, 2, 3, 3, 4, 4, 5)  # by acmod, without the low frequencies
+_CHANNELS: Final = (2, 1, 2, 3, 3, 4, 4, 5)  # by acmod, without the LFE channel
 _BSID_PLACE: Final = 5  # the byte whose first five bits are bsid, in both kinds
 _LAST_AC3, _LAST = 10, 16  # bsid
 _USUAL: Final = 8  # bsid above which AC-3 halves its rates
 
 
 class Ac3Error(ValueError):
-    """The bytes are no frame of AC-3 or E-AC-3: the source's fault."""
+    """The bytes are not a frame of AC-3 or E-AC-3: the source's fault."""
 
 
 class Ac3Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """What the first frame of a packet says; further substreams may add channels."""
+    """The header of a packet's first frame; further substreams may add channels."""
 
     enhanced: bool
     rate: int
@@ -33,10 +33,10 @@ class Ac3Frame(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, data: bytes) -> "Ac3Frame":
-        """Read the header of a frame.
+        """Parse the header of a frame.
 
         Raises:
-            Ac3Error: it is none, is cut off, or a value of it is reserved.
+            Ac3Error: there is none, it is truncated, or has a reserved value.
         """
         if len(data) <= _BSID_PLACE or int.from_bytes(data[:2], "big") != _SYNC:
             raise Ac3Error("no sync word")
@@ -67,6 +67,6 @@ def _enhanced(bits: BitReader) -> Ac3Frame:
     code, blocks = bits.u(2), bits.u(2)
     if code == len(_RATES) == blocks:
         raise Ac3Error("a reserved rate")
-    # Where the first code is 3, the second says which half rate it is.
+    # If the first code is 3, the second selects a half rate.
     rate = _RATES[blocks] // 2 if code == len(_RATES) else _RATES[code]
     return Ac3Frame(enhanced=True, rate=rate, channels=_CHANNELS[bits.u(3)] + bits.u(1))

@@ -1,8 +1,8 @@
-"""The bit syntax of AV1 that a taker of streams needs: configurations, sizes, where to begin.
+"""Parses the parts of AV1 needed at ingest: configurations, sizes, random access points.
 
-Not a decoder: of a frame the first three bits of its header are read. Temporal units are in the
-low-overhead format: OBUs one behind the other, where the last may leave its size out. Any bytes
-give a value or `Av1Error`.
+Not a decoder: only the first bits of a frame header are read. Temporal units are in the
+low-overhead format: consecutive OBUs, of which the last may omit its size. Any bytes give a value
+or `Av1Error`.
 Sources: AV1 Bitstream & Decoding Process, 5.3 (OBU header), 5.5 (sequence header), 5.9.2 (frame
 header); AV1 Codec ISO Media File Format Binding, 2.3 (av1C).
 """
@@ -19,21 +19,21 @@ _SEQUENCE_HEADER, _FRAME_HEADER, _FRAME = 1, 3, 6  # obu_type, 6.2.2
 _CONFIG_BYTES: Final = 4  # of av1C before its OBUs
 _MARKER: Final = 0x81  # of av1C: marker and version 1
 _KEY_AND_SHOWN: Final = 0b0001  # show_existing_frame, frame_type (2 bits), show_frame
-# What is looked for stands behind a delimiter and a few OBUs of metadata. A stranger's temporal
-# unit may have millions of empty ones.
+# The frame or sequence header follows a delimiter and a few OBUs of metadata. A hostile temporal
+# unit may have millions of empty OBUs.
 _MOST_UNITS: Final = 64
 _TIER_FROM_LEVEL: Final = 8  # seq_level_idx from which there is a tier
 
 
 class Av1Error(ValueError):
-    """The bytes are no AV1 of the expected form: the source's fault."""
+    """The bytes are not AV1 of the expected form: the source's fault."""
 
 
 def config_size(data: bytes) -> tuple[int, int] | None:
-    """Return width and height by an AV1CodecConfigurationRecord; None where it does not tell.
+    """Return the width and height of an AV1CodecConfigurationRecord; None if it has none.
 
     Raises:
-        Av1Error: it is no such record, or its sequence header is broken.
+        Av1Error: it is not such a record, or its sequence header is invalid.
     """
     if len(data) < _CONFIG_BYTES or data[0] != _MARKER:
         raise Av1Error("no av1C record of version 1")
@@ -41,10 +41,10 @@ def config_size(data: bytes) -> tuple[int, int] | None:
 
 
 def sequence_size(data: bytes) -> tuple[int, int] | None:
-    """Return the greatest width and height by the sequence header among OBUs, where there is one.
+    """Return the largest width and height of the sequence header among OBUs, if there is one.
 
     Raises:
-        Av1Error: the OBUs cannot be followed, or the sequence header is broken.
+        Av1Error: an OBU or the sequence header is invalid.
     """
     for kind, start, end in _units(data):
         if kind == _SEQUENCE_HEADER:
@@ -53,7 +53,7 @@ def sequence_size(data: bytes) -> tuple[int, int] | None:
 
 
 def is_random_access(data: bytes) -> bool:
-    """Say whether a temporal unit begins with a keyframe that is shown; what is broken says no."""
+    """Return whether a temporal unit begins with a shown keyframe; False if it is invalid."""
     try:
         for kind, start, end in _units(data):
             if kind in (_FRAME_HEADER, _FRAME):
@@ -84,7 +84,7 @@ def _units(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _leb128(data: bytes, place: int) -> tuple[int, int]:
-    """Return a number of 7 bits a byte, the least first, and the place behind it (4.10.5)."""
+    """Return a number of 7 bits a byte, least significant first, and its end (4.10.5)."""
     value = 0
     for index in range(8):
         if place >= len(data):
@@ -111,7 +111,7 @@ def _size(bits: BitReader) -> tuple[int, int]:
 
 
 def _skip_operating_points(bits: BitReader) -> None:
-    """Read past timing, decoder model and operating points (5.5.1)."""
+    """Skip timing, decoder model and operating points (5.5.1)."""
     delay_bits = 0
     if bits.flag():
         bits.u(64)

@@ -1,7 +1,7 @@
-"""The bit syntax of H.264 that a packager needs: decoder configurations, sizes, NAL units.
+"""Parses the parts of H.264 that a packager needs: decoder configurations, sizes, NAL units.
 
-Not a decoder: slices are never read past their first byte. Access units and configurations have
-length prefixes (AVCC), never start codes (Annex B). Any bytes give a value or `AvcError`.
+Not a decoder: only the first byte of a slice is read. Access units and configurations have length
+prefixes (AVCC), never start codes (Annex B). Any bytes give a value or `AvcError`.
 Sources: ISO/IEC 14496-15, 5.3.3.1 (avcC); ISO/IEC 14496-10, 7.3.1 and 7.4.1 (NAL units).
 """
 
@@ -29,12 +29,12 @@ _MAIN, _HIGH = 77, 100
 
 
 class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A decoder configuration record and what its first sequence parameter set says.
+    """A decoder configuration record with the contents of its first sequence parameter set.
 
-    `width` and `height` are pixels after cropping, `aspect` is a pixel's width by its height.
-    `length_size` is the bytes of each NAL unit's length prefix. `frame_rate` comes from the VUI's
-    timing and is what the encoder claims; `reorder` bounds how many frames may be shown before one
-    that was coded earlier: None where nothing tells.
+    `width` and `height` are pixels after cropping, `aspect` is the ratio of a pixel's width to its
+    height. `length_size` is the size of a NAL unit's length prefix in bytes. `frame_rate` is the
+    encoder's claim, from the VUI's timing; `reorder` bounds how many frames may be displayed before
+    one that was coded earlier. Both are None if not given.
     """
 
     profile: int
@@ -54,12 +54,12 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def codecs(self) -> str:
-        """The RFC 6381 string, say `avc1.64001F`."""
+        """The RFC 6381 string, for example `avc1.64001F`."""
         return f"avc1.{self.profile:02X}{self.compatibility:02X}{self.level:02X}"
 
     @property
     def plays_everywhere(self) -> bool:
-        """Whether every browser and device that plays H.264 plays this."""
+        """True if every browser and device with H.264 plays it."""
         return (
             self.profile in (BASELINE, _MAIN, _HIGH)
             and self.chroma_format == 1
@@ -69,10 +69,10 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, data: bytes) -> "AvcConfig":
-        """Read an AVCDecoderConfigurationRecord.
+        """Parse an AVCDecoderConfigurationRecord.
 
         Raises:
-            AvcError: it is none, has no parameter sets, or its picture is out of bounds.
+            AvcError: it is invalid, has no parameter sets, or its picture size is out of bounds.
         """
         if len(data) < 7 or data[0] != 1:
             raise AvcError("no avcC record of version 1")
@@ -87,7 +87,7 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise AvcError("a record without parameter sets")
         facts = parse_sps(sps[0])
         return cls(
-            # The SPS, not the record's copy: some encoders fill the copy with a fixed text.
+            # From the SPS, not from the record: some encoders write constants into the latter.
             profile=sps[0][1],
             compatibility=sps[0][2],
             level=sps[0][3],
@@ -106,10 +106,10 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def config_of(sps: bytes, pps: bytes) -> bytes:
-    """Return the decoder configuration record of one SPS and PPS, with 4-byte lengths.
+    """Return the decoder configuration record of an SPS and a PPS, with 4-byte lengths.
 
     Raises:
-        AvcError: the SPS cannot be read.
+        AvcError: the SPS is invalid.
     """
     facts = parse_sps(sps)
     record = bytes((1, sps[1], sps[2], sps[3], 0xFF, 0xE1))
@@ -121,19 +121,19 @@ def config_of(sps: bytes, pps: bytes) -> bytes:
 
 
 def nal_units(data: bytes, length_size: int) -> list[bytes]:
-    """Return an access unit's NAL units without their lengths; empty ones are left out.
+    """Return an access unit's NAL units without lengths and without empty units.
 
     Raises:
-        AvcError: a length leads past the end.
+        AvcError: a length exceeds the data.
     """
     return [data[start:end] for start, end in _spans(data, length_size)]
 
 
 def is_idr(data: bytes, length_size: int) -> bool:
-    """Say whether an access unit is an IDR picture: decoding can begin there, whatever was before.
+    """Return whether an access unit is an IDR picture, at which decoding can always begin.
 
     Raises:
-        AvcError: a length leads past the end.
+        AvcError: a length exceeds the data.
     """
     found = False
     for start, _ in _spans(data, length_size):
@@ -142,10 +142,10 @@ def is_idr(data: bytes, length_size: int) -> bool:
 
 
 def is_picture(data: bytes, length_size: int) -> bool:
-    """Say whether an access unit has a slice, and no unit that is marked as broken (7.4.1).
+    """Return whether an access unit has a slice, and no unit with the forbidden bit (7.4.1).
 
     Raises:
-        AvcError: a length leads past the end.
+        AvcError: a length exceeds the data.
     """
     found, whole = False, True
     for start, _ in _spans(data, length_size):
@@ -155,19 +155,19 @@ def is_picture(data: bytes, length_size: int) -> bool:
 
 
 def with_parameter_sets(data: bytes, config: AvcConfig) -> bytes:
-    """Return an access unit that brings its parameter sets along, ahead of all but a delimiter.
+    """Return an access unit with its parameter sets, which only a delimiter precedes.
 
-    One that has all of them already is returned as it is.
+    A unit that has all of them already is returned unchanged.
 
     Raises:
         AvcError: the unit is truncated, or a set is too long for the config's length prefix.
     """
     units = nal_units(data, config.length_size)
-    # All or nothing: a PPS ahead of its own SPS would be read against the SPS before it.
+    # All or none: a PPS before its own SPS would be parsed with the previous SPS.
     if all(wanted in units for wanted in (*config.sps, *config.pps)):
         return data
-    # An access unit delimiter is the first NAL unit of its access unit or it is an error
-    # (14496-10, 7.4.1.2.3); OBS with VA-API writes one into each.
+    # An access unit delimiter must be the first NAL unit of its access unit (14496-10,
+    # 7.4.1.2.3); OBS with VA-API writes one into each.
     place = 0
     if units and units[0][0] & 0x1F == _DELIMITER:
         place = next(end for _, end in _spans(data, config.length_size))

@@ -1,4 +1,4 @@
-"""Reads numbers out of a bit string, most significant bit first.
+"""A bit reader, most significant bit first.
 
 Sources: ISO/IEC 14496-10, 7.2 and 9.1 (Exp-Golomb codes).
 """
@@ -7,7 +7,7 @@ __all__ = ["BitReader"]
 
 
 class BitReader:
-    """A place in a bit string; reading past its end raises the error class that it was given."""
+    """Reads numbers from a bit string; a read past the end raises the given error class."""
 
     def __init__(self, data: bytes, error: type[ValueError], start: int = 0) -> None:
         self._data = data
@@ -17,7 +17,7 @@ class BitReader:
 
     @property
     def bits_left(self) -> int:
-        """How many bits are left."""
+        """The number of bits left."""
         return self._end - self._place
 
     def u(self, count: int) -> int:
@@ -51,5 +51,5 @@ class BitReader:
         return (value + 1) >> 1 if value & 1 else -(value >> 1)
 
     def align(self) -> None:
-        """Go on to the next whole byte."""
+        """Skip to the next byte boundary."""
         self._place = (self._place + 7) & ~7

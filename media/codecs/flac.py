@@ -1,4 +1,4 @@
-"""FLAC's stream information: rate and channels, and what a decoder needs of it.
+"""Parses FLAC's STREAMINFO: rate, channels, and the decoder configuration.
 
 Any bytes give a value or `FlacError`.
 Source: RFC 9639, 8.2 (STREAMINFO), 8.1 (the header of a metadata block).
@@ -17,14 +17,14 @@ _MOST_CHANNELS_BITS: Final = 7
 
 
 class FlacError(ValueError):
-    """The bytes hold no STREAMINFO: the source's fault."""
+    """The bytes are not a STREAMINFO: the source's fault."""
 
 
 class FlacInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """`rate` in Hz, `channels`, and `config`: a STREAMINFO that stays the same for the stream.
+    """`rate` in Hz, `channels`, and `config`: a STREAMINFO that is constant for the stream.
 
-    `config` lacks what is known only at the end (sizes of frames, the count of samples, a check
-    sum): ffmpeg sends these in a second header, and to a decoder it is no other stream.
+    `config` lacks the fields that are known only at the end (frame sizes, number of samples,
+    checksum): ffmpeg sends these in a second header, which does not begin another stream.
     """
 
     rate: int
@@ -33,10 +33,10 @@ class FlacInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, data: bytes) -> "FlacInfo":
-        """Read a STREAMINFO, alone or behind "fLaC" and its block's header.
+        """Parse a STREAMINFO, alone or after "fLaC" and the block header.
 
         Raises:
-            FlacError: it is none, is cut off, or has no rate.
+            FlacError: it is missing or truncated, or has no rate.
         """
         if data.startswith(_MAGIC):
             data = data[len(_MAGIC) + _BLOCK_HEADER_BYTES :]

@@ -1,4 +1,4 @@
-"""The bit syntax of H.265 that a taker of streams needs: configurations, sizes, where to begin.
+"""Parses the parts of H.265 needed at ingest: configurations, sizes, random access points.
 
 Not a decoder: slices are never read. Access units have length prefixes, never start codes. Any
 bytes give a value or `HevcError`.
@@ -16,27 +16,27 @@ from media.codecs.sps import MAX_SIDE
 __all__ = ["HevcConfig", "HevcError", "is_random_access"]
 
 _SPS: Final = 33
-_FIRST_IRAP, _LAST_IRAP = 16, 21  # BLA, IDR and CRA: a decoder can begin there
-_FIRST_OTHER: Final = 32  # from here on: no slices
-# Slices come behind a delimiter, parameter sets and a few messages. A stranger's access unit may
-# have a million of those.
+_FIRST_IRAP, _LAST_IRAP = 16, 21  # BLA, IDR and CRA: random access points
+_FIRST_OTHER: Final = 32  # types from here on are not slices
+# Slices follow a delimiter, parameter sets and a few messages. A hostile access unit may have a
+# million of those.
 _MOST_UNITS: Final = 64
 _RECORD_BYTES: Final = 23  # before the arrays of parameter sets
-# As H.264's: scaling lists and reference picture sets make it long, and nothing makes it longer.
+# As for H.264: scaling lists and reference picture sets are the longest parts.
 _MAX_SPS: Final = 4_096
 # chroma_format_idc -> luma columns and rows that one chroma sample covers (table 6-1).
 _SUBSAMPLING: Final = {0: (1, 1), 1: (2, 2), 2: (2, 1), 3: (1, 1)}
 
 
 class HevcError(ValueError):
-    """The bytes are no H.265 of the expected form: the source's fault."""
+    """The bytes are not H.265 of the expected form: the source's fault."""
 
 
 class HevcConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A decoder configuration record (hvcC) and what its first SPS says.
+    """A decoder configuration record (hvcC) with the picture size of its first SPS.
 
-    `width` and `height` are pixels after cropping; `length_size` is the bytes of each NAL unit's
-    length prefix.
+    `width` and `height` are pixels after cropping; `length_size` is the size of a NAL unit's length
+    prefix in bytes.
     """
 
     length_size: int
@@ -45,12 +45,12 @@ class HevcConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, data: bytes) -> "HevcConfig":
-        """Read an HEVCDecoderConfigurationRecord.
+        """Parse an HEVCDecoderConfigurationRecord.
 
         Raises:
-            HevcError: it is none, has no SPS, or its picture is out of bounds.
+            HevcError: it is invalid, has no SPS, or its picture size is out of bounds.
         """
-        # Version 0 is from before the standard was done; some encoders still write it.
+        # Version 0 predates the standard; some encoders still write it.
         if len(data) < _RECORD_BYTES or data[0] > 1:
             raise HevcError("no hvcC record of version 1")
         length_size = (data[21] & 3) + 1
@@ -61,7 +61,7 @@ class HevcConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_random_access(data: bytes, length_size: int) -> bool:
-    """Say whether a decoder can begin with an access unit; what is broken says no."""
+    """Return whether decoding can begin with an access unit; False if it is invalid."""
     place, total = 0, len(data)
     for _ in range(_MOST_UNITS):
         if place + length_size >= total:
@@ -69,7 +69,7 @@ def is_random_access(data: bytes, length_size: int) -> bool:
         start = place + length_size
         place = start + int.from_bytes(data[place:start], "big")
         kind = data[start] >> 1 & 0x3F
-        # A picture's slices are all of one kind, so the first decides (7.4.2.2).
+        # All slices of a picture have the same type, so the first decides (7.4.2.2).
         if place > start and kind < _FIRST_OTHER:
             return _FIRST_IRAP <= kind <= _LAST_IRAP
     return False
@@ -92,10 +92,10 @@ def _first_sps(data: bytes) -> bytes:
 
 
 def _size(unit: bytes) -> tuple[int, int]:
-    """Return the cropped width and height that an SPS gives."""
+    """Return the cropped width and height of an SPS."""
     if not 4 <= len(unit) <= _MAX_SPS or unit[0] >> 1 & 0x3F != _SPS:
         raise HevcError("no sequence parameter set")
-    # Emulation prevention (7.4.2): after two zeros an encoder puts a 3 that is no part of the data.
+    # Emulation prevention (7.4.2): encoders insert a 3 after two zeros.
     bits = BitReader(unit.replace(b"\x00\x00\x03", b"\x00\x00"), HevcError, start=16)
     bits.u(4)
     layers = bits.u(3)
@@ -116,7 +116,7 @@ def _size(unit: bytes) -> tuple[int, int]:
 
 
 def _skip_profile(bits: BitReader, layers: int) -> None:
-    """Read past profile_tier_level; `layers` is sps_max_sub_layers_minus1."""
+    """Skip profile_tier_level; `layers` is sps_max_sub_layers_minus1."""
     bits.u(96)
     present = [(bits.flag(), bits.flag()) for _ in range(layers)]
     if layers:

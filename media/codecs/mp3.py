@@ -1,7 +1,7 @@
-"""MPEG audio layer III: what the header of a frame says about the sound.
+"""Parses the frame header of MPEG audio layer III.
 
 Any bytes give a value or `Mp3Error`. `rate` in Hz.
-Sources: ISO/IEC 11172-3, 2.4.1.3 and 13818-3, 2.4.2.3 (half rates); MPEG 2.5 is everybody's.
+Sources: ISO/IEC 11172-3, 2.4.1.3 and 13818-3, 2.4.2.3 (half rates); MPEG 2.5 is a common extension.
 """
 
 from typing import Final
@@ -20,21 +20,21 @@ _MONO: Final = 3
 
 
 class Mp3Error(ValueError):
-    """The bytes are no frame of layer III: the source's fault."""
+    """The bytes are not a frame of layer III: the source's fault."""
 
 
 class Mp3Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """What a frame says of itself."""
+    """The header of a frame."""
 
     rate: int
     channels: int
 
     @classmethod
     def parse(cls, data: bytes) -> "Mp3Frame":
-        """Read the header of a frame.
+        """Parse the header of a frame.
 
         Raises:
-            Mp3Error: it is none, is cut off, or a value of it is reserved.
+            Mp3Error: there is none, it is truncated, or has a reserved value.
         """
         if len(data) < _HEADER_BYTES:
             raise Mp3Error("cut off")

@@ -1,6 +1,6 @@
-"""Opus' identification header: how many channels a stream has.
+"""Parses and builds Opus' identification header.
 
-A decoder always gives 48 kHz. Any bytes give a value or `OpusError`.
+The output rate of a decoder is always 48 kHz. Any bytes give a value or `OpusError`.
 Sources: RFC 7845, 5.1 (identification header); RFC 6716, 3.1 (the first byte of a packet).
 """
 
@@ -11,26 +11,26 @@ __all__ = ["RATE", "OpusError", "channels_of", "header_for"]
 RATE: Final = 48_000
 _MAGIC: Final = b"OpusHead"
 _HEADER_BYTES: Final = 19
-_CHANNELS: Final = 9  # where the count stands
+_CHANNELS: Final = 9  # offset of the channel count
 _FAMILY: Final = 18
-# More have no names for their speakers (RFC 7845, 5.1.1.2: eight are 7.1).
+# More have no defined channel layout (RFC 7845, 5.1.1.2: eight are 7.1).
 _MOST_CHANNELS: Final = 8
 _STEREO: Final = 0x04  # of a packet's first byte
 
 
 class OpusError(ValueError):
-    """The bytes are no identification header that we understand: the source's fault."""
+    """The bytes are not a supported identification header: the source's fault."""
 
 
 def channels_of(header: bytes) -> int:
-    """Return how many channels an identification header gives.
+    """Return the number of channels of an identification header.
 
     Raises:
-        OpusError: it is none, is cut off, or has more than eight channels.
+        OpusError: it is invalid, is truncated, or has more than eight channels.
     """
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         raise OpusError("no OpusHead")
-    if header[len(_MAGIC)] >> 4:  # the major version, by which a reader must stop
+    if header[len(_MAGIC)] >> 4:  # the major version; readers must reject unknown ones
         raise OpusError("an OpusHead of another version")
     channels, mapped = header[_CHANNELS], header[_FAMILY] != 0
     if not 1 <= channels <= _MOST_CHANNELS or (channels > 2 and not mapped):
@@ -41,7 +41,7 @@ def channels_of(header: bytes) -> int:
 
 
 def header_for(packet: bytes) -> bytes:
-    """Return the identification header that suits a packet of a stream that came without one.
+    """Return an identification header for a packet of a stream that has none.
 
     Raises:
         OpusError: the packet is empty.

@@ -1,4 +1,4 @@
-"""What a picture's decoder configuration says to a person: codec, profile, level, frame rate.
+"""Names for people of a video configuration's codec, profile, level and frame rate.
 
 Any bytes give a value; what cannot be read is None.
 Sources: ITU-T H.264, annex A; ITU-T H.265, A.3; AV1 Bitstream & Decoding Process, A.2 and A.3;
@@ -39,7 +39,7 @@ _NO_LEVEL: Final = 31  # seq_level_idx of AV1: no bounds
 
 
 class VideoProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told; `frame_rate` is the encoder's claim, in frames a second."""
+    """A video track's profile; `frame_rate` is the encoder's claim, in frames a second."""
 
     profile: str | None = None
     level: str | None = None
@@ -48,7 +48,7 @@ class VideoProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def profile_of(track: VideoTrack) -> VideoProfile:
-    """Return what a track's configuration tells."""
+    """Return the profile of a track's configuration."""
     config = track.config
     match track.codec:
         case VideoCodec.AVC:

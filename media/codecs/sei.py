@@ -1,4 +1,4 @@
-"""H.264's supplemental information, as far as a packager needs it: which way up a picture is.
+"""Parses the display orientation in H.264's supplemental information (SEI).
 
 Sources: ISO/IEC 14496-10, 7.3.2.3 (SEI), D.1.27 and D.2.27 (display orientation).
 """
@@ -11,17 +11,17 @@ __all__ = ["is_rotated"]
 
 _SEI: Final = 6  # nal_unit_type
 _DISPLAY_ORIENTATION: Final = 47  # payloadType
-_MORE: Final = 0xFF  # a byte of a type or a size that another follows
+_MORE: Final = 0xFF  # a byte of a type or a size that continues in the next
 
 
 def is_rotated(data: bytes, length_size: int) -> bool:
-    """Say whether a keyframe asks to be turned or mirrored before it is shown.
+    """Return whether a keyframe is to be rotated or mirrored for display.
 
-    Browsers show it as it was coded. `data` is an access unit with length prefixes. It never asks
-    where its SEI is cut off.
+    Browsers ignore that and show it as coded. `data` is an access unit with length prefixes. A
+    truncated SEI gives False.
 
     Raises:
-        AvcError: a NAL unit's length leads past the end.
+        AvcError: a NAL unit's length exceeds the data.
     """
     return any(
         _requests_rotation(unit.replace(b"\x00\x00\x03", b"\x00\x00"))
@@ -45,7 +45,7 @@ def _requests_rotation(unit: bytes) -> bool:
 
 
 def _read_number(unit: bytes, place: int) -> tuple[int, int]:
-    """Return a type or a size, and where what follows it begins."""
+    """Return a type or a size, and the offset after it."""
     number = 0
     while place < len(unit) and unit[place] == _MORE:
         number += _MORE

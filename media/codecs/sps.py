@@ -1,6 +1,6 @@
-"""H.264's sequence parameter set: the picture's size, its sampling and its timing.
+"""Parses H.264's sequence parameter set: the picture's size, sampling and timing.
 
-Every number read has a bound. Any bytes give a value or `AvcError`.
+Every number read is bounded. Any bytes give a value or `AvcError`.
 Sources: ISO/IEC 14496-10, 7.3.2.1.1 (syntax), 7.4.2.1.1 (bounds), Annex E (VUI).
 """
 
@@ -25,12 +25,12 @@ __all__ = [
 MAX_SIDE: Final = 16_384  # level 6.2 ends at 16 880 luma samples a side; nobody streams that
 # The longest legal SPS is near 1 KiB (scaling lists and 255 reference offsets).
 _MAX_SPS: Final = 4_096
-# libx264 fed with a variable frame rate writes its time base here: 90 000 "frames" a second.
+# With a variable frame rate libx264 writes its time base here: 90 000 "frames" a second.
 _MAX_FRAME_RATE: Final = 300
 
 SPS: Final = 7  # nal_unit_type
 BASELINE: Final = 66
-# The profiles whose SPS says its chroma format and bit depth (7.3.2.1.1).
+# The profiles whose SPS contains the chroma format and bit depth (7.3.2.1.1).
 PROFILES_WITH_CHROMA: Final = frozenset(
     {100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135}
 )
@@ -45,11 +45,11 @@ _EXTENDED_ASPECT: Final = 255
 
 
 class AvcError(ValueError):
-    """The bytes are no H.264 of the expected form: the source's fault."""
+    """The bytes are not H.264 of the expected form: the source's fault."""
 
 
 class Vui(msgspec.Struct):
-    """The usability information, as far as it could be read."""
+    """The video usability information, as far as it could be read."""
 
     aspect: Fraction = Fraction(1)
     frame_rate: Fraction | None = None
@@ -57,10 +57,10 @@ class Vui(msgspec.Struct):
 
 
 class Sps(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sequence parameter set says of the pictures.
+    """The contents of a sequence parameter set.
 
-    `width` and `height` are pixels after cropping. `in_order` says that pictures are shown in the
-    order in which they are coded.
+    `width` and `height` are pixels after cropping. `in_order`: pictures are displayed in coding
+    order.
     """
 
     width: int
@@ -79,14 +79,14 @@ class Sps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_sps(unit: bytes) -> Sps:
-    """Read the NAL unit of a sequence parameter set.
+    """Parse the NAL unit of a sequence parameter set.
 
     Raises:
-        AvcError: it is none, is cut off, or has a value out of bounds.
+        AvcError: it is another unit, is truncated, or has a value out of bounds.
     """
     if not 4 <= len(unit) <= _MAX_SPS or unit[0] & 0x1F != SPS:
         raise AvcError("no sequence parameter set")
-    # Emulation prevention (7.4.1): after two zeros an encoder puts a 3 that is no part of the data.
+    # Emulation prevention (7.4.1): encoders insert a 3 after two zeros.
     bits = BitReader(unit.replace(b"\x00\x00\x03", b"\x00\x00"), AvcError, start=8)
     profile = bits.u(8)
     bits.u(16)
@@ -133,7 +133,7 @@ def parse_sps(unit: bytes) -> Sps:
 
 
 def _skip_scaling_lists(bits: BitReader, count: int) -> None:
-    """Read past the lists of 7.3.2.1.1.1: a list ends early where its next scale is 0."""
+    """Skip the scaling lists (7.3.2.1.1.1); a list ends early when its next scale is 0."""
     for number in range(count):
         if not bits.flag():
             continue
@@ -145,7 +145,7 @@ def _skip_scaling_lists(bits: BitReader, count: int) -> None:
 
 
 def _picture_order(bits: BitReader) -> bool:
-    """Read past the picture order count's set-up; say whether it forbids reordering (type 2)."""
+    """Skip the picture order count; return whether it excludes reordering (type 2)."""
     kind = bits.ue(2)
     if kind == 0:
         bits.ue(12)
@@ -159,9 +159,9 @@ def _picture_order(bits: BitReader) -> bool:
 
 
 def _read_vui(bits: BitReader, vui: Vui) -> None:
-    """Fill `vui` in; what is cut off or out of bounds ends it without an error.
+    """Fill `vui`; a truncated or invalid VUI ends without an error.
 
-    Hardware encoders are known to end it early, and FFmpeg plays them.
+    Hardware encoders are known to truncate it, and FFmpeg plays their streams.
     """
     try:
         if bits.flag():
@@ -171,7 +171,7 @@ def _read_vui(bits: BitReader, vui: Vui) -> None:
             tick, scale = bits.u(32), bits.u(32)
             bits.flag()
             if tick and scale:
-                # A tick is a field's time, even where all pictures are frames (E.2.1).
+                # A tick is the duration of a field, even in frame-only streams (E.2.1).
                 rate = Fraction(scale, 2 * tick)
                 vui.frame_rate = rate if rate <= _MAX_FRAME_RATE else None
         _skip_buffering(bits)
@@ -194,7 +194,7 @@ def _aspect(bits: BitReader) -> Fraction:
 
 
 def _skip_display(bits: BitReader) -> None:
-    """Read past overscan, the video signal's type and the chroma samples' location."""
+    """Skip overscan, video signal type and chroma sample location."""
     if bits.flag():
         bits.flag()
     if bits.flag():
@@ -207,7 +207,7 @@ def _skip_display(bits: BitReader) -> None:
 
 
 def _skip_buffering(bits: BitReader) -> None:
-    """Read past the two hypothetical reference decoders (E.1.2)."""
+    """Skip the two hypothetical reference decoders (E.1.2)."""
     decoders = 0
     for _ in range(2):
         if bits.flag():

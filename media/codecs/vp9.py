@@ -1,7 +1,7 @@
-"""The bit syntax of VP9 that a taker of streams needs: keyframes and their size.
+"""Parses the parts of VP9 needed at ingest: keyframes and their size.
 
-Not a decoder: of a frame the uncompressed header's first bytes are read. A superframe begins with
-its first frame, so it is read like a frame. Any bytes give a value or `Vp9Error`.
+Not a decoder: only the first bytes of a frame's uncompressed header are read. A superframe begins
+with its first frame, so it is read like one. Any bytes give a value or `Vp9Error`.
 Source: VP9 Bitstream & Decoding Process, 6.2 (uncompressed header), 6.2.2 (colour), 6.2.3 (size).
 """
 
@@ -18,14 +18,14 @@ _RGB: Final = 7  # color_space
 
 
 class Vp9Error(ValueError):
-    """The bytes are no VP9 keyframe of the expected form: the source's fault."""
+    """The bytes are not a VP9 keyframe of the expected form: the source's fault."""
 
 
 def is_keyframe(frame: bytes) -> bool:
-    """Say whether a decoder can begin with a frame; what is broken says no."""
+    """Return whether decoding can begin with a frame; False if it is invalid."""
     if not frame or frame[0] >> 6 != _MARKER:
         return False
-    # Profile 3 has a reserved bit between the profile and what follows it.
+    # Profile 3 is followed by a reserved bit.
     place = 1 if frame[0] & 0x30 == 0x30 else 2
     return frame[0] >> place & 3 == 0  # neither show_existing_frame nor a frame_type of 1
 
@@ -34,7 +34,7 @@ def keyframe_size(frame: bytes) -> tuple[int, int]:
     """Return the width and height of a keyframe's picture.
 
     Raises:
-        Vp9Error: it is no keyframe, is cut off, or its picture is out of bounds.
+        Vp9Error: it is not a keyframe, is truncated, or its picture size is out of bounds.
     """
     if not is_keyframe(frame):
         raise Vp9Error("no keyframe")

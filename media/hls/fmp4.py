@@ -1,9 +1,9 @@
-"""CMAF: a track's initialisation section, and its media as chunks.
+"""Writes CMAF: a track's initialisation section, and its media as chunks.
 
-One track a file, always track 1. A chunk (`fragment`) is moof + mdat and nothing else, so that a
-segment is its chunks joined, byte for byte. Times are ticks of the track's own scale; decode times
-cannot be negative (see `media.ticks.ORIGIN_SECONDS`). There is no edit list: a sample is shown at
-its `pts`, whatever the encoder's delay.
+Each file has one track, number 1. A chunk (`fragment`) is exactly moof + mdat, so a segment is the
+concatenation of its chunks. Times are ticks of the track's own scale; decode times cannot be
+negative (see `media.ticks.ORIGIN_SECONDS`). There is no edit list: a sample is presented at its
+`pts`, whatever the encoder's delay.
 Sources: ISO/IEC 14496-12 (boxes), 14496-14 5.6 (esds), 14496-15 5.3.4 (avc1), 23000-19 7.3 (CMAF).
 """
 
@@ -33,7 +33,7 @@ _LARGEST_RATE: Final = 0xFFFF
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):
-    """One access unit. `key` says that decoding can begin with it."""
+    """One access unit. `key`: decoding can begin with it."""
 
     dts: int
     pts: int
@@ -52,7 +52,7 @@ def video_init(
 ) -> bytes:
     """Return the initialisation section of an H.264 track.
 
-    `config` is the avcC record, `aspect` a pixel's width by its height.
+    `config` is the avcC record, `aspect` the ratio of a pixel's width to its height.
     """
     resolution, depth = 72 << 16, 24
     fields = (1, width, height, resolution, resolution, 0, 1, depth, -1)
@@ -77,15 +77,15 @@ def audio_init(*, config: bytes, rate: int, channels: int) -> bytes:
 
 
 def fragment(samples: Sequence[Sample], *, number: int) -> bytes:
-    """Return samples as one chunk; `number` counts a track's chunks up (mfhd).
+    """Return samples as one chunk; `number` counts the chunks of a track (mfhd).
 
-    Samples follow each other in decode order without a gap: a gap can stand between chunks only.
-    A `pts` before its `dts` is written faithfully, but FFmpeg's demuxer then shows the whole track
-    later (measured with 5.1 and 8.1): keep decode times at or before presentation.
+    Samples follow each other in decode order without a gap; gaps are possible between chunks only.
+    A `pts` before its `dts` is written as it is, but FFmpeg's demuxer then delays the whole track
+    (measured with 5.1 and 8.1): keep decode times at or before presentation.
 
     Raises:
-        ValueError: there is no sample, a sample's decode time is not its predecessor's end, or a
-            time is outside of what the format holds.
+        ValueError: there is no sample, a sample's decode time is not its predecessor's end, or the
+            format cannot represent a time.
     """
     if not samples:
         raise ValueError("a chunk without samples")
@@ -101,7 +101,7 @@ def fragment(samples: Sequence[Sample], *, number: int) -> bytes:
         flags = _SYNC if sample.key else _NOT_SYNC
         entries += (sample.duration, len(sample.data), flags, offset)
     try:
-        # Sound: a run of equal sync samples needs 4 bytes a sample instead of 16, which would be
+        # Audio: a run of equal sync samples needs 4 bytes a sample instead of 16, which would be
         # 4 % of a stream of 128 kbit/s.
         head = _plain_head(first, entries, number) if plain else _full_head(first, entries, number)
     except struct.error as error:
@@ -109,19 +109,19 @@ def fragment(samples: Sequence[Sample], *, number: int) -> bytes:
     return b"".join((head, *[sample.data for sample in samples]))
 
 
-# Sizes of the boxes within traf, which have a fixed length but for trun's entries.
+# Sizes of the boxes within traf; trun has entries of variable number.
 _TFHD, _TFHD_WITH_DEFAULTS, _TFDT, _TRUN = 16, 24, 20, 20
 _DEFAULT_BASE_IS_MOOF: Final = 0x02_0000
 _DEFAULT_DURATION_AND_FLAGS: Final = 0x28
-# trun: version 1 (signed composition offsets) and its flags: a data offset and, of each sample,
-# the duration, size, flags and composition offset; or the size alone.
+# trun: version 1 (signed composition offsets) and its flags: a data offset and, for each sample,
+# the duration, size, flags and composition offset; or only the size.
 _ALL: Final = 1 << 24 | 0xF01
 _SIZES: Final = 1 << 24 | 0x201
 
 
 @lru_cache(maxsize=1024)
 def _layout(count: int, *, plain: bool) -> struct.Struct:
-    """Return the form of all that stands before the samples' bytes: moof and mdat's header."""
+    """Return the layout of all bytes before the samples: moof and the header of mdat."""
     moof, traf, tfdt, trun, mdat = "I4s I4sII", "I4s", "I4sIQ", "I4sIII", "I4s"
     tfhd = "I4sIIII" if plain else "I4sII"
     entries = f"{count}I" if plain else "IIIi" * count
@@ -166,7 +166,7 @@ def _full(kind: bytes, version: int, flags: int, body: bytes) -> bytes:
 
 
 def _descriptor(tag: int, body: bytes) -> bytes:
-    """Return an expandable class (14496-1, 8.3.3), its length in four bytes as all writers do."""
+    """Return an expandable class (14496-1, 8.3.3) with a length of four bytes."""
     size = len(body)
     length = bytes(0x80 | size >> shift & 0x7F for shift in (21, 14, 7)) + bytes((size & 0x7F,))
     return bytes((tag,)) + length + body
@@ -182,8 +182,8 @@ def _elementary(config: bytes) -> bytes:
 def _init(
     handler: bytes, media_header: bytes, entry: bytes, scale: int, shown: tuple[int, int]
 ) -> bytes:
-    """Return ftyp + moov of one track; `shown` is its size on the screen in 16.16."""
-    # `cmfc` names CMAF's structure (23000-19, 7.2), `iso6` the boxes that chunks are made of.
+    """Return ftyp + moov of one track; `shown` is its presentation size in 16.16."""
+    # `cmfc` declares CMAF's structure (23000-19, 7.2), `iso6` the boxes of chunks.
     brands = _box(b"ftyp", b"iso6" + bytes(4) + b"iso6" + b"cmfc" + b"mp41")
     volume = 0x0100 if handler == b"soun" else 0
     movie = _full(
@@ -201,19 +201,19 @@ def _init(
         b"mdia",
         _full(b"mdhd", 0, 0, struct.pack(">IIIIH2x", 0, 0, scale, 0, _UNDETERMINED))
         + _full(b"hdlr", 0, 0, struct.pack(">4x4s12x", handler) + name)
-        + _box(b"minf", media_header + _here() + _tables(entry)),
+        + _box(b"minf", media_header + _data_reference() + _tables(entry)),
     )
     extends = _box(b"mvex", _full(b"trex", 0, 0, struct.pack(">IIIII", _TRACK, 1, 0, 0, 0)))
     return brands + _box(b"moov", movie + _box(b"trak", track + media) + extends)
 
 
-def _here() -> bytes:
-    """Return the data reference: the media are in this file."""
+def _data_reference() -> bytes:
+    """Return the data reference: the media is in this file."""
     return _box(b"dinf", _full(b"dref", 0, 0, struct.pack(">I", 1) + _full(b"url ", 0, 1, b"")))
 
 
 def _tables(entry: bytes) -> bytes:
-    """Return the sample table of a track whose samples are all in chunks: one entry, no sample."""
+    """Return the sample table of a track with all samples in chunks: one entry, no sample."""
     none = struct.pack(">I", 0)
     return _box(
         b"stbl",

@@ -1,10 +1,9 @@
-"""Playlists as text: renders `media.hls.playlist` values and parses what it or another server
-wrote.
+"""Renders and parses HLS playlists as text (M3U8); the values are in `media.hls.playlist`.
 
 Source: draft-pantos-hls-rfc8216bis, sections 4.1 (lines), 4.2 (attribute lists), 4.4 (tags).
-Any text gives a playlist or `M3u8Error`. Byte ranges, keys and low-latency tags are not known:
-ranges are refused, since a segment would mean something else without them; other unknown tags are
-skipped, as the standard asks of clients.
+Any text gives a playlist or `M3u8Error`. Byte ranges, keys and low-latency tags are not supported:
+ranges are an error, because ignoring them would change a segment's meaning; other unknown tags are
+ignored, as the standard requires of clients.
 """
 
 import re
@@ -25,8 +24,8 @@ from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 __all__ = ["MAX_TEXT", "M3u8Error", "SegmentLines", "parse", "render", "render_with", "utc_text"]
 
 MAX_TEXT: Final = 4 << 20  # characters; a day of 2 s segments is 43 200 entries, below 4 MiB
-# EXT-X-MAP in ordinary media playlists needs 6, EXT-X-GAP nothing more (8); fMP4 renditions are
-# usual from 7 on.
+# EXT-X-MAP in media playlists needs 6; fMP4 renditions are usual from 7 on. EXT-X-GAP would be
+# 8, but clients ignore tags that they do not know.
 _VERSION: Final = 7
 _VOD: Final = "#EXT-X-PLAYLIST-TYPE:VOD"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,20 +34,20 @@ _INTEGER: Final = re.compile(r"[0-9]{1,15}")
 _DECIMAL: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,15}))?")
 _SIZE: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
 _ATTRIBUTE: Final = re.compile(r'([A-Z0-9-]+)=(?:"([^"\r\n]*)"|([^",\r\n]*))(?:,|$)')
-# What a URI line or attribute may hold: no space, quote or control, and no "#" in front.
+# A URI line or attribute: no space, quote or control character, and no "#" at the start.
 _URI: Final = re.compile(r"[!$-~][!#-~]*")
 _QUOTABLE: Final = re.compile(r'[^"\x00-\x1f\x7f]*')
 
 
 class M3u8Error(ValueError):
-    """A text is no playlist, or a value cannot be written as one."""
+    """A text is not a playlist, or a value cannot be rendered as one."""
 
 
 def render(playlist: MediaPlaylist | MultivariantPlaylist) -> str:
-    """Return the playlist's text, with a line feed at its end.
+    """Render a playlist, with a line feed at the end.
 
     Raises:
-        M3u8Error: a URI or name holds what a playlist cannot carry.
+        M3u8Error: a URI or name contains characters that a playlist cannot.
     """
     if isinstance(playlist, MediaPlaylist):
         lines = _media_lines(playlist)
@@ -58,10 +57,9 @@ def render(playlist: MediaPlaylist | MultivariantPlaylist) -> str:
 
 
 def render_with(playlist: MediaPlaylist, segments: Iterable[str]) -> str:
-    """Return the text of a playlist without segments, with these texts of segments in it.
+    """Render a playlist that has no segments with the rendered segments of `segment_texts`.
 
-    For a playlist that is too long to be a value: `SegmentLines` makes the texts, stretch by
-    stretch.
+    For a playlist that is too long for one value: `SegmentLines` renders its segments in portions.
     """
     opening = "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{_VERSION}", *_header_lines(playlist), ""])
     return "".join([opening, *segments, "#EXT-X-ENDLIST\n" if playlist.ended else ""])
@@ -87,29 +85,29 @@ def _header_lines(playlist: MediaPlaylist) -> Iterator[str]:
 
 
 class SegmentLines:
-    """The lines of a playlist's segments, in their order."""
+    """Renders the segments of one playlist, in order."""
 
     def __init__(self) -> None:
         self._map_uri: str | None = None
 
     def render(self, segments: Iterable[PlaylistSegment]) -> str:
-        """Return the lines of the next segments, each with its end."""
+        """Render the next segments, each with a line feed at the end."""
         return "".join([f"{self.render_one(segment)}\n" for segment in segments])
 
     def render_one(self, segment: PlaylistSegment) -> str:
-        """Return the lines of the next segment, without the end of the last.
+        """Render the next segment, without a line feed at the end.
 
         Raises:
-            M3u8Error: a URI holds what a playlist cannot carry.
+            M3u8Error: a URI contains characters that a playlist cannot.
         """
         micros = rescale(segment.duration, VIDEO_SCALE, MICROSECONDS)
-        # Six decimals tell every tick of 90 000 apart.
+        # Six decimals distinguish all ticks of 90 000.
         lines = f"#EXTINF:{micros // MICROSECONDS}.{micros % MICROSECONDS:06d},\n"
         if segment.gap:
             lines = f"#EXT-X-GAP\n{lines}"
         if segment.wall_us is not None:
             lines = f"#EXT-X-PROGRAM-DATE-TIME:{utc_text(segment.wall_us)}\n{lines}"
-        # A gap is never decoded: the next segment that is there brings its own init section.
+        # A gap is never decoded: the next segment has its own init section.
         needed = None if segment.gap else segment.map_uri
         if needed is not None and needed != self._map_uri:
             self._map_uri = needed
@@ -170,7 +168,7 @@ def _quoted(text: str) -> str:
 
 
 def utc_text(wall_us: int) -> str:
-    """Return a wall-clock time as ISO 8601 with milliseconds, as EXT-X-PROGRAM-DATE-TIME has it.
+    """Return a wall-clock time as ISO 8601 with milliseconds, for EXT-X-PROGRAM-DATE-TIME.
 
     Raises:
         M3u8Error: the time is outside of the years 1 to 9999.
@@ -184,14 +182,14 @@ def utc_text(wall_us: int) -> str:
 
 
 def parse(text: str) -> MediaPlaylist | MultivariantPlaylist:
-    """Return the playlist that `text` holds.
+    """Parse a playlist.
 
     Raises:
-        M3u8Error: it holds none, or one with byte ranges.
+        M3u8Error: the text is not a playlist, or one with byte ranges.
     """
     if len(text) > MAX_TEXT:
         raise M3u8Error(f"a playlist of {len(text)} characters")
-    # Lines end with LF or CRLF and with nothing else (4.1): not str.splitlines.
+    # Lines end with LF or CRLF only (4.1), so `str.splitlines` is wrong.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if lines[0] != "#EXTM3U":
         raise M3u8Error("no #EXTM3U in front")
@@ -201,7 +199,7 @@ def parse(text: str) -> MediaPlaylist | MultivariantPlaylist:
 
 
 class _MediaParser:
-    """Collects what stands before a segment until its URI line comes."""
+    """Collects the tags of a segment until its URI line."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -277,7 +275,7 @@ class _MediaParser:
 
 def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
     variants: list[Variant] = []
-    sounds: list[AudioRendition] = []
+    audio: list[AudioRendition] = []
     subtitles: list[SubtitleRendition] = []
     pending: dict[str, str] | None = None
     for line in lines:
@@ -286,7 +284,7 @@ def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
         elif line.startswith("#EXT-X-MEDIA:"):
             attributes = _attributes(line.partition(":")[2])
             if attributes.get("TYPE") == "AUDIO" and "URI" in attributes:
-                sounds.append(_sound(attributes))
+                audio.append(_audio(attributes))
             elif attributes.get("TYPE") == "SUBTITLES":
                 subtitles.append(_subtitles(attributes))
         elif line and not line.startswith("#"):
@@ -297,11 +295,11 @@ def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
     if pending is not None:
         raise M3u8Error("a variant without a URI")
     return MultivariantPlaylist(
-        variants=tuple(variants), audio=tuple(sounds), subtitles=tuple(subtitles)
+        variants=tuple(variants), audio=tuple(audio), subtitles=tuple(subtitles)
     )
 
 
-def _sound(attributes: dict[str, str]) -> AudioRendition:
+def _audio(attributes: dict[str, str]) -> AudioRendition:
     return AudioRendition(
         uri=_uri(attributes["URI"]),
         group=_quoted(_required(attributes, "GROUP-ID")),
@@ -347,7 +345,7 @@ def _required(attributes: dict[str, str], name: str) -> str:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """Read an attribute list (4.2); quotes are taken off."""
+    """Parse an attribute list (4.2); quotes are removed."""
     found: dict[str, str] = {}
     place = 0
     while place < len(text):
@@ -366,7 +364,7 @@ def _integer(text: str) -> int:
 
 
 def _decimal(text: str, scale: int) -> int:
-    """Read a decimal number as whole ticks of `scale`, to the nearest."""
+    """Parse a decimal number as ticks of `scale`, rounded to the nearest."""
     match = _DECIMAL.fullmatch(text)
     if match is None:
         raise M3u8Error("no decimal number")
@@ -378,7 +376,7 @@ def _decimal(text: str, scale: int) -> int:
 def _wall_us(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:  # the standard says "should"; UTC is what servers mean
+        if moment.tzinfo is None:  # a zone is only recommended; servers mean UTC
             moment = moment.replace(tzinfo=UTC)
         return (moment - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""HLS playlists as values: what they say, not how they are written (see `media.hls.m3u8`).
+"""HLS playlists as values; `media.hls.m3u8` renders and parses their text.
 
 Durations are ticks of 90 000 a second, wall-clock times microseconds since the Unix epoch.
 Source: draft-pantos-hls-rfc8216bis, sections 4.4 (tags) and 6.2.2 (live playlists).
@@ -20,17 +20,17 @@ __all__ = [
     "Variant",
 ]
 
-# EXT-X-TARGETDURATION of every live playlist: no segment is rounded to more, and the value must
-# not change while a playlist lives (4.4.3.1).
+# EXT-X-TARGETDURATION of every live playlist: no segment's rounded duration is longer, and the
+# value must not change (4.4.3.1).
 TARGET_SECONDS: Final = 4
 
 
 class PlaylistSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A segment as a playlist names it.
+    """One segment of a media playlist.
 
-    `map_uri` is its init section. `discontinuity` says that it does not continue its predecessor;
-    `wall_us` is the wall-clock time of its first sample, None where it is not told. `gap` says that
-    its media are missing and must not be asked for (EXT-X-GAP, 4.4.4.7); it has no init section.
+    `map_uri` is its init section. `discontinuity`: it does not continue its predecessor. `wall_us`
+    is the wall-clock time of its first sample, None if not given. `gap`: its media is missing and
+    must not be requested (EXT-X-GAP, 4.4.4.7); it has no init section.
     """
 
     uri: str
@@ -42,11 +42,11 @@ class PlaylistSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MediaPlaylist(msgspec.Struct, frozen=True, kw_only=True):
-    """The segments of one rendition that can be played now.
+    """A media playlist: the available segments of one rendition.
 
-    `sequence` is the Media Sequence Number of the first segment; `discontinuities` counts the
-    discontinuities that left the playlist with their segments; `target` is in seconds. `whole` says
-    that nothing of it will ever change (EXT-X-PLAYLIST-TYPE of VOD, 4.4.3.5).
+    `sequence` is the Media Sequence Number of the first segment; `discontinuities` is the number of
+    discontinuities removed with their segments; `target` is in seconds. `whole`: the playlist never
+    changes (EXT-X-PLAYLIST-TYPE of VOD, 4.4.3.5).
     """
 
     target: int = TARGET_SECONDS
@@ -58,16 +58,16 @@ class MediaPlaylist(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def duration(self) -> int:
-        """The length of all that is listed, in ticks of 90 000 a second."""
+        """The duration of all segments, in ticks of 90 000 a second."""
         return sum(segment.duration for segment in self.segments)
 
     def append(self, segment: PlaylistSegment, *, drop: int = 0) -> "MediaPlaylist":
-        """Return the next window: `segment` at the end, the `drop` oldest ones gone.
+        """Return the next window: `segment` appended, the `drop` oldest segments removed.
 
-        The caller says how many go, for all playlists of a presentation show the same stretch.
+        The caller decides on `drop`, because all playlists of a presentation cover the same time.
 
         Raises:
-            ValueError: the playlist has ended, or has no `drop` segments.
+            ValueError: the playlist has ended, or has fewer than `drop` segments.
         """
         if self.ended:
             raise ValueError("a playlist that ended takes no segment")
@@ -82,16 +82,16 @@ class MediaPlaylist(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def end(self) -> "MediaPlaylist":
-        """Return the playlist with nothing more to come (EXT-X-ENDLIST)."""
+        """Return the playlist as ended (EXT-X-ENDLIST)."""
         return msgspec.structs.replace(self, ended=True)
 
     def fits(self, duration: int) -> bool:
-        """Say whether a segment of `duration` is within the target duration, as rounded."""
+        """Return whether the rounded duration of a segment is within the target duration."""
         return 2 * duration < (2 * self.target + 1) * VIDEO_SCALE
 
 
 class AudioRendition(msgspec.Struct, frozen=True, kw_only=True):
-    """An audio rendition (EXT-X-MEDIA, TYPE=AUDIO): `group` is how variants refer to it."""
+    """An audio rendition (EXT-X-MEDIA, TYPE=AUDIO); variants refer to its `group`."""
 
     uri: str
     group: str
@@ -101,10 +101,10 @@ class AudioRendition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubtitleRendition(msgspec.Struct, frozen=True, kw_only=True):
-    """Words to be read along (EXT-X-MEDIA, TYPE=SUBTITLES): `group` is how variants refer to them.
+    """A subtitle rendition (EXT-X-MEDIA, TYPE=SUBTITLES); variants refer to its `group`.
 
-    `language` is a tag (RFC 5646), "" where it is not known. `forced` are for all who watch, say
-    where a foreign language is spoken; the others show for who asks for them.
+    `language` is a tag (RFC 5646), "" if unknown. `forced` subtitles are always shown, for example
+    where a foreign language is spoken; others are shown on request.
     """
 
     uri: str
@@ -115,11 +115,11 @@ class SubtitleRendition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to play the presentation (EXT-X-STREAM-INF).
+    """A variant of the presentation (EXT-X-STREAM-INF).
 
-    `bandwidth` is the peak and `average` the average, both in bit/s and with the sound that plays
-    along. `frame_rate` is in frames per 1000 s, so that 29 970 is written 29.970. `audio` names a
-    group of sounds; None where the variant carries its own or has none. `subtitles` likewise.
+    `bandwidth` is the peak and `average` the average, both in bit/s and including the audio
+    rendition. `frame_rate` is in frames per 1000 s: 29 970 is written 29.970. `audio` is a group of
+    audio renditions; None if the variant contains its audio or has none. `subtitles` likewise.
     """
 
     uri: str
@@ -134,7 +134,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MultivariantPlaylist(msgspec.Struct, frozen=True, kw_only=True):
-    """The variants of a presentation; a player may begin with the first."""
+    """A multivariant playlist; players start with the first variant."""
 
     variants: tuple[Variant, ...]
     audio: tuple[AudioRendition, ...] = ()

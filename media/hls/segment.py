@@ -1,6 +1,6 @@
-"""What an engine makes: init sections, parts and segments of a rendition.
+"""The output of an engine: init sections, parts and segments of a rendition.
 
-A part is one CMAF chunk (moof + mdat); a segment is its parts joined, byte for byte.
+A part is one CMAF chunk (moof + mdat); a segment is the concatenation of its parts.
 """
 
 import msgspec
@@ -11,7 +11,7 @@ __all__ = ["InitSection", "Part", "Segment"]
 class InitSection(msgspec.Struct, frozen=True, kw_only=True, tag="init"):
     """A rendition's initialisation section (ISO/IEC 14496-12: ftyp + moov).
 
-    `number` counts up by one within a rendition and a run; `codecs` is its RFC 6381 string.
+    `number` counts the init sections of a rendition within a run; `codecs` is its RFC 6381 string.
     """
 
     rendition: str
@@ -21,10 +21,10 @@ class InitSection(msgspec.Struct, frozen=True, kw_only=True, tag="init"):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part", gc=False):
-    """A stretch of a segment: `sequence` is its segment's, `index` counts from 0 within it.
+    """A part of a segment: `sequence` is its segment's, `index` counts from 0 within it.
 
-    `duration` is in ticks of 90 000 a second for every rendition, sound too. `independent` says
-    that it begins with a sync sample.
+    `duration` is in ticks of 90 000 a second for every rendition, including audio. `independent`:
+    it begins with a sync sample.
     """
 
     rendition: str
@@ -36,15 +36,15 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part", gc=False):
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, tag="segment", gc=False):
-    """A finished segment: all its parts have been sent before it.
+    """A finished segment, which is sent after all its parts.
 
     `start` (presentation time of its first frame on the run's output clock) and `duration` are
-    ticks of 90 000 a second for every rendition, sound too. `size` is in bytes, `frames` counts
-    samples, `parts` its parts, `init` is the number of the init section it needs.
-    `discontinuity` says that its clock or coding does not continue its predecessor's; it is equal
-    in all renditions of one sequence number. `epoch` is the source it came from (see the engine).
-    `gap` says that the rendition has nothing here while the others have: `size`, `frames` and
-    `parts` are 0, and `init` is the number of its newest init section (0 where it has none yet).
+    ticks of 90 000 a second for every rendition, including audio. `size` is in bytes, `frames` and
+    `parts` are counts, `init` is the number of the init section it needs. `discontinuity`: its
+    clock or coding does not continue its predecessor's; equal in all renditions of a sequence
+    number. `epoch` is the number of its source (see the engine). `gap`: the rendition has no media
+    here while the others have; `size`, `frames` and `parts` are 0, and `init` is the number of its
+    newest init section (0 before the first).
     """
 
     rendition: str

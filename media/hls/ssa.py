@@ -1,6 +1,6 @@
-"""The words of an SSA or ASS event, which is what decoders make of all subtitles of text. Pure.
+"""Converts SSA and ASS events, the decoders' output for all text subtitles, to WebVTT text. Pure.
 
-Italics, bold and underlined are kept; places, colours, fonts, karaoke and drawings are not.
+Italic, bold and underlined text is kept; positions, colours, fonts, karaoke and drawings are not.
 Source: libass' description of the format, "ASS File Format Guide" (override tags).
 """
 
@@ -12,7 +12,7 @@ from media.hls.webvtt import render_runs
 
 __all__ = ["MAX_CHARACTERS", "cue_text"]
 
-# A screen holds a tenth of it; what is longer is no subtitle.
+# A screen holds a tenth of it; longer text is not a subtitle.
 MAX_CHARACTERS: Final = 2_000
 _FIELDS: Final = 8  # before the text: number, layer, style, name, three margins, effect
 _BLOCK: Final = re.compile(r"\{([^}]*)\}")
@@ -22,9 +22,9 @@ _BREAKS: Final = re.compile(r"\\[Nn]")
 
 
 def cue_text(event: str) -> str:
-    """Return an event's text as WebVTT cue text; "" where nothing is to be read.
+    """Return an event's text as WebVTT cue text; "" if there is none.
 
-    An event is its fields between commas, without its times.
+    An event has its fields separated by commas, without times.
     """
     fields = event.split(",", _FIELDS)
     text = fields[_FIELDS] if len(fields) > _FIELDS else ""
@@ -32,7 +32,7 @@ def cue_text(event: str) -> str:
 
 
 def _runs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield runs of text and how they are written."""
+    """Yield runs of text with their styles."""
     styles: set[str] = set()
     drawing = False
     # Every other piece is the inside of a block of tags.
@@ -45,7 +45,7 @@ def _runs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _apply_tags(block: str, styles: set[str], *, drawing: bool) -> bool:
-    """Change the styles as a block of tags says; returns whether a drawing follows."""
+    """Apply a block of tags to `styles`; return whether a drawing follows."""
     for style, on, scale, size, reset in _TAG.findall(block):
         if reset:
             styles.clear()

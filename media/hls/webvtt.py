@@ -1,7 +1,7 @@
-"""WebVTT as text: cues out of plain values, and what a cue may say. Pure.
+"""Renders WebVTT files and cue text. Pure.
 
 Times are milliseconds. Source: W3C WebVTT, sections 4.1 (files), 4.2.2 (cue text); RFC 8216, 3.5
-(X-TIMESTAMP-MAP, which says where a cue's times are on the media's clock).
+(X-TIMESTAMP-MAP, which maps cue times to the media's clock).
 """
 
 import re
@@ -13,12 +13,12 @@ import msgspec
 __all__ = ["Cue", "escape", "render", "render_runs", "timestamp"]
 
 _BLANK: Final = re.compile(r"\n[ \t]*(?=\n|$)")
-# What a payload cannot hold: controls, and the two line separators that are no line ends here.
+# Not allowed in a payload: controls, and the two Unicode line separators.
 _CONTROLS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\u2028\u2029]")
 
 
 class Cue(msgspec.Struct, frozen=True, gc=False):
-    """What shows from `start` to before `end`; `text` is cue text, or any line of metadata."""
+    """A cue shown from `start` until `end`; `text` is cue text or metadata."""
 
     start: int
     end: int
@@ -26,10 +26,10 @@ class Cue(msgspec.Struct, frozen=True, gc=False):
 
 
 def timestamp(milliseconds: int) -> str:
-    """Return a time as WebVTT has it, hours and all: `00:01:02.345`.
+    """Return a WebVTT timestamp with hours: `00:01:02.345`.
 
     Raises:
-        ValueError: it is negative.
+        ValueError: the time is negative.
     """
     if milliseconds < 0:
         raise ValueError(f"a time of {milliseconds} ms")
@@ -40,14 +40,14 @@ def timestamp(milliseconds: int) -> str:
 
 
 def escape(text: str) -> str:
-    """Return plain text as cue text: nothing of it is markup, an arrow or the end of its cue."""
+    """Escape plain text as cue text, so that it cannot contain markup or end its cue."""
     return render_runs([(text, "")])
 
 
 def render_runs(runs: Iterable[tuple[str, str]]) -> str:
-    """Return runs of plain text as cue text; with each come its styles, of `b`, `i` and `u`.
+    """Render runs of plain text with their styles (of `b`, `i` and `u`) as cue text.
 
-    It is "" where there is nothing to be read.
+    Returns "" if there is no visible text.
     """
     found: list[str] = []
     is_text = False
@@ -62,10 +62,10 @@ def render_runs(runs: Iterable[tuple[str, str]]) -> str:
 
 
 def render(cues: Iterable[Cue], *, ticks: int | None = None) -> str:
-    """Return a file of cues; `ticks` of 90 000 a second are where their time 0 is on the media.
+    """Render a file of cues; their time 0 is at `ticks` (90 000 a second) of the media.
 
     Raises:
-        ValueError: a cue ends before it began, begins before 0, or its text would end it.
+        ValueError: a cue ends before it begins, begins before 0, or its text would end it.
     """
     opening = "WEBVTT\n"
     if ticks is not None:
