@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bench.api.rows import VIDEOS, fill
-from bench.ingest.processes import Unheard, child
+from bench.ingest.processes import NoAnswer, child
 from bench.origin.load import Kind, requests_per_cpu_second
 from bench.origin.servers import ROOT, START_SECONDS, Broken, Missing, Serving, tool
 
@@ -113,7 +113,7 @@ def _server(name: str, place: Path) -> Generator[Serving]:
     with child(command, place.with_name(f"{name}.log"), cwd=ROOT) as running:
         try:
             facts = running.wait("listening", START_SECONDS)
-        except Unheard as error:
+        except NoAnswer as error:
             raise Broken(f"{name} does not start: {error}") from error
         yield Serving(int(facts["port"]), running.process.pid)
 

@@ -15,9 +15,16 @@ from types import FrameType
 
 from bench.ingest.clip import make_clip
 from bench.ingest.core import core_table
-from bench.ingest.measure import MARGIN_SECONDS, Broken, Figures, Load, Overloaded, measure
+from bench.ingest.measure import (
+    MARGIN_SECONDS,
+    Figures,
+    Load,
+    MeasurementFailed,
+    Overloaded,
+    measure,
+)
 from bench.ingest.report import missed, table
-from bench.ingest.servers import SERVERS, Missing, Server, Tls
+from bench.ingest.servers import SERVERS, BenchServer, TlsFiles, ToolMissing
 from headend.install.certificates import ensure_local
 
 __all__ = ["main"]
@@ -27,9 +34,9 @@ COMPARED = ("ours", "nginx", "nms", "pyrtmp")
 
 
 def main() -> int:
-    """Run what the command line asks for and return the exit status."""
+    """Run the bench with the options of the command line and return the exit status."""
     options = _options()
-    # A polite end too lets every block end what it began.
+    # SIGTERM too lets every context manager clean up.
     signal.signal(signal.SIGTERM, _end)
     if options.core:
         print(core_table())
@@ -39,10 +46,10 @@ def main() -> int:
         for server in servers:
             server.prepare(options.tls)
         runs = _rounds(servers, options)
-    except Missing as error:
+    except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2
-    except Broken as error:
+    except MeasurementFailed as error:
         print(error, file=sys.stderr)
         return 1
     scheme = "RTMPS" if options.tls else "RTMP"
@@ -60,7 +67,9 @@ def _end(number: int, _frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _rounds(servers: Sequence[Server], options: argparse.Namespace) -> dict[str, list[Figures]]:
+def _rounds(
+    servers: Sequence[BenchServer], options: argparse.Namespace
+) -> dict[str, list[Figures]]:
     runs: dict[str, list[Figures]] = {server.name: [] for server in servers}
     with TemporaryDirectory(prefix="headend-bench-") as name:
         folder = Path(name)
@@ -68,7 +77,7 @@ def _rounds(servers: Sequence[Server], options: argparse.Namespace) -> dict[str,
         load = Load(clip, options.publishers, options.seconds)
         now = datetime.datetime.now(datetime.UTC)
         files = ensure_local(folder / "tls", ["localhost", "127.0.0.1"], now)
-        tls = Tls(files.leaf, files.leaf_key) if options.tls else None
+        tls = TlsFiles(files.leaf, files.leaf_key) if options.tls else None
         for number in range(options.rounds):
             # Each round begins with another server, so that none always follows the same one.
             first = number % len(servers)
@@ -83,8 +92,8 @@ def _rounds(servers: Sequence[Server], options: argparse.Namespace) -> dict[str,
     return runs
 
 
-def _once(server: Server, load: Load, tls: Tls | None) -> Figures:
-    """Measure, and again where something else took the machine in the meantime."""
+def _once(server: BenchServer, load: Load, tls: TlsFiles | None) -> Figures:
+    """Measure, and repeat if other load disturbed the measurement."""
     for _ in range(RETRIES):
         try:
             return measure(server, load, tls)

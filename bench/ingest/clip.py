@@ -1,7 +1,7 @@
-"""The one recording that every publisher sends, and what of it has to arrive.
+"""The recording that every publisher sends, and how much of it must arrive.
 
 1080p30 H.264 at a constant 6 Mbit/s with two B-frames, AAC at 160 kbit/s. Encoded once for a few
-seconds and looped by copying, so that what was sent is known to the byte.
+seconds and looped by copying, so that the data sent is known to the byte.
 """
 
 import subprocess
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Clip", "make_clip", "media_tags"]
+__all__ = ["SourceClip", "make_clip", "media_tags"]
 
 ENCODED_SECONDS: Final = 10
 TAIL_MS: Final = 500
 MAKE_SECONDS: Final = 180  # a deadline for the encoder, on a machine that is busy
-_FLV_HEADER, _TAG_HEADER, _BACK = 9, 11, 4  # bytes; the last is the length of the tag before
+_FLV_HEADER, _TAG_HEADER, _BACK = 9, 11, 4  # bytes; the last is the length of the previous tag
 _AUDIO, _VIDEO = 8, 9
 _MEDIA_HEADER: Final = {_AUDIO: 2, _VIDEO: 5}  # bytes of a body before the coded data
 
 
 @dataclass(frozen=True)
 class Body:
-    """The body of one audio or video message; `data` is its coded data, 0 where it has none."""
+    """The body of one audio or video message; `data` is the size of its coded data, or 0."""
 
     stamp: int  # ms
     size: int
@@ -30,7 +30,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Clip:
+class SourceClip:
     """A file and the messages in it, in the order in which they are sent.
 
     An encoder that closes while a word of the server's waits to be read resets the connection, and
@@ -42,13 +42,13 @@ class Clip:
     bodies: tuple[Body, ...]
 
     def packets(self) -> Iterator[tuple[int, int]]:
-        """What may arrive: coded pictures and sounds, and the bytes of their data."""
+        """Yield the possible results: coded packets, and the bytes of their data."""
         for sent in self._arrivals():
             sizes = [body.data for body in sent if body.data]
             yield len(sizes), sum(sizes)
 
     def body_bytes(self) -> Iterator[int]:
-        """What may arrive, in bytes of all bodies."""
+        """Yield the possible results: bytes of all bodies."""
         for sent in self._arrivals():
             yield sum(body.size for body in sent)
 
@@ -65,13 +65,13 @@ class Clip:
         return least, most + 15 * len(self.bodies) + (12 << 10)
 
     def _arrivals(self) -> Iterator[tuple[Body, ...]]:
-        """What may arrive, from the shortest on."""
+        """Yield what may arrive, from the shortest on."""
         last = self.bodies[-1].stamp
         sure = sum(body.stamp < last - TAIL_MS for body in self.bodies)
         return (self.bodies[:count] for count in range(sure, len(self.bodies) + 1))
 
 
-def make_clip(folder: Path, seconds: int) -> Clip:
+def make_clip(folder: Path, seconds: int) -> SourceClip:
     """Encode and loop the recording into `folder`; it lasts `seconds`."""
     short, path = folder / "short.flv", folder / "clip.flv"
     encode = [
@@ -106,8 +106,8 @@ def media_tags(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         at = body + size + _BACK
 
 
-def _read(path: Path) -> Clip:
-    return Clip(path, tuple(_bodies(path.read_bytes())))
+def _read(path: Path) -> SourceClip:
+    return SourceClip(path, tuple(_bodies(path.read_bytes())))
 
 
 def _bodies(data: bytes) -> Iterator[Body]:

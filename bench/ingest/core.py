@@ -1,4 +1,4 @@
-"""What decoding alone costs: chunks to messages to packets, no socket and no event loop's wake-ups.
+"""The cost of decoding alone: chunks to messages to packets, without sockets and wake-ups.
 
 The same media are cut into chunks of the sizes that encoders send (128 librtmp, 4096 OBS, 65536
 ffmpeg, as we tell it) and read 64 KiB at a time, by our core and by pyrtmp's in its own process.
@@ -73,7 +73,7 @@ def _once(wire: bytes, size: int, packets: int) -> float:
             take = flv.read_video if message.kind == _VIDEO else flv.read_audio
             take(message.timestamp, message.body, found)
         counted += sum(isinstance(event, PacketReceived) for event in found)
-        found.clear()  # as the connection does: it hands them on
+        found.clear()  # as the connection does after passing them on
     took = time.process_time() - began
     if counted != packets:
         raise RuntimeError(f"{counted} of {packets} packets")

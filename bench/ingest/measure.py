@@ -1,4 +1,4 @@
-"""One server in one round: publishers come, are let settle, and a stretch of time is measured."""
+"""One server in one round: publishers connect and settle, then a period is measured."""
 
 import statistics
 import time
@@ -8,45 +8,45 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bench.ingest.clip import Clip
-from bench.ingest.processes import Unheard, cpu_ns, rss_bytes
-from bench.ingest.publishers import Publisher, publishing
-from bench.ingest.servers import Server, Serving, Tls
+from bench.ingest.clip import SourceClip
+from bench.ingest.processes import NoAnswer, cpu_ns, rss_bytes
+from bench.ingest.publishers import FfmpegPublisher, publishing
+from bench.ingest.servers import BenchServer, RunningServer, TlsFiles
 from media.stream_keys import StreamKey
 
-__all__ = ["MARGIN_SECONDS", "Broken", "Figures", "Load", "Overloaded", "measure"]
+__all__ = ["MARGIN_SECONDS", "Figures", "Load", "MeasurementFailed", "Overloaded", "measure"]
 
-# What a publisher sends before and after the stretch: encoders start, servers settle.
+# What a publisher sends before and after the measured period: encoders start, servers settle.
 SETTLE_SECONDS: Final = 2.0
 MARGIN_SECONDS: Final = 5
 START_SECONDS: Final = 60.0  # a deadline for ffmpeg on a machine that is busy
 END_SECONDS: Final = 60.0
-_LOOK_SECONDS: Final = 0.5  # between two looks at the memory
+_SAMPLE_SECONDS: Final = 0.5  # between two readings of the memory
 
 
-class Broken(Exception):
-    """A server did not do what is measured: it lost data, or a publisher could not go on."""
+class MeasurementFailed(Exception):
+    """A server lost data, or a publisher could not continue."""
 
 
-class Overloaded(Broken):
+class Overloaded(MeasurementFailed):
     """The publishers themselves fell behind real time: the machine, or a server that reads late."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is put on a server: so many publishers of the clip, `seconds` of them measured."""
+    """The load of a server: `publishers` send the clip, and `seconds` of that are measured."""
 
-    clip: Clip
+    clip: SourceClip
     publishers: int
     seconds: float
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a round of one server cost.
+    """The cost of a round of one server.
 
     `cost` is ms of CPU per second of one publisher's stream; memory is of the whole process tree:
-    its most, and how much it grew from the stretch's first fifth to its last (medians of each).
+    its peak, and its growth from the first fifth of the period to the last (medians of each).
     """
 
     cost: float
@@ -54,52 +54,54 @@ class Figures:
     growth_bytes: int
 
 
-def measure(server: Server, load: Load, tls: Tls | None) -> Figures:
+def measure(server: BenchServer, load: Load, tls: TlsFiles | None) -> Figures:
     """Run a server and its publishers once.
 
     Raises:
-        Broken: not all that was sent was taken in, or not in real time.
+        MeasurementFailed: not all data was received, or not in real time.
     """
     with TemporaryDirectory(prefix="headend-bench-") as folder:
         try:
             with server.serve(Path(folder), tls) as serving:
                 return _publish(server, serving, load, secure=tls is not None)
-        except Unheard as error:
-            raise Broken(f"{server.name}: {error}") from error
+        except NoAnswer as error:
+            raise MeasurementFailed(f"{server.name}: {error}") from error
 
 
-def _publish(server: Server, serving: Serving, load: Load, *, secure: bool) -> Figures:
+def _publish(server: BenchServer, serving: RunningServer, load: Load, *, secure: bool) -> Figures:
     scheme = "rtmps" if secure else "rtmp"
     keys = [StreamKey.new(f"bench{number:07}").text for number in range(load.publishers)]
     urls = [f"{scheme}://127.0.0.1:{serving.port}/live/{key}" for key in keys]
     with publishing(load.clip.path, urls) as publishers:
         _settle(server, publishers)
-        figures = _stretch(serving.pid, publishers, load.seconds)
+        figures = _measure_period(serving.pid, publishers, load.seconds)
         for publisher in publishers:
             code = publisher.wait(END_SECONDS)
             if code != 0:
-                raise Broken(f"{server.name}: a publisher ended with {code}: {publisher.said}")
+                raise MeasurementFailed(
+                    f"{server.name}: a publisher ended with {code}: {publisher.said}"
+                )
         for _ in publishers:
             if wrong := server.lost(serving.closed(), load.clip):
-                raise Broken(f"{server.name} took in {wrong}")
+                raise MeasurementFailed(f"{server.name} took in {wrong}")
     return figures
 
 
-def _settle(server: Server, publishers: Sequence[Publisher]) -> None:
+def _settle(server: BenchServer, publishers: Sequence[FfmpegPublisher]) -> None:
     until = time.monotonic() + START_SECONDS
     while any(publisher.sent == 0 for publisher in publishers):
         lost = [publisher.said for publisher in publishers if not publisher.running]
         if lost or time.monotonic() > until:
-            raise Broken(f"{server.name}: a publisher does not get in: {' '.join(lost)}")
+            raise MeasurementFailed(f"{server.name}: a publisher does not get in: {' '.join(lost)}")
         time.sleep(0.05)
     time.sleep(SETTLE_SECONDS)
 
 
-def _stretch(pid: int, publishers: Sequence[Publisher], seconds: float) -> Figures:
+def _measure_period(pid: int, publishers: Sequence[FfmpegPublisher], seconds: float) -> Figures:
     sent, cpu, began = _sent(publishers), cpu_ns(pid), time.monotonic()
     memory = [rss_bytes(pid)]
     while (left := began + seconds - time.monotonic()) > 0:
-        time.sleep(min(left, _LOOK_SECONDS))
+        time.sleep(min(left, _SAMPLE_SECONDS))
         memory.append(rss_bytes(pid))
     cpu, took, sent = cpu_ns(pid) - cpu, time.monotonic() - began, _sent(publishers) - sent
     if sent < 0.9 * took * len(publishers):
@@ -107,9 +109,9 @@ def _stretch(pid: int, publishers: Sequence[Publisher], seconds: float) -> Figur
         raise Overloaded(f"publishers sent {sent:.1f} s of {of:.1f} s of media: not in real time")
     fifth = max(1, len(memory) // 5)
     growth = statistics.median(memory[-fifth:]) - statistics.median(memory[:fifth])
-    # Of real time, not of their reports, which come late by up to a fifth of a second.
+    # By real time, not by their reports, which are up to a fifth of a second late.
     return Figures(cpu / 1e6 / (took * len(publishers)), max(memory), round(growth))
 
 
-def _sent(publishers: Sequence[Publisher]) -> float:
+def _sent(publishers: Sequence[FfmpegPublisher]) -> float:
     return sum(publisher.sent for publisher in publishers)

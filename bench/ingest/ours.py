@@ -1,4 +1,4 @@
-"""Headend's own listener as a peer: the doors and connections of `headend serve`, and no ladder.
+"""Headend's listener as a peer: the sockets and connections of `headend serve`, without a ladder.
 
 Event loop, limits, sockets and TLS context are those of `headend serve`. The directory takes any
 key for a stream of its own, the sink counts. Standard output carries JSON lines: `listening` with
@@ -35,7 +35,7 @@ DRAIN_SECONDS = 2.0
 
 
 class CountingRun:
-    """A run that keeps nothing of what it is offered."""
+    """A run that discards its packets."""
 
     playable = True
 
@@ -49,7 +49,7 @@ class CountingRun:
         self.packets += 1
         self.bytes += len(packet.data)
 
-    def slate(self, late: float) -> None:  # noqa: ARG002 # a visit is over all the same
+    def slate(self, late: float) -> None:  # noqa: ARG002 # the source has ended
         self.finish()
 
     def finish(self) -> None:
@@ -82,7 +82,7 @@ class Anyone:
     async def run(
         self,
         grant: Grant,  # noqa: ARG002 # every run is the same
-        notify: Callable[[], None],  # noqa: ARG002 # no state hangs on it
+        notify: Callable[[], None],  # noqa: ARG002 # no state depends on it
     ) -> AsyncGenerator[CountingRun, None]:
         yield CountingRun()
 
@@ -110,13 +110,13 @@ async def serve(limits: Limits, tls: list[str] | None) -> None:
 
 
 def main() -> None:
-    """Take the options from the command line."""
+    """Parse the command line."""
     options = argparse.ArgumentParser()
     options.add_argument("--loop", choices=LOOPS, default="uvloop")
     options.add_argument("--limits", default="{}")
     options.add_argument("--tls", nargs=2)
     chosen = options.parse_args()
-    # Publishers of a bench come all at once, from one address.
+    # The bench's publishers connect at once, from one address.
     doors = {"connections_per_address": 1_000, "new_per_address_per_second": 1_000}
     limits = msgspec.convert({**doors, **json.loads(chosen.limits)}, Limits)
     with asyncio.Runner(loop_factory=LOOPS[chosen.loop]) as runner:

@@ -1,4 +1,4 @@
-"""Other programs for the length of a block, and what they cost: processor time and memory.
+"""Child processes for the length of a block, and their processor time and memory.
 
 Times are nanoseconds of CPU as the scheduler counted them, memory is resident bytes; both are of a
 process with all its descendants and threads. Linux alone has these files.
@@ -17,18 +17,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Child", "Unheard", "child", "cpu_ns", "rss_bytes"]
+__all__ = ["Child", "NoAnswer", "child", "cpu_ns", "rss_bytes"]
 
 END_SECONDS: Final = 5.0
 PROC: Final = Path("/proc")
 
 
-class Unheard(Exception):
-    """A program did not say in time what it had to say, or was gone before."""
+class NoAnswer(Exception):
+    """A program did not write the expected line in time, or had ended."""
 
 
 class Child:
-    """A program that says JSON lines on its standard output; other lines are passed over."""
+    """A program that writes JSON lines to its standard output; other lines are ignored."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self.process = process
@@ -49,7 +49,7 @@ class Child:
         """Return the next line about `event`.
 
         Raises:
-            Unheard: it did not come in time.
+            NoAnswer: it did not come in time.
         """
         until = time.monotonic() + seconds
         while True:
@@ -58,19 +58,19 @@ class Child:
             except queue.Empty:
                 facts = None
             if facts is None:
-                raise Unheard(f"no word of {event}: {self._log.read_text()[-2000:]}")
+                raise NoAnswer(f"no word of {event}: {self._log.read_text()[-2000:]}")
             if facts["event"] == event:
                 return facts
 
     def end(self) -> None:
-        """End it with all that it started."""
+        """End the program and its descendants."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(END_SECONDS)
                 break
-        with contextlib.suppress(ProcessLookupError):  # what it left behind
+        with contextlib.suppress(ProcessLookupError):  # its descendants
             os.killpg(self.process.pid, signal.SIGKILL)
         self._reader.join(END_SECONDS)
         if self.process.stdout is not None:
@@ -84,7 +84,7 @@ def child(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Generator[Child, None, None]:
-    """Run a program in a process group of its own; the group is gone when the block ends."""
+    """Run a program in a process group of its own, which is killed at the end of the block."""
     with log.open("wb") as complaints:
         process = subprocess.Popen(
             command,
@@ -104,7 +104,7 @@ def child(
 
 
 def cpu_ns(pid: int) -> int:
-    """Return the CPU time that a process and its descendants took so far."""
+    """Return the CPU time of a process and its descendants so far."""
     return sum(
         int(_text(task / "schedstat").split()[0] or 0)
         for process in _tree(pid)
@@ -120,7 +120,7 @@ def rss_bytes(pid: int) -> int:
 
 def _tree(pid: int) -> list[int]:
     found = [pid]
-    for each in found:  # grows while it is walked
+    for each in found:  # grows during the iteration
         for task in _tasks(each):
             found += map(int, _text(task / "children").split())
     return found
@@ -134,7 +134,7 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    """Return a file of a process; "0 0" where it is gone."""
+    """Return a file of a process; "0 0" if the process has ended."""
     try:
         return path.read_text()
     except (FileNotFoundError, ProcessLookupError):

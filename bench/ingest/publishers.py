@@ -1,4 +1,4 @@
-"""Live encoders: ffmpeg sends the recording at its own pace to one address each.
+"""Live encoders: one ffmpeg for each address sends the recording in real time.
 
 How far each has come is read from its own progress report, in seconds of media.
 """
@@ -12,14 +12,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Publisher", "publishing"]
+__all__ = ["FfmpegPublisher", "publishing"]
 
 _REPORT_SECONDS: Final = "0.2"
 END_SECONDS: Final = 5.0
 
 
-class Publisher:
-    """One ffmpeg."""
+class FfmpegPublisher:
+    """One ffmpeg process."""
 
     def __init__(self, clip: Path, url: str) -> None:
         self._process = subprocess.Popen(
@@ -44,7 +44,7 @@ class Publisher:
 
     @property
     def sent(self) -> float:
-        """Seconds of media that it has sent."""
+        """The seconds of media sent so far."""
         return self._sent
 
     @property
@@ -53,7 +53,7 @@ class Publisher:
 
     @property
     def said(self) -> str:
-        """What it complained of."""
+        """Its error output."""
         return self._said.strip()
 
     def _follow(self) -> None:
@@ -65,7 +65,7 @@ class Publisher:
         self._said = self._process.stderr.read() if self._process.stderr else ""
 
     def wait(self, seconds: float) -> int | None:
-        """Return how it ended, None where it did not within the time."""
+        """Return its exit status, None if it did not end in time."""
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -75,7 +75,7 @@ class Publisher:
         return code
 
     def end(self) -> None:
-        """End it now, whatever it does."""
+        """Kill it."""
         self._process.kill()
         self.wait(END_SECONDS)
         for pipe in (self._process.stdout, self._process.stderr):
@@ -84,15 +84,15 @@ class Publisher:
 
 
 @contextmanager
-def publishing(clip: Path, urls: Sequence[str]) -> Generator[list[Publisher], None, None]:
+def publishing(clip: Path, urls: Sequence[str]) -> Generator[list[FfmpegPublisher], None, None]:
     """Publish to each address for the length of the block at most.
 
     They begin a little apart: encoders in the world do not send their pictures in step.
     """
     with ExitStack() as stack:
-        found: list[Publisher] = []
+        found: list[FfmpegPublisher] = []
         for url in urls:
-            publisher = Publisher(clip, url)
+            publisher = FfmpegPublisher(clip, url)
             stack.callback(publisher.end)
             found.append(publisher)
             time.sleep(1 / 30 / len(urls) + 0.05)

@@ -1,4 +1,4 @@
-"""The table of a run: medians, ratios, and whether Headend keeps to its targets."""
+"""The table of a run: medians, ratios, and the targets that Headend misses."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ __all__ = ["FLAT_BYTES", "TARGETS", "missed", "table"]
 
 # What Headend may cost at most, as a multiple of each peer.
 TARGETS: Final = {"nginx": 2.5, "nms": 0.55, "pyrtmp": 1 / 6}
-# What an allocator takes at its leisure; the streams themselves pass 0.77 MB/s each.
+# What an allocator may retain; each stream passes 0.77 MB/s.
 FLAT_BYTES: Final = 2 << 20
 
 Runs = Mapping[str, Sequence[Figures]]

@@ -1,7 +1,7 @@
-"""The servers that are compared: how each is got, started and asked what it took in.
+"""The compared servers: how each is installed, started, and reports what it received.
 
 What a server counts differs: Headend the packets and their bytes, pyrtmp the bodies of messages,
-nginx and node-media-server the bytes of the connection. `Server.lost` knows which is whose.
+nginx and node-media-server the bytes of the connection. `BenchServer.lost` compares the right one.
 """
 
 import json
@@ -17,28 +17,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.ingest.clip import Clip
-from bench.ingest.processes import Child, Unheard, child
+from bench.ingest.clip import SourceClip
+from bench.ingest.processes import Child, NoAnswer, child
 from media.no_op import do_nothing
 
-__all__ = ["PYRTMP", "SERVERS", "Missing", "Server", "Serving", "Tls", "ours"]
+__all__ = ["PYRTMP", "SERVERS", "BenchServer", "RunningServer", "TlsFiles", "ToolMissing", "ours"]
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0  # a deadline; each starts within 2 s on an idle machine
-END_SECONDS: Final = 20.0  # from the end of a publisher to the server's word about it
+END_SECONDS: Final = 20.0  # from the end of a publisher to the server's report of it
 NGINX_MODULES: Final = Path("/usr/lib/nginx/modules")
-# Chunks as each server announces them; ffmpeg sends with what it is told. nginx-rtmp's own 4096
-# costs it a fifth more: it is measured at its best.
+# Chunk sizes as each server announces them; ffmpeg uses the announced size. nginx-rtmp's default of
+# 4096 costs it a fifth more, so it is measured at its best.
 NGINX_CHUNK, NMS_CHUNK = 60_000, 65_535
 _HANDSHAKE_BYTES: Final = 3073
 
 
-class Missing(Exception):
-    """A tool is not installed; the text says how to get it."""
+class ToolMissing(Exception):
+    """A tool is not installed; the message says how to install it."""
 
 
 @dataclass(frozen=True)
-class Tls:
+class TlsFiles:
     """The files of a certificate."""
 
     certificate: Path
@@ -46,8 +46,8 @@ class Tls:
 
 
 @dataclass
-class Serving:
-    """A server that runs: where, its first process, and how to hear of a publisher that is gone."""
+class RunningServer:
+    """A running server: its port, its first process, and a call that awaits a publisher's end."""
 
     port: int
     pid: int
@@ -55,43 +55,43 @@ class Serving:
 
 
 @dataclass(frozen=True)
-class Server:
-    """One of those that are compared.
+class BenchServer:
+    """One of the compared servers.
 
     `serve` runs it for the length of a block, given a folder of its own and, for RTMPS, a
-    certificate; `prepare` fetches what it needs; `lost` says what is wrong with what it counted
-    of one publisher, "" where all arrived.
+    certificate; `prepare` installs what it needs; `lost` describes what is missing from its counts
+    for one publisher, "" if nothing is.
     """
 
     name: str
     about: str
     prepare: Callable[[bool], None]
-    serve: Callable[[Path, Tls | None], Any]
-    lost: Callable[[dict[str, Any], Clip], str]
+    serve: Callable[[Path, TlsFiles | None], Any]
+    lost: Callable[[dict[str, Any], SourceClip], str]
 
 
 # -- ours ---------------------------------------------------------------------------------------
 
 
-def ours(name: str, about: str, *options: str) -> Server:
+def ours(name: str, about: str, *options: str) -> BenchServer:
     """Return Headend's listener with these options of `bench.ingest.ours`."""
 
     @contextmanager
-    def serve(folder: Path, tls: Tls | None) -> Generator[Serving, None, None]:
+    def serve(folder: Path, tls: TlsFiles | None) -> Generator[RunningServer, None, None]:
         door = ["--tls", tls.certificate, tls.key] if tls else []
         command = [sys.executable, "-m", "bench.ingest.ours", *options, *door]
         with child(command, folder / "log", cwd=ROOT) as running:
             yield _of_lines(running)
 
-    return Server(name, about, do_nothing, serve, _lost_packets)
+    return BenchServer(name, about, do_nothing, serve, _lost_packets)
 
 
-def _of_lines(running: Child) -> Serving:
+def _of_lines(running: Child) -> RunningServer:
     port = int(running.wait("listening", START_SECONDS)["port"])
-    return Serving(port, running.process.pid, lambda: running.wait("closed", END_SECONDS))
+    return RunningServer(port, running.process.pid, lambda: running.wait("closed", END_SECONDS))
 
 
-def _lost_packets(counted: dict[str, Any], clip: Clip) -> str:
+def _lost_packets(counted: dict[str, Any], clip: SourceClip) -> str:
     found = (counted["packets"], counted["bytes"])
     return "" if found in clip.packets() else f"{found} packets and bytes"
 
@@ -106,12 +106,12 @@ def _prepare_nginx(tls: bool) -> None:
     path = os.environ.get("PATH", "") + ":/usr/sbin"
     for package, file in needed.items():
         if not (NGINX_MODULES / file).exists() and shutil.which(file, path=path) is None:
-            raise Missing(f"nginx-rtmp needs {package}: apt-get install {' '.join(needed)}")
+            raise ToolMissing(f"nginx-rtmp needs {package}: apt-get install {' '.join(needed)}")
 
 
 @contextmanager
-def _nginx(folder: Path, tls: Tls | None) -> Generator[Serving, None, None]:
-    """Run nginx-rtmp; for RTMPS its `stream` module takes TLS off in the same worker."""
+def _nginx(folder: Path, tls: TlsFiles | None) -> Generator[RunningServer, None, None]:
+    """Run nginx-rtmp; for RTMPS its `stream` module terminates TLS in the same worker."""
     plain, secure = free_port(), free_port()
     access = folder / "access.log"
     access.touch()
@@ -122,10 +122,10 @@ def _nginx(folder: Path, tls: Tls | None) -> Generator[Serving, None, None]:
         port = secure if tls else plain
         _await_port(port, running)
         with access.open() as lines:
-            yield Serving(port, running.process.pid, lambda: _next_line(lines.readline))
+            yield RunningServer(port, running.process.pid, lambda: _next_line(lines.readline))
 
 
-def _nginx_conf(folder: Path, plain: int, secure: int | None, tls: Tls | None) -> str:
+def _nginx_conf(folder: Path, plain: int, secure: int | None, tls: TlsFiles | None) -> str:
     stream = ""
     if tls is not None:
         stream = f"""
@@ -165,10 +165,10 @@ def _next_line(read: Callable[[], str]) -> dict[str, Any]:
     while time.monotonic() < until:
         line = read()
         facts = json.loads(line) if line else None
-        if facts and facts["bytes"] > _HANDSHAKE_BYTES:  # less is our own look at the port
+        if facts and facts["bytes"] > _HANDSHAKE_BYTES:  # less is our own check of the port
             return facts
         time.sleep(0 if line else 0.05)
-    raise Unheard("nginx did not log the end of a publisher")
+    raise NoAnswer("nginx did not log the end of a publisher")
 
 
 # -- node-media-server --------------------------------------------------------------------------
@@ -179,7 +179,7 @@ NMS: Final = ROOT / "bench" / "nms"
 def _prepare_nms(_tls: bool) -> None:
     for tool, package in (("node", "nodejs"), ("npm", "npm")):
         if shutil.which(tool) is None:
-            raise Missing(f"node-media-server needs {tool}: apt-get install {package}")
+            raise ToolMissing(f"node-media-server needs {tool}: apt-get install {package}")
     lock = (NMS / "package-lock.json").read_text()
     stamp = NMS / "node_modules" / ".filled"
     if not stamp.exists() or stamp.read_text() != lock:
@@ -188,7 +188,7 @@ def _prepare_nms(_tls: bool) -> None:
 
 
 @contextmanager
-def _nms(folder: Path, tls: Tls | None) -> Generator[Serving, None, None]:
+def _nms(folder: Path, tls: TlsFiles | None) -> Generator[RunningServer, None, None]:
     door = [tls.certificate, tls.key] if tls else []
     command = ["node", NMS / "server.js", str(free_port()), folder / "store", *door]
     with child(command, folder / "log") as running:
@@ -206,23 +206,23 @@ def _prepare_pyrtmp(_tls: bool) -> None:
 
 
 @contextmanager
-def _pyrtmp(_folder: Path, tls: Tls | None) -> Generator[Serving, None, None]:
+def _pyrtmp(_folder: Path, tls: TlsFiles | None) -> Generator[RunningServer, None, None]:
     door = [tls.certificate, tls.key] if tls else []
     command = [PYRTMP / ".venv" / "bin" / "python", PYRTMP / "server.py", "127.0.0.1", *door]
-    # It logs each message; where its log ends is not what is measured.
+    # It logs each message; the log is discarded and not part of the measurement.
     with child(command, Path(os.devnull)) as running:
         yield _of_lines(running)
 
 
-def _lost_bodies(counted: dict[str, Any], clip: Clip) -> str:
+def _lost_bodies(counted: dict[str, Any], clip: SourceClip) -> str:
     found = int(counted["bytes"])
     return "" if found in clip.body_bytes() else f"{found} bytes of bodies"
 
 
-def lost_wire(chunk_bytes: int) -> Callable[[dict[str, Any], Clip], str]:
+def lost_wire(chunk_bytes: int) -> Callable[[dict[str, Any], SourceClip], str]:
     """Return a check of a connection's bytes, at the chunk size that the server announces."""
 
-    def lost(counted: dict[str, Any], clip: Clip) -> str:
+    def lost(counted: dict[str, Any], clip: SourceClip) -> str:
         found = int(counted["bytes"])
         least, most = clip.wire_bytes(chunk_bytes)
         return "" if least <= found <= most else f"{found} bytes, not {least} to {most}"
@@ -248,7 +248,7 @@ def _await_port(port: int, running: Child) -> None:
             time.sleep(0.05)
         else:
             return
-    raise Unheard("nginx does not listen")
+    raise NoAnswer("nginx does not listen")
 
 
 SERVERS: Final = {
@@ -257,14 +257,14 @@ SERVERS: Final = {
         ours("ours", "Headend: uvloop, a beat of 50 ms"),
         ours("ours-now", "Headend: uvloop, reads at once", "--limits", '{"read_seconds": 0}'),
         ours("ours-asyncio", "Headend: asyncio's loop, a beat of 50 ms", "--loop", "asyncio"),
-        Server(
+        BenchServer(
             "nginx",
             "nginx-rtmp (Debian's), one worker",
             _prepare_nginx,
             _nginx,
             lost_wire(NGINX_CHUNK),
         ),
-        Server("nms", "node-media-server 4.4.3", _prepare_nms, _nms, lost_wire(NMS_CHUNK)),
-        Server("pyrtmp", "pyrtmp 0.3.1, asyncio", _prepare_pyrtmp, _pyrtmp, _lost_bodies),
+        BenchServer("nms", "node-media-server 4.4.3", _prepare_nms, _nms, lost_wire(NMS_CHUNK)),
+        BenchServer("pyrtmp", "pyrtmp 0.3.1, asyncio", _prepare_pyrtmp, _pyrtmp, _lost_bodies),
     )
 }

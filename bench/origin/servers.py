@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.ingest.processes import Unheard, child
+from bench.ingest.processes import NoAnswer, child
 
 __all__ = ["Broken", "Missing", "Published", "Serving", "nginx", "ours", "tool"]
 
@@ -116,7 +116,7 @@ def ours(folder: Path) -> Generator[tuple[Serving, Serving, Published], None, No
     with child(command, folder / "ours.log", cwd=ROOT) as running:
         try:
             facts = running.wait("listening", START_SECONDS)
-        except Unheard as error:
+        except NoAnswer as error:
             raise Broken(f"Headend does not start: {error}") from error
         yield (
             Serving(int(facts["port"]), running.process.pid),

@@ -1,4 +1,4 @@
-"""What decoding costs pyrtmp: reads a file of chunks as its server would and counts the CPU time.
+"""The cost of decoding with pyrtmp: reads a file of chunks as its server does, counts CPU time.
 
 Standard output carries one line of JSON: `ms_per_mb`, the median of three readings.
 
@@ -38,7 +38,7 @@ async def read(data: bytes, chunk_bytes: int) -> float:
 
 
 def main() -> None:
-    """Take the file and the size of its chunks from the command line."""
+    """Parse the file and its chunk size from the command line."""
     data, chunk_bytes = Path(sys.argv[1]).read_bytes(), int(sys.argv[2])
     costs = [asyncio.run(read(data, chunk_bytes)) for _ in range(3)]
     print(json.dumps({"ms_per_mb": statistics.median(costs)}))

@@ -1,4 +1,4 @@
-"""pyrtmp as a peer: it serves RTMP on loopback and says, line by line, how far a publisher came.
+"""pyrtmp as a peer: serves RTMP on loopback and reports each publisher in lines of JSON.
 
 Runs in its own virtual environment (`requirements.txt` beside this file) and shares no code with
 Headend. Standard output carries JSON lines: first `listening` with the port, then for each
@@ -22,12 +22,12 @@ __all__ = ["Watched", "main", "serve"]
 
 
 def say(event: str, **facts: object) -> None:
-    """Write one line, at once."""
+    """Write one line and flush it."""
     print(json.dumps({"event": event, **facts}), flush=True)
 
 
 class LastError(logging.Handler):
-    """pyrtmp logs what ends a connection and goes on; this keeps the newest one."""
+    """Keeps the newest error, because pyrtmp only logs what ends a connection."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -39,7 +39,7 @@ class LastError(logging.Handler):
 
 
 class Watched(SimpleRTMPController):
-    """pyrtmp's own controller, with a count of what it hands out."""
+    """pyrtmp's controller, which counts what it passes on."""
 
     def __init__(self, errors: LastError) -> None:
         self.errors = errors
@@ -85,7 +85,7 @@ class Watched(SimpleRTMPController):
 
 
 async def serve(host: str, tls: ssl.SSLContext | None) -> None:
-    """Serve on a free port of `host` until the process is ended."""
+    """Serve on a free port of `host` until the process ends."""
     errors = LastError()
     logging.getLogger("pyrtmp.rtmp").addHandler(errors)
     loop = asyncio.get_running_loop()
@@ -98,7 +98,7 @@ async def serve(host: str, tls: ssl.SSLContext | None) -> None:
 
 
 def main() -> None:
-    """Take the host and a certificate's files from the command line."""
+    """Parse the host and the certificate's files from the command line."""
     host, *files = sys.argv[1:]
     tls = None
     if files:

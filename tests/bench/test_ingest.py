@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from bench.ingest.clip import Body, Clip
+from bench.ingest.clip import Body, SourceClip
 from bench.ingest.measure import Figures
 from bench.ingest.report import missed, table
 from bench.ingest.servers import SERVERS
@@ -49,7 +49,7 @@ def test_a_missing_server_is_named_with_the_command_that_installs_it(tmp_path: P
     assert "apt-get install npm" in done.stderr
 
 
-CLIP = Clip(
+CLIP = SourceClip(
     Path("clip.flv"),
     (Body(0, 50, 0), Body(0, 105, 100), Body(900, 205, 200), Body(1000, 305, 300)),
 )

@@ -24,7 +24,7 @@ COMMAND, COMMAND_AMF3 = MessageType.COMMAND, MessageType.COMMAND_AMF3
 URL = "rtmp://tv.example/live"
 
 
-class Encoder:
+class ScriptedClient:
     """Speaks to a session, one message at a time, and keeps what it is answered."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ def bodies(picture: str, sound: str) -> Iterator[tuple[int, int, bytes]]:
 
 @pytest.mark.parametrize("with_fc_publish", [False, True])
 def test_haishinkit_publishes_and_ends_without_a_timeout(with_fc_publish: bool) -> None:
-    phone = Encoder()
+    phone = ScriptedClient()
     phone.command(3, "connect", 1.0, haishinkit_connect())
     (info,) = phone.result(1.0)
     assert isinstance(info, dict)
@@ -159,7 +159,7 @@ def android_connect(encoding: float, *codecs: Amf) -> dict[str, Amf]:
 def test_rootencoder_publishes_and_ends(
     picture: str, sound: str, codecs: tuple[str, ...], size: int
 ) -> None:
-    phone = Encoder()
+    phone = ScriptedClient()
     if size != 128:
         phone.chunk_size(size)  # before connect, where it was given another one
     phone.command(3, "connect", 1.0, android_connect(0.0, *codecs))
@@ -193,7 +193,7 @@ def test_rootencoder_publishes_with_amf3() -> None:
         return b"\0" + amf0.encode(name, transaction) + b"".join(values)
 
     null = b"\x11\x01"
-    phone = Encoder()
+    phone = ScriptedClient()
     phone.command(3, "connect", 1.0, android_connect(3.0))
     phone.result(1.0)
     phone.send(5, COMMAND_AMF3, said("releaseStream", 2.0, null, amf3_text(NAME)))
@@ -213,7 +213,7 @@ def test_rootencoder_publishes_with_amf3() -> None:
 
 
 def test_a_closed_stream_that_was_never_published_is_answered_with_nothing() -> None:
-    phone = Encoder()
+    phone = ScriptedClient()
     phone.command(3, "connect", 1.0, haishinkit_connect())
     phone.command(3, "createStream", 2.0, None)
     phone.command(3, "closeStream", 0.0, None, stream=1)

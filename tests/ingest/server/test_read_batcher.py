@@ -23,7 +23,7 @@ from tests.support.ingest.loopback import (
 SLOW = 0.1  # seconds; the longest that can be set
 
 
-class Reader(asyncio.Protocol):
+class CountingProtocol(asyncio.Protocol):
     """Counts what it is handed."""
 
     def __init__(self) -> None:
@@ -37,10 +37,12 @@ class Reader(asyncio.Protocol):
         self.ended = True
 
 
-async def pair() -> tuple[asyncio.Transport, Reader, socket.socket]:
+async def pair() -> tuple[asyncio.Transport, CountingProtocol, socket.socket]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    transport, reader = await asyncio.get_running_loop().create_connection(Reader, sock=ours)
+    transport, reader = await asyncio.get_running_loop().create_connection(
+        CountingProtocol, sock=ours
+    )
     return transport, reader, theirs
 
 

@@ -53,12 +53,12 @@ def boxes(data: bytes, path: str = "") -> Iterator[ParsedBox]:
         place += size
 
 
-class Run(msgspec.Struct, frozen=True):
+class ParsedChunk(msgspec.Struct, frozen=True):
     number: int
     samples: list[Sample]
 
 
-def read(chunk: bytes) -> Run:
+def read(chunk: bytes) -> ParsedChunk:
     """Read one chunk as 14496-12 says, defaults and all."""
     found = {box.path: box.body for box in boxes(chunk)}
     assert list(found) == [
@@ -95,7 +95,7 @@ def read(chunk: bytes) -> Run:
         dts, offset = dts + duration, offset + size
     assert place == len(trun)
     assert offset == len(chunk), "mdat ends with its last sample"
-    return Run(number, samples)
+    return ParsedChunk(number, samples)
 
 
 def chunked(samples: list[Sample], size: int) -> list[bytes]:
@@ -139,7 +139,7 @@ def one_after_another(dts: int, facts: Facts) -> list[Sample]:
 @given(st.integers(0, 1 << 40), facts, st.integers(0, (1 << 32) - 1))
 def test_what_is_written_is_read_back(start: int, facts: Facts, number: int) -> None:
     samples = one_after_another(start, facts)
-    assert read(fragment(samples, number=number)) == Run(number, samples)
+    assert read(fragment(samples, number=number)) == ParsedChunk(number, samples)
 
 
 @given(st.integers(0, 1 << 60), st.integers(1, 4096), st.lists(st.binary(max_size=9), min_size=1))
@@ -149,7 +149,7 @@ def test_sound_is_read_back_from_its_short_form(start: int, step: int, data: lis
         for place, sound in enumerate(data)
     ]
     chunk = fragment(samples, number=7)
-    assert read(chunk) == Run(7, samples)
+    assert read(chunk) == ParsedChunk(7, samples)
     assert len(chunk) == 104 + sum(4 + len(sound) for sound in data)
 
 
