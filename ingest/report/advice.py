@@ -154,7 +154,7 @@ def _resolution(picture: PictureReport, active: frozenset[str]) -> Iterator[str]
 
 
 def _frames(picture: PictureReport) -> str | None:
-    rate, told = picture.frame_rate, picture.announced_frame_rate
+    rate, announced = picture.frame_rate, picture.announced_frame_rate
     if rate is None:
         return None
     if picture.frame_rate_varies:
@@ -165,11 +165,11 @@ def _frames(picture: PictureReport) -> str | None:
             f"{100 * missing:.0f} % of the frames are missing ({rate:.3g} frames/s come): the"
             " encoder leaves them out; give it less work, or set a constant frame rate."
         )
-    share = rate / told if told else 1.0
+    share = rate / announced if announced else 1.0
     if share < _RATE_SHORT and not _HALF[0] <= share <= _HALF[1]:
         return (
-            f"The encoder announces {told:.4g} frames/s and sends {rate:.4g}: set the frame rate"
-            " that its source has."
+            f"The encoder announces {announced:.4g} frames/s and sends {rate:.4g}: set the frame"
+            " rate that its source has."
         )
     return None
 

@@ -93,16 +93,16 @@ class _Amf0Reader(AmfCursor):
 
     def object(self) -> dict[str, Amf]:
         place = self._open()
-        found: dict[str, Amf] = {}
+        values: dict[str, Amf] = {}
         before = self.nodes
         while True:
             key = self.string()
             if not key and self.data[self.at : self.at + 1] == b"\x09":
                 self.at += 1
                 break
-            found[key] = self.value()
-        self._close(place, found, before)
-        return found
+            values[key] = self.value()
+        self._close(place, values, before)
+        return values
 
     def typed_object(self) -> dict[str, Amf]:
         self.string()  # the class name
@@ -113,27 +113,27 @@ class _Amf0Reader(AmfCursor):
         # an encoder omits that, at the end of the message.
         self.read(4)
         place = self._open()
-        found: dict[str, Amf] = {}
+        values: dict[str, Amf] = {}
         before = self.nodes
         while not self.at_end:
             key = self.string()
             if not key and self.data[self.at : self.at + 1] == b"\x09":
                 self.at += 1
                 break
-            found[key] = self.value()
-        self._close(place, found, before)
-        return found
+            values[key] = self.value()
+        self._close(place, values, before)
+        return values
 
     def strict_array(self) -> list[Amf]:
         count = int.from_bytes(self.read(4), "big")
         place = self._open()
         before = self.nodes
         # The count is untrusted: values are read one by one, up to the end or the limit.
-        found: list[Amf] = []
-        while len(found) < count:
-            found.append(self.value())
-        self._close(place, found, before)
-        return found
+        values: list[Amf] = []
+        while len(values) < count:
+            values.append(self.value())
+        self._close(place, values, before)
+        return values
 
     def reference(self) -> Amf:
         index = int.from_bytes(self.read(2), "big")

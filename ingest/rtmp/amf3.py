@@ -154,19 +154,19 @@ class Amf3Reader:
     def _array(self, size: int) -> Amf:
         named = self._pairs()
         # The count is untrusted: values are read one by one, up to the end or the limit.
-        found: list[Amf] = []
-        while len(found) < size:
-            found.append(self.value())
+        values: list[Amf] = []
+        while len(values) < size:
+            values.append(self.value())
         if not named:
-            return found
-        return named | {str(index): value for index, value in enumerate(found)}
+            return values
+        return named | {str(index): value for index, value in enumerate(values)}
 
     def _object(self, head: int) -> Amf:
         traits = self._traits_of(head)
-        found = {name: self.value() for name in traits.names}
+        values = {name: self.value() for name in traits.names}
         if traits.dynamic:
-            found |= self._pairs()
-        return found
+            values |= self._pairs()
+        return values
 
     def _traits_of(self, head: int) -> _Traits:
         """Read an object's traits, or a reference to earlier ones (3.12)."""
@@ -187,10 +187,10 @@ class Amf3Reader:
         return traits
 
     def _pairs(self) -> dict[str, Amf]:
-        found: dict[str, Amf] = {}
+        values: dict[str, Amf] = {}
         while name := self.string():
-            found[name] = self.value()
-        return found
+            values[name] = self.value()
+        return values
 
     def _vector(self, form: str, size: int) -> Amf:
         self._cursor.read(1)  # whether its length is fixed
@@ -201,19 +201,19 @@ class Amf3Reader:
     def _objects_vector(self, size: int) -> Amf:
         self._cursor.read(1)
         self.string()  # their class name
-        found: list[Amf] = []
-        while len(found) < size:
-            found.append(self.value())
-        return found
+        values: list[Amf] = []
+        while len(values) < size:
+            values.append(self.value())
+        return values
 
     def _dictionary(self, size: int) -> Amf:
         self._cursor.read(1)  # whether its keys are weak
-        found: dict[str, Amf] = {}
+        values: dict[str, Amf] = {}
         for _ in range(size):
             name, value = self.value(), self.value()
             if isinstance(name, str):
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
     def _u29(self) -> int:
         """Read a number of up to 29 bits: 7 in each byte, 8 in the fourth (1.3.1)."""

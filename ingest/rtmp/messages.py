@@ -131,8 +131,8 @@ def metadata(kind: int, body: bytes, limits: Limits) -> dict[str, Amf] | None:
     except AmfError:
         return None
     match values:
-        case ["@setDataFrame", "onMetaData", dict(found), *_] | ["onMetaData", dict(found), *_]:
-            return found
+        case ["@setDataFrame", "onMetaData", dict(meta), *_] | ["onMetaData", dict(meta), *_]:
+            return meta
         case _:
             return None
 

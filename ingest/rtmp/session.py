@@ -103,15 +103,15 @@ class Session:
         if self._over:
             return []
         self._now = self._last_received = now
-        found: list[Event] = []
+        events: list[Event] = []
         try:
-            self._read(data, found)
+            self._read(data, events)
         except RtmpError as error:
             self._fail(error)
-            if not found:
+            if not events:
                 self._failure = None
                 raise
-        return found
+        return events
 
     def tick(self, now: float) -> None:
         """Check the deadlines, and ping.
@@ -253,8 +253,8 @@ class Session:
             case MessageType.USER_CONTROL:
                 self._user_control(bytes(message.body))
             case MessageType.WINDOW_SIZE:
-                asked = int.from_bytes(message.body, "big")
-                self._window = min(max(asked, 1), self._limits.window_bytes)
+                requested = int.from_bytes(message.body, "big")
+                self._window = min(max(requested, 1), self._limits.window_bytes)
             case MessageType.PEER_BANDWIDTH:
                 self._count_command()
                 self._outbox.control(MessageType.WINDOW_SIZE, word(self._limits.window_bytes))
@@ -264,10 +264,10 @@ class Session:
                 self.counters.dropped += 1
 
     def _user_control(self, body: bytes) -> None:
-        said = parse_user_control(body)
-        if said.event == UserEvent.PING:
+        control = parse_user_control(body)
+        if control.event == UserEvent.PING:
             self._count_command()
-            self._outbox.user(UserEvent.PONG, said.data[:4])
+            self._outbox.user(UserEvent.PONG, control.data[:4])
 
     # -- media -------------------------------------------------------------------------------------
 
@@ -326,8 +326,8 @@ class Session:
     def _command(self, message: Message, events: list[Event]) -> None:
         self._count_command()
         was_busy = self._dialogue.is_active
-        said = parse_command(message.kind, bytes(message.body), self._limits)
-        if not self._dialogue.handle(said, message.stream, events):
+        request = parse_command(message.kind, bytes(message.body), self._limits)
+        if not self._dialogue.handle(request, message.stream, events):
             self.counters.dropped += 1
         if was_busy and not self._dialogue.is_active:
             self._state_since = self._now

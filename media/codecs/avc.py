@@ -135,10 +135,10 @@ def is_idr(data: bytes, length_size: int) -> bool:
     Raises:
         AvcError: a length exceeds the data.
     """
-    found = False
+    has_idr = False
     for start, _ in _spans(data, length_size):
-        found = found or data[start] & 0x1F == _IDR
-    return found
+        has_idr = has_idr or data[start] & 0x1F == _IDR
+    return has_idr
 
 
 def is_picture(data: bytes, length_size: int) -> bool:
@@ -147,11 +147,11 @@ def is_picture(data: bytes, length_size: int) -> bool:
     Raises:
         AvcError: a length exceeds the data.
     """
-    found, whole = False, True
+    has_slice, whole = False, True
     for start, _ in _spans(data, length_size):
-        found = found or 1 <= data[start] & 0x1F <= _IDR
+        has_slice = has_slice or 1 <= data[start] & 0x1F <= _IDR
         whole = whole and data[start] < _FORBIDDEN
-    return found and whole
+    return has_slice and whole
 
 
 def with_parameter_sets(data: bytes, config: AvcConfig) -> bytes:
@@ -195,7 +195,7 @@ def _spans(data: bytes, length_size: int) -> Iterator[tuple[int, int]]:
 
 
 def _sets(data: bytes, place: int, count: int, kind: int) -> tuple[tuple[bytes, ...], int]:
-    found: list[bytes] = []
+    sets: list[bytes] = []
     for _ in range(count):
         start = place + 2
         place = start + int.from_bytes(data[place:start], "big")
@@ -203,5 +203,5 @@ def _sets(data: bytes, place: int, count: int, kind: int) -> tuple[tuple[bytes, 
             raise AvcError("the record ends within a parameter set")
         if place == start or data[start] & 0x1F != kind:
             raise AvcError("a parameter set of another kind")
-        found.append(data[start:place])
-    return tuple(found), place
+        sets.append(data[start:place])
+    return tuple(sets), place

@@ -22,7 +22,9 @@ __all__ = [
     "parse_sps",
 ]
 
-MAX_SIDE: Final = 16_384  # level 6.2 ends at 16 880 luma samples a side; nobody streams that
+MAX_SIDE: Final = (
+    16_384  # level 6.2 ends at 16 880 luma samples a side; larger than any live stream
+)
 # The longest legal SPS is near 1 KiB (scaling lists and 255 reference offsets).
 _MAX_SPS: Final = 4_096
 # With a variable frame rate libx264 writes its time base here: 90 000 "frames" a second.

@@ -346,15 +346,15 @@ def _required(attributes: dict[str, str], name: str) -> str:
 
 def _attributes(text: str) -> dict[str, str]:
     """Parse an attribute list (4.2); quotes are removed."""
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     place = 0
     while place < len(text):
         match = _ATTRIBUTE.match(text, place)
-        if match is None or match[1] in found:
+        if match is None or match[1] in attributes:
             raise M3u8Error("no attribute list")
-        found[match[1]] = _quoted(match[3] if match[2] is None else match[2])
+        attributes[match[1]] = _quoted(match[3] if match[2] is None else match[2])
         place = match.end()
-    return found
+    return attributes
 
 
 def _integer(text: str) -> int:

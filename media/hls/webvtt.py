@@ -49,7 +49,7 @@ def render_runs(runs: Iterable[tuple[str, str]]) -> str:
 
     Returns "" if there is no visible text.
     """
-    found: list[str] = []
+    pieces: list[str] = []
     is_text = False
     for text, styles in runs:
         plain = _CONTROLS.sub(" ", text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -57,8 +57,8 @@ def render_runs(runs: Iterable[tuple[str, str]]) -> str:
         plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         opening = "".join(f"<{style}>" for style in styles)
         closing = "".join(f"</{style}>" for style in reversed(styles))
-        found.append(f"{opening}{plain}{closing}" if plain.strip() else plain)
-    return _BLANK.sub("", "".join(found)).strip("\n \t") if is_text else ""
+        pieces.append(f"{opening}{plain}{closing}" if plain.strip() else plain)
+    return _BLANK.sub("", "".join(pieces)).strip("\n \t") if is_text else ""
 
 
 def render(cues: Iterable[Cue], *, ticks: int | None = None) -> str:

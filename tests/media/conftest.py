@@ -1,4 +1,4 @@
-"""Real encoders' output for the bit syntax and the container to be tried on."""
+"""Real encoders' output, to test the parsers and the container with."""
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -21,7 +21,7 @@ GLOBAL_HEADER = 1 << 22  # AV_CODEC_FLAG_GLOBAL_HEADER
 
 
 def samples_of(packets: "Iterable[Packet[Any]]", last: int) -> list[Sample]:  # Any: see below
-    """Return an encoder's packets as samples, each as long as its successor is away."""
+    """Return an encoder's packets as samples that last until the next one."""
     found = [(p.dts, p.pts, p.is_keyframe, bytes(p)) for p in packets]
     times = [dts for dts, *_ in found if dts is not None]
     assert len(times) == len(found)

@@ -18,14 +18,14 @@ from tests.support.ingest.loopback import (
     BAD_NAME,
     START,
     LoopbackPorts,
+    client_context,
     everything,
-    last_words,
+    last_description,
     lines,
     loopback_listener,
     play,
     play_fast,
-    serving,
-    trusting,
+    server_context,
     until,
 )
 
@@ -37,7 +37,7 @@ SMALL_STEPS = 4096  # bytes that are written one by one
 
 
 @pytest.mark.parametrize(
-    ("name", "door"),
+    ("name", "address"),
     [
         ("ffmpeg", "v4"),
         ("ffmpeg_extended", "tls"),
@@ -47,15 +47,17 @@ SMALL_STEPS = 4096  # bytes that are written one by one
     ],
 )
 def test_a_capture_reaches_the_sink_whole(
-    name: str, door: str, loop: str, certificates: Certificates
+    name: str, address: str, loop: str, certificates: Certificates
 ) -> None:
     data, asked, events = EXPECTED[name]
 
     async def story() -> None:
         place = LoopbackPorts()
         place.open_to_all = True
-        async with loopback_listener(place, tls=serving(certificates)) as inside:
-            wire = await inside.dial(door, trusting(certificates) if door == "tls" else None)
+        async with loopback_listener(place, tls=server_context(certificates)) as inside:
+            wire = await inside.dial(
+                address, client_context(certificates) if address == "tls" else None
+            )
             for at in range(SMALL_STEPS):
                 if at == asked:
                     await wire.status()
@@ -64,7 +66,7 @@ def test_a_capture_reaches_the_sink_whole(
             assert await wire.status() == START
             await wire.send(data[SMALL_STEPS:])
             await until(lambda: bool(place.runs) and place.runs[0].finished == 1)
-            await wire.hang_up()
+            await wire.close()
         assert place.packets == [
             event.packet for event in events if isinstance(event, PacketReceived)
         ]
@@ -106,7 +108,7 @@ def test_debians_ffmpeg_publishes_whole_over_tls(certificates: Certificates, loo
 
     async def story() -> None:
         place = LoopbackPorts()
-        async with loopback_listener(place, tls=serving(certificates)) as inside:
+        async with loopback_listener(place, tls=server_context(certificates)) as inside:
             process = await asyncio.create_subprocess_exec(
                 ffmpeg, "-v", "error", "-nostdin", "-readrate", "4",
                 "-i", str(CAPTURES / "source.flv"), "-c", "copy", "-f", "flv",
@@ -143,14 +145,14 @@ def test_a_refusal_is_read_whole_before_the_close(
         async with loopback_listener(place) as inside:
             wire = await inside.dial()
             await wire.send(place.opening(application, name) + rtmp_peer.MEDIA)
-            await wire.rest()
+            await wire.read_to_end()
             assert rtmp_peer.statuses(wire.read) == [BAD_NAME]
-            assert last_words(wire.read) == "no stream has this key"
+            assert last_description(wire.read) == "no stream has this key"
             assert len(place.asked) == place.answered == 1
-            await wire.hang_up()
+            await wire.close()
             again = await inside.publishing(place)
-            await again.hang_up()
-            assert inside.tally.refused == {"wrong key": 1}
+            await again.close()
+            assert inside.counters.refused == {"wrong key": 1}
         assert lines(caplog.records, wire.name) == ["refused"]
         said = everything(caplog.records)
         for secret in (WRONG_SECRET, place.key.secret, "no-key-at-all"):
@@ -170,9 +172,9 @@ def test_a_refusal_names_the_message_stream_that_was_asked_for() -> None:
                 + rtmp_peer.command("createStream", 3.0, None)
                 + rtmp_peer.publish(f"Ab3dEf6hIj9l_{WRONG_SECRET}", stream=2)
             )
-            await wire.rest()
+            await wire.read_to_end()
             assert rtmp_peer.statuses(wire.read) == [(2, *BAD_NAME[1:])]
-            await wire.hang_up()
+            await wire.close()
 
     play(story())
 
@@ -192,7 +194,7 @@ def test_a_refusal_reaches_an_encoder_that_goes_on_sending(loop: str) -> None:
                 sending = tasks.create_task(send())
                 assert await wire.status() == BAD_NAME
                 sending.cancel()
-            await wire.hang_up()
+            await wire.close()
 
     play(story(), loop)
 
@@ -208,8 +210,8 @@ def test_a_backup_application_has_a_seat_of_its_own() -> None:
             await backup.send(rtmp_peer.MEDIA)
             await until(lambda: len(place.states[-1].sending) == 2)
             assert len(place.runs) == 1
-            await backup.hang_up()
-            await primary.hang_up()
+            await backup.close()
+            await primary.close()
 
     play(story())
 
@@ -229,17 +231,17 @@ def test_a_look_up_that_fails_or_hangs_refuses_one_encoder(
             began = clock()
             wire = await inside.dial()
             await wire.send(place.opening())
-            await wire.rest()
+            await wire.read_to_end()
             assert clock() - began == pytest.approx(0.2 if failure else 5.2, abs=0.5)
             assert rtmp_peer.statuses(wire.read) == ([] if "bug" in str(failure) else [BAD_NAME])
-            await wire.hang_up()
+            await wire.close()
             await steady.send(rtmp_peer.MEDIA)
             await until(lambda: len(place.packets) == 6)
-            await steady.hang_up()
-            await until(lambda: inside.tally.connections == 0)
+            await steady.close()
+            await until(lambda: inside.counters.connections == 0)
             place.failure = None
             place.answering.set()
-            await (await inside.publishing(place)).hang_up()
+            await (await inside.publishing(place)).close()
 
     play_fast(story())
     assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
@@ -256,11 +258,11 @@ def test_an_encoder_that_vanishes_during_the_look_up_leaves_nothing(loop: str) -
             wire = await inside.dial()
             await wire.send(place.opening())
             await until(lambda: len(place.asked) == 1)
-            wire.vanish()
-            await until(lambda: inside.tally.connections == 0)
+            wire.reset()
+            await until(lambda: inside.counters.connections == 0)
             place.answering.set()
             await until(lambda: place.answered == 1)
-            await (await inside.publishing(place)).hang_up()
+            await (await inside.publishing(place)).close()
             assert len(place.runs) == 1
 
     play(story(), loop)
@@ -277,14 +279,14 @@ def test_a_goodbye_before_the_answer_leaves_the_slot_free() -> None:
             place.answering.set()
             await until(lambda: place.answered == 1)
             other = await inside.publishing(place)
-            assert inside.tally.publishers == 1
+            assert inside.counters.publishers == 1
             assert rtmp_peer.statuses(wire.read) == []
             # The first may still publish on its connection once the other has gone.
-            await other.hang_up()
-            await until(lambda: inside.tally.publishers == 0)
+            await other.close()
+            await until(lambda: inside.counters.publishers == 0)
             await wire.send(rtmp_peer.publish(place.key.text))
             assert await wire.status() == START
-            await wire.hang_up()
+            await wire.close()
 
     play(story())
 
@@ -297,7 +299,7 @@ def test_an_encoder_stops_and_starts_again_on_its_connection(goodbye: float, run
             wire = await inside.publishing(place)
             stop = rtmp_peer.GOODBYE + rtmp_peer.command("deleteStream", 7.0, None, 1.0)
             await wire.send(stop)
-            await until(lambda: inside.tally.publishers == 0)
+            await until(lambda: inside.counters.publishers == 0)
             await until(lambda: place.runs[0].ended == (runs == 2))
             await wire.send(
                 rtmp_peer.command("createStream", 8.0, None)
@@ -308,8 +310,8 @@ def test_an_encoder_stops_and_starts_again_on_its_connection(goodbye: float, run
             await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46))
             await until(lambda: place.packets[-1:] != [] and place.packets[-1].data == b"more")
             assert len(place.runs) == runs
-            assert inside.tally.publishers == 1
-            await wire.hang_up()
+            assert inside.counters.publishers == 1
+            await wire.close()
 
     play_fast(story())
 
@@ -323,13 +325,13 @@ def test_a_sink_that_breaks_costs_one_connection(
             wire = await inside.publishing(place)
             place.sink_breaks = True
             await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46))
-            await wire.rest()
+            await wire.read_to_end()
             assert lines(caplog.records, wire.name, logging.ERROR) == [
                 "connection failed",
                 "traceback",
             ]
             place.sink_breaks = False
-            await (await inside.publishing(place)).hang_up()
-            await wire.hang_up()
+            await (await inside.publishing(place)).close()
+            await wire.close()
 
     play(story(), loop)

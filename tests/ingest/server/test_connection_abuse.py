@@ -21,7 +21,7 @@ from tests.support.ingest.loopback import (
     loopback_listener,
     play,
     play_fast,
-    serving,
+    server_context,
     until,
 )
 
@@ -31,7 +31,7 @@ TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
 
 
 @pytest.mark.parametrize(
-    ("door", "said"),
+    ("address", "said"),
     [
         pytest.param("v4", b"GET / HTTP/1.1\r\nHost: tv.example\r\n\r\n", id="HTTP"),
         pytest.param("v4", TLS_HELLO, id="TLS on the plain port"),
@@ -44,7 +44,7 @@ TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
     ],
 )
 def test_who_speaks_something_else_is_closed_with_one_line(
-    door: str,
+    address: str,
     said: bytes,
     loop: str,
     certificates: Certificates,
@@ -54,18 +54,18 @@ def test_who_speaks_something_else_is_closed_with_one_line(
 
     async def story() -> None:
         place = LoopbackPorts()
-        async with loopback_listener(place, tls=serving(certificates)) as inside:
+        async with loopback_listener(place, tls=server_context(certificates)) as inside:
             steady = await inside.publishing(place)
-            wire = await inside.dial(door)
+            wire = await inside.dial(address)
             await wire.send(said)
             await wire.closed()
-            await until(lambda: inside.tally.connections == 1)
+            await until(lambda: inside.counters.connections == 1)
             assert lines(caplog.records, wire.name) in (["closed"], ["refused"])
-            assert sum(inside.tally.refused.values()) == 1
+            assert sum(inside.counters.refused.values()) == 1
             await steady.send(rtmp_peer.MEDIA)
             await until(lambda: len(place.packets) == 6)
-            await steady.hang_up()
-            await wire.hang_up()
+            await steady.close()
+            await wire.close()
 
     play(story(), loop)
     assert [record for record in caplog.records if record.name == "asyncio"] == []
@@ -88,18 +88,18 @@ SMALL_WINDOW = rtmp_peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
 def test_a_flood_of_what_wants_answers_is_closed(flood: bytes, loop: str) -> None:
     async def story() -> None:
         place = LoopbackPorts()
-        async with loopback_listener(place) as inside, inside.deaf() as sock:
+        async with loopback_listener(place) as inside, inside.unread_socket() as sock:
             send = asyncio.get_running_loop().sock_sendall
             await send(sock, place.opening())
-            await until(lambda: inside.tally.publishers == 1)
+            await until(lambda: inside.counters.publishers == 1)
             sent = 0
             with contextlib.suppress(ConnectionError):
-                while inside.tally.connections:
+                while inside.counters.connections:
                     await send(sock, flood)
                     sent += 1
             # Ten a second, and what may be said before publishing as a reserve.
             assert LIMITS.commands_before_publish <= sent
-            assert inside.tally.refused == {"LimitExceeded": 1}
+            assert inside.counters.refused == {"LimitExceeded": 1}
 
     play(story(), loop)
 
@@ -107,21 +107,21 @@ def test_a_flood_of_what_wants_answers_is_closed(flood: bytes, loop: str) -> Non
 def test_a_peer_that_reads_nothing_is_closed_when_too_much_is_unread(loop: str) -> None:
     async def story() -> None:
         place = LoopbackPorts()
-        async with loopback_listener(place) as inside, inside.deaf() as sock:
+        async with loopback_listener(place) as inside, inside.unread_socket() as sock:
             send = asyncio.get_running_loop().sock_sendall
             await send(sock, place.opening() + SMALL_WINDOW)
-            await until(lambda: inside.tally.publishers == 1)
+            await until(lambda: inside.counters.publishers == 1)
             # An acknowledgement of 16 bytes for each: the most that a peer may make us say.
             acknowledged = 0
             with contextlib.suppress(ConnectionError):
-                while not inside.tally.refused:
+                while not inside.counters.refused:
                     await send(sock, rtmp_peer.audio(rtmp_peer.audio_body(b"x")))
                     acknowledged += 16
                     await asyncio.sleep(0)
             assert acknowledged < 256 << 10
-            assert inside.tally.refused == {"LimitExceeded": 1}
-            assert inside.tally.publishers == 0
-            await until(lambda: inside.tally.connections == 0)
+            assert inside.counters.refused == {"LimitExceeded": 1}
+            assert inside.counters.publishers == 0
+            await until(lambda: inside.counters.connections == 0)
 
     play(story(), loop)
 
@@ -255,9 +255,9 @@ def test_every_bound_closes_one_connection(
             wire = await inside.dial()
             await wire.send(said)
             await wire.closed()
-            await until(lambda: inside.tally.connections == 0)
-            assert sum(inside.tally.refused.values()) == 1
-            await wire.hang_up()
+            await until(lambda: inside.counters.connections == 0)
+            assert sum(inside.counters.refused.values()) == 1
+            await wire.close()
         (closed,) = [vars(record) for record in caplog.records if record.msg == "closed"]
         assert closed["peer"] == wire.name
         assert words in closed["cause"]
@@ -309,10 +309,10 @@ def test_every_bound_of_a_publisher_closes_one_connection(
             wire = await inside.publishing(place)
             await wire.send(said)
             await wire.closed()
-            await until(lambda: inside.tally.connections == 0)
-            assert inside.tally.refused == {"LimitExceeded": 1}
-            assert inside.tally.publishers == 0
-            await wire.hang_up()
+            await until(lambda: inside.counters.connections == 0)
+            assert inside.counters.refused == {"LimitExceeded": 1}
+            assert inside.counters.publishers == 0
+            await wire.close()
         (closed,) = [vars(record) for record in caplog.records if record.msg == "closed"]
         assert words in closed["cause"]
 
@@ -334,8 +334,8 @@ def test_a_flood_of_wrong_keys_is_counted_each_and_told_in_a_few_lines(
                 wire = await inside.dial()
                 await wire.send(rtmp_peer.opening(name=f"Ab3dEf6hIj9l_{secret}"))
                 await wire.closed()
-                await wire.hang_up()
-            assert inside.tally.refused == {"wrong key": 60}
+                await wire.close()
+            assert inside.counters.refused == {"wrong key": 60}
             await asyncio.sleep(PERIOD_SECONDS + 1)
 
     play_fast(story())
@@ -356,8 +356,8 @@ def test_what_is_summed_is_told_at_the_end_too(caplog: pytest.LogCaptureFixture)
                 wire = await inside.dial()
                 await wire.send(b"GET / HTTP/1.1\r\n\r\n")
                 await wire.closed()
-                await wire.hang_up()
-            assert inside.tally.refused == {"HandshakeError": 9}
+                await wire.close()
+            assert inside.counters.refused == {"HandshakeError": 9}
 
     play(story())
     assert "closed 4 more" in caplog.text

@@ -13,7 +13,7 @@ from tests.support.ingest.loopback import (
     BAD_NAME,
     LIMITS,
     LoopbackPorts,
-    last_words,
+    last_description,
     loopback_listener,
     play,
     play_fast,
@@ -31,7 +31,7 @@ def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
 
     async def story() -> None:
         place = LoopbackPorts()
-        async with loopback_listener(place) as inside, inside.deaf() as sock:
+        async with loopback_listener(place) as inside, inside.unread_socket() as sock:
 
             def leave() -> None:
                 place.meanwhile = None
@@ -40,7 +40,7 @@ def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
 
             send = asyncio.get_running_loop().sock_sendall
             await send(sock, place.opening() + SMALL_WINDOW)
-            await until(lambda: inside.tally.publishers == 1)
+            await until(lambda: inside.counters.publishers == 1)
             await send(sock, rtmp_peer.MEDIA)
             await until(lambda: len(place.packets) == 3)
             if busy:
@@ -48,7 +48,7 @@ def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
                 await send(sock, rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46))
             else:
                 leave()
-            await until(lambda: inside.tally.publishers == 0)
+            await until(lambda: inside.counters.publishers == 0)
         assert len(place.packets) == 3 + busy
 
     caplog.set_level(logging.DEBUG)
@@ -79,8 +79,8 @@ def test_an_encoder_that_sends_is_not_pinged_and_a_quiet_one_is() -> None:
                 assert pings(wire.read) == 1
                 # It answers nothing: half-open.
             assert clock() - began == pytest.approx(29 + LIMITS.silence_seconds, abs=1)
-            assert inside.tally.refused == {"TimedOut": 1}
-            await wire.hang_up()
+            assert inside.counters.refused == {"TimedOut": 1}
+            await wire.close()
 
     play_fast(story())
 
@@ -114,9 +114,9 @@ def test_the_owner_is_told_why_an_encoder_is_gone(how: str, reason: str) -> None
                 case "goodbye":
                     await wire.send(rtmp_peer.GOODBYE)
                 case "vanishes":
-                    wire.vanish()
+                    wire.reset()
                 case "hangs up":
-                    await wire.hang_up()
+                    await wire.close()
                 case "nonsense":
                     await wire.send(bytes([0x00]) * 4096 + b"\xff" * 65536)
                 case "ended":
@@ -128,7 +128,7 @@ def test_the_owner_is_told_why_an_encoder_is_gone(how: str, reason: str) -> None
                 {"slot": "primary", "receiving_count": 1},
                 {"slot": "primary", "receiving_count": 0, "reason": reason},
             ]
-            await wire.hang_up()
+            await wire.close()
 
     play(story())
 
@@ -150,9 +150,12 @@ def test_a_second_encoder_is_told_that_the_name_is_taken_and_the_owner_hears_of_
                 talk = tasks.create_task(chatting())
                 assert await second.status() == BAD_NAME
                 talk.cancel()
-            assert last_words(await second.rest()) == "another encoder is sending with this key"
+            assert (
+                last_description(await second.read_to_end())
+                == "another encoder is sending with this key"
+            )
             await until(lambda: any(each.kind == "refused" for each in place.told))
-            await second.hang_up()
-            await first.hang_up()
+            await second.close()
+            await first.close()
 
     play_fast(story())

@@ -20,12 +20,12 @@ from tests.support.ingest.loopback import (
     LoopbackListener,
     LoopbackPorts,
     Wire,
+    client_context,
     lines,
     loopback_listener,
     play,
     play_fast,
-    serving,
-    trusting,
+    server_context,
     until,
 )
 
@@ -35,14 +35,14 @@ WRONG = "Ab3dEf6hIj9l_01234567-89ab-cdef-0123-456789abcdef"
 # -- limits ---------------------------------------------------------------------------------------
 
 
-async def turned_away(inside: LoopbackListener, door: str, cause: str) -> None:
+async def turned_away(inside: LoopbackListener, address: str, cause: str) -> None:
     """See that a connection is closed at once, and why."""
-    before = inside.tally.refused.get(cause, 0)
-    wire = await inside.dial(door)
+    before = inside.counters.refused.get(cause, 0)
+    wire = await inside.dial(address)
     await wire.closed()
     assert wire.read == b""
-    assert inside.tally.refused[cause] == before + 1
-    await wire.hang_up()
+    assert inside.counters.refused[cause] == before + 1
+    await wire.close()
 
 
 def test_an_address_has_so_many_connections(loop: str) -> None:
@@ -52,18 +52,18 @@ def test_an_address_has_so_many_connections(loop: str) -> None:
         async with loopback_listener(LoopbackPorts(), limits=limits) as inside:
             first = await inside.dial("v4")
             second = await inside.dial("mapped")  # the same address by a socket of both families
-            await until(lambda: inside.tally.connections == 2)
+            await until(lambda: inside.counters.connections == 2)
             await turned_away(inside, "v4", cause)
             await turned_away(inside, "mapped", cause)
             other = await inside.dial("v6")
-            await until(lambda: inside.tally.connections == 3)
-            await first.hang_up()
-            await until(lambda: inside.tally.connections == 2)
+            await until(lambda: inside.counters.connections == 3)
+            await first.close()
+            await until(lambda: inside.counters.connections == 2)
             third = await inside.dial("v4")
-            await until(lambda: inside.tally.connections == 3)
+            await until(lambda: inside.counters.connections == 3)
             for wire in (second, other, third):
-                await wire.hang_up()
-            await until(lambda: inside.tally.connections == 0)
+                await wire.close()
+            await until(lambda: inside.counters.connections == 0)
 
     play(story(), loop)
 
@@ -74,15 +74,15 @@ def test_a_connection_counts_before_its_tls_handshake(
     async def story() -> None:
         limits = msgspec.structs.replace(LIMITS, connections_per_address=2)
         async with loopback_listener(
-            LoopbackPorts(), limits=limits, tls=serving(certificates)
+            LoopbackPorts(), limits=limits, tls=server_context(certificates)
         ) as inside:
             # Two that open the port and say nothing.
             silent = [await inside.dial("tls"), await inside.dial("tls")]
-            await until(lambda: inside.tally.connections == 2)
+            await until(lambda: inside.counters.connections == 2)
             await turned_away(inside, "tls", "too many connections from one address")
             for wire in silent:
-                await wire.hang_up()
-            await until(lambda: inside.tally.connections == 0)
+                await wire.close()
+            await until(lambda: inside.counters.connections == 0)
 
     play(story(), loop)
 
@@ -92,9 +92,9 @@ def test_all_together_have_so_many_connections() -> None:
         limits = msgspec.structs.replace(LIMITS, connections=1)
         async with loopback_listener(LoopbackPorts(), limits=limits) as inside:
             wire = await inside.dial("v6")
-            await until(lambda: inside.tally.connections == 1)
+            await until(lambda: inside.counters.connections == 1)
             await turned_away(inside, "v4", "too many connections")
-            await wire.hang_up()
+            await wire.close()
 
     play(story())
 
@@ -105,10 +105,10 @@ def test_an_address_has_so_many_new_connections_a_second() -> None:
         limits = msgspec.structs.replace(LIMITS, new_per_address_per_second=3)
         async with loopback_listener(place, limits=limits) as inside:
             for _ in range(3):
-                await (await inside.dial()).hang_up()
+                await (await inside.dial()).close()
             await turned_away(inside, "v4", "too many new connections from one address")
             await asyncio.sleep(1.1)
-            await (await inside.publishing(place)).hang_up()
+            await (await inside.publishing(place)).close()
 
     play_fast(story())
 
@@ -121,12 +121,12 @@ def test_wrong_keys_shut_an_address_out_for_a_minute() -> None:
             for _ in range(2):
                 wire = await inside.dial()
                 await wire.send(rtmp_peer.opening(name=WRONG))
-                await wire.rest()
-                await wire.hang_up()
+                await wire.read_to_end()
+                await wire.close()
             await turned_away(inside, "v4", "too many wrong keys from one address")
-            await (await inside.publishing(place, "v6")).hang_up()
+            await (await inside.publishing(place, "v6")).close()
             await asyncio.sleep(60)
-            await (await inside.publishing(place)).hang_up()
+            await (await inside.publishing(place)).close()
 
     play_fast(story())
 
@@ -158,12 +158,12 @@ def test_who_does_not_get_on_is_closed_in_time(
             async with asyncio.TaskGroup() as tasks:
                 # No byte at all is another deadline.
                 chatting = tasks.create_task(chat(wire)) if said is None else None
-                await wire.rest()
+                await wire.read_to_end()
                 if chatting is not None:
                     chatting.cancel()
             # The clock is looked at twice a second, and 0.2 s are for the last words.
             assert seconds <= clock() - began <= seconds + 0.8
-            await wire.hang_up()
+            await wire.close()
         assert [vars(record)["cause"] for record in caplog.records if record.msg == "closed"] == [
             f"no {cause} for {seconds:g} s"
         ]
@@ -195,12 +195,12 @@ def test_a_publisher_that_falls_silent_is_closed_in_time(chats: bool, seconds: f
             began = clock()
             async with asyncio.TaskGroup() as tasks:
                 chatting = tasks.create_task(chat(wire)) if chats else None
-                await wire.rest()
+                await wire.read_to_end()
                 if chatting is not None:
                     chatting.cancel()
             assert seconds <= clock() - began <= seconds + 0.8
             assert place.states[-1].sending == frozenset()
-            await wire.hang_up()
+            await wire.close()
 
     play_fast(story())
 
@@ -210,15 +210,15 @@ def test_a_tls_handshake_has_its_deadline(
 ) -> None:
     async def story() -> None:
         clock = asyncio.get_running_loop().time
-        async with loopback_listener(LoopbackPorts(), tls=serving(certificates)) as inside:
+        async with loopback_listener(LoopbackPorts(), tls=server_context(certificates)) as inside:
             wire = await inside.dial("tls")
             began = clock()
             await wire.closed()
             assert clock() - began == pytest.approx(LIMITS.tls_handshake_seconds, abs=0.1)
-            await until(lambda: inside.tally.connections == 0)
-            assert inside.tally.refused == {"TLS handshake": 1}
+            await until(lambda: inside.counters.connections == 0)
+            assert inside.counters.refused == {"TLS handshake": 1}
             assert lines(caplog.records, wire.name) == ["refused"]
-            await wire.hang_up()
+            await wire.close()
 
     caplog.set_level(logging.INFO)
     play_fast(story())
@@ -240,17 +240,19 @@ def ours(port: int) -> socket.socket:
     raise AssertionError("no such socket")
 
 
-@pytest.mark.parametrize("door", ["v4", "tls"])
+@pytest.mark.parametrize("address", ["v4", "tls"])
 def test_the_kernel_looks_after_dead_peers(
-    door: str, loop: str, certificates: Certificates
+    address: str, loop: str, certificates: Certificates
 ) -> None:
     async def story() -> None:
         limits = msgspec.structs.replace(LIMITS, silence_seconds=7.5)
         async with loopback_listener(
-            LoopbackPorts(), limits=limits, tls=serving(certificates)
+            LoopbackPorts(), limits=limits, tls=server_context(certificates)
         ) as inside:
-            wire = await inside.dial(door, trusting(certificates) if door == "tls" else None)
-            await until(lambda: inside.tally.connections == 1)
+            wire = await inside.dial(
+                address, client_context(certificates) if address == "tls" else None
+            )
+            await until(lambda: inside.counters.connections == 1)
             with ours(int(wire.name.rpartition(":")[2])) as sock:
                 assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
                 options = {
@@ -261,7 +263,7 @@ def test_the_kernel_looks_after_dead_peers(
                 }
                 for option, value in options.items():
                     assert sock.getsockopt(socket.IPPROTO_TCP, option) == value
-            await wire.hang_up()
+            await wire.close()
 
     play(story(), loop)
 
@@ -282,8 +284,8 @@ def test_running_out_of_descriptors_is_a_pause_and_no_end(
                     waiting, ("127.0.0.1", inside.port("v4"))
                 )
                 await until(lambda: "cannot accept" in caplog.text)
-                assert inside.tally.connections == 0
-            await (await inside.publishing(place)).hang_up()
+                assert inside.counters.connections == 0
+            await (await inside.publishing(place)).close()
         assert caplog.text.count("cannot accept") == 1
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -19,11 +19,11 @@ from tests.support.ingest.loopback import (
     START,
     STOPPED,
     LoopbackPorts,
-    last_words,
+    client_context,
+    last_description,
     loopback_listener,
     play,
-    serving,
-    trusting,
+    server_context,
     until,
 )
 
@@ -63,7 +63,7 @@ def test_a_stopped_ffmpeg_is_taken_over_and_a_live_one_is_not(
                 async with ffmpeg(url) as second:
                     await until(lambda: len(place.runs[0].begun) == 2)
                     assert clock() - stopped >= 1.5
-                    await until(lambda: inside.tally.connections == 1)
+                    await until(lambda: inside.counters.connections == 1)
                     async with ffmpeg(url) as third:
                         _, complaint = await third.communicate()
                         assert third.returncode != 0
@@ -71,7 +71,7 @@ def test_a_stopped_ffmpeg_is_taken_over_and_a_live_one_is_not(
                     heard = len(place.packets)
                     await until(lambda: len(place.packets) > heard + 10)
                     assert second.returncode is None
-                    assert inside.tally.publishers == 1
+                    assert inside.counters.publishers == 1
                     assert len(place.runs) == 1
         assert caplog.text.count("takes over") == 1
 
@@ -90,7 +90,7 @@ def test_the_drain_tells_everybody_and_waits_for_nobody(
         place = LoopbackPorts()
         async with contextlib.AsyncExitStack() as stack:
             inside = await stack.enter_async_context(
-                loopback_listener(place, tls=serving(certificates))
+                loopback_listener(place, tls=server_context(certificates))
             )
             publisher = await inside.publishing(place)
             idle = await inside.dial()
@@ -100,21 +100,21 @@ def test_the_drain_tells_everybody_and_waits_for_nobody(
             asking = await inside.dial()
             await asking.send(place.opening())
             await until(lambda: len(place.asked) == 2)
-            await until(lambda: inside.tally.connections == 4)
+            await until(lambda: inside.counters.connections == 4)
             place.answering.set()
             port = inside.port("v4")
             began = clock()
             await stack.aclose()
             # None of them has closed its end.
             assert clock() - began < 1.0
-            assert inside.tally.connections == inside.tally.publishers == 0
+            assert inside.counters.connections == inside.counters.publishers == 0
             assert await publisher.status(2) == STOPPED
-            assert last_words(publisher.read) == "the service is stopping"
+            assert last_description(publisher.read) == "the service is stopping"
             assert place.runs[0].finished == 1
             assert not place.runs[0].ended
             for wire in (publisher, idle, half_open, asking):
                 await wire.closed()
-                await wire.hang_up()
+                await wire.close()
             with pytest.raises(ConnectionRefusedError):
                 await asyncio.open_connection("127.0.0.1", port)
 
@@ -135,14 +135,14 @@ def test_the_drain_is_bounded_where_a_look_up_hangs_and_a_peer_is_deaf(
             place.answering.clear()
             wire = await inside.dial()
             await wire.send(place.opening())
-            sock = await stack.enter_async_context(inside.deaf())
+            sock = await stack.enter_async_context(inside.unread_socket())
             await asyncio.get_running_loop().sock_sendall(sock, rtmp_peer.HANDSHAKE)
             await until(lambda: len(place.asked) == 1)  # the deaf one is just being let in
             began = clock()
             await stack.aclose()
             assert drain_seconds <= clock() - began < drain_seconds + 0.9
             await wire.closed()
-            await wire.hang_up()
+            await wire.close()
 
     play(story(), loop)
 
@@ -156,19 +156,19 @@ def test_new_connections_see_the_new_certificate_and_old_ones_go_on(
     async def story() -> None:
         now = datetime.datetime.now(datetime.UTC)
         files = ensure_local(tmp_path, ["localhost"], now)
-        context = serving(files)
+        context = server_context(files)
         place = LoopbackPorts()
         async with loopback_listener(place, tls=context) as inside:
-            old = await inside.dial("tls", trusting(files))
+            old = await inside.dial("tls", client_context(files))
             await old.send(place.opening())
             assert await old.status() == START
             ensure_local(tmp_path, ["localhost", "127.0.0.1"], now)
             load(context, files.leaf, files.leaf_key)
-            new = await inside.dial("tls", trusting(files))
+            new = await inside.dial("tls", client_context(files))
             assert new.shown != old.shown
             await old.send(rtmp_peer.MEDIA)
             await until(lambda: len(place.packets) == 3)
             for wire in (old, new):
-                await wire.hang_up()
+                await wire.close()
 
     play(story(), loop)

@@ -13,10 +13,10 @@ from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     LIMITS,
     LoopbackPorts,
+    client_context,
     loopback_listener,
     play,
-    serving,
-    trusting,
+    server_context,
     until,
 )
 
@@ -121,7 +121,7 @@ def test_the_last_words_of_one_who_rests_arrive(loop: str) -> None:
                 for n in range(1, 9)
             ]
             await wire.send(b"".join(last))
-            await wire.hang_up()
+            await wire.close()
             await until(lambda: place.runs[0].finished == 1)
             assert len(place.packets) == sent + len(last)
 
@@ -144,13 +144,13 @@ def test_nobody_rests_before_it_has_leave(loop: str) -> None:
                 await wire.send(bytes((byte,)))
                 assert inside.listener.read_batcher.deferred == 0
             await until(lambda: len(place.asked) == 1)
-            before = inside.tally.bytes_in
+            before = inside.counters.bytes_in
             await wire.send(rtmp_peer.MEDIA)
-            await until(lambda: inside.tally.bytes_in == before + len(rtmp_peer.MEDIA))
+            await until(lambda: inside.counters.bytes_in == before + len(rtmp_peer.MEDIA))
             assert inside.listener.read_batcher.deferred == 0
             place.answering.set()
             await wire.status()
-            await wire.hang_up()
+            await wire.close()
 
     play(story(), loop)
 
@@ -161,8 +161,10 @@ def test_over_tls_nobody_rests(certificates: Certificates, loop: str) -> None:
     async def story() -> None:
         place = LoopbackPorts()
         limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-        async with loopback_listener(place, limits=limits, tls=serving(certificates)) as inside:
-            wire = await inside.dial("tls", trusting(certificates))
+        async with loopback_listener(
+            place, limits=limits, tls=server_context(certificates)
+        ) as inside:
+            wire = await inside.dial("tls", client_context(certificates))
             await wire.send(place.opening())
             await wire.status()
             clock = asyncio.get_running_loop().time
@@ -173,6 +175,6 @@ def test_over_tls_nobody_rests(certificates: Certificates, loop: str) -> None:
                 stamp += 10
                 await asyncio.sleep(0.01)
                 assert inside.listener.read_batcher.deferred == 0
-            await wire.hang_up()
+            await wire.close()
 
     play(story(), loop)

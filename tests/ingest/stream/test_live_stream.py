@@ -27,7 +27,7 @@ GRANT = Grant(
 
 
 class Sink:
-    """A run that writes down what it is told; after a splice and a slate as after a source."""
+    """A run that records its calls, and checks that they are allowed in its state."""
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self.told: list[str] = []
@@ -37,7 +37,7 @@ class Sink:
         self._notify = notify
 
     def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None:
-        assert splice == self._on, "a splice takes a source's place, a beginning nobody's"
+        assert splice == self._on, "a splice replaces a source, a beginning does not"
         self._on = True
         self.late.append(late)
         how = "splice" if splice else "begin"
@@ -68,7 +68,7 @@ class Sink:
 
 
 class FakePorts:
-    """Where runs are opened and states written: a sink factory and a journal in one."""
+    """A sink factory and a journal in one."""
 
     def __init__(self, *, opening: float = 0.0, broken: bool = False) -> None:
         self.sinks: list[Sink] = []
@@ -93,7 +93,7 @@ class FakePorts:
 
     @property
     def state(self) -> LiveState:
-        """The newest."""
+        """The newest state."""
         return self.states[-1]
 
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
@@ -108,13 +108,13 @@ class FakePorts:
 
     @property
     def events(self) -> list[tuple[str, dict[str, object]]]:
-        """What was told, but for the encoders that came and went."""
+        """The events, without the encoders that came and went."""
         coming = ("encoder on", "encoder off")
         return [(each.kind, each.facts) for each in self.told if each.kind not in coming]
 
 
 class FakePublisher:
-    """A publisher whose silence is what the test says."""
+    """A publisher that is silent for as long as the test says."""
 
     def __init__(self) -> None:
         self.peer = "192.0.2.1:5"

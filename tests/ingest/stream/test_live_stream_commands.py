@@ -1,4 +1,4 @@
-"""What is ordered from outside of a stream that is on its way: its end, the end of a key's use."""
+"""Commands for a live stream: end the run, disconnect publishers with a revoked key."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,7 +16,7 @@ from tests.support.ingest.loopback import (
     START,
     STOPPED,
     LoopbackPorts,
-    last_words,
+    last_description,
     loopback_listener,
     play,
     until,
@@ -190,8 +190,8 @@ def test_a_key_that_changes_while_it_is_looked_up_lets_nobody_in() -> None:
                 place.key = StreamKey.new(HASH)
                 assert await inside.listener.streams.disconnect(1, "new", "changed") == 0
             assert await wire.status() == BAD_NAME
-            assert last_words(await wire.rest()) == "no stream has this key"
-            await wire.hang_up()
+            assert last_description(await wire.read_to_end()) == "no stream has this key"
+            await wire.close()
             assert len(place.asked) == 2
             assert place.runs == []
 
@@ -205,13 +205,13 @@ def test_a_stream_that_is_ended_tells_its_encoder_why(loop: str) -> None:
             wire = await inside.publishing(place)
             assert await inside.listener.streams.end(1, "the stream was ended by its owner")
             assert await wire.status(2) == STOPPED
-            assert last_words(await wire.rest()) == "the stream was ended by its owner"
-            await wire.hang_up()
+            assert last_description(await wire.read_to_end()) == "the stream was ended by its owner"
+            await wire.close()
             assert place.runs[0].ended
             again = await inside.publishing(place)
             assert len(place.runs) == 2
             assert not place.runs[1].ended
-            await again.hang_up()
+            await again.close()
 
     play(story(), loop)
 
@@ -229,6 +229,6 @@ def test_an_order_while_another_stream_is_looked_up_costs_a_second_look_and_no_m
             assert len(place.asked) == 2
             await wire.send(rtmp_peer.MEDIA)
             await until(lambda: len(place.packets) >= 3)
-            await wire.hang_up()
+            await wire.close()
 
     play(story())

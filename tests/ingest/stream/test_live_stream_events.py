@@ -29,15 +29,15 @@ def test_each_encoder_is_told_of_with_its_slot_and_how_many_there_are_then() -> 
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP)
             await asyncio.sleep(3)
             primary.leave(goodbye=True)
             await soon()
             assert place.state.sending == {BACKUP}
             backup.leave()
             await soon()
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(1)
             assert await stage.live.disconnect(1, "another", "the key was changed") == 1
             assert [each for each in place.told if each.kind.startswith("encoder")] == [
@@ -59,16 +59,16 @@ def test_a_second_encoder_that_is_refused_is_told_of_and_not_again_and_again() -
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             for _ in range(10):
                 with pytest.raises(SlotOccupied):
-                    await stage.camera(PRIMARY)
+                    await stage.add_encoder(PRIMARY)
             assert of(place, "refused") == [
                 {"slot": "primary", "reason": "another encoder is sending"}
             ]
             await asyncio.sleep(60)
             with pytest.raises(SlotOccupied):
-                await stage.camera(PRIMARY)
+                await stage.add_encoder(PRIMARY)
             await soon()
             assert len(of(place, "refused")) == 2
 
@@ -79,8 +79,8 @@ def test_a_journal_that_does_not_answer_delays_no_switch_and_is_told_all_of_it_l
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP)
             backup.gop = 1_000  # so no keyframe of its wakes anybody
             await asyncio.sleep(6)
             place.hangs = True
@@ -105,7 +105,7 @@ def test_the_last_state_is_written_when_the_journal_is_back_though_all_have_gone
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place, reconnect_seconds=0.0) as stage:
-            primary = await stage.camera(PRIMARY)
+            primary = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(3)
             place.refusals = 100
             primary.leave()
@@ -180,7 +180,7 @@ async def _trouble(stage: SimulatedStream, dice: random.Random) -> None:
             case 7:
                 await stage.live.drill(1)
             case _ if camera is None:
-                cameras[slot.number] = await stage.camera(slot, phase=dice.random())
+                cameras[slot.number] = await stage.add_encoder(slot, phase=dice.random())
             case _:
                 pass
         await asyncio.sleep(dice.choice((0.05, 0.7, 3.0)))
@@ -198,8 +198,8 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
         place = FakePorts()
         dice = random.Random(seed)
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)
             began = asyncio.get_running_loop().time()
             for _ in range(50):
@@ -212,7 +212,7 @@ def test_fifty_flaps_in_five_minutes_are_as_many_switches_as_the_policy_allows(s
                 else:
                     primary.leave()
                     await asyncio.sleep(away)
-                    primary = await stage.camera(PRIMARY)
+                    primary = await stage.add_encoder(PRIMARY)
                 await asyncio.sleep(well)
             lasted = asyncio.get_running_loop().time() - began
             back = [facts for facts in of(place, "switched") if facts["reason"] == "returned"]
@@ -231,8 +231,8 @@ def test_fifty_short_flaps_are_one_switch() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)
             for _ in range(50):
                 primary.stalled = True
@@ -248,13 +248,13 @@ def test_a_sticky_stream_flaps_only_with_who_is_on_air() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place, Policy(mode=Mode.STICKY)) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)
             for _ in range(20):
                 primary.leave()
                 await asyncio.sleep(1)
-                primary = await stage.camera(PRIMARY)
+                primary = await stage.add_encoder(PRIMARY)
                 await asyncio.sleep(14)
             assert len(of(place, "switched")) == 1
 

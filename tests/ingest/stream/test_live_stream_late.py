@@ -25,8 +25,8 @@ def test_a_backup_whose_packets_are_held_up_is_joined_at_its_nearest_keyframe_al
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP, phase=phase)
+            primary = await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP, phase=phase)
             clock = asyncio.get_running_loop().time
             began = clock()
             await asyncio.sleep(8.65)
@@ -49,8 +49,8 @@ def test_a_primary_that_makes_up_for_a_stall_is_gone_back_to_when_it_has() -> No
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place, Policy(return_seconds=2.0)) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP, phase=0.9)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, phase=0.9)
             await asyncio.sleep(9.05)
             clock = asyncio.get_running_loop().time
             primary.held_until, primary.lags = clock() + 5.0, 4.0
@@ -73,12 +73,12 @@ def test_a_primary_that_dies_as_soon_as_it_is_back_costs_no_more_than_half_a_gop
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place, Policy(return_seconds=2.0)) as stage:
-            first = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP, phase=phase)
+            first = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, phase=phase)
             await asyncio.sleep(9.05)
             first.leave()
             await asyncio.sleep(20)  # the backup is alone: nothing of it is kept
-            again = await stage.camera(PRIMARY)
+            again = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(2.25)
             assert stage.on_air == PRIMARY
             again.leave()

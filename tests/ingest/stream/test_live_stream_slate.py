@@ -23,7 +23,7 @@ def test_a_stalled_encoder_that_is_alone_gives_way_to_the_slate_until_its_next_k
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
+            primary = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(5.05)
             primary.stalled = True
             await asyncio.sleep(1.8)
@@ -58,8 +58,8 @@ def test_a_lost_connection_is_the_slate_at_once_and_whoever_comes_first_ends_it(
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP)
             await asyncio.sleep(5.05)
             backup.stalled = True
             await asyncio.sleep(2.1)
@@ -67,7 +67,7 @@ def test_a_lost_connection_is_the_slate_at_once_and_whoever_comes_first_ends_it(
             await soon()
             assert place.sinks[0].late[-1] <= 0.11
             assert place.state.slate
-            primary = await stage.camera(PRIMARY)
+            primary = await stage.add_encoder(PRIMARY)
             primary.stalled = True
             await asyncio.sleep(4)
             backup.stalled = False
@@ -84,7 +84,7 @@ def test_a_stalled_encoder_that_stays_connected_keeps_the_run() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
+            primary = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             primary.stalled = True
             await asyncio.sleep(500)
@@ -105,7 +105,7 @@ def test_a_run_that_waits_for_nobody_ends_at_once_and_without_a_slate(goodbye: b
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place, reconnect_seconds=0.0, goodbye_seconds=0.0) as stage:
-            primary = await stage.camera(PRIMARY)
+            primary = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             primary.leave(goodbye=goodbye)
             await asyncio.sleep(1)
@@ -120,7 +120,7 @@ def test_a_goodbye_is_the_slate_too_for_its_own_time() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
+            primary = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             primary.leave(goodbye=True)
             await asyncio.sleep(9.5)
@@ -136,8 +136,8 @@ def test_a_goodbye_while_another_is_connected_but_silent_waits_for_that_one() ->
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place, goodbye_seconds=0.0) as stage:
-            primary = await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)
             backup.stalled = True
             await asyncio.sleep(3)
@@ -156,7 +156,7 @@ def test_an_end_while_the_slate_is_on_brings_no_other(order: str) -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
+            primary = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             primary.stalled = True
             await asyncio.sleep(5)
@@ -176,10 +176,10 @@ def test_an_encoder_that_takes_its_own_place_over_ends_the_slate() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
+            primary = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             primary.stalled, primary.last = True, asyncio.get_running_loop().time()
-            again = await stage.camera(PRIMARY)
+            again = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(1)
             assert primary.disconnected is not None
             assert again.disconnected is None
@@ -204,13 +204,13 @@ def test_a_source_without_sound_is_said_to_have_none_only_while_it_is_on_air() -
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY, sound=False)
+            primary = await stage.add_encoder(PRIMARY, sound=False)
             await asyncio.sleep(5)
             assert place.state.no_audio
             primary.stalled = True
             await asyncio.sleep(3)
             assert not place.state.no_audio
-            await stage.camera(BACKUP)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(3)
             assert (place.state.on_air, place.state.no_audio) == (BACKUP, False)
 
@@ -221,8 +221,8 @@ def test_a_pause_is_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> Non
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP, phase=0.7)
+            primary = await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP, phase=0.7)
             await asyncio.sleep(5.05)
             assert await stage.live.pause(1)
             state = place.state
@@ -234,7 +234,7 @@ def test_a_pause_is_the_slate_at_once_and_a_resume_waits_for_a_keyframe() -> Non
             primary.stalled = False
             await asyncio.sleep(20)
             backup.leave()
-            await stage.camera(BACKUP)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(20.5)
             assert stage.told == [BEGIN, "slate"]
             assert primary.disconnected is None
@@ -256,7 +256,7 @@ def test_a_pause_twice_is_one() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(3)
             assert await stage.live.pause(1)
             assert await stage.live.pause(1)
@@ -274,7 +274,7 @@ def test_a_run_that_is_paused_from_its_beginning_on_shows_nothing_of_its_encoder
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place, paused=True) as stage:
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(10)
             (sink,) = place.sinks
             assert sink.told == [BEGIN, "slate"]
@@ -292,19 +292,19 @@ def test_a_pause_ends_with_its_run_and_outlives_a_restart() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
+            primary = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(3)
             assert await stage.live.pause(1)
             primary.leave()
             await asyncio.sleep(61)
             assert (place.state.live, place.state.paused) == (False, False)
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(3)
             assert stage.on_air == PRIMARY
             assert await stage.live.pause(1)
             assert await stage.live.end(1, "over")
             assert not place.state.paused
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(3)
             assert await stage.live.pause(1)
             stage.live.drain()
@@ -319,9 +319,9 @@ def test_encoders_that_are_started_together_begin_with_the_primary(earlier: floa
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            await stage.camera(BACKUP)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(earlier)
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(0.1)
             assert place.sinks
             await asyncio.sleep(3)
@@ -337,7 +337,7 @@ def test_a_backup_that_comes_alone_begins_soon_and_loses_nothing_by_waiting() ->
         place = FakePorts()
         async with simulated_stream(place, Policy(detect_seconds=1.0)) as stage:
             began = asyncio.get_running_loop().time()
-            backup = await stage.camera(BACKUP)
+            backup = await stage.add_encoder(BACKUP)
             backup.gop = 5  # some keyframes come while it waits
             await asyncio.sleep(2)
             assert stage.on_air == BACKUP
@@ -347,7 +347,7 @@ def test_a_backup_that_comes_alone_begins_soon_and_loses_nothing_by_waiting() ->
             assert only[0] == round(began * 1000)
             assert 1.5 <= sink.late[0] <= 1.8
             # The primary comes too late to begin, and waits as long as it has to.
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(9)
             assert stage.on_air == BACKUP
 

@@ -11,7 +11,7 @@ POLICY = Policy(detect_seconds=2.0)
 
 
 class RecordingOwner:
-    """A stream that writes down what it is told, and fills the seat's ring as a real one does."""
+    """A stream that records what it gets, and fills the session's buffer like a real one."""
 
     def __init__(self) -> None:
         self.found_at: list[tuple[str, float]] = []
@@ -42,80 +42,80 @@ def picture(*, key: bool = True) -> MediaPacket:
 
 
 def test_a_source_is_well_since_its_media_comes_without_a_break() -> None:
-    _, seat = session_of_a_new_publisher()
-    assert (seat.health(()).steady_since, seat.last_media) == (None, None)
-    seat.receive_track(VIDEO, 101.0)
-    seat.receive_track(AUDIO, 101.1)
+    _, session = session_of_a_new_publisher()
+    assert (session.health(()).steady_since, session.last_media) == (None, None)
+    session.receive_track(VIDEO, 101.0)
+    session.receive_track(AUDIO, 101.1)
     for number in range(10):
-        seat.receive_packet(picture(), 101.1 + number)
-        health = seat.health(())
+        session.receive_packet(picture(), 101.1 + number)
+        health = session.health(())
         assert (health.steady_since, health.last_media) == (101.0, 101.1 + number)
-    seat.receive_packet(picture(), 110.1 + POLICY.detect_seconds)
-    assert seat.health(()).steady_since == pytest.approx(112.1)
+    session.receive_packet(picture(), 110.1 + POLICY.detect_seconds)
+    assert session.health(()).steady_since == pytest.approx(112.1)
 
 
 def test_it_is_playable_from_a_keyframe_on() -> None:
-    _, seat = session_of_a_new_publisher()
-    seat.receive_track(VIDEO, 101.0)
-    seat.receive_track(AUDIO, 101.0)
-    seat.receive_packet(picture(key=False), 101.1)
-    assert not seat.health(()).playable
-    seat.receive_packet(picture(), 101.2)
-    assert seat.health(()).playable
+    _, session = session_of_a_new_publisher()
+    session.receive_track(VIDEO, 101.0)
+    session.receive_track(AUDIO, 101.0)
+    session.receive_packet(picture(key=False), 101.1)
+    assert not session.health(()).playable
+    session.receive_packet(picture(), 101.2)
+    assert session.health(()).playable
 
 
 def test_a_longer_time_of_detection_holds_from_when_it_is_said() -> None:
-    _, seat = session_of_a_new_publisher()
-    seat.receive_track(VIDEO, 101.0)
-    seat.receive_track(AUDIO, 101.0)
-    seat.receive_packet(picture(), 101.0)
-    seat.set_detect_seconds(5.0)
-    seat.receive_packet(picture(key=False), 104.0)
-    assert seat.health(()).steady_since == 101.0
-    assert seat.health(()).playable
-    seat.set_detect_seconds(1.0)
-    seat.receive_packet(picture(key=False), 105.0)
-    assert seat.health(()).steady_since == 105.0
-    assert not seat.health(()).playable
+    _, session = session_of_a_new_publisher()
+    session.receive_track(VIDEO, 101.0)
+    session.receive_track(AUDIO, 101.0)
+    session.receive_packet(picture(), 101.0)
+    session.set_detect_seconds(5.0)
+    session.receive_packet(picture(key=False), 104.0)
+    assert session.health(()).steady_since == 101.0
+    assert session.health(()).playable
+    session.set_detect_seconds(1.0)
+    session.receive_packet(picture(key=False), 105.0)
+    assert session.health(()).steady_since == 105.0
+    assert not session.health(()).playable
 
 
 def test_who_was_cut_off_is_well_from_its_return_on() -> None:
-    _, seat = session_of_a_new_publisher()
-    seat.receive_packet(picture(), 101.0)
-    seat.cut_off(102.0)
-    seat.receive_packet(picture(), 102.5)
-    health = seat.health(())
+    _, session = session_of_a_new_publisher()
+    session.receive_packet(picture(), 101.0)
+    session.cut_off(102.0)
+    session.receive_packet(picture(), 102.5)
+    health = session.health(())
     assert (health.steady_since, health.last_media, health.cut_off_at) == (101.0, 102.5, 102.0)
-    seat.restore(104.0)
-    health = seat.health(())
+    session.restore(104.0)
+    health = session.health(())
     assert (health.steady_since, health.last_media, health.cut_off_at) == (104.0, 102.5, None)
 
 
 def test_it_fits_into_a_run_that_has_a_picture_too() -> None:
-    _, seat = session_of_a_new_publisher()
-    seat.receive_track(VIDEO, 101.0)
-    seat.receive_track(AUDIO, 101.0)
+    _, session = session_of_a_new_publisher()
+    session.receive_track(VIDEO, 101.0)
+    session.receive_track(AUDIO, 101.0)
     for run_tracks, fits in (((), True), ((VIDEO,), True), ((AUDIO,), False)):
-        health = seat.health(run_tracks)
+        health = session.health(run_tracks)
         assert (health.continues_run, health.has_picture) == (fits, True)
 
 
 def test_what_has_no_time_of_its_own_happens_at_the_newest_that_is_known() -> None:
-    stream, seat = session_of_a_new_publisher()
-    seat.receive_packet(picture(), 101.0)
-    seat.close(goodbye=True)
+    stream, session = session_of_a_new_publisher()
+    session.receive_packet(picture(), 101.0)
+    session.close(goodbye=True)
     assert stream.found_at == [("SourceBegun", 101.0), ("MediaPacket", 101.0)]
     assert stream.gone == [CloseReason.GOODBYE]
-    stream, seat = session_of_a_new_publisher()
-    seat.receive_track(VIDEO, 101.0)
-    seat.receive_track(AUDIO, 101.0)
-    seat.tick(103.0)
-    seat.clock_jumped()
+    stream, session = session_of_a_new_publisher()
+    session.receive_track(VIDEO, 101.0)
+    session.receive_track(AUDIO, 101.0)
+    session.tick(103.0)
+    session.clock_jumped()
     assert stream.found_at == [("SourceBegun", 101.0), ("SourceBegun", 103.0)]
 
 
 @pytest.mark.parametrize("why", [None, *CloseReason])
 def test_why_it_is_empty_is_what_is_said_or_else_that_it_was_lost(why: CloseReason | None) -> None:
-    stream, seat = session_of_a_new_publisher()
-    seat.close(goodbye=False, reason=why)
+    stream, session = session_of_a_new_publisher()
+    session.close(goodbye=False, reason=why)
     assert stream.gone == [why or CloseReason.LOST]

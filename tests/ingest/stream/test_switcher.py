@@ -27,8 +27,8 @@ def test_a_backup_takes_over_from_a_primary_that_leaves_at_the_nearest_keyframe(
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP, phase=phase)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, phase=phase)
             await asyncio.sleep(7.05)
             state = place.states[-1]
             assert (state.on_air, state.sending) == (PRIMARY, {PRIMARY, BACKUP})
@@ -66,8 +66,8 @@ def test_what_a_stalled_primary_did_not_send_is_taken_from_the_backups_ring(phas
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP, phase=phase)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, phase=phase)
             await asyncio.sleep(9.05)
             primary.stalled = True
             await asyncio.sleep(1.8)
@@ -91,8 +91,8 @@ def test_a_keyframe_that_stays_away_is_not_waited_for() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP, phase=1.3)
+            primary = await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP, phase=1.3)
             await asyncio.sleep(7.05)
             backup.gop = 1000  # its next keyframe stays away
             primary.leave()
@@ -110,12 +110,12 @@ def test_who_comes_back_while_the_backups_keyframe_is_waited_for_is_a_newcomer()
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP, phase=1.9)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, phase=1.9)
             await asyncio.sleep(7.05)
             primary.leave()
             await asyncio.sleep(0.2)
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(1.5)
             assert stage.on_air in {BACKUP, PRIMARY}
             first, second = pictures(place.sinks[0].told)[:2]
@@ -130,13 +130,13 @@ def test_the_primary_comes_back_at_a_keyframe_once_it_has_been_well_for_long_eno
         place = FakePorts()
         # Between two of its keyframes, which come every 2 s.
         async with simulated_stream(place, Policy(return_seconds=9.0)) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP, phase=0.7)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, phase=0.7)
             await asyncio.sleep(5)
             primary.leave()
             await asyncio.sleep(5)
             back = asyncio.get_running_loop().time()
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(9.9)
             assert stage.on_air == BACKUP
             await asyncio.sleep(2.4)  # a GOP, and a little
@@ -156,12 +156,12 @@ def test_a_primary_that_comes_and_goes_does_not_take_the_stream_with_it() -> Non
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(3)
             primary.leave()
             for _ in range(6):
-                primary = await stage.camera(PRIMARY)
+                primary = await stage.add_encoder(PRIMARY)
                 await asyncio.sleep(9)
                 primary.leave()
                 await asyncio.sleep(1)
@@ -176,8 +176,8 @@ def test_the_newest_grant_says_how_long_a_stall_may_last() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP, policy=Policy(detect_seconds=6.0))
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, policy=Policy(detect_seconds=6.0))
             await asyncio.sleep(10.05)
             primary.stalled = True
             await asyncio.sleep(5.8)
@@ -187,7 +187,7 @@ def test_the_newest_grant_says_how_long_a_stall_may_last() -> None:
             # Rings reach as far back as a stall may last.
             first, second = pictures(place.sinks[0].told)
             assert abs(seam(first, second)) <= 1.05
-            await stage.camera(SECOND, policy=Policy(mode=Mode.STICKY))
+            await stage.add_encoder(SECOND, policy=Policy(mode=Mode.STICKY))
             primary.stalled = False
             await asyncio.sleep(30)
             assert stage.on_air == BACKUP
@@ -199,11 +199,11 @@ def test_a_sticky_stream_stays_with_its_backup() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place, Policy(mode=Mode.STICKY)) as stage:
-            primary = await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP)
             await asyncio.sleep(3)
             primary.leave()
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(60)
             assert stage.on_air == BACKUP
             backup.leave()
@@ -217,8 +217,8 @@ def test_the_window_counts_from_when_nobody_is_there_any_more() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP)
             await asyncio.sleep(3)
             primary.leave()
             await asyncio.sleep(70)
@@ -228,7 +228,7 @@ def test_the_window_counts_from_when_nobody_is_there_any_more() -> None:
             assert place.states[-1].live
             assert stage.on_air is None
             assert sink.told[-1] == "slate"
-            await stage.camera(SECOND)
+            await stage.add_encoder(SECOND)
             await soon()
             assert stage.on_air == SECOND
             assert len(place.sinks) == 1
@@ -245,8 +245,8 @@ def test_a_backup_that_leaves_while_the_primary_is_on_air_changes_nothing_for_vi
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP)
+            await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)
             backup.leave()
             await asyncio.sleep(5)
@@ -263,10 +263,10 @@ def test_a_backup_alone_is_on_air_and_gives_way_to_the_primary() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            await stage.camera(BACKUP)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)
             assert stage.on_air == BACKUP
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(13)
             assert stage.on_air == PRIMARY
             (sink,) = place.sinks
@@ -280,8 +280,8 @@ def test_a_backup_whose_picture_has_another_size_goes_on_in_the_same_run() -> No
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP, SMALL)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, SMALL)
             await asyncio.sleep(5)
             primary.leave()
             await asyncio.sleep(5)
@@ -297,9 +297,9 @@ def test_a_backup_without_a_picture_is_taken_when_there_is_no_other_and_not_for_
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP, None)
-            second = await stage.camera(SECOND)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, None)
+            second = await stage.add_encoder(SECOND)
             await asyncio.sleep(5)
             primary.leave()
             await soon()
@@ -310,7 +310,7 @@ def test_a_backup_without_a_picture_is_taken_when_there_is_no_other_and_not_for_
             assert not place.states[-1].no_audio
             assert len(place.sinks) == 2
             assert place.sinks[0].told[-1] == "end"
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(15)
             assert stage.on_air == PRIMARY
             assert len(place.sinks) == 3
@@ -325,7 +325,7 @@ def test_an_order_takes_all_encoders_off_and_none_of_them_goes_on_air_meanwhile(
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            cameras = [await stage.camera(slot) for slot in (PRIMARY, BACKUP, SECOND)]
+            cameras = [await stage.add_encoder(slot) for slot in (PRIMARY, BACKUP, SECOND)]
             await asyncio.sleep(5)
             if order == "end":
                 assert await stage.live.end(1, "over")
@@ -348,8 +348,8 @@ def test_a_backup_takes_over_while_the_run_still_opens() -> None:
     async def story() -> None:
         place = FakePorts(opening=6.0)
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(3)
             primary.leave()
             await asyncio.sleep(8)
@@ -365,11 +365,11 @@ def test_an_encoder_that_is_alone_keeps_no_ring() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
+            primary = await stage.add_encoder(PRIMARY)
             await asyncio.sleep(5)
             assert primary.session is not None
             assert primary.session.buffer.size_bytes == 0
-            backup = await stage.camera(BACKUP)
+            backup = await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)
             assert primary.session.buffer.size_bytes > 0
             backup.leave()

@@ -29,8 +29,8 @@ def test_a_drill_switches_as_a_stall_does_and_the_primary_returns_by_the_policy(
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP, phase=0.7)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP, phase=0.7)
             await asyncio.sleep(9.05)
             facts = await stage.live.drill(1)
             # What is answered is written down.
@@ -65,8 +65,8 @@ def test_a_drill_of_a_sticky_stream_stays_and_another_brings_it_back() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place, Policy(mode=Mode.STICKY, detect_seconds=1.0)) as stage:
-            await stage.camera(PRIMARY)
-            await stage.camera(BACKUP)
+            await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)
             assert (await stage.live.drill(1))["to"] == "backup-1"
             await asyncio.sleep(60)
@@ -83,16 +83,16 @@ def test_there_is_no_drill_without_somebody_to_take_over() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
             assert "no encoder is on air" in await refused(stage)
-            await stage.camera(PRIMARY)
+            await stage.add_encoder(PRIMARY)
             await asyncio.sleep(3)
             assert await stage.live.drill(1) == NOBODY
-            backup = await stage.camera(BACKUP)
+            backup = await stage.add_encoder(BACKUP)
             await asyncio.sleep(3)
             backup.stalled = True
             await asyncio.sleep(3)
             assert await stage.live.drill(1) == NOBODY
             backup.stalled = False
-            radio = await stage.camera(SECOND, None)
+            radio = await stage.add_encoder(SECOND, None)
             backup.leave()
             await asyncio.sleep(3)
             assert "picture" in await refused(stage)
@@ -109,8 +109,8 @@ def test_a_drill_that_takes_longer_than_anybody_waits_is_not_begun() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place, Policy(detect_seconds=25.0)) as stage:
-            await stage.camera(PRIMARY)
-            await stage.camera(BACKUP)
+            await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(30)
             assert "25 s" in await refused(stage)
             assert stage.on_air == PRIMARY
@@ -122,8 +122,8 @@ def test_one_drill_at_a_time() -> None:
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            await stage.camera(PRIMARY)
-            await stage.camera(BACKUP)
+            await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)
             async with asyncio.TaskGroup() as tasks:
                 first = tasks.create_task(stage.live.drill(1))
@@ -139,8 +139,8 @@ def test_a_drill_that_is_broken_off_gives_the_air_back_without_a_hole(cause: str
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            await stage.camera(PRIMARY)
-            backup = await stage.camera(BACKUP)
+            await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP)
             await asyncio.sleep(5.05)
             asked = asyncio.create_task(stage.live.drill(1))  # noqa: TID251 # it is cancelled
             await asyncio.sleep(1)
@@ -181,8 +181,8 @@ def test_a_primary_that_leaves_during_its_drill_is_a_switch_all_the_same() -> No
     async def story() -> None:
         place = FakePorts()
         async with simulated_stream(place) as stage:
-            primary = await stage.camera(PRIMARY)
-            await stage.camera(BACKUP)
+            primary = await stage.add_encoder(PRIMARY)
+            await stage.add_encoder(BACKUP)
             await asyncio.sleep(5)
             async with asyncio.TaskGroup() as tasks:
                 drill = tasks.create_task(stage.live.drill(1))

@@ -1,4 +1,4 @@
-"""A listener on loopback sockets, what stands behind its ports, and an encoder's end of it."""
+"""A listener on loopback sockets, fakes of its ports, and the encoder's end of a connection."""
 
 import asyncio
 import contextlib
@@ -28,17 +28,17 @@ START = (1, "status", "NetStream.Publish.Start")
 BAD_NAME = (1, "error", "NetStream.Publish.BadName")
 STOPPED = (1, "status", "NetStream.Unpublish.Success")
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-_PATIENCE = 15.0  # seconds for what happens at once on an idle machine
+_PATIENCE = 15.0  # seconds; on an idle machine everything happens at once
 
 
 def play(story: Coroutine[Any, Any, None], loop: str = "uvloop") -> None:
-    """Run a story within a bound of time; `loop` is one of LOOPS."""
+    """Run a story within a time limit; `loop` is one of LOOPS."""
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(_bounded(story, _PATIENCE))
 
 
 def play_fast(story: Coroutine[Any, Any, None]) -> None:
-    """Run a story that waits a lot on a clock that jumps; all its ends are in this loop."""
+    """Run a story with long waits on a virtual clock; both ends of its sockets are in this loop."""
     run_virtual(_bounded(story, 120.0), linger=0.005)
 
 
@@ -48,13 +48,13 @@ async def _bounded(story: Coroutine[Any, Any, None], seconds: float) -> None:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait for something that no event tells of."""
+    """Poll until a condition holds."""
     while not true():  # noqa: ASYNC110 # the kernel, processes, plain counters
         await asyncio.sleep(0.01)
 
 
 class RecordedRun:
-    """One run: what was begun and offered."""
+    """A run that records what was begun and offered."""
 
     def __init__(self, place: "LoopbackPorts", notify: Callable[[], None]) -> None:
         self.playable = False
@@ -88,10 +88,10 @@ class RecordedRun:
 
 
 class LoopbackPorts:
-    """The directory, the sinks and the journal in one; what they answer is the test's to set.
+    """A directory, sink factory and journal in one, whose answers the test sets.
 
-    `open_to_all` lets every key in, `answering` holds the directory's answers back while it is
-    clear, `failure` is raised in place of an answer; `meanwhile` is called while a packet is taken.
+    `open_to_all` accepts every key, `answering` delays the directory's answers while it is clear,
+    `failure` is raised in place of an answer; `meanwhile` is called for each packet.
     """
 
     def __init__(self, *, window: float = 60.0, goodbye: float = 60.0) -> None:
@@ -112,7 +112,7 @@ class LoopbackPorts:
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         self.asked.append((application, key))
-        right = self.key  # as a database answers with what was so when it was asked
+        right = self.key  # a database answers with the state at the time of the query
         await self.answering.wait()
         self.answered += 1
         if self.failure is not None:
@@ -144,40 +144,40 @@ class LoopbackPorts:
 
     @property
     def packets(self) -> list[MediaPacket]:
-        """What was offered in the newest run."""
+        """The packets offered in the newest run."""
         return self.runs[-1].packets if self.runs else []
 
     def opening(self, application: str = "live", name: str | None = None) -> bytes:
-        """Return all that an encoder says before its media, with the stream's key."""
+        """Return all that an encoder sends before its media, with the stream's key."""
         return rtmp_peer.opening(application, self.key.text if name is None else name)
 
 
 class LoopbackListener:
-    """A listener that listens, and the ways to it."""
+    """A running listener and its addresses."""
 
     def __init__(self, listener: RtmpListener, sockets: dict[str, socket.socket]) -> None:
         self.listener = listener
-        self.tally = listener.counters
-        self._ports = {door: int(sock.getsockname()[1]) for door, sock in sockets.items()}
+        self.counters = listener.counters
+        self._ports = {address: int(sock.getsockname()[1]) for address, sock in sockets.items()}
 
-    def port(self, door: str) -> int:
-        return self._ports[door]
+    def port(self, address: str) -> int:
+        return self._ports[address]
 
-    async def dial(self, door: str = "v4", trust: ssl.SSLContext | None = None) -> "Wire":
-        """Connect; with `trust`, speak TLS."""
-        host = DOORS[door]
+    async def dial(self, address: str = "v4", trust: ssl.SSLContext | None = None) -> "Wire":
+        """Connect; with `trust`, by TLS."""
+        host = ADDRESSES[address]
         reader, writer = await asyncio.open_connection(
             host.removeprefix("::ffff:"),
-            self.port(door),
+            self.port(address),
             ssl=trust,
             server_hostname="localhost" if trust else None,
         )
         return Wire(reader, writer)
 
-    async def publishing(self, place: "LoopbackPorts", door: str = "v4") -> "Wire":
-        """Return an encoder that has leave, and whose first media have reached the run."""
+    async def publishing(self, place: "LoopbackPorts", address: str = "v4") -> "Wire":
+        """Return an encoder that publishes, and whose first media has reached the run."""
         before = sum(len(run.packets) for run in place.runs)
-        wire = await self.dial(door)
+        wire = await self.dial(address)
         await wire.send(place.opening())
         assert await wire.status() == START
         await wire.send(rtmp_peer.MEDIA)
@@ -185,8 +185,8 @@ class LoopbackListener:
         return wire
 
     @asynccontextmanager
-    async def deaf(self) -> AsyncGenerator[socket.socket, None]:
-        """Connect a socket that nobody reads, with little room in the kernel."""
+    async def unread_socket(self) -> AsyncGenerator[socket.socket, None]:
+        """Connect a socket that is never read, with small kernel buffers."""
         with socket.socket() as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -195,8 +195,8 @@ class LoopbackListener:
             yield sock
 
 
-# "mapped" is what a socket of both families sees of IPv4, on the loopback address alone.
-DOORS = {"v4": "127.0.0.1", "v6": "::1", "mapped": "::ffff:127.0.0.1", "tls": "127.0.0.1"}
+# "mapped" is IPv4 through a socket of both families, on the loopback address only.
+ADDRESSES = {"v4": "127.0.0.1", "v6": "::1", "mapped": "::ffff:127.0.0.1", "tls": "127.0.0.1"}
 
 
 @asynccontextmanager
@@ -207,34 +207,36 @@ async def loopback_listener(
     tls: ssl.SSLContext | None = None,
     drain_seconds: float = 5.0,
 ) -> AsyncGenerator[LoopbackListener, None]:
-    """Listen at all doors for the length of the block; the loop has nothing to complain of."""
-    complaints: list[dict[str, Any]] = []  # what asyncio hands to its handler is what it likes
-    asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about))
-    sockets = {door: _bind(host) for door, host in DOORS.items() if door != "tls" or tls}
+    """Listen at all addresses for the length of the block; the loop must report no error."""
+    errors: list[dict[str, Any]] = []  # asyncio's context is untyped
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(about))
+    sockets = {
+        address: _bind(host) for address, host in ADDRESSES.items() if address != "tls" or tls
+    }
     async with listening(
         limits=limits,
         directory=place,
         sinks=place,
         journal=place,
-        sockets=[(sock, tls if door == "tls" else None) for door, sock in sockets.items()],
+        sockets=[(sock, tls if address == "tls" else None) for address, sock in sockets.items()],
         drain_seconds=drain_seconds,
     ) as listener:
         yield LoopbackListener(listener, sockets)
-    assert complaints == []
+    assert errors == []
 
 
 def _bind(host: str) -> socket.socket:
     sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     if host.startswith("::ffff:"):
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    # What the kernel keeps of our answers for a peer that reads nothing: small, for the tests.
+    # A small send buffer, so that a peer that reads nothing fills it quickly.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
     sock.bind((host, 0))
     return sock
 
 
 class Wire:
-    """An encoder's end of a connection: what it sends is the test's, what it reads is kept."""
+    """An encoder's end of a connection: sends what the test says, keeps what it reads."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.read = b""
@@ -243,13 +245,13 @@ class Wire:
 
     @property
     def name(self) -> str:
-        """Our address, as the listener's log has it."""
+        """The encoder's address, as in the listener's log."""
         host, port = self._writer.get_extra_info("sockname")[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
     def shown(self) -> bytes:
-        """The certificate that the server has shown."""
+        """The server's certificate."""
         secure = self._writer.get_extra_info("ssl_object")
         assert isinstance(secure, ssl.SSLObject)
         certificate = secure.getpeercert(binary_form=True)
@@ -261,35 +263,35 @@ class Wire:
         await self._writer.drain()
 
     async def status(self, count: int = 1) -> tuple[int, str, str]:
-        """Read until there are `count` statuses, and return the last of them."""
+        """Read until there are `count` statuses and return the last of them."""
         while len(found := rtmp_peer.statuses(self.read)) < count:
             data = await self._reader.read(65_536)
             assert data, f"closed after {found}"
             self.read += data
         return found[-1]
 
-    async def rest(self) -> bytes:
-        """Read to the end, which must be an orderly one; return all that was ever read."""
+    async def read_to_end(self) -> bytes:
+        """Read to the end, which must not be a reset; return everything read so far."""
         while data := await self._reader.read(65_536):
             self.read += data
         return self.read
 
     async def closed(self) -> None:
-        """Read to the end, whichever it is."""
+        """Read to the end, which may be a reset."""
         with contextlib.suppress(ConnectionError):
-            await self.rest()
+            await self.read_to_end()
 
-    async def hang_up(self) -> None:
+    async def close(self) -> None:
         self._writer.close()
         with contextlib.suppress(OSError):  # the server may have been first
             await self._writer.wait_closed()
 
-    def vanish(self) -> None:
-        """Go without a word: the server gets a reset."""
+    def reset(self) -> None:
+        """Reset the connection."""
         self._writer.transport.abort()
 
 
-def last_words(data: bytes) -> str:
+def last_description(data: bytes) -> str:
     """Return the description of the last status in what a server wrote."""
     found = ""
     for _, values in rtmp_peer.answered_commands(data[3073:]):
@@ -301,17 +303,17 @@ def last_words(data: bytes) -> str:
     return found
 
 
-def trusting(files: Certificates) -> ssl.SSLContext:
-    """Return what a client needs that trusts a local authority and nobody else."""
+def client_context(files: Certificates) -> ssl.SSLContext:
+    """Return a client context that trusts only the local authority."""
     return ssl.create_default_context(cafile=str(files.authority))
 
 
-def serving(files: Certificates) -> ssl.SSLContext:
+def server_context(files: Certificates) -> ssl.SSLContext:
     return tls_context(files.leaf, files.leaf_key)
 
 
 def lines(records: list[logging.LogRecord], who: str, level: int = logging.INFO) -> list[str]:
-    """Return what the log says of a peer from a level on; a traceback is a line of its own."""
+    """Return a peer's log lines from a level on; a traceback is a line of its own."""
     found: list[str] = []
     for record in records:
         about = vars(record)
@@ -326,5 +328,5 @@ def lines(records: list[logging.LogRecord], who: str, level: int = logging.INFO)
 
 
 def everything(records: list[logging.LogRecord]) -> str:
-    """Return all that the log holds, hidden fields too."""
+    """Return the whole log, with all extra fields."""
     return "\n".join(f"{record.getMessage()} {vars(record)}" for record in records)

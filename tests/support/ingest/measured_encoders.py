@@ -1,4 +1,4 @@
-"""Encoders whose every packet is known, for the meter's tests; time is what the test says."""
+"""Encoders with known packets for the meter's tests, on a clock that the test sets."""
 
 from collections.abc import Callable, Iterator
 
@@ -28,10 +28,10 @@ def pictures(
     frames: int = 1,
     begin: float = 0.0,
 ) -> Iterator[tuple[float, MediaPacket]]:
-    """When each picture is taken, and its packet; groups of `frames`, all but one reordered."""
+    """Yield (time, packet) of each picture; in groups of `frames` all but one are reordered."""
     for number in range(round(seconds * fps)):
         place = number % gop % frames
-        # The anchor is coded first and shown last.
+        # The anchor is coded first and displayed last.
         shown = number + (frames if place == 0 and number % gop else 1 if number % gop == 0 else 0)
         at = begin + number / fps
         yield (
@@ -59,7 +59,7 @@ def measured(
     speed: float = 1.0,
     tracks: tuple[Track, ...] = (VIDEO, AUDIO),
 ) -> EncoderReport:
-    """Send all in the order of time; the encoder's clock is `speed` times as fast as ours."""
+    """Send all packets in order; the encoder's clock is `speed` times as fast as ours."""
     meter = Meter(START)
     for track in tracks:
         meter.add_track(track, START)
@@ -68,7 +68,7 @@ def measured(
     packets = sorted((pair for each in sources for pair in each), key=lambda pair: pair[0])
     for at, packet in packets:
         now = START + at / speed
-        # What is held back holds back what is behind it.
+        # A delayed packet delays those after it.
         arrived = max(arrived, now + late(now - START))
         meter.add_packet(packet, arrived)
     return meter.report(max(arrived, now))

@@ -1,7 +1,7 @@
-"""A stream with several encoders for tests: they send by themselves, on a clock that jumps.
+"""A stream with several simulated encoders, which send by themselves on a virtual clock.
 
-They send ten pictures a second and a sound with each; a packet's time is when it came, in
-milliseconds of the test's clock, so that what reaches the run tells what was lost on the way.
+They send ten pictures a second and an audio packet with each; a packet's timestamp is its time of
+arrival in milliseconds of the test's clock, so the run's packets show what was lost.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ GOP = 20  # pictures
 
 
 class SimulatedEncoder(FakePublisher):
-    """An encoder that sends by itself while its task runs."""
+    """An encoder that sends while its task runs."""
 
     def __init__(self, slot: Slot, video: VideoTrack | None = VIDEO, *, sound: bool = True) -> None:
         super().__init__()
@@ -32,13 +32,13 @@ class SimulatedEncoder(FakePublisher):
         self.video = video
         self.sound = sound
         self.stalled = False
-        self.held_until = 0.0  # what is sent before comes then, all at once,
-        self.lags = 0.0  # or after so long at first, and half a second less each second
+        self.held_until = 0.0  # packets from before arrive then, all at once,
+        self.lags = 0.0  # or with this delay at first, and half a second less each second
         self.gop = GOP
         self._held: list[MediaPacket] = []
 
     async def sending(self, phase: float = 0.0) -> None:
-        """Send for ever; `phase` is when its first keyframe comes after the others'."""
+        """Send for ever; the first keyframe comes `phase` seconds after the start."""
         await asyncio.sleep(phase)
         clock = asyncio.get_running_loop().time
         assert self.session is not None
@@ -73,7 +73,7 @@ class SimulatedEncoder(FakePublisher):
 
 
 class SimulatedStream:
-    """A stream with its encoders."""
+    """A stream and its encoders."""
 
     def __init__(
         self, place: FakePorts, live: LiveStreams, tasks: asyncio.TaskGroup, grant: Grant
@@ -94,10 +94,10 @@ class SimulatedStream:
 
     @property
     def told(self) -> list[str]:
-        """What the newest run was told, but for what was offered."""
+        """The calls of the newest run, without the packets offered."""
         return [line for line in self.place.sinks[-1].told if not line.startswith("offer")]
 
-    async def camera(
+    async def add_encoder(
         self,
         slot: Slot,
         video: VideoTrack | None = VIDEO,
@@ -132,7 +132,7 @@ async def simulated_stream(
 
 
 def pictures(told: list[str]) -> list[list[int]]:
-    """Return the times of what was offered, source by source, each once."""
+    """Return the times of the offered packets by source, without repetitions."""
     sources: list[list[int]] = []
     for line in told:
         if line.startswith(("begin", "splice")):
@@ -145,12 +145,12 @@ def pictures(told: list[str]) -> list[list[int]]:
 
 
 def seam(before: list[int], after: list[int]) -> float:
-    """Return the seconds that were lost at a switch; below 0: that were shown twice."""
+    """Return the seconds lost at a switch; negative: repeated."""
     return (after[0] - before[-1]) / 1000 - 0.1
 
 
 def whole(source: list[int]) -> bool:
-    """Say whether nothing is missing within what one source gave."""
+    """Return whether no packet of a source is missing."""
     return all(99 <= later - sooner <= 101 for sooner, later in pairwise(source))
 
 

@@ -1,7 +1,7 @@
-"""An event loop whose clock jumps: what would wait happens at once, in its right order.
+"""An event loop with a virtual clock: waits end at once, in their order.
 
-Sockets work in it where both ends are in the same loop: what one has written, the other reads
-before the clock jumps.
+Sockets work if both ends are in the same loop: what one end has written is read by the other before
+the clock advances.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class _Jumping(selectors.SelectSelector):
-    """Turns waiting for nothing into a jump of the clock."""
+    """Advances the clock instead of waiting."""
 
     def __init__(self, linger: float) -> None:
         super().__init__()
@@ -38,11 +38,10 @@ class _Loop(asyncio.SelectorEventLoop):
         return self._jumping.now
 
 
-# What a coroutine takes and yields is its own affair.
 def run(main: Coroutine[Any, Any, T], *, linger: float = 0.0) -> T:
-    """Run a coroutine on a clock that jumps.
+    """Run a coroutine on a virtual clock.
 
-    `linger`: real seconds that the kernel has for what is under way on sockets before a jump.
+    `linger`: real seconds that sockets have before the clock advances.
     """
     with asyncio.Runner(loop_factory=lambda: _Loop(linger)) as runner:
         return runner.run(main)
