@@ -38,7 +38,7 @@ class PublishRequested(msgspec.Struct, frozen=True, kw_only=True):
     host: str
 
     def __repr__(self) -> str:
-        return f"PublishAsked(application={self.application!r}, name=..., host={self.host!r})"
+        return f"PublishRequested(application={self.application!r}, name=..., host={self.host!r})"
 
     __str__ = __repr__
 

@@ -80,7 +80,7 @@ class CommandMessage(msgspec.Struct, frozen=True):
     values: list[Amf]
 
     def __repr__(self) -> str:
-        return f"Command({self.name!r}, {self.transaction!r}, ...)"
+        return f"CommandMessage({self.name!r}, {self.transaction!r}, ...)"
 
     __str__ = __repr__
 

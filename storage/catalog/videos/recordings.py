@@ -42,7 +42,7 @@ class RecordingFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the video takes after its stream, as the columns have it.
 
     The numbers are of labels that may be gone by the end. `countries` are those of
-    `media.countries.packed`.
+    `media.countries.encode_countries`.
     """
 
     title: str
