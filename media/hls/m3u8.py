@@ -119,7 +119,7 @@ class SegmentLines:
 
 def _multivariant_lines(playlist: MultivariantPlaylist) -> Iterator[str]:
     yield "#EXT-X-INDEPENDENT-SEGMENTS"
-    for sound in playlist.audio:
+    for sound in playlist.sounds:
         default = "YES" if sound.default else "NO"
         yield (
             f'#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="{_quoted(sound.group)}",'
@@ -295,7 +295,7 @@ def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
     if pending is not None:
         raise M3u8Error("a variant without a URI")
     return MultivariantPlaylist(
-        variants=tuple(variants), audio=tuple(audio), subtitles=tuple(subtitles)
+        variants=tuple(variants), sounds=tuple(audio), subtitles=tuple(subtitles)
     )
 
 

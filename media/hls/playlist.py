@@ -137,5 +137,5 @@ class MultivariantPlaylist(msgspec.Struct, frozen=True, kw_only=True):
     """A multivariant playlist; players start with the first variant."""
 
     variants: tuple[Variant, ...]
-    audio: tuple[AudioRendition, ...] = ()
+    sounds: tuple[AudioRendition, ...] = ()
     subtitles: tuple[SubtitleRendition, ...] = ()

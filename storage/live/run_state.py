@@ -11,7 +11,7 @@ listed if it has a video rung; renditions without media then show a gap.
 
 import msgspec
 
-from media.hls.playlist import Listed, MediaPlaylist, MultivariantPlaylist
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.live.variants import RenditionMeasure
@@ -89,10 +89,10 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
         rungs = self.segments.keys() - {AUDIO_RENDITION}
         return bool((rungs or self.segments.keys()) - self.gaps)
 
-    def playlist_entry(self, rendition: str) -> Listed:
+    def playlist_entry(self, rendition: str) -> PlaylistSegment:
         """Return the playlist entry of a rendition's segment."""
         segment = self.segments[rendition]
-        return Listed(
+        return PlaylistSegment(
             uri=f"{self.sequence}.m4s",
             duration=segment.duration,
             map_uri=None if segment.gap else f"init-{segment.init}.mp4",

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from media.hls.playlist import TARGET_SECONDS, MultivariantPlaylist, Sound, Variant
+from media.hls.playlist import TARGET_SECONDS, AudioRendition, MultivariantPlaylist, Variant
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import VIDEO_SCALE
 
@@ -142,7 +142,7 @@ def build_multivariant(
         order = (first, *(rung for rung in present if rung is not first))
         fresh = MultivariantPlaylist(
             variants=tuple(_variant(run, rung, measures, codecs) for rung in order),
-            sounds=(Sound(uri=uri, group=_GROUP, name="Audio", channels=2),),
+            sounds=(AudioRendition(uri=uri, group=_GROUP, name="Audio", channels=2),),
         )
     return previous if previous is not None and _holds(previous, fresh) else fresh
 

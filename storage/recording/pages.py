@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from media.hls.m3u8 import SegmentLines, enclosed
-from media.hls.playlist import Listed, MediaPlaylist, MultivariantPlaylist
+from media.hls.m3u8 import SegmentLines, render_with
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.live.run_state import RunState, Step, rendition_names
@@ -171,13 +171,13 @@ class RecordedPlaylists:
                 _listed(step, name, discontinuity, anchored)
                 for step, discontinuity, anchored in followed
             ]
-            self._texts[name].append(lines.text(listed))
+            self._texts[name].append(lines.render(listed))
 
     def media_playlists(self) -> dict[str, str]:
         """Return the media playlist of each rendition that has media."""
         target = max(1, (2 * self._totals.longest + VIDEO_SCALE) // (2 * VIDEO_SCALE))
         opening = MediaPlaylist(target=target, ended=True, whole=True)
-        return {name: enclosed(opening, texts) for name, texts in self._texts.items()}
+        return {name: render_with(opening, texts) for name, texts in self._texts.items()}
 
     def multivariant(self, folder: str) -> MultivariantPlaylist:
         """Return the multivariant playlist; the renditions are below `folder`."""
@@ -186,7 +186,7 @@ class RecordedPlaylists:
         return build_multivariant(folder, totals.present, measures, totals.codecs, None)
 
 
-def _listed(step: Step, name: str, discontinuity: bool, anchored: bool) -> Listed:
+def _listed(step: Step, name: str, discontinuity: bool, anchored: bool) -> PlaylistSegment:
     """Return the playlist entry of a segment.
 
     Only the first segment and those after a discontinuity carry the wall clock, since it can be
@@ -196,7 +196,7 @@ def _listed(step: Step, name: str, discontinuity: bool, anchored: bool) -> Liste
     wall_us: int | None = None
     if anchored:
         wall_us = step.origin_us + rescale(segment.start, VIDEO_SCALE, MICROSECONDS)
-    return Listed(
+    return PlaylistSegment(
         uri=f"{step.sequence}.m4s",
         duration=segment.duration,
         map_uri=None if segment.gap else f"init-{segment.init}.mp4",

@@ -10,7 +10,12 @@ from typing import Final
 import msgspec
 
 from media.hls.m3u8 import render
-from media.hls.playlist import Listed, MediaPlaylist, MultivariantPlaylist, Subtitles
+from media.hls.playlist import (
+    MediaPlaylist,
+    MultivariantPlaylist,
+    PlaylistSegment,
+    SubtitleRendition,
+)
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import VIDEO_SCALE
 from storage.catalog.records.transcoding import MadeSubtitles
@@ -155,13 +160,13 @@ def _media_playlist(
     media: str, name: str, places: list[_StoredSegment], seams: frozenset[int]
 ) -> MediaPlaylist:
     maps: dict[str, str] = {}
-    listed: list[Listed] = []
+    listed: list[PlaylistSegment] = []
     for place in places:
         within = "" if place.folder == media else f"../../{place.folder}/{name}/"
         segment = place.segment
         uri = maps.setdefault(place.digest, f"{within}init-{segment.init}.mp4")
         listed.append(
-            Listed(
+            PlaylistSegment(
                 uri=f"{within}{segment.sequence}.m4s",
                 duration=segment.duration,
                 map_uri=uri,
@@ -174,7 +179,7 @@ def _media_playlist(
 def _subtitle_playlist(media: str, made: MadeSubtitles, length: int) -> MediaPlaylist:
     """Return the playlist of a subtitle track: one segment as long as the video."""
     within = "" if made.folder == media else f"../../{made.folder}/{made.rendition}/"
-    listed = [Listed(uri=f"{within}0.vtt", duration=length)]
+    listed = [PlaylistSegment(uri=f"{within}0.vtt", duration=length)]
     return MediaPlaylist(target=_target(listed), segments=tuple(listed), ended=True, whole=True)
 
 
@@ -187,7 +192,7 @@ def _with_subtitles(
             msgspec.structs.replace(variant, subtitles=_GROUP) for variant in variants.variants
         ),
         subtitles=tuple(
-            Subtitles(
+            SubtitleRendition(
                 uri=f"{media}/{each.rendition}/{_INDEX}",
                 group=_GROUP,
                 name=each.title,
@@ -199,7 +204,7 @@ def _with_subtitles(
     )
 
 
-def _target(listed: list[Listed]) -> int:
+def _target(listed: list[PlaylistSegment]) -> int:
     """Return the least target duration that all segments fit when rounded (rfc8216bis, 4.4.3.1)."""
     longest = max(segment.duration for segment in listed)
     return max(1, (2 * longest + VIDEO_SCALE) // (2 * VIDEO_SCALE))

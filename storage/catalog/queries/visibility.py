@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import select
 
-from media.countries import unpacked
+from media.countries import decode_countries
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.records.common import PlayerOptions, Shown
@@ -112,7 +112,7 @@ class Visibility:
 
 def _letters(countries: str) -> frozenset[str]:
     """Return the two-letter codes of a packed list of countries."""
-    return frozenset(country.code for country in unpacked(countries))
+    return frozenset(country.code for country in decode_countries(countries))
 
 
 def _options(text: str | None) -> PlayerOptions | None:

@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.countries import Country, packed
+from media.countries import Country, encode_countries
 from media.stream_keys import PublicHash, StreamKey
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
@@ -357,7 +357,7 @@ async def _values(
     if change.description is not msgspec.UNSET:
         values["description"] = change.description
     if change.countries is not msgspec.UNSET:
-        values["countries"] = packed(change.countries)
+        values["countries"] = encode_countries(change.countries)
     if change.category is not msgspec.UNSET:
         if change.category is not None:
             await labels.require_category(connection, project, change.category)

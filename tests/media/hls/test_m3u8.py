@@ -71,7 +71,7 @@ GAPS = MediaPlaylist(
     ),
 )
 VARIANTS = MultivariantPlaylist(
-    audio=(AudioRendition(uri="20260131T120000123/audio/index.m3u8", group="audio", name="Audio",
+    sounds=(AudioRendition(uri="20260131T120000123/audio/index.m3u8", group="audio", name="Audio",
                   channels=2),),
     variants=(
         Variant(
@@ -182,7 +182,7 @@ multivariants = st.builds(
         min_size=1,
         max_size=3,
     ).map(tuple),
-    audio=st.lists(
+    sounds=st.lists(
         st.builds(
             AudioRendition,
             uri=uris,
@@ -314,7 +314,7 @@ def test_a_uri_that_would_break_the_text_is_not_written(uri: str) -> None:
 def test_a_name_that_would_break_its_quotes_is_not_written(text: str) -> None:
     sound = AudioRendition(uri="a", group="g", name=text, channels=2)
     with pytest.raises(M3u8Error):
-        render(MultivariantPlaylist(variants=(), audio=(sound,)))
+        render(MultivariantPlaylist(variants=(), sounds=(sound,)))
     words = SubtitleRendition(uri="a", group="g", name=text)
     with pytest.raises(M3u8Error):
         render(MultivariantPlaylist(variants=(), subtitles=(words,)))

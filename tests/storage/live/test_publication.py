@@ -242,7 +242,7 @@ def test_a_run_of_sound_alone_has_one_variant(stage: PublicationFixture) -> None
         await begin_epoch(publication, studio)
         await append_all(publication, studio.step(size=32_000))
         found = variants(stage.disk)
-        assert found.audio == ()
+        assert found.sounds == ()
         (variant,) = found.variants
         assert variant.uri == f"{RUN}/audio/index.m3u8"
         assert (variant.codecs, variant.bandwidth) == (("mp4a.40.2",), 128_000)
@@ -267,7 +267,7 @@ def test_the_variants_say_what_the_media_are(stage: PublicationFixture) -> None:
         assert (top.width, top.height, top.frame_rate) == (1280, 720, 30_000)
         # Picture and sound, 500 000 bytes in 2 s each.
         assert (top.bandwidth, top.average) == (4_000_000, 4_000_000)
-        assert [sound.uri for sound in found.audio] == [f"{RUN}/audio/index.m3u8"]
+        assert [sound.uri for sound in found.sounds] == [f"{RUN}/audio/index.m3u8"]
 
     asyncio.run(go())
 

@@ -221,7 +221,7 @@ def test_sound_that_is_missing_is_a_gap_and_stays_announced(stage: PublicationFi
         await append_all(publication, studio.step())
         (first, _) = variants(stage.disk).variants
         assert first.codecs == ("avc1.64001F", "mp4a.40.2")
-        assert len(variants(stage.disk).audio) == 1
+        assert len(variants(stage.disk).sounds) == 1
 
     asyncio.run(go())
 

@@ -180,7 +180,7 @@ def test_gaps_are_no_variants_and_the_nearest_to_2_megabits_is_first(
 ) -> None:
     found = rungs_there(*there, before=rungs_there(*(rung.name for rung in RUNGS)))
     assert [variant.uri for variant in found.variants] == [f"run/{n}/index.m3u8" for n in told]
-    assert [sound.uri for sound in found.audio] == ["run/audio/index.m3u8"]
+    assert [sound.uri for sound in found.sounds] == ["run/audio/index.m3u8"]
 
 
 def test_where_all_rungs_are_gaps_players_keep_what_they_were_told() -> None:

@@ -58,7 +58,7 @@ def addresses(url: str) -> dict[str, str]:
     playlist = multivariant(url)
     assert playlist is not None
     uris = [variant.uri for variant in playlist.variants]
-    uris += [sound.uri for sound in playlist.audio]
+    uris += [sound.uri for sound in playlist.sounds]
     return {uri.split("/")[-2]: urljoin(url, uri) for uri in dict.fromkeys(uris)}
 
 

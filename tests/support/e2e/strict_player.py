@@ -108,7 +108,7 @@ class Follower:
             return
         playlist = m3u8.parse(answer.text)
         assert isinstance(playlist, MultivariantPlaylist)
-        uris = [one.uri for one in (*playlist.variants, *playlist.audio)]
+        uris = [one.uri for one in (*playlist.variants, *playlist.sounds)]
         for uri in uris:
             self._seen.setdefault(urljoin(self.url, uri), Rendition())
         for address, seen in self._seen.items():

@@ -212,7 +212,7 @@ def named_addresses(address: str, text: str) -> Iterator[str]:
     if isinstance(playlist, MultivariantPlaylist):
         if address.startswith("videos/"):  # where it is served, not where it stands
             folder = folder.rpartition("/")[0]
-        for uri in [*(one.uri for one in playlist.audio), *(one.uri for one in playlist.variants)]:
+        for uri in [*(one.uri for one in playlist.sounds), *(one.uri for one in playlist.variants)]:
             yield f"{folder}/{uri}"
     else:
         for segment in playlist.segments:

@@ -155,7 +155,7 @@ class RecorderFixture(msgspec.Struct):
         if exact:
             await until(lambda: self._is_gone(folder / "record"))
         variants = self.variants(video)
-        uris = [*(one.uri for one in variants.audio), *(one.uri for one in variants.variants)]
+        uris = [*(one.uri for one in variants.sounds), *(one.uri for one in variants.variants)]
         shapes: set[tuple[object, ...]] = set()
         named = {folder / "index.m3u8"}
         bytes_of: dict[str, int] = {}

@@ -125,7 +125,7 @@ class VodFixture(msgspec.Struct, frozen=True):
     async def rendition_files(self, whole: WholeVideo) -> dict[str, list[bytes]]:
         """Each rendition's media, joined into one file for each init section."""
         variants = await self.variants(whole)
-        uris = [*(each.uri for each in variants.variants), *(each.uri for each in variants.audio)]
+        uris = [*(each.uri for each in variants.variants), *(each.uri for each in variants.sounds)]
         found: dict[str, list[bytes]] = {}
         for uri in dict.fromkeys(uris):
             folder = f"videos/{whole.video.hash}/{uri.removesuffix('/index.m3u8')}"
