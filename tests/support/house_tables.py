@@ -95,14 +95,7 @@ NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
         "transcode/engine/vod/remux.py",
         "transcode/engine/vod/span.py",
         "transcode/engine/vod/survey.py",
-        "transcode/imports/http_client.py",
-        "transcode/inspect/still.py",
-        "transcode/live/live_run.py",
         "transcode/protocol/file_messages.py",
-        "transcode/vod/assembler.py",
-        "transcode/vod/asset_attempt.py",
-        "transcode/vod/engine_task.py",
-        "transcode/vod/posters.py",
     }
 )
 

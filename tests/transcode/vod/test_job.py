@@ -13,7 +13,7 @@ import pytest
 from media.hls.m3u8 import render
 from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
 from tests.support.engine.sources import TONE, ffmpeg
-from tests.support.engine.upload_files import film, picture_size
+from tests.support.engine.upload_files import film
 from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 from transcode.vod.asset_plan import attempt_folders
@@ -55,34 +55,6 @@ async def test_a_film_becomes_a_playlist_of_rungs_in_step(
     files = await vod.rendition_files(whole)
     assert sorted(files) == ["360p", "480p", "audio"]
     assert {warnings(file) for parts in files.values() for file in parts} == {""}
-
-
-async def test_what_is_told_of_sizes_is_what_is_stored(vod: VodFixture, short_film: Path) -> None:
-    whole = await vod.transcode(short_film)
-    sizes: dict[str, int] = {}
-    for address in await vod.stored_objects(whole.video.hash):
-        found = await vod.objects.stat(address)
-        assert found is not None
-        sizes[address] = found.size
-    assert sum(sizes.values()) == whole.video.storage_size
-    for rung in whole.rungs:
-        name = {1: "360p", 2: "480p"}[rung.number]
-        assert rung.size == sum(size for at, size in sizes.items() if f"/1-1/{name}/" in at)
-        assert rung.transcode_seconds >= 1
-
-
-async def test_posters_are_jpegs_of_each_rung(vod: VodFixture, short_film: Path) -> None:
-    whole = await vod.transcode(short_film)
-    video = whole.video
-    assert (video.posters, video.labels) == ("poster-1-1", "480p,360p")
-    assert video.image_us == video.completed_us
-    sizes = {
-        label: picture_size(
-            await vod.objects.get(f"videos/{video.hash}/{video.posters}/{label}.jpg")
-        )
-        for label in video.labels.split(",")
-    }
-    assert sizes == {"480p": (854, 480), "360p": (640, 360)}
 
 
 async def test_sound_alone_becomes_a_video_with_a_card_for_a_poster(

@@ -58,41 +58,6 @@ def folders(names: list[str]) -> set[str]:
     return {name.split("/")[2] for name in names}
 
 
-@pytest.mark.parametrize(
-    "both_places",
-    ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)],
-    indirect=True,
-)
-async def test_a_film_plays_before_its_other_rungs_are_made(
-    both: VodFixture, own_film: Path
-) -> None:
-    video = (await both.add(own_film)).video.id
-    held = await lease(both)
-    assert isinstance(held, HeldJob)
-    await both.transcoder.do(held)
-    early = await both.whole_video(video)
-    assert (early.video.state, early.video.published) == ("transcoding", True)
-    assert early.video.completed_us is None
-    assert {rung.number: rung.transcoded for rung in early.rungs} == {1: False, 2: True}
-    assert [each.height for each in (await both.variants(early)).variants] == [480]
-    assert sorted(await both.rendition_files(early)) == ["480p", "audio"]
-    assert await both.catalog.jobs.lease("nobody", now_us()) is None
-    rest = await do_all(both)
-    assert [getattr(each, "number", "join") for each in rest] == [1, 2, "join"]
-    whole = await both.whole_video(video)
-    assert await is_whole(both, whole)
-    assert all(rung.transcoded for rung in whole.rungs)
-    assert {rung.number: rung.transcode_seconds > 0 for rung in whole.rungs} == {1: True, 2: False}
-    job = held.id
-    made = {"1-1", "1-2", f"1-s{job}-1-1", f"1-s{job}-2-1", "poster-1-1", "previews-1-1"}
-    assert folders(await both.stored_objects(whole.video.hash)) == made
-    stored = 0
-    for address in await both.stored_objects(whole.video.hash):
-        found = await both.objects.stat(address)
-        stored += found.size if found is not None else 0
-    assert stored == whole.video.storage_size
-
-
 async def test_stretches_that_begin_between_keyframes_have_every_picture_once(
     vod: VodFixture, sparse_film: Path
 ) -> None:

@@ -20,7 +20,7 @@ from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, ffmpeg, scenes, source_of
-from tests.transcode.live.test_service import (
+from tests.support.transcode.live_runs import (
     RUNG,
     STREAM,
     children,

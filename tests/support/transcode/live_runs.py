@@ -1,0 +1,79 @@
+"""A live run with a real engine, a real disk and a real edge, and its playlists."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from media.hls import m3u8
+from media.hls.playlist import MediaPlaylist
+from media.packet import MediaPacket
+from media.track import Track
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import LiveWindow
+from storage.objects.disk import DiskObjects
+from tests.support.engine.sources import Source
+from transcode.live.live_run import LiveRun
+from transcode.live.service import LiveTranscoding
+
+__all__ = ["RUNG", "STREAM", "children", "playlist", "running", "send", "tracks_of", "until"]
+
+STREAM = "Ab3dEf6hIj9l"
+RUNG = "144p"
+
+
+def tracks_of(source: Source) -> tuple[Track, ...]:
+    return tuple(track for track in (source.video, source.audio) if track is not None)
+
+
+def send(run: LiveRun, source: Source, start: int = 0, end: int = 1 << 40) -> None:
+    """Offer what the source sends from `start` to `end`, in ms."""
+    for packet in source.packets:
+        track = source.video if packet.video else source.audio
+        if track is not None and start <= packet.dts < end:
+            run.offer(
+                MediaPacket(
+                    track=track, dts=packet.dts, pts=packet.pts, key=packet.key, data=packet.data
+                )
+            )
+
+
+async def until(question: Callable[[], bool], seconds: float = 15.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not question():  # noqa: ASYNC110 # a process's doings raise no event
+            await asyncio.sleep(0.01)
+
+
+def children() -> list[int]:
+    """Return the engines among the children of this process; a database may be another."""
+    own = os.getpid()
+    pids = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+    return [int(pid) for pid in pids if b"transcode.engine" in _command(pid)]
+
+
+def _command(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
+
+
+@asynccontextmanager
+async def running(objects: DiskObjects) -> AsyncGenerator[LiveRun, None]:
+    transcoding = LiveTranscoding(
+        objects=objects, edge=MemoryEdge(), window=LiveWindow(listed_seconds=60, kept_seconds=70)
+    )
+    async with transcoding.run(
+        stream=STREAM, active=frozenset(), window=60.0, notify=lambda: None
+    ) as run:
+        yield run
+
+
+def playlist(root: Path, rendition: str = RUNG) -> MediaPlaylist:
+    """Return the newest run's playlist as it stands on disk; what it names must be there."""
+    newest = max(path for path in (root / "live" / STREAM).iterdir() if path.is_dir())
+    parsed = m3u8.parse((newest / rendition / "index.m3u8").read_text())
+    assert isinstance(parsed, MediaPlaylist)
+    assert all((newest / rendition / segment.uri).stat().st_size for segment in parsed.segments)
+    return parsed

@@ -1,0 +1,153 @@
+"""Live runs with real engines, a real disk and the real edge."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from storage.objects.disk import DiskObjects
+from tests.support.engine.sources import Source, scenes, source_of
+from tests.support.transcode.live_runs import (
+    RUNG,
+    children,
+    playlist,
+    running,
+    send,
+    tracks_of,
+    until,
+)
+from transcode.live.backlog import QUEUE_BYTES
+from transcode.live.live_run import LiveRun
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    path = tmp_path_factory.mktemp("source") / "small.flv"
+    return source_of(scenes(path, seconds=8, gop=1, size=(256, 144)))
+
+
+def test_what_is_offered_is_published_and_ended(tmp_path: Path, source: Source) -> None:
+    async def story() -> None:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects) as run:
+                run.begin(tracks_of(source))
+                send(run, source)
+                run.finish()
+                run.end()
+            assert run.playable
+
+    asyncio.run(story())
+    made = playlist(tmp_path)
+    assert made.ended
+    assert len(made.segments) == 4
+    assert not any(segment.discontinuity for segment in made.segments)
+    assert children() == []
+
+
+def test_a_run_that_is_left_without_an_end_stays_open(tmp_path: Path, source: Source) -> None:
+    async def story() -> None:
+        with DiskObjects(tmp_path) as objects:
+            for _ in range(2):
+                async with running(objects) as run:
+                    run.begin(tracks_of(source))
+                    send(run, source)
+                    run.finish()
+
+    asyncio.run(story())
+    made = playlist(tmp_path)
+    assert not made.ended
+    assert [segment.discontinuity for segment in made.segments] == [False] * 4 + [True] + [
+        False
+    ] * 3
+
+
+def test_a_killed_engine_is_replaced_and_the_run_goes_on(tmp_path: Path, source: Source) -> None:
+    async def story() -> int:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects) as run:
+                run.begin(tracks_of(source))
+                send(run, source, end=3500)
+                await until(lambda: run.playable)
+                (pid,) = children()
+                os.kill(pid, signal.SIGKILL)
+                await until(lambda: run.metrics.deaths == 1)
+                send(run, source, start=3500)
+                run.finish()
+                run.end()
+            return run.metrics.deaths
+
+    assert asyncio.run(story()) == 1
+    for rendition in (RUNG, "audio"):
+        made = playlist(tmp_path, rendition)
+        assert made.ended
+        marks = [segment.discontinuity for segment in made.segments]
+        assert marks.count(True) == 1
+        assert not marks[0]
+        assert len(marks) >= 3
+
+
+def test_sources_that_begin_faster_than_they_are_made_are_all_made(
+    tmp_path: Path, source: Source
+) -> None:
+    async def story() -> int:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects) as run:
+                for start in range(0, 7000, 1000):
+                    run.begin(tracks_of(source))
+                    send(run, source, start=start, end=start + 1000)
+                    run.finish()
+                run.end()
+            return run.metrics.deaths
+
+    assert asyncio.run(story()) == 0
+    made = playlist(tmp_path)
+    assert [segment.discontinuity for segment in made.segments] == [False] + [True] * 6
+
+
+def test_engines_that_die_again_and_again_end_the_run(tmp_path: Path, source: Source) -> None:
+    async def story() -> None:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects) as run:
+                run.begin(tracks_of(source))
+                for death in range(1, 6):
+                    send(run, source)
+                    await until(lambda: run.playable and bool(children()))
+                    os.kill(children()[0], signal.SIGKILL)
+                    await until(lambda at=death: run.metrics.deaths == at)
+                await asyncio.sleep(10)
+                raise AssertionError("the run went on")
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        asyncio.run(story())
+    assert "engine ended with status" in repr(caught.value)
+    assert playlist(tmp_path).ended
+    assert children() == []
+
+
+def test_an_engine_that_stands_still_costs_media_and_not_memory(
+    tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> LiveRun:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects) as run:
+                run.begin(tracks_of(source))
+                send(run, source, end=3500)
+                await until(lambda: run.playable)
+                (pid,) = children()
+                os.kill(pid, signal.SIGSTOP)
+                size = sum(len(packet.data) for packet in source.packets)
+                for _ in range(2 * QUEUE_BYTES // size):
+                    send(run, source)
+                    await asyncio.sleep(0)
+                assert run.backlog.bytes <= QUEUE_BYTES
+                os.kill(pid, signal.SIGKILL)
+                run.finish()
+                run.end()
+            return run
+
+    run = asyncio.run(story())
+    assert run.metrics.dropped > 0
+    assert "engine too slow" in caplog.text
+    assert playlist(tmp_path).ended

@@ -1,0 +1,69 @@
+"""One engine over one file: refusals, failures, and errors of the callback."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from storage.objects.base import ObjectError
+from tests.transcode.vod.test_job import engines
+from transcode.inspect.probe import NotMedia
+from transcode.jobs.leased_task import AttemptFailed
+from transcode.protocol.file_messages import Film
+from transcode.protocol.messages import Report
+from transcode.vod.engine_task import run_engine, warning_sentences
+
+pytestmark = pytest.mark.anyio
+
+
+async def ignore(_: Report) -> None:
+    """Take a report and do nothing with it."""
+
+
+async def test_an_engine_reports_until_it_has_finished(short_film: Path) -> None:
+    reports: list[Report] = []
+
+    async def keep(report: Report) -> None:
+        reports.append(report)
+
+    outcome = await run_engine("film", "Ab3", Film(ladder=None), short_film, keep)
+    assert outcome.finished
+    assert outcome.refused is None
+    assert reports
+
+
+async def test_a_refused_file_is_no_media(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").write_text("no film")
+    with pytest.raises(NotMedia):
+        await run_engine("film", "Ab3", Film(ladder=None), tmp_path / "a.mp4", ignore)
+
+
+async def test_an_engine_that_is_killed_fails_the_attempt(short_film: Path) -> None:
+    async def kill(_: Report) -> None:
+        for engine in engines():
+            os.kill(engine, signal.SIGKILL)
+
+    with pytest.raises(AttemptFailed, match="broke off"):
+        await run_engine("film", "Ab3", Film(ladder=None), short_film, kill)
+    assert engines() == []
+
+
+async def test_an_error_of_the_callback_ends_the_engine(short_film: Path) -> None:
+    async def refuse(_: Report) -> None:
+        raise ObjectError("a", "the disk is full")
+
+    with pytest.raises(ObjectError):
+        await run_engine("film", "Ab3", Film(ladder=None), short_film, refuse)
+    assert engines() == []
+
+
+async def test_a_file_that_does_not_exist_is_an_error_of_the_caller(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await run_engine("film", "Ab3", Film(ladder=None), tmp_path / "none.mp4", ignore)
+
+
+async def test_troubles_of_one_kind_are_one_sentence() -> None:
+    assert warning_sentences({"picture damaged": 3, "picture not decoded": 1, "unknown": 2}) == [
+        "Some pictures are damaged and could not be decoded."
+    ]
