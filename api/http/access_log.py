@@ -1,8 +1,8 @@
-"""The access log: one line for each request that was answered, without anything secret.
+"""The access log: one line per answered request, without secrets.
 
-A line names the route by its template and not by the address that was asked for: addresses hold
-names that are not for a log, and queries and headers hold tokens. What no route fits is `unknown`.
-Requests of viewers are many and tell little; they are logged where `everything` is wanted.
+A line has the template of the route instead of the path: paths contain secret names, queries and
+headers contain tokens. A request that matches no route is `unknown`. Requests of viewers are
+frequent and tell little; they are logged only with `everything`.
 """
 
 import logging
@@ -25,18 +25,18 @@ __all__ = ["AccessLog"]
 
 log = logging.getLogger(__name__)
 
-# Callers' addresses; all others are viewers'.
+# Paths of API clients; all others are for viewers.
 _ROOMS: Final = ("/api/", "/apps/", "/broadcasting/")
 _UNKNOWN: Final = "unknown"
-# The client went away before it was answered.
+# The client disconnected before it got a response.
 _NO_STATUS: Final = 0
 
 
 class AccessLog:
-    """An application whose requests are logged.
+    """An ASGI application that logs the requests to another one.
 
-    `address_of` names the client of a request; `clock` is in seconds and never goes back. Playback
-    that needs no application around it passes by: where `everything` is wanted, do not offer it.
+    `address_of` returns the address of the client; `clock` is monotonic, in seconds. Requests on
+    the fast path are not logged: with `everything`, the application must not offer one.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class AccessLog:
         if not wanted:
             await self._app(scope, receive, send)
             return
-        status, sent, taken = _NO_STATUS, 0, 0
+        status, sent, received = _NO_STATUS, 0, 0
 
-        async def told(message: Message) -> None:
+        async def send_and_count(message: Message) -> None:
             nonlocal status, sent
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -70,16 +70,16 @@ class AccessLog:
                 sent += len(message["body"])
             await send(message)
 
-        async def heard() -> HTTPReceiveMessage | WebSocketReceiveMessage:
-            nonlocal taken
+        async def receive_and_count() -> HTTPReceiveMessage | WebSocketReceiveMessage:
+            nonlocal received
             message = await receive()
             if message["type"] == "http.request":
-                taken += len(message["body"])
+                received += len(message["body"])
             return message
 
         began = self._clock()
         try:
-            await self._app(scope, heard, told)
+            await self._app(scope, receive_and_count, send_and_count)
         finally:
             caller = scope.get("auth")
             log.info(
@@ -90,7 +90,7 @@ class AccessLog:
                     "route": scope.get("path_template") or _UNKNOWN,
                     "status": status,
                     "ms": round((self._clock() - began) * 1000, 1),
-                    "bytes_in": taken,
+                    "bytes_in": received,
                     "bytes_out": sent,
                     "token": caller.id if isinstance(caller, Principal) else None,
                 },

@@ -1,7 +1,7 @@
-"""Who calls: bearer tokens (RFC 6750) and what they open.
+"""Authentication by bearer token (RFC 6750), as guards for Litestar.
 
-No or a bad token is 401, a token without the right 403; another project's records are 404 where
-they are looked up, as if they were not there.
+A missing or invalid token gets 401, a token without the permission 403. Records of another project
+get 404 where they are looked up, as if they did not exist.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,12 +22,12 @@ __all__ = ["Guard", "bearer_token", "is_owner", "needs_token", "needs_write"]
 # Any: what Litestar leaves open to every application.
 Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None]]
 
-# Ours are 51 characters; what is far longer is nobody's and not worth a look.
+# Our tokens have 51 characters; far longer ones are rejected without a lookup.
 _MAX_TOKEN: Final = 512
 
 
 def bearer_token(authorization: str | None) -> str | None:
-    """Return the token in an `Authorization` header's value; None where there is none."""
+    """Return the bearer token in the value of an `Authorization` header, or None."""
     scheme, _, token = (authorization or "").strip().partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token or len(token) > _MAX_TOKEN:
@@ -41,7 +41,7 @@ async def _principal(catalog: Catalog, authorization: str | None) -> Principal |
 
 
 async def is_owner(catalog: Catalog, authorization: str | None, hash_: str) -> bool:
-    """Say whether an `Authorization` header holds a token that reaches the stream."""
+    """Return True if the `Authorization` header has a token with access to the stream."""
     principal = await _principal(catalog, authorization)
     if principal is None:
         return False
@@ -50,9 +50,9 @@ async def is_owner(catalog: Catalog, authorization: str | None, hash_: str) -> b
 
 
 def needs_token(catalog: Catalog, rate_limiter: CallerRateLimiter | None = None) -> Guard:
-    """Return the guard that lets only bearers of a token in; `request.auth` is then who it is.
+    """Return a guard that requires a valid token and sets `request.auth` to its principal.
 
-    `callers` counts their requests, where these are limited.
+    `callers` counts the requests; without one they are unlimited.
     """
     counted = rate_limiter or CallerRateLimiter(UNLIMITED)
 
@@ -68,7 +68,7 @@ def needs_token(catalog: Catalog, rate_limiter: CallerRateLimiter | None = None)
         principal = None if token is None else await catalog.tokens.authenticate(token)
         if token is None or principal is None:
             counted.count_unauthenticated(address, token)
-            # RFC 6750, section 3: no error code where no token was sent at all.
+            # RFC 6750, section 3: no error code if no token was sent at all.
             sent = ', error="invalid_token"' if authorization else ""
             raise ApiError(
                 HTTPStatus.UNAUTHORIZED,
@@ -82,7 +82,7 @@ def needs_token(catalog: Catalog, rate_limiter: CallerRateLimiter | None = None)
 
 
 def needs_write(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
-    """Let only tokens in that may write (a guard, after that of `needs_token`)."""
+    """Require a token that may write (a guard that follows `needs_token`)."""
     principal = connection.auth
     if not (isinstance(principal, Principal) and principal.write):
         raise ApiError(HTTPStatus.FORBIDDEN, "This token may read, but not write.")

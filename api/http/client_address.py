@@ -1,8 +1,8 @@
-"""Who is at the other end of a request: its client's address, through trusted proxies alone.
+"""The address of the client of a request, behind trusted proxies.
 
-A proxy adds the address that it was asked from to the right of `X-Forwarded-For`. What stands there
-is true as far as proxies of ours wrote it: from the right, the first hop that is none of them is
-the client, and all that stands left of it is what the client says about itself. Pure.
+A proxy appends the address of its peer to `X-Forwarded-For`. Only entries written by trusted
+proxies are reliable: read from the right, the first address that is not a trusted proxy is the
+client; everything left of it was sent by the client itself. Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,22 +27,22 @@ __all__ = [
 ]
 
 Address = IPv4Address | IPv6Address
-# As they came over the wire, names in lower case.
+# As on the wire, names in lower case.
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
 _Network = IPv4Network | IPv6Network
 _FORWARDED: Final = b"x-forwarded-for"
-_KNOWN: Final = 4096  # addresses of proxies and viewers whose text was read before
-_LONGEST: Final = 64  # characters of an address, with all that may stand around it
+_KNOWN: Final = 4096  # parsed addresses of proxies and viewers that are cached
+_LONGEST: Final = 64  # characters of an address with port, brackets and zone
 
 
 class BadNetwork(ValueError):
-    """A network of proxies is not written as one; the text names it."""
+    """A setting of trusted proxies is not a valid network; the message names it."""
 
 
 @lru_cache(_KNOWN)
 def parse_address(text: str) -> Address | None:
-    """Read an address, with or without a port, brackets or a zone; None where it is none.
+    """Parse an address with optional port, brackets or zone; None if it is not one.
 
     An IPv4 address in an IPv6 one (`::ffff:192.0.2.1`) is the IPv4 address.
     """
@@ -61,36 +61,36 @@ def parse_address(text: str) -> Address | None:
 
 
 def header_values(headers: RawHeaders, name: bytes) -> list[str]:
-    """Return the values of every header of that name, in order."""
+    """Return the values of all headers with this name, in order."""
     return [value.decode("latin-1") for each, value in headers if each == name]
 
 
 class TrustedProxies:
-    """Knows which proxies are ours, and so whom a request is from."""
+    """The trusted proxies, and the client of a request behind them."""
 
     def __init__(self, proxies: Iterable[str] = ()) -> None:
         """Trust these networks (`10.0.0.0/8`, `2001:db8::/32`, or single addresses).
 
         Raises:
-            BadNetwork: one of them is none.
+            BadNetwork: one of them is not a valid network.
         """
         self._proxies = tuple(_network(text) for text in proxies)
 
     @classmethod
     def parse(cls, networks: str) -> "TrustedProxies":
-        """Read a setting: networks with commas or spaces between.
+        """Parse a setting: networks separated by commas or spaces.
 
         Raises:
-            BadNetwork: one of them is none.
+            BadNetwork: one of them is not a valid network.
         """
         return cls(networks.replace(",", " ").split())
 
     def is_proxy(self, address: Address | None) -> bool:
-        """Say whether the address is one of our proxies'."""
+        """Return True if the address belongs to a trusted proxy."""
         return address is not None and any(address in network for network in self._proxies)
 
     def client_of(self, peer: str | None, headers: RawHeaders) -> Address | None:
-        """Return the client's address; None where a proxy of ours named it in a way not known.
+        """Return the address of the client; None if a trusted proxy sent one that cannot be parsed.
 
         `peer` is the address at the other end of the connection, None for a local socket.
         """
@@ -100,14 +100,14 @@ class TrustedProxies:
         hops = ",".join(header_values(headers, _FORWARDED))
         while hops:
             hops, _, last = hops.rpartition(",")
-            # What is far longer is none, and would be remembered.
+            # Longer texts are not addresses, and parsing would cache them.
             at = parse_address(last) if len(last) <= _LONGEST else None
             if not self.is_proxy(at):
                 return at
         return at
 
     def client_address(self, scope: Mapping[str, Any]) -> str:  # Any: ASGI's own map
-        """Return the client of a request as text; of one that is not known, the connection's."""
+        """Return the client's address as text, or that of the connection if it is unknown."""
         client = scope.get("client")
         peer = str(client[0]) if client else None
         found = self.client_of(peer, scope.get("headers", ())) or (
@@ -122,6 +122,6 @@ def _network(text: str) -> _Network:
     except ValueError as error:
         raise BadNetwork(f"http.trusted_proxies: {text!r} is no address and no network") from error
     if network.prefixlen == 0:
-        # Everybody could then say of themselves what they like.
+        # Every client could then choose its own address.
         raise BadNetwork(f"http.trusted_proxies: {text!r} is everybody, not a proxy")
     return network

@@ -1,7 +1,7 @@
-"""How many may do a thing at once: in all, and each by itself.
+"""A limit of concurrent operations, in total and per caller.
 
-What takes long and holds a file, a child process and a piece of memory each has to have a bound in
-all; and a smaller one for each caller, so that one shuts nobody else out.
+An operation that takes long and holds a file, a child process and memory needs a limit in total;
+a lower limit per caller keeps one caller from using all of it.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ _RETRY_SECONDS: Final = 10
 
 
 class ConcurrencyLimit:
-    """Lets in at most `most` at once, and `each` of one caller."""
+    """Allows `total` operations at once, `per_caller` of them for one caller."""
 
     def __init__(self, *, total: int, per_caller: int) -> None:
         self._most = total
@@ -30,10 +30,10 @@ class ConcurrencyLimit:
 
     @contextmanager
     def acquire(self, caller: int) -> Generator[None]:
-        """Hold a place for the length of the block.
+        """Hold one slot for the length of the block.
 
         Raises:
-            ApiError: 429 where the caller has all that it may have, 503 where there is none.
+            ApiError: 429 if the caller has reached its limit, 503 if all slots are in use.
         """
         if self._inside[caller] >= self._each:
             status, whose = HTTPStatus.TOO_MANY_REQUESTS, "this token"

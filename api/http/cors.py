@@ -1,7 +1,7 @@
-"""Pages on other origins that upload from a browser (CORS), and what tus tells at each answer.
+"""CORS for uploads from pages on other origins, and the tus headers of each response.
 
-A project names the origins whose pages may; at all other addresses of the API no page of another
-origin reads anything. Leave is given by origin alone: the token, or the link, is still needed.
+A project lists the origins whose pages may upload; all other paths of the API are closed to pages
+of other origins. CORS only permits the origin: the token or the upload link is still required.
 Source: Fetch standard, section 3.3 (HTTP extensions); tus 1.0, "Headers".
 """
 
@@ -29,7 +29,7 @@ _LINK: Final = "/api/upload-links/{link_secret}"
 _TEMPLATES: Final = frozenset(
     {_PROJECT, f"{_PROJECT}/{{upload_name}}", _LINK, f"{_LINK}/{{upload_name}}"}
 )
-# Twenty minutes: a page that uploads in pieces asks once.
+# Twenty minutes: a page that uploads in pieces sends one preflight.
 _MAX_AGE: Final = "1200"
 _METHODS: Final = "DELETE, GET, HEAD, OPTIONS, PATCH, POST"
 _SENT: Final = ", ".join(
@@ -68,7 +68,7 @@ _READ: Final = ", ".join(
 
 
 def origins_error(texts: Sequence[str]) -> str | None:
-    """Say what is wrong with a list of origins, None where nothing is."""
+    """Return what is wrong with a list of origins, or None."""
     if len(texts) > MAX_ORIGINS:
         return f"There may be at most {MAX_ORIGINS} origins."
     for text in texts:
@@ -78,25 +78,25 @@ def origins_error(texts: Sequence[str]) -> str | None:
 
 
 def normalize_origins(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return origins as they are kept: in lower case, as browsers send them, once each."""
+    """Return the origins in lower case, as browsers send them, without duplicates."""
     return tuple(dict.fromkeys(text.lower() for text in texts))
 
 
 def is_upload_options(scope: Scope) -> bool:
-    """Say whether a request is an upload address's OPTIONS: browsers ask it without a token."""
+    """Return True for OPTIONS on an upload path, which browsers send without a token."""
     return scope["type"] == "http" and scope["method"] == "OPTIONS" and _is_upload(scope)
 
 
 def _is_upload(scope: Scope) -> bool:
-    found = cast("Mapping[str, object]", scope)  # what no route fits has no template
+    found = cast("Mapping[str, object]", scope)  # unrouted requests have no template
     template = str(found.get("path_template", ""))
     return re.sub(r":str(?=\})", "", template) in _TEMPLATES
 
 
 def cors_hook(catalog: Catalog, most: int) -> Callable[[Message, Scope], Awaitable[None]]:
-    """Return the hook that completes each answer at an upload address before it is sent.
+    """Return a `before_send` hook that adds CORS and tus headers on upload paths.
 
-    `most` is how many bytes an upload may have.
+    `most` is the maximum size of an upload in bytes.
     """
 
     async def complete(message: Message, scope: Scope) -> None:
@@ -131,8 +131,8 @@ def _admits(origins: Sequence[str], origin: str) -> bool:
 
 
 async def _origins(catalog: Catalog, scope: Scope) -> Sequence[str]:
-    """Return the origins that may read the answer; none where nobody can say."""
-    link = cast("Mapping[str, object]", scope).get("auth")  # where a guard has passed it
+    """Return the origins that may read the response; none if the catalog fails."""
+    link = cast("Mapping[str, object]", scope).get("auth")  # set by the guard of upload links
     if isinstance(link, LinkRecord):
         return link.origins
     names = scope["path_params"]

@@ -1,8 +1,8 @@
-"""How a request that fails is answered: one shape for every error of the API.
+"""Error responses: one shape for every error of the API.
 
-`{"message": "...", "errors": {"field": ["..."]}}`, with `errors` only where fields are at fault.
-Nothing of the inside shows: no traceback, no statement, no path of a file. What is our own fault
-gets an id that stands in the log and in the answer and nothing else.
+`{"message": "...", "errors": {"field": ["..."]}}`, with `errors` only if fields are invalid. No
+internals are shown: no traceback, no SQL, no file path. An internal error gets an id that appears
+in the log and in the response, and nothing else.
 """
 
 import logging
@@ -36,11 +36,11 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 FieldErrors = Mapping[str, Sequence[str]]
-# A body with ten thousand wrong keys is answered with the first of them.
+# Of a body with ten thousand invalid keys, only the first are reported.
 _MAX_FIELDS: Final = 50
 _MAX_NAME: Final = 100
 _RETRY_SECONDS: Final = 2
-# What can be answered to any request under /api.
+# Possible responses to any request under /api.
 _OF_ALL: Final = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.UNAUTHORIZED,
@@ -48,10 +48,10 @@ _OF_ALL: Final = (
     HTTPStatus.INTERNAL_SERVER_ERROR,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
-# The keys of bodies by which records are linked with what is named otherwise.
+# Kinds of linked records whose key in a body differs from the name of the kind.
 _LINKS: Final = {"tag": "tags"}
 
-# What Litestar itself finds wrong is told in these words: its own tell of our code.
+# Replace Litestar's own messages, which reveal our code.
 _MESSAGES: Final = {
     HTTPStatus.BAD_REQUEST: "The request could not be understood.",
     HTTPStatus.NOT_FOUND: "There is nothing at this address.",
@@ -70,7 +70,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ApiError(HTTPException):
-    """A refusal whose words are meant for the caller."""
+    """An error whose message is meant for the caller."""
 
     def __init__(
         self,
@@ -85,14 +85,14 @@ class ApiError(HTTPException):
 
 
 def invalid(errors: FieldErrors) -> ApiError:
-    """Return the refusal of a request whose named fields are at fault."""
+    """Return the 422 error of a request with these invalid fields."""
     few = {name[:_MAX_NAME]: texts for name, texts in list(errors.items())[:_MAX_FIELDS]}
     message = f"The request is not valid: see {', '.join(few)}."
     return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, message, errors=few)
 
 
 def documented(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:
-    """Return the OpenAPI description of an operation's refusals, with those that all have."""
+    """Return the OpenAPI description of the errors of an operation, with the common ones."""
     return {
         status: ResponseSpec(ErrorBody, description=status.phrase, generate_examples=False)
         for status in sorted({*statuses, *_OF_ALL})
@@ -109,14 +109,14 @@ def _answer(
     return Response(
         ErrorBody(message=message, errors=fields),
         status_code=status,
-        # An address that is wrong now may be right in a moment: no cache keeps the refusal.
+        # A path that is wrong now may exist in a moment, so errors are not cached.
         headers={"Cache-Control": "no-store", **(headers or {})},
         media_type="application/json",
     )
 
 
 def _refused(request: Request[Any, Any, Any], error: HTTPException) -> Response[ErrorBody]:
-    """Answer an error that has a status: ours in its own words, Litestar's in general ones."""
+    """Answer an error with a status: ours with its message, Litestar's with a general one."""
     if isinstance(error, ApiError):
         return _answer(error.status_code, error.detail, error.errors, error.headers)
     if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -137,13 +137,13 @@ def _unavailable(
 
 
 def _path(request: Request[Any, Any, Any]) -> str:
-    """Return a request's path for the log, without what of it is a secret."""
+    """Return the path of a request for the log, without its secret part."""
     secret = str(request.path_params.get("link_secret", ""))
     return request.url.path.replace(secret, "...") if secret else request.url.path
 
 
 def _gone(_request: Request[Any, Any, Any], _error: NoSuchProject) -> Response[ErrorBody]:
-    """Answer where a project was deleted between looking it up and writing into it."""
+    """Answer if a project was deleted between its lookup and the write."""
     return _answer(HTTPStatus.NOT_FOUND, "There is no such project.")
 
 
@@ -153,14 +153,14 @@ def _taken(_request: Request[Any, Any, Any], error: NameTaken) -> Response[Error
 
 
 def _unlinked(_request: Request[Any, Any, Any], error: NoSuchLabel) -> Response[ErrorBody]:
-    """Answer where a body names a tag, a category or a player that its project does not have."""
+    """Answer a body that refers to a tag, category or player which its project lacks."""
     field = _LINKS.get(error.kind, error.kind)
     refusal = invalid({field: [f"There is no {error.kind} {error.number}."]})
     return _answer(refusal.status_code, refusal.detail, refusal.errors)
 
 
 def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
-    """Answer what is our own fault; the traceback goes to the log, under an id."""
+    """Answer an internal error; its traceback is logged under the id in the response."""
     number = secrets.token_hex(6)
     log.error(
         "request failed",
@@ -170,7 +170,7 @@ def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[Error
     return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"Something went wrong here: {number}.")
 
 
-# Any: Litestar's own map, with what it leaves open said. Each handler takes its own exceptions.
+# Any: Litestar's own type. Each handler accepts its own exceptions only.
 HANDLERS: Final[
     dict[int | type[Exception], Callable[[Request[Any, Any, Any], Any], Response[Any]]]
 ] = {

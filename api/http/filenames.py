@@ -1,6 +1,6 @@
-"""What the name of an uploaded file says: a title, and a slug. Pure.
+"""A title and a slug from the name of an uploaded file. Pure.
 
-The name is a stranger's text. It is shown and never used as a path.
+The name is untrusted text. It is shown, and never used as a path.
 Source: RFC 7578, section 4.2 (form data), RFC 8187 (`filename*`).
 """
 
@@ -17,12 +17,12 @@ __all__ = ["file_name", "file_title", "slug"]
 
 _NAMELESS: Final = "video"
 _EXTENSION: Final = re.compile(r"\.[0-9A-Za-z]{1,8}$")
-# Some clients write it although RFC 7578 tells them not to; then it is the name that is whole.
+# Some clients send it although RFC 7578 forbids it; then it is the complete name.
 _EXTENDED: Final = re.compile(
     r";\s*filename\*\s*=\s*(?P<charset>utf-8|iso-8859-1)'[^']*'(?P<value>[^;\s]*)", re.IGNORECASE
 )
 _QUOTED: Final = re.compile(r'"(?:\\.|[^"\\])*"')
-# Letters that no decomposition turns into plain ones.
+# Letters without a Unicode decomposition into ASCII.
 _PLAIN: Final = str.maketrans(
     {
         "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l",
@@ -32,9 +32,9 @@ _PLAIN: Final = str.maketrans(
 
 
 def file_name(part: MultipartSegment) -> str | None:
-    """Return the file's name that a part of a form carries; None where it is no file."""
+    """Return the file name of a form part; None if the part is not a file."""
     header = next((value for name, value in part.headerlist if name == "Content-Disposition"), "")
-    # What stands between quotes is text, whatever it looks like.
+    # Quoted strings are skipped: they may contain text that looks like a parameter.
     extended = _EXTENDED.search(_QUOTED.sub('""', header))
     if extended is None:
         return part.filename
@@ -42,21 +42,21 @@ def file_name(part: MultipartSegment) -> str | None:
 
 
 def _stem(name: str) -> str:
-    """Return a file's name without folders and extension, in one line."""
+    """Return a file name without folders and extension, on one line."""
     last = re.split(r"[/\\]", name)[-1]
     line = "".join(" " if has_control_characters(character) else character for character in last)
     return _EXTENSION.sub("", " ".join(line.split())).strip()
 
 
 def file_title(name: str) -> str:
-    """Return the title that a file's name makes; `video` when nothing is left of it."""
+    """Return a title made of a file name, or `video` if nothing is left of it."""
     text = _stem(name)[:MAX_TITLE].strip()
     seen = any(character.isprintable() and not character.isspace() for character in text)
     return text if seen else _NAMELESS
 
 
 def slug(name: str) -> str:
-    """Return a file's name in lower-case ASCII with hyphens; `video` when nothing is left of it."""
+    """Return a file name in lower-case ASCII with hyphens, or `video` if nothing is left."""
     plain = unicodedata.normalize("NFKD", _stem(name).casefold().translate(_PLAIN))
     letters = plain.encode("ascii", "ignore").decode()
     return re.sub(r"[^0-9a-z]+", "-", letters).strip("-")[:MAX_TITLE].strip("-") or _NAMELESS

@@ -1,7 +1,7 @@
-"""Forms with files (multipart/form-data), read as they come: no file is ever in memory whole.
+"""Reads forms with files (multipart/form-data) as a stream: no file is ever in memory whole.
 
-Each part is named, and what it may hold is known before it is read, so a form that is wrong is
-refused at its first wrong part, whatever would still have come.
+The caller lists the allowed parts, so an invalid form is rejected at its first invalid part,
+without reading the rest.
 Source: RFC 7578 (multipart/form-data), RFC 2046, section 5.1 (multipart).
 """
 
@@ -28,17 +28,17 @@ __all__ = [
     "read_form",
 ]
 
-# A client that is waited for so long without sending this much is gone, or means no good: slower
-# than 4 KiB a second a file would take a day.
+# A client must send `MIN_PROGRESS_BYTES` within `STALL_SECONDS` of waiting: at less than 4 KiB/s a
+# file would take a day.
 STALL_SECONDS: Final = 30.0
 MIN_PROGRESS_BYTES: Final = 1 << 17
-MAX_TEXT_BYTES: Final = 1 << 20  # of all parts that are no files, together
+MAX_TEXT_BYTES: Final = 1 << 20  # of all text parts together
 _MULTIPART: Final = "multipart/form-data"
 _MOST_PARTS: Final = 16
 
 # Any: what Litestar leaves open to every application.
 Call = Request[Any, Any, Any]
-# Turns the text of a part into its value, or raises ValueError with words for the client.
+# Converts the text of a part to its value; raises ValueError with a message for the client.
 TextParser = Callable[[object], str]
 
 
@@ -50,14 +50,14 @@ class FileField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MultipartForm(msgspec.Struct, frozen=True, kw_only=True):
-    """A form that was read: its texts, and the names of the files that were in it."""
+    """The texts of a form, and the names of its files."""
 
     texts: dict[str, str]
     files: dict[str, str]
 
 
 class _Part:
-    """A part that is being read."""
+    """The part that is being read."""
 
     def __init__(self, name: str, field: FileField | None) -> None:
         self.name = name
@@ -66,7 +66,7 @@ class _Part:
 
 
 class _FormReader:
-    """A form that is being read; one event of the parser after the other."""
+    """Builds a form from the events of the parser."""
 
     def __init__(self, texts: Mapping[str, TextParser], files: Mapping[str, FileField]) -> None:
         self._readers = texts
@@ -78,7 +78,7 @@ class _FormReader:
         self.files: dict[str, str] = {}
 
     async def feed(self, event: MultipartSegment | bytes | bytearray | None) -> None:
-        """Take one event: a part begins, goes on, ends."""
+        """Process one event: the start, a piece or the end of a part."""
         if isinstance(event, MultipartSegment):
             self._begin(event)
         elif event is not None:
@@ -129,7 +129,7 @@ class _FormReader:
         if part.field is None:
             self.texts[part.name] = self._text(part)
         elif not part.field.inflow.size and not self.files[part.name]:
-            # So a browser sends a file that nobody chose.
+            # Browsers send this if no file was chosen.
             del self.files[part.name]
 
     def _text(self, part: _Part) -> str:
@@ -153,8 +153,8 @@ async def read_form(
     """Read a form with these parts; files go to their inflows as they come.
 
     Raises:
-        ApiError: 415 for another type than a form, 400 for one that is broken or breaks off, 408
-            for one that stands still, 413 for a part that is too large, 422 for an unknown one.
+        ApiError: 415 for another content type, 400 for a malformed or incomplete form, 408 for a
+            stalled one, 413 for a part that is too large, 422 for an unknown one.
         StoreFull: there is no room for a file.
         StoreFailed: the disk failed.
     """
@@ -167,7 +167,7 @@ async def read_form(
         parser = PushMultipartParser(options.get("boundary", ""), max_segment_count=_MOST_PARTS)
         async for chunk in _chunks(request, stall_seconds):
             if parser.closed:
-                continue  # an epilogue, of which nobody knows the use
+                continue  # the epilogue is ignored (RFC 2046)
             for event in parser.parse(chunk):
                 await reading.feed(event)
         parser.close()
@@ -180,7 +180,7 @@ async def read_form(
 
 
 async def _chunks(request: Call, quiet_seconds: float) -> AsyncGenerator[bytes, None]:
-    """Yield the body as it comes; only the time that the client is waited for counts."""
+    """Yield the body as it arrives; only the time spent waiting for the client counts."""
     stream = request.stream()
     clock = asyncio.get_running_loop().time
     left, came = quiet_seconds, 0
@@ -196,7 +196,7 @@ async def _chunks(request: Call, quiet_seconds: float) -> AsyncGenerator[bytes, 
                 headers={"Connection": "close"},
             ) from error
         except InternalServerException as error:
-            # So Litestar says that the client hung up: nobody reads the answer.
+            # Raised by Litestar when the client disconnects.
             raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
         if not chunk:
             return

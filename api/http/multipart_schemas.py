@@ -1,4 +1,4 @@
-"""The forms with files, as the API's description shows them."""
+"""The OpenAPI descriptions of forms with files."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +17,7 @@ __all__ = ["FileForm", "PosterForm", "SlateForm", "VideoForm"]
 
 _MULTIPART: Final = "multipart/form-data"
 _OCTETS: Final = "application/octet-stream"
-# Of OpenAPI 3.0; most generators of clients know a file by it alone.
+# From OpenAPI 3.0; most client generators recognise files only by it.
 _BINARY: Final = OpenAPIFormat.BINARY
 _PICTURE: Final = Schema(
     type=OpenAPIType.STRING,
@@ -45,7 +45,7 @@ _VIDEO: Final = Schema(
 )
 
 
-@dataclass  # without it, the parent's generated __init__ knows of no __post_init__
+@dataclass  # so that the generated __init__ calls __post_init__
 class VideoForm(Operation):
     """An upload."""
 

@@ -1,7 +1,7 @@
-"""The API's description as a page for people, written here from the OpenAPI document.
+"""Renders the OpenAPI document: as JSON, as YAML and as a reference page.
 
-A page of our own, because the usual ones fetch their scripts from somebody else's servers: this one
-has no script, tells nobody who reads it, and works where there is no internet.
+The usual reference pages load scripts from third-party servers; this one has no script, leaks
+nothing about its readers, and works without internet access.
 """
 
 import json
@@ -28,7 +28,7 @@ td{padding:.1rem 1rem .1rem 0;vertical-align:top}
 """
 
 
-# Headers of refusals, which Litestar's descriptions of answers have no room for.
+# Headers of error responses, which Litestar cannot describe.
 _SECONDS: Final = {"schema": {"type": "integer", "minimum": 1}, "required": True}
 _HEADERS: Final[dict[str, Document]] = {
     "401": {"WWW-Authenticate": {"schema": {"type": "string"}, "required": True}},
@@ -38,12 +38,12 @@ _HEADERS: Final[dict[str, Document]] = {
 
 
 def operation_id(handler: HTTPRouteHandler, _method: object, _path: object) -> str:
-    """Return the name of an operation, by which generated clients call it."""
+    """Return the id of an operation, which generated clients use as its name."""
     return handler.handler_name
 
 
 def complete_document(document: Document) -> dict[str, Any]:
-    """Return the document with the headers of refusals, and no bodies where there are none."""
+    """Return the document with the headers of errors, and without empty bodies."""
     return {
         **document,
         "paths": {
@@ -64,16 +64,16 @@ def _completed_operation(operation: Document) -> Document:
 
 
 def _without_null(answer: Document) -> Document:
-    """Return an answer of no body as one, which Litestar describes as the JSON of nothing."""
+    """Remove the content of a response without a body, which Litestar describes as null."""
     schemas = [media["schema"] for media in answer.get("content", {}).values()]
     if schemas != [{"type": "null"}]:
         return answer
     return {name: value for name, value in answer.items() if name != "content"}
 
 
-# Litestar leaves open what its requests hold: pyright is told so below.
+# Litestar does not type its requests, hence the pyright comments below.
 class JsonDocument(JsonRenderPlugin):
-    """Renders the description as JSON."""
+    """Renders the document as JSON."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:
         """Return the document."""
@@ -82,7 +82,7 @@ class JsonDocument(JsonRenderPlugin):
 
 
 class YamlDocument(YamlRenderPlugin):
-    """Renders the description as YAML."""
+    """Renders the document as YAML."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:
         """Return the document."""
@@ -91,7 +91,7 @@ class YamlDocument(YamlRenderPlugin):
 
 
 class ReferencePage(OpenAPIRenderPlugin):
-    """Renders the description at the root of /schema."""
+    """Renders the reference page at /schema."""
 
     def __init__(self) -> None:
         super().__init__(path="/")
@@ -143,7 +143,7 @@ def _parameters(operation: Document) -> Iterator[str]:
 
 
 def _names(answer: Document) -> str:
-    """Return the shapes of an answer, as links."""
+    """Return links to the schemas of a response."""
     references = [media["schema"].get("$ref", "") for media in answer.get("content", {}).values()]
     names = [reference.rpartition("/")[2] for reference in references if reference]
     return ", ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in names)

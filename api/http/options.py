@@ -1,6 +1,6 @@
-"""What OPTIONS is answered under /api: every method that an address takes.
+"""OPTIONS under /api: lists all methods of a path.
 
-Litestar names those of one of an address's handlers alone.
+Litestar lists only those of one of its handlers.
 """
 
 from litestar import Litestar
@@ -12,7 +12,7 @@ __all__ = ["allowed_methods", "list_all_methods"]
 
 
 async def list_all_methods(message: Message, scope: Scope) -> None:
-    """Put all methods of the address into `Allow` (a hook before each answer is sent)."""
+    """Put all methods of the path into `Allow` (a `before_send` hook)."""
     if message["type"] != "http.response.start" or scope["type"] != "http":
         return
     if scope["method"] != "OPTIONS":
@@ -25,7 +25,7 @@ async def list_all_methods(message: Message, scope: Scope) -> None:
 
 
 def allowed_methods(app: Litestar, path: str) -> set[str]:
-    """Return the methods that the routes of this path (a template) take."""
+    """Return the methods of all routes with this path template."""
     return {
         str(method)
         for route in app.routes

@@ -1,4 +1,4 @@
-"""Lists in pages: what a client may ask for, and the envelope it is answered in."""
+"""Paged lists: the query parameters and the envelope of the response."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from storage.catalog.records.common import Page, Sort
 
 __all__ = ["ListQuery", "envelope", "read_query"]
 
-# 18 digits: what every number of ours and of a database holds.
+# 18 digits fit into every integer type of ours and of the databases.
 _PAGE: Final = re.compile(r"[1-9][0-9]{0,17}")
 _MAX_SEARCH: Final = 255  # characters, as the longest title
 _ORDERS: Final = ("asc", "desc")
@@ -24,7 +24,7 @@ B = TypeVar("B")
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list was asked for; `filters` are its parameters as they were sent, less the page."""
+    """The parsed query of a list; `filters` are its parameters as sent, except the page."""
 
     search: str
     sort: Sort
@@ -41,13 +41,13 @@ def read_query(
     columns: Sequence[str],
     faults: FieldErrors | None = None,
 ) -> ListQuery:
-    """Return what the query parameters of a list ask for; None means not sent.
+    """Parse the query parameters of a list; None means not sent.
 
-    Newest first; a column alone sorts upwards, an order alone is an order of numbers. `faults` are
-    those of a list's own parameters, to be told together with those that are found here.
+    The default is newest first; a column without an order sorts ascending, an order without a
+    column sorts by id. `faults` are errors of other parameters, reported together with these.
 
     Raises:
-        ApiError: 422, with every parameter that is wrong.
+        ApiError: 422, with every invalid parameter.
     """
     errors = dict(faults or {})
     if search is not None and len(search) > _MAX_SEARCH:
@@ -75,11 +75,11 @@ def read_query(
 def envelope(
     page: Page[R], data: list[B], *, path: str, filters: Sequence[tuple[str, str]]
 ) -> Listing[B]:
-    """Return a page in its envelope; `path` is the list's URL without a query.
+    """Return a page in its envelope; `path` is the URL of the list without a query.
 
-    A page beyond the end is empty, and the page before it is the last one.
+    A page beyond the end is empty, and its previous page is the last one.
     """
-    # A long list has thousands of page addresses, which differ at their ends alone.
+    # A long list has thousands of page links, which differ only in their ends.
     stem = f"{path}?{urlencode([*filters, ('page', '')])}"
 
     def url(number: int) -> str:

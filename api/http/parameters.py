@@ -1,7 +1,7 @@
-"""Parameters that many operations take: of a list, and the number of a record in a path.
+"""Parameters shared by many operations: those of lists, and record numbers in paths.
 
-Here they are only described, as text: what is wrong with one is said in words of ours, by
-`api.http.paging.read_query` and by `number_of`.
+They are declared as text here, so that `api.http.paging.read_query` and `number_of` can validate
+them with our own error messages.
 """
 
 import re
@@ -17,7 +17,7 @@ __all__ = ["PageNumber", "RecordId", "Search", "SortOrder", "missing", "number_o
 
 _STRING: Final = {"type": "string", "one_of": None}
 _WHOLE: Final = {"type": "integer", "one_of": None}
-# Canonical numbers of ten digits; the catalog knows how many bits its own have.
+# Up to ten digits without leading zeros; the catalog checks the range.
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,9}")
 
 Search = Annotated[
@@ -31,15 +31,15 @@ RecordId = Annotated[
 
 
 def sort_columns(columns: Sequence[str]) -> Any:  # Any: an argument of Annotated
-    """Return the description of a parameter that names one of these columns."""
+    """Return the OpenAPI description of a parameter with these columns as values."""
     return QueryParameter(schema_extra={**_STRING, "enum": columns})
 
 
 def number_of(text: str, noun: str) -> int:
-    """Return the number that a path names a record by.
+    """Parse the record number in a path.
 
     Raises:
-        ApiError: 404, as it can be the number of none.
+        ApiError: 404 if no record can have this number.
     """
     if not _NUMBER.fullmatch(text):
         raise missing(noun)
@@ -47,5 +47,5 @@ def number_of(text: str, noun: str) -> int:
 
 
 def missing(noun: str) -> ApiError:
-    """Return the refusal where there is no such record, or none that the caller may know of."""
+    """Return the 404 error for a record that does not exist or is hidden from the caller."""
     return ApiError(HTTPStatus.NOT_FOUND, f"There is no such {noun}.")

@@ -1,11 +1,12 @@
-"""How often callers of the API may ask: token buckets, by token and by address.
+"""Rate limits of the API: token buckets by token and by address.
 
-A bucket holds what is allowed in a minute and fills up evenly, so a burst is served and a steady
-stream of requests goes at the rate. Callers without a valid token are counted by their address,
-and tightly, since all they can do is guess; a token that was good lately is heard all the same, so
-that a stranger behind the same address shuts nobody out. Playback is not limited here.
+A bucket holds the requests of a minute and refills evenly, so bursts are served and steady traffic
+is limited to the rate. Requests without a valid token are counted by address, with a low limit,
+since they can only guess tokens. A token that was valid recently is still accepted from a blocked
+address, so that a stranger behind the same address cannot lock its owner out. Playback is not
+limited here.
 
-Each process counts for itself: behind n processes a caller has up to n times the rate.
+Each process counts by itself: with n processes a caller gets up to n times the rate.
 """
 
 import hashlib
@@ -24,16 +25,16 @@ from api.http.errors import ApiError
 __all__ = ["UNLIMITED", "CallerRateLimiter", "RateLimits", "TokenBuckets", "peer_address"]
 
 _MINUTE: Final = 60.0  # seconds
-# An entry is about 200 bytes. Strangers choose their addresses, so the table must have an end.
+# An entry is about 200 bytes. Clients choose their addresses, so the table must be bounded.
 _MOST: Final = 10_000
-# A token counts as good for so long after it was. It is looked up all the same at each request.
+# How long a token counts as recently valid. It is still looked up at each request.
 _GOOD_SECONDS: Final = 600.0
 
 
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What is allowed in a minute; 0 is no limit.
+    """Limits per minute; 0 means unlimited.
 
-    `requests` of each token; `attempts` without a valid token from each address.
+    `requests` is per token, `attempts` without a valid token per address.
     """
 
     requests: int
@@ -44,16 +45,16 @@ UNLIMITED: Final = RateLimits(requests=0, attempts=0)
 
 
 def peer_address(scope: Mapping[str, Any]) -> str:  # Any: ASGI's own map
-    """Return the address at the other end of a request's connection, "" where there is none."""
+    """Return the address at the other end of the connection, or ""."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
 class TokenBuckets:
-    """Token buckets by name; a bucket that nobody knows is full.
+    """Token buckets by name; an unknown bucket is full.
 
-    At most `most` are kept: the one that was asked for longest ago goes first. After a minute it
-    was full again anyway.
+    At most `most` are kept; the least recently used is dropped first, and would be full again
+    after a minute anyway.
     """
 
     def __init__(self, per_minute: int, *, most: int = _MOST) -> None:
@@ -66,14 +67,14 @@ class TokenBuckets:
         return len(self._levels)
 
     def wait(self, name: str, now: float) -> float:
-        """Return the seconds until one can be taken from the bucket; 0.0 is at once."""
+        """Return the seconds until the bucket has a token; 0.0 if it has one."""
         if not self._size:
             return 0.0
         level = self._level(name, now)
         return 0.0 if level >= 1.0 else (1.0 - level) / self._rate
 
     def acquire(self, name: str, now: float) -> float:
-        """Take one and return 0.0, or take none and return the seconds until there is one."""
+        """Take a token and return 0.0, or return the seconds until there is one."""
         wait = self.wait(name, now)
         if self._size and not wait:
             self._levels[name] = (self._level(name, now) - 1.0, now)
@@ -88,9 +89,9 @@ class TokenBuckets:
 
 
 class CallerRateLimiter:
-    """Counts the requests of callers.
+    """Counts the requests of callers and rejects those above the limits.
 
-    `address_of` names the client of a request's scope; `clock` is in seconds and never goes back.
+    `address_of` returns the client address of a scope; `clock` is monotonic, in seconds.
     """
 
     def __init__(
@@ -107,10 +108,10 @@ class CallerRateLimiter:
         self._good: OrderedDict[bytes, float] = OrderedDict()
 
     def check(self, token: str | None, address: str) -> None:
-        """See whether a caller may show a token at all.
+        """Check that the address may try a token at all.
 
         Raises:
-            ApiError: 429, too many came from its address without a valid one.
+            ApiError: 429, too many requests without a valid token came from it.
         """
         now = self._clock()
         good = None if token is None else self._good.get(_digest(token))
@@ -118,17 +119,17 @@ class CallerRateLimiter:
             _refuse_for(self._addresses.wait(_network(address), now))
 
     def count_unauthenticated(self, address: str, token: str | None = None) -> None:
-        """Count a request without a valid token; `token` is one that was shown and is not valid.
+        """Count a request without a valid token; `token` is the invalid one, if any.
 
         Raises:
             ApiError: 429, as in `check`.
         """
-        if token is not None:  # it may have been until it was revoked
+        if token is not None:  # it may have been valid until it was revoked
             self._good.pop(_digest(token), None)
         _refuse_for(self._addresses.acquire(_network(address), self._clock()))
 
     def count(self, token: str, number: int) -> None:
-        """Count a request of the token with that number, which is valid.
+        """Count a request with a valid token, whose id is `number`.
 
         Raises:
             ApiError: 429, there were too many.
@@ -143,12 +144,12 @@ class CallerRateLimiter:
 
 
 def _digest(token: str) -> bytes:
-    # Tokens are kept nowhere, not even in memory.
+    # Tokens themselves are never stored, not even in memory.
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
 
 
 def _network(address: str) -> str:
-    """Return what one stranger has to itself: an IPv4 address, 64 bits of an IPv6 one."""
+    """Return the key of a network: the IPv4 address, or the first 64 bits of an IPv6 one."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the headers of the resumable upload protocol say: read and checked. Pure.
+"""Parses and validates the headers of the tus resumable upload protocol. Pure.
 
 Source: tus resumable upload protocol 1.0.0: core, creation, creation-with-upload,
 creation-defer-length, termination, checksum, expiration.
@@ -44,32 +44,32 @@ OFFSET_STREAM: Final = "application/offset+octet-stream"
 CHECKSUM_MISMATCH: Final = 460  # the protocol's own
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _KEY: Final = re.compile(r"[\x21-\x2b\x2d-\x7e]{1,100}")
-# Titles and descriptions, in base64; heads of requests may have 64 KiB.
+# Titles and descriptions in base64; a request head may have 64 KiB.
 _MAX_METADATA: Final = 60_000
 
 Headers = Mapping[str, str]
 
 
 class Checksum(msgspec.Struct, frozen=True, kw_only=True):
-    """What the bytes of one request are to come to."""
+    """The expected digest of the bytes of one request."""
 
     algorithm: str
     digest: bytes
 
     def new_digest(self) -> Any:  # Any: hashlib's own type has no public name
-        """Return a digest to take the bytes."""
+        """Return a new digest object."""
         return hashlib.new(self.algorithm, usedforsecurity=False)
 
 
 class Creation(msgspec.Struct, frozen=True, kw_only=True):
-    """An upload that is asked for; `length` is None where it is to be told later."""
+    """A requested upload; `length` is None if it is deferred."""
 
     length: int | None
     metadata: str
 
 
 class Patch(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes that are to be appended; `length` is the upload's, where it is told now."""
+    """A request to append bytes; `length` is that of the upload, if it is declared now."""
 
     offset: int
     length: int | None
@@ -81,7 +81,7 @@ def _bad(message: str) -> ApiError:
 
 
 def _number(headers: Headers, name: str) -> int | None:
-    """Return a header's number; None where there is no such header."""
+    """Return the number in a header; None without the header."""
     text = headers.get(name)
     if text is None:
         return None
@@ -91,10 +91,10 @@ def _number(headers: Headers, name: str) -> int | None:
 
 
 def require_version(headers: Headers) -> None:
-    """See that the client speaks this version.
+    """Check that the client uses this version of the protocol.
 
     Raises:
-        ApiError: 412 where it does not say so.
+        ApiError: 412 if it does not.
     """
     if headers.get("Tus-Resumable") != VERSION:
         raise ApiError(
@@ -105,10 +105,10 @@ def require_version(headers: Headers) -> None:
 
 
 def read_creation(headers: Headers, max_bytes: int) -> Creation:
-    """Return what a client asks for; `most` is how long an upload may be.
+    """Parse the request that creates an upload of at most `max_bytes`.
 
     Raises:
-        ApiError: 400 for headers that say nothing or two things, 413 for more than `most`.
+        ApiError: 400 for headers that say nothing or two things, 413 for more than `max_bytes`.
     """
     length = _number(headers, "Upload-Length")
     deferred = headers.get("Upload-Defer-Length")
@@ -133,10 +133,10 @@ def _fits(length: int | None, most: int) -> None:
 
 
 def read_metadata(text: str) -> dict[str, str]:
-    """Return the keys and values of `Upload-Metadata`; a key without a value has the empty one.
+    """Return the keys and values of `Upload-Metadata`; a key without a value gets "".
 
     Raises:
-        ApiError: 400 where it is none.
+        ApiError: 400 if it is malformed.
     """
     found: dict[str, str] = {}
     for pair in text.split(",") if text.strip() else ():
@@ -153,10 +153,10 @@ def read_metadata(text: str) -> dict[str, str]:
 
 
 def read_checksum(headers: Headers) -> Checksum | None:
-    """Return what the bytes of a request are to come to; None where nothing is said.
+    """Return the checksum of a request; None without the header.
 
     Raises:
-        ApiError: 400 for another algorithm, or what is no digest of it.
+        ApiError: 400 for another algorithm or a malformed digest.
     """
     text = headers.get("Upload-Checksum")
     if text is None:
@@ -174,11 +174,11 @@ def read_checksum(headers: Headers) -> Checksum | None:
 
 
 def read_patch(headers: Headers, max_bytes: int) -> Patch:
-    """Return what is to be appended; `most` is how long the upload may be.
+    """Parse the request that appends to an upload of at most `max_bytes`.
 
     Raises:
         ApiError: 415 for another type of body, 400 for headers that are wrong, 413 for a length
-            of more than `most`.
+            of more than `max_bytes`.
     """
     if headers.get("Content-Type", "").partition(";")[0].strip().lower() != OFFSET_STREAM:
         raise ApiError(
@@ -193,5 +193,5 @@ def read_patch(headers: Headers, max_bytes: int) -> Patch:
 
 
 def format_expiry(moment_us: int) -> str:
-    """Return a moment (microseconds since the Unix epoch) as `Upload-Expires` has it."""
+    """Return a time (microseconds since the Unix epoch) in the format of `Upload-Expires`."""
     return formatdate(moment_us // MICROSECONDS, usegmt=True)
