@@ -88,7 +88,7 @@ def playlists(stream: Pair) -> dict[str, MediaPlaylist]:
     found: dict[str, MediaPlaylist] = {}
     if (top := multivariant(stream.playlist)) is None:
         return found
-    for sound in top.audio:
+    for sound in top.sounds:
         address = stream.playlist.rsplit("/", 1)[0] + "/" + sound.uri
         answer = fetch(address)
         parsed = m3u8.parse(answer.text) if answer.status == 200 else None
