@@ -56,7 +56,7 @@ e2e: setup tools ## only the whole service against foreign software
 	$(BIN)/pytest -m "e2e and not prove" $(ARGS)
 
 bench: setup tools ## only the peers that are measured or watched (pyrtmp)
-	$(BIN)/pytest -m "not prove" tests/bench $(ARGS)
+	$(BIN)/pytest tests/bench $(ARGS)
 
 fuzz: setup ## only the property tests, round after round with new examples (ROUNDS=20)
 	@round=0; while [ $$round -lt $(ROUNDS) ]; do \

@@ -164,6 +164,7 @@ def publish_by_hand(peer: Peer, *messages: bytes, properties: bytes = b"") -> Fa
             return peer.wait("closed")
 
 
+@pytest.mark.prove
 def test_it_takes_plain_ffmpeg_frame_for_frame(python: Path) -> None:
     with serving(python) as peer, ffmpeg(peer) as encoder:
         assert encoder.wait(DEADLINE) == 0

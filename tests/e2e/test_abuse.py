@@ -29,12 +29,12 @@ from tests.support.e2e.hls_reader import (
     complaints,
     media,
     multivariant,
-    until,
 )
 from tests.support.e2e.hostile_peer import AT_ONCE, Target
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, service
 from tests.support.ingest import rtmp_peer
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -117,12 +117,12 @@ def stop_an_encoder(siege: Siege, key: str, source: Path) -> None:
         def line(words: str) -> bool:
             return f"{words} stream={hash_}" in siege.headend.log.read_text().replace('"', "")
 
-        until(lambda: line("event=publisher on"), within=10, what="it publishes")
+        poll(lambda: line("event=publisher on"), within=10, what="it publishes")
         encoder.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
         try:
             seconds = LIMITS.idle_media_seconds
-            until(lambda: line("event=publisher off"), within=seconds + TICK, what="it is off")
+            poll(lambda: line("event=publisher off"), within=seconds + TICK, what="it is off")
             assert time.monotonic() - stopped >= seconds - 1
         finally:
             encoder.kill()
@@ -137,7 +137,7 @@ def siege(tmp_path_factory: pytest.TempPathFactory, small_source: Path) -> Itera
         options = ("-stream_loop", "-1", "-progress", str(found.progress))
         command = ffmpeg(small_source, f"{headend.server}/{headend.key}", *options)
         found.encoder = stack.enter_context(publishing(command))
-        until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+        poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
         threads = stack.enter_context(ThreadPoolExecutor(len(SLOW) + 2))
         stack.callback(found.left.set)
         threads.submit(found.watch)
@@ -155,12 +155,12 @@ def test_an_attack_costs_the_attacker_alone(siege: Siege, attack: Attack) -> Non
     attack.run(target)
     siege.publish()
     if attack.cause:
-        until(
+        poll(
             lambda: any(attack.cause in told for told in siege.told(target.home)),
             within=AT_ONCE,
             what=f"{attack.cause!r} in the log: {siege.told(target.home)}",
         )
-    until(lambda: siege.memory() - before < GROWTH_BYTES, within=20, what="the memory is back")
+    poll(lambda: siege.memory() - before < GROWTH_BYTES, within=20, what="the memory is back")
     siege.grown = max(siege.grown, siege.memory() - before)
     assert siege.encoder is not None
     assert siege.encoder.poll() is None
@@ -211,7 +211,7 @@ def test_minutes_of_attacks_leave_nothing_behind(siege: Siege, proof: Proof) -> 
             attack.run(siege.target())
             siege.publish()
             turns += 1
-    until(lambda: siege.memory() - before < GROWTH_BYTES, within=10, what="the memory is back")
+    poll(lambda: siege.memory() - before < GROWTH_BYTES, within=10, what="the memory is back")
     grown = siege.memory() - before
     proof(f"memory of the service after {turns} attacks", f"{grown >> 20} MiB", "below 20 MiB")
 
@@ -220,10 +220,8 @@ def test_another_stream_plays_as_ever(siege: Siege, small_source: Path, tmp_path
     url = str(siege.other["stream_url"])
     held: dict[str, Collected] = {}
     with publishing(ffmpeg(small_source, f"{siege.headend.server}/{siege.other_key}")):
-        until(lambda: multivariant(url), within=15, what="a playlist")
-        until(
-            lambda: len(media(addresses(url)["360p"]).segments) >= 3, within=15, what="3 segments"
-        )
+        poll(lambda: multivariant(url), within=15, what="a playlist")
+        poll(lambda: len(media(addresses(url)["360p"]).segments) >= 3, within=15, what="3 segments")
         collect(url, held)
     for name, what in held.items():
         assert complaints(what.file(tmp_path / f"{name}.mp4")) == "", name
@@ -247,7 +245,7 @@ def test_who_was_on_air_all_the_time_lost_no_frame(
     encoder.send_signal(signal.SIGINT)
     encoder.wait(timeout=10 * SCALE)
     playlist = siege.headend.playlist
-    until(
+    poll(
         lambda: all(media(address).ended for address in addresses(playlist).values()),
         within=20,
         what="the run's end",

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_roles import run
-from tests.support.e2e.hls_reader import addresses, media, multivariant, until
+from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -62,8 +63,8 @@ class Owner:
         return ffmpeg(source, url, "-stream_loop", "-1")
 
     def on_air(self) -> None:
-        until(lambda: self.shown()["live"], within=30, what="live")
-        until(lambda: multivariant(self.playlist), within=10, what="a playlist")
+        poll(lambda: self.shown()["live"], within=30, what="live")
+        poll(lambda: multivariant(self.playlist), within=10, what="a playlist")
 
 
 def gone(encoder: subprocess.Popen[bytes], within: float = 10) -> None:
@@ -120,7 +121,7 @@ def test_an_end_is_the_end_of_the_run_at_once_and_who_comes_then_begins_another(
     assert "nothing to end" in answer.text
     with publishing(mine.sending(small_source)):
         mine.on_air()
-        until(lambda: not set(first.values()) & set(addresses(mine.playlist).values()),
+        poll(lambda: not set(first.values()) & set(addresses(mine.playlist).values()),
               within=20, what="another run")  # fmt: skip
 
 
@@ -140,7 +141,7 @@ def test_a_new_key_closes_the_old_ones_encoder_and_the_run_goes_on_with_the_new_
     with publishing(mine.sending(small_source, old)) as refused:
         gone(refused)
     with publishing(mine.sending(small_source, key)):
-        until(lambda: mine.shown()["receiving_count"], within=20, what="the encoder")
+        poll(lambda: mine.shown()["receiving_count"], within=20, what="the encoder")
         mine.on_air()
         assert addresses(mine.playlist) == run  # not another run
     assert old.split("_")[1] not in mine.api.log.read_text()
@@ -157,9 +158,9 @@ def test_a_deleted_stream_ends_and_leaves_nothing_but_its_events(
         assert not mine.folder.exists()
         gone(encoder)
     assert mine.call("GET").status == 404
-    until(lambda: fetch(mine.playlist).status == 404, within=2, what="nothing to play")
+    poll(lambda: fetch(mine.playlist).status == 404, within=2, what="nothing to play")
     watch = f"{mine.api.http}/watch/{mine.stream['hash']}"
-    until(lambda: fetch(watch).status == 404, within=2, what="no page")
+    poll(lambda: fetch(watch).status == 404, within=2, what="no page")
     with publishing(mine.sending(small_source)) as refused:
         gone(refused)
     assert not mine.folder.exists()
@@ -174,12 +175,12 @@ def test_unpublishing_takes_a_stream_from_its_viewers_whatever_runs(
 ) -> None:
     assert mine.posted("unpublish")["published"] is False
     with publishing(mine.sending(small_source)):
-        until(lambda: mine.shown()["live"], within=30, what="live")
+        poll(lambda: mine.shown()["live"], within=30, what="live")
         assert fetch(mine.playlist).status == 404  # the first run does not undo it
         assert mine.posted("publish")["published"] is True
         mine.on_air()
         assert mine.posted("unpublish")["published"] is False
-        until(lambda: fetch(mine.playlist).status == 404, within=2, what="nothing to play")
+        poll(lambda: fetch(mine.playlist).status == 404, within=2, what="nothing to play")
         assert mine.shown()["live"] is True
         assert fetch(mine.playlist, token=mine.api.token).status == 200
 
@@ -192,11 +193,11 @@ def test_resolutions_that_are_edited_count_from_the_next_run(mine: Owner, two_ru
         edited = mine.call("PUT", body={"resolutions": [1]})
         assert edited.status == 200, edited.text
         newest = media(first["480p"]).segments[-1].uri
-        until(lambda: media(first["480p"]).segments[-1].uri != newest, within=20, what="another")
+        poll(lambda: media(first["480p"]).segments[-1].uri != newest, within=20, what="another")
         assert addresses(mine.playlist)["480p"] == first["480p"]
         mine.posted("end")
     with publishing(mine.sending(two_rungs)):
-        until(lambda: set(addresses(mine.playlist)) == {"360p", "audio"},
+        poll(lambda: set(addresses(mine.playlist)) == {"360p", "audio"},
               within=40, what="another run")  # fmt: skip
 
 
@@ -232,7 +233,7 @@ def test_what_was_set_for_a_stream_holds_for_the_next_encoder(
         with publishing(mine.sending(small_source)):
             mine.on_air()
             first = addresses(mine.playlist)
-        until(lambda: all(media(url).ended for url in first.values()), within=8, what="the end")
+        poll(lambda: all(media(url).ended for url in first.values()), within=8, what="the end")
         _settled_by_itself(mine, small_source, first)
     finally:
         wait_at_most(20)
@@ -244,9 +245,9 @@ def _settled_by_itself(mine: Owner, small_source: Path, first: dict[str, str]) -
     answer = mine.call("PUT", "/settings", own)
     assert answer.status == 200, answer.text
     with publishing(mine.sending(small_source)):
-        until(lambda: set(addresses(mine.playlist).values()) - set(first.values()),
+        poll(lambda: set(addresses(mine.playlist).values()) - set(first.values()),
               within=30, what="another run")  # fmt: skip
         second = addresses(mine.playlist)
-    until(lambda: not mine.shown()["receiving_count"], within=10, what="nobody sends")
+    poll(lambda: not mine.shown()["receiving_count"], within=10, what="nobody sends")
     assert not any(media(url).ended for url in second.values())
     assert mine.shown()["processing"] is True

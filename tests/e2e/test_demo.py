@@ -14,9 +14,10 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.browser import Chromium
-from tests.support.e2e.hls_reader import Collected, collect, until
+from tests.support.e2e.hls_reader import Collected, collect
 from tests.support.e2e.service import SCALE, Running, service
 from tests.support.pattern_reader import beeps, flashes
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -67,7 +68,7 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
             collect(demo.playlist, held)
             return len(held["audio"].segments) >= 4
 
-        until(enough, within=20, what="four segments")
+        poll(enough, within=20, what="four segments")
         sample = viewer.wait_until_playing(20)
         stalls = sample.stalls  # the first seconds of a busy machine are not the matter here
         told = said(demo, "viewers get backup-1: primary lost", "", 25)

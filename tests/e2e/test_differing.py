@@ -13,9 +13,10 @@ from tests.support.browser import Chromium
 from tests.support.e2e import clock_video
 from tests.support.e2e.clock_video import HEVC, keeping, offsets
 from tests.support.e2e.encoder_pair import pair
-from tests.support.e2e.hls_reader import addresses, complaints, multivariant, until
+from tests.support.e2e.hls_reader import addresses, complaints, multivariant
 from tests.support.e2e.publishers import publishing
 from tests.support.e2e.service import Running, service
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -112,12 +113,12 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
         for slot, kind in enumerate((two.primary, two.backup))
     ]
     with publishing(commands[0]):
-        until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         with (
             publishing(commands[1]),
             keeping(stream.playlist) as keeper,
         ):
-            until(lambda: stream.receives() == 2, within=10, what="both encoders")
+            poll(lambda: stream.receives() == 2, within=10, what="both encoders")
             rung = next(iter(addresses(stream.playlist)))  # a busy machine sheds the others
             viewer = browser.open(stream.watch)
             viewer.wait_until_playing(20, span=2)
@@ -125,7 +126,7 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
                 told = stream.command("failover-drill")["drill"]
                 assert (told["from"], told["to"]) == ("primary", "backup-1")
                 viewer.wait_until_playing(10, span=2)
-                until(
+                poll(
                     lambda drill=drill: len(stream.told("switched")) >= 2 * drill,
                     within=12,
                     what="the primary again",
@@ -133,7 +134,7 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
                 viewer.wait_until_playing(10, span=2)
             # What is named from then on has the last switch behind it.
             since = time.time() + 2 * GOP_SECONDS + 0.5
-            until(lambda: max(keeper.named[rung].values()) > since + 4, within=20, what="going on")
+            poll(lambda: max(keeper.named[rung].values()) > since + 4, within=20, what="going on")
             sample = viewer.wait_until_playing(10)
         viewer.close()
     assert not [fault for fault in sample.faults if fault.endswith("fatal")], sample.faults

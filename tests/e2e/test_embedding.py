@@ -10,9 +10,10 @@ import pytest
 
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.foreign_site import site
-from tests.support.e2e.hls_reader import multivariant, until
+from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing, tool
 from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -159,7 +160,7 @@ def test_a_player_that_its_owner_set_up_is_used(
     assert edited.status == 200, edited.text
     url = f"{headend.server}/{added['stream']}"
     with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
-        until(lambda: multivariant(str(added["stream_url"])), within=15, what="a playlist")
+        poll(lambda: multivariant(str(added["stream_url"])), within=15, what="a playlist")
         viewer = browser.open(f"{headend.http}/embed/{added['hash']}")
         ready = viewer.wait(lambda sample: sample.state == "playing", 15, "ready")
         assert ready.paused

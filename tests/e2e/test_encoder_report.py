@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.e2e.hls_reader import until
 from tests.support.e2e.publishers import ffmpeg, publishing, tool
 from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -57,7 +57,7 @@ def test_encoders_that_are_set_badly_are_told_what_to_set(headend: Running, tmp_
         return told if known and slots[0]["video"]["keyframes"]["intervals"] else None
 
     with publishing(primary):
-        told = until(seen, within=15 + 5 * SCALE, what="a keyframe interval")
+        told = poll(seen, within=15 + 5 * SCALE, what="a keyframe interval")
         assert told is not None
         (slot,) = told["slots"]
         assert (told["on_air"], slot["slot"], slot["backup_id"]) == ("primary", "primary", None)
@@ -89,7 +89,7 @@ def test_encoders_that_are_set_badly_are_told_what_to_set(headend: Running, tmp_
             return told if rated else None
 
         with publishing(ffmpeg(second, f"{backup['rtmp_url']}/{headend.key}")):
-            told = until(both, within=5 * SCALE, what="both encoders' frame rates")
+            told = poll(both, within=5 * SCALE, what="both encoders' frame rates")
             assert told is not None
             assert told["on_air"] == "primary"
             other = told["slots"][1]
@@ -106,5 +106,5 @@ def test_encoders_that_are_set_badly_are_told_what_to_set(headend: Running, tmp_
                 "shows a discontinuity",
             ):
                 assert part in said
-    until(lambda: report(headend)["slots"] == [], within=3 * SCALE, what="nobody")
+    poll(lambda: report(headend)["slots"] == [], within=3 * SCALE, what="nobody")
     assert "keyframe interval" not in headend.log.read_text()

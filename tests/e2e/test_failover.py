@@ -11,10 +11,11 @@ from typing import Any, cast
 import pytest
 
 from media.ticks import VIDEO_SCALE
-from tests.support.e2e.hls_reader import addresses, media, multivariant, until
+from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, fetch
 from tests.support.e2e.strict_player import following
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -69,11 +70,11 @@ def commands(headend: Running, source: Path) -> tuple[list[str], list[str]]:
 
 
 def both_on(headend: Running) -> None:
-    until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
-    until(lambda: standing(headend) == (True, 2, True, False), within=10, what="both encoders")
+    poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+    poll(lambda: standing(headend) == (True, 2, True, False), within=10, what="both encoders")
     # Until the backup's first keyframe nobody could take over.
     before = newest(headend)
-    until(lambda: newest(headend) >= before + 2, within=15, what="some segments")
+    poll(lambda: newest(headend) >= before + 2, within=15, what="some segments")
 
 
 @pytest.mark.prove
@@ -82,32 +83,32 @@ def test_a_killed_primary_is_replaced_by_the_backup_and_takes_over_again_when_it
 ) -> None:
     primary, backup = commands(headend, small_source)
     with publishing(primary) as first:
-        until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+        poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
         with publishing(backup) as second, following(headend.playlist) as viewer:
             both_on(headend)
             run = addresses(headend.playlist)
             before = newest(headend)
             first.send_signal(signal.SIGKILL)
             first.wait()
-            until(lambda: standing(headend) == (True, 1, True, True), within=2, what="the backup")
-            until(lambda: newest(headend) >= before + 3, within=12, what="going on")
+            poll(lambda: standing(headend) == (True, 1, True, True), within=2, what="the backup")
+            poll(lambda: newest(headend) >= before + 3, within=12, what="going on")
             assert addresses(headend.playlist) == run
             with publishing(primary):
                 began = time.monotonic()
-                until(
+                poll(
                     lambda: standing(headend) == (True, 2, True, False),
                     within=RETURN_SECONDS + GOP_SECONDS + 8,
                     what="the primary again",
                 )
                 assert time.monotonic() - began >= RETURN_SECONDS - 1
                 before = newest(headend)
-                until(lambda: newest(headend) >= before + 2, within=12, what="going on")
+                poll(lambda: newest(headend) >= before + 2, within=12, what="going on")
                 assert addresses(headend.playlist) == run
                 assert second.poll() is None
             # The primary took its leave: the same again, at once.
-            until(lambda: standing(headend) == (True, 1, True, True), within=2, what="the backup")
+            poll(lambda: standing(headend) == (True, 1, True, True), within=2, what="the backup")
             before = newest(headend)
-            until(lambda: newest(headend) >= before + 2, within=12, what="going on")
+            poll(lambda: newest(headend) >= before + 2, within=12, what="going on")
             assert addresses(headend.playlist) == run
     told = [(each["from"], each["to"], each["reason"]) for each in switches(headend)]
     assert told == [
@@ -130,7 +131,7 @@ def test_a_primary_that_hangs_is_replaced_and_what_it_did_not_send_is_there(
 ) -> None:
     primary, backup = commands(headend, small_source)
     with publishing(primary) as first:
-        until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+        poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
         with publishing(backup), following(headend.playlist):
             both_on(headend)
             run = addresses(headend.playlist)
@@ -138,14 +139,14 @@ def test_a_primary_that_hangs_is_replaced_and_what_it_did_not_send_is_there(
             first.send_signal(signal.SIGSTOP)
             stopped = time.monotonic()
             try:
-                until(
+                poll(
                     lambda: standing(headend)[3],
                     within=DETECT_SECONDS + GOP_SECONDS,
                     what="the backup",
                 )
                 assert time.monotonic() - stopped >= DETECT_SECONDS - 0.5
                 assert standing(headend) == (True, 2, True, True)
-                until(lambda: newest(headend) >= before + 4, within=12, what="going on")
+                poll(lambda: newest(headend) >= before + 4, within=12, what="going on")
                 assert addresses(headend.playlist) == run
             finally:
                 first.send_signal(signal.SIGCONT)

@@ -13,9 +13,10 @@ from tests.support.browser import Chromium
 from tests.support.e2e import clock_video
 from tests.support.e2e.clock_video import keeping
 from tests.support.e2e.encoder_pair import pair
-from tests.support.e2e.hls_reader import multivariant, until
+from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import publishing
 from tests.support.e2e.service import Running, service
+from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
@@ -49,7 +50,7 @@ def test_a_primary_that_flaps_moves_viewers_no_more_often_than_the_policy_allows
     command = clock_video.encoder(stream.url(0))
     began = time.monotonic()
     with publishing(clock_video.encoder(stream.url(1))):
-        until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         viewer = browser.open(stream.watch)
         with keeping(stream.playlist) as keeper:
             viewer.wait_until_playing(20)

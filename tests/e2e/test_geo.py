@@ -11,10 +11,11 @@ import pytest
 
 from tests.support.browser import Chromium
 from tests.support.e2e.foreign_site import site
-from tests.support.e2e.hls_reader import addresses, media, multivariant, until
+from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing, tool
 from tests.support.e2e.service import SCALE, Answer, Running, fetch, service
 from tests.support.geo_database import GERMAN, NOWHERE, ROMANIAN, SIXTH, countries
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -72,7 +73,7 @@ def statuses(urls: set[str], address: str | None, token: str | None = None) -> s
 
 def must_be_closed_to_others(headend: Running, urls: set[str]) -> None:
     """Hold every address against every kind of viewer, once the restriction counts."""
-    until(lambda: statuses(urls, GERMAN) == {451}, within=10, what="451 everywhere")
+    poll(lambda: statuses(urls, GERMAN) == {451}, within=10, what="451 everywhere")
     assert statuses(urls, NOWHERE) == {451}, "an address that the database does not know"
     assert statuses(urls, None) == {451}, "a proxy that does not say for whom"
     assert statuses(urls, f"{ROMANIAN}, {GERMAN}") == {451}, "a viewer who makes up a proxy"
@@ -92,9 +93,9 @@ def test_a_live_stream_is_to_be_had_in_its_countries_alone(
 ) -> None:
     url = f"{headend.server}/{headend.key}"
     with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
-        until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+        poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
         poster = f"{headend.http}/live/{headend.hash}/poster/360p.jpg"
-        until(lambda: fetch(poster).status == 200, within=15, what="a poster")
+        poll(lambda: fetch(poster).status == 200, within=15, what="a poster")
         default = poster.replace("360p", "default")
         urls = {*below(headend.playlist), *pages(headend, headend.hash), poster, default}
         assert len(urls) >= 12
@@ -102,10 +103,10 @@ def test_a_live_stream_is_to_be_had_in_its_countries_alone(
         restrict(headend, "streams", 1, ["ro"])
         must_be_closed_to_others(headend, urls)
         restrict(headend, "streams", 1, [642, "DE"])
-        until(lambda: statuses(urls, GERMAN) == {200}, within=10, what="open in Germany too")
+        poll(lambda: statuses(urls, GERMAN) == {200}, within=10, what="open in Germany too")
         assert statuses(urls, NOWHERE) == {451}
         restrict(headend, "streams", 1, [])
-        until(lambda: statuses(urls, NOWHERE) == {200}, within=10, what="open to all")
+        poll(lambda: statuses(urls, NOWHERE) == {200}, within=10, what="open to all")
 
 
 def upload(headend: Running, file: Path) -> dict[str, object]:
@@ -128,8 +129,8 @@ def test_a_video_is_to_be_had_in_its_countries_alone(headend: Running, small_sou
     document = str(video["video_json"])
     urls = {*pages(headend, hash_), document, f"{headend.http}/videos/{hash_}/poster/default.jpg"}
     assert statuses(urls, GERMAN) == {200}, "before it plays"
-    until(lambda: multivariant(playlist), within=60, what="a playlist")
-    until(lambda: json.loads(fetch(document).text)["posters"], within=60, what="posters")
+    poll(lambda: multivariant(playlist), within=60, what="a playlist")
+    poll(lambda: json.loads(fetch(document).text)["posters"], within=60, what="posters")
     posters = cast("dict[str, str]", json.loads(fetch(document).text)["posters"])
     urls |= {*below(playlist), *posters.values()}
     assert statuses(urls, GERMAN) == {200}
@@ -144,7 +145,7 @@ def test_a_frame_on_another_site_says_that_it_may_not_be_played_here(
     added = headend.add_stream("Somewhere else")
     hash_ = added["hash"]
     restrict(headend, "streams", added["id"], ["RO"])
-    until(
+    poll(
         lambda: from_(None, f"{headend.http}/embed/{hash_}").status == 451,
         within=10,
         what="a page that is closed",
@@ -178,13 +179,13 @@ def test_a_newer_database_counts_without_a_restart(headend: Running) -> None:
     added = headend.add_stream("Moved")
     urls = pages(headend, str(added["hash"]))
     restrict(headend, "streams", added["id"], ["DE"])
-    until(lambda: statuses(urls, ROMANIAN) == {451}, within=10, what="closed to others")
+    poll(lambda: statuses(urls, ROMANIAN) == {451}, within=10, what="closed to others")
     assert statuses(urls, GERMAN) == {200}
     file = headend.data.parent / "countries.mmdb"
     countries(file, german="AT")
-    until(lambda: statuses(urls, GERMAN) == {451}, within=15, what="another country")
+    poll(lambda: statuses(urls, GERMAN) == {451}, within=15, what="another country")
     countries(file)
-    until(lambda: statuses(urls, GERMAN) == {200}, within=15, what="the country of before")
+    poll(lambda: statuses(urls, GERMAN) == {200}, within=15, what="the country of before")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import Chromium
-from tests.support.e2e.hls_reader import addresses, media, multivariant, until
+from tests.support.e2e.hls_reader import addresses, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -51,14 +52,14 @@ def test_the_page_waits_starts_by_itself_and_outlives_its_encoders(
         encoder.wait(timeout=10 * SCALE)
         before = last_sequence(headend.playlist)
     with publishing(command) as encoder:
-        until(lambda: last_sequence(headend.playlist) > before, within=15, what="a next segment")
+        poll(lambda: last_sequence(headend.playlist) > before, within=15, what="a next segment")
         viewer.wait_until_playing(20)
         assert run_of(headend.playlist) == run
         encoder.kill()
         encoder.wait(timeout=10 * SCALE)
         before = last_sequence(headend.playlist)
     with publishing(command):
-        until(lambda: last_sequence(headend.playlist) > before + 1, within=20, what="going on")
+        poll(lambda: last_sequence(headend.playlist) > before + 1, within=20, what="going on")
         viewer.wait_until_playing(20)
         assert run_of(headend.playlist) == run
     sample = viewer.sample()
@@ -79,7 +80,7 @@ def test_after_the_end_another_run_has_its_own_addresses_and_the_page_starts_it(
     with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
         viewer.wait_until_playing(20)
     ended = addresses(headend.playlist)
-    until(lambda: media(ended["audio"]).ended, within=15, what="ENDLIST")
+    poll(lambda: media(ended["audio"]).ended, within=15, what="ENDLIST")
     viewer.wait_for("ended", 30)
     text = fetch(ended["audio"]).text
     with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
@@ -100,8 +101,8 @@ def test_a_restart_of_the_service_goes_on_with_the_run(
         key, token, hash_ = first.key, first.token, first.hash
         port = first.port_of(first.server)
         with publishing(ffmpeg(small_source, f"{first.server}/{key}", "-stream_loop", "-1")):
-            until(lambda: multivariant(first.playlist), within=15, what="a playlist")
-            until(lambda: last_sequence(first.playlist) >= 1, within=10, what="two segments")
+            poll(lambda: multivariant(first.playlist), within=15, what="a playlist")
+            poll(lambda: last_sequence(first.playlist) >= 1, within=10, what="two segments")
             run, before = run_of(first.playlist), last_sequence(first.playlist)
             assert first.stop(end) == (0 if end == signal.SIGTERM else -end)
     with service(folder, arguments=("--rtmp", f"[::]:{port}")) as second:
@@ -110,7 +111,7 @@ def test_a_restart_of_the_service_goes_on_with_the_run(
         drained = last_sequence(second.playlist)
         assert drained >= before
         with publishing(ffmpeg(small_source, f"{second.server}/{key}", "-stream_loop", "-1")):
-            until(lambda: last_sequence(second.playlist) > drained, within=15, what="going on")
+            poll(lambda: last_sequence(second.playlist) > drained, within=15, what="going on")
         assert run_of(second.playlist) == run
         for address in addresses(second.playlist).values():
             playlist = media(address)
@@ -127,11 +128,11 @@ def test_a_run_whose_encoder_does_not_come_back_after_a_restart_is_ended(
 ) -> None:
     folder = tmp_path / "data"
     with service(folder) as first, publishing(ffmpeg(small_source, f"{first.server}/{first.key}")):
-        until(lambda: multivariant(first.playlist), within=15, what="a playlist")
+        poll(lambda: multivariant(first.playlist), within=15, what="a playlist")
         first.stop(signal.SIGKILL)
     with service(folder, environment={"HEADEND_LIVE__RECONNECT_SECONDS": "3"}) as second:
         for address in addresses(second.playlist).values():
-            until(lambda at=address: media(at).ended, within=10, what="ENDLIST")
+            poll(lambda at=address: media(at).ended, within=10, what="ENDLIST")
 
 
 @pytest.mark.prove
@@ -141,12 +142,12 @@ def test_an_encoder_that_lost_its_network_is_taken_over_by_its_own_return(
     """A stopped process keeps its connection: the newcomer with the same key gets in."""
     command = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
     with publishing(command) as dead:
-        until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+        poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
         dead.send_signal(signal.SIGSTOP)
         try:
             before = last_sequence(headend.playlist)
             with publishing(command):
-                until(lambda: last_sequence(headend.playlist) > before + 1, within=15, what="more")
+                poll(lambda: last_sequence(headend.playlist) > before + 1, within=15, what="more")
         finally:
             dead.kill()
 
@@ -157,9 +158,9 @@ def test_a_second_live_encoder_is_refused_and_the_first_goes_on(
 ) -> None:
     command = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
     with publishing(command) as first:
-        until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+        poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
         with publishing(command) as second:
             assert second.wait(timeout=10 * SCALE) != 0
         assert first.poll() is None
         before = last_sequence(headend.playlist)
-        until(lambda: last_sequence(headend.playlist) > before, within=10, what="more")
+        poll(lambda: last_sequence(headend.playlist) > before, within=10, what="more")

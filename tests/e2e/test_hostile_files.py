@@ -31,13 +31,13 @@ from tests.support.e2e.hls_reader import (
     complaints,
     media,
     multivariant,
-    until,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, fetch, without_slate
 from tests.support.engine.upload_files import film
 from tests.support.transcode.canary import Canary, canary
 from tests.support.transcode.hostile_files import BOMBS, DISGUISES, PICTURE_BOMBS, REFERENCES
+from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
@@ -171,7 +171,7 @@ def ended(headend: Running, status: int, answer: dict[str, Any]) -> tuple[str, s
         told = asked(headend, path)
         return told if told["state"] in ("completed", "failed") else None
 
-    told = until(over, within=90, what="the end of a hostile file")
+    told = poll(over, within=90, what="the end of a hostile file")
     return str(told["state"]), str(told["reason"])
 
 
@@ -193,7 +193,7 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
 
     with canary(secret) as bird, publishing(command) as encoder, ThreadPoolExecutor(21) as threads:
         try:
-            until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+            poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
             threads.submit(watch)
             hostile = files(bird, good.read_bytes())
             tokens = callers(headend)
@@ -231,7 +231,7 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
             encoder.send_signal(signal.SIGINT)
             encoder.wait(timeout=10 * SCALE)
             left.set()
-    until(
+    poll(
         lambda: all(media(address).ended for address in addresses(headend.playlist).values()),
         within=20,
         what="the run's end",

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_videos import X264, asked, completed
-from tests.support.e2e.hls_reader import Collected, collect, until
+from tests.support.e2e.hls_reader import Collected, collect
 from tests.support.e2e.service import Running, fetch, service
 from tests.support.engine.upload_files import film
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -120,7 +121,7 @@ def test_without_leave_a_private_network_is_not_fetched_from(tmp_path: Path) -> 
                 state = asked(headend, f"/api/videos/{video}/status")
                 return state["state"] == "failed" and "private network" in state["reason"]
 
-            until(has_failed, within=30, what="the refusal")
+            poll(has_failed, within=30, what="the refusal")
         assert place.asked == 0
 
 
@@ -132,7 +133,7 @@ def test_an_import_outlives_the_worker_that_is_killed(tmp_path: Path) -> None:
         environment = settings(place, HEADEND_TRANSCODE__LEASE_SECONDS="3")
         with service(data, environment=environment) as headend:
             video = wanted(headend, place)
-            until(lambda: place.asked == 1, within=30, what="the first try")
+            poll(lambda: place.asked == 1, within=30, what="the first try")
             headend.process.send_signal(signal.SIGKILL)
             headend.process.wait()
         place.released.set()

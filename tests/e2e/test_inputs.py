@@ -17,10 +17,10 @@ from tests.support.e2e.hls_reader import (
     complaints,
     media,
     multivariant,
-    until,
 )
 from tests.support.e2e.odd_sources import INPUTS, Input
 from tests.support.e2e.service import SCALE, Running, fetch, without_slate
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -72,7 +72,7 @@ def serve(
     url = f"{headend.http}/live/{hash_}/index.m3u8"
     collected: dict[str, Collected] = {}
     with entry.sending(file, f"{headend.server}/{key}"):
-        until(lambda: multivariant(url), within=20, what="a playlist")
+        poll(lambda: multivariant(url), within=20, what="a playlist")
         viewer = browser.open(f"{headend.http}/watch/{hash_}")
         seen = watch(viewer, entry)
         follow(url, collected)

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Proof
-from tests.support.e2e.hls_reader import multivariant, until
+from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import ffmpeg, persisting, publishing
 from tests.support.e2e.service import Running, service
 from tests.support.e2e.slow_process import children_of
 from tests.support.e2e.strict_player import following
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -49,21 +50,21 @@ def kill_engines(
     playlist = f"{headend.http}/live/{hash_}/index.m3u8"
     slowest = 0.0
     with publishing(ffmpeg(source, f"{headend.server}/{key}", "-stream_loop", "-1")) as encoder:
-        until(lambda: multivariant(playlist), within=30, what="a playlist")
+        poll(lambda: multivariant(playlist), within=30, what="a playlist")
         with following(playlist) as follower:
             for death in range(deaths):
                 time.sleep(moments.uniform(*pause))
-                victim = until(lambda: engine_of(headend, hash_), within=5, what="an engine")
+                victim = poll(lambda: engine_of(headend, hash_), within=5, what="an engine")
                 os.kill(victim, signal.SIGKILL)
                 killed = time.monotonic()
-                until(
+                poll(
                     lambda dead=victim: engine_of(headend, hash_) not in {None, dead},
                     within=10,
                     what=f"an engine after death {death + 1}",
                 )
                 slowest = max(slowest, time.monotonic() - killed)
                 # What the dead one had handed over may still come before the discontinuity.
-                until(
+                poll(
                     lambda met=death + 1: follower.marks.get("audio", 0) >= met,
                     within=20,
                     what="going on after a discontinuity",
@@ -122,7 +123,7 @@ def test_a_service_killed_at_any_moment_goes_on_with_its_run(
         for death in range(deaths + 1):
             with service(folder, arguments=ports) as running:
                 reached = follower.newest
-                until(lambda at=reached: follower.newest > at, within=40, what="going on")
+                poll(lambda at=reached: follower.newest > at, within=40, what="going on")
                 time.sleep(moments.uniform(0.0, 4.0))
                 if death < deaths:
                     running.stop(signal.SIGKILL)

@@ -20,10 +20,10 @@ from tests.support.e2e.hls_reader import (
     frames,
     media,
     multivariant,
-    until,
 )
 from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing
 from tests.support.e2e.service import SCALE, Running, fetch, without_slate
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -57,7 +57,7 @@ def collect_until_the_end(url: str) -> dict[str, Collected]:
         collect(url, collected)
         return all(media(address).ended for address in addresses(url).values())
 
-    until(ended, within=60, what="the run's end")
+    poll(ended, within=60, what="the run's end")
     return collected
 
 
@@ -67,7 +67,7 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
     """One run, followed to its end, holds everything that was sent."""
     without_slate(headend)
     with publishing(ffmpeg(source, f"{headend.server}/{headend.key}")):
-        playlist = until(
+        playlist = poll(
             lambda: multivariant(headend.playlist), within=40, what="a multivariant playlist"
         )
         listed = time.time()
@@ -215,7 +215,7 @@ def test_a_wrong_key_is_refused_and_never_logged(
     assert headend.key.split("_")[1] not in log
     # The one whose key is right still gets in.
     with publishing(ffmpeg(small_source, f"{headend.server}/{headend.key}")):
-        until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+        poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
 
 
 def test_the_record_follows_the_life_of_the_stream(headend: Running, small_source: Path) -> None:
@@ -227,8 +227,8 @@ def test_the_record_follows_the_life_of_the_stream(headend: Running, small_sourc
     assert flags() == {"live": False, "published": False}
     assert fetch(headend.playlist).status == 404
     with publishing(ffmpeg(small_source, f"{headend.server}/{headend.key}")):
-        until(lambda: flags()["live"], within=15, what="live")
+        poll(lambda: flags()["live"], within=15, what="live")
         assert flags() == {"live": True, "published": True}
-    until(lambda: not flags()["live"], within=15, what="off air")
+    poll(lambda: not flags()["live"], within=15, what="off air")
     assert flags() == {"live": False, "published": True}
     assert fetch(headend.playlist).status == 200

@@ -29,10 +29,11 @@ from tests.support.e2e.clock_video import (
     middle,
 )
 from tests.support.e2e.encoder_pair import Json, Pair, pair
-from tests.support.e2e.hls_reader import complaints, multivariant, until
+from tests.support.e2e.hls_reader import complaints, multivariant
 from tests.support.e2e.publishers import publishing
 from tests.support.e2e.service import SCALE, Running, service
 from tests.support.e2e.tcp_relay import Relay, relaying
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -153,7 +154,7 @@ def next_switch(
             primary.insist()
         return stream.backup_is_on_air() == (number % 2 == 1)
 
-    until(moved, within=within, what=f"switch {number}, {cause}")
+    poll(moved, within=within, what=f"switch {number}, {cause}")
     at = time.time()
     told = stream.told("switched")
     assert len(told) == number, told
@@ -184,14 +185,14 @@ def fail_once(stream: Pair, primary: Primary, cause: Cause, switches: list[Switc
 
 def follow_on(keeper: Keeper, seconds: float) -> None:
     """Wait until the playlists have gone on for so long."""
-    rung = until(lambda: keeper.named.get(RUNGS[0]), within=20, what="a rendition")
+    rung = poll(lambda: keeper.named.get(RUNGS[0]), within=20, what="a rendition")
     last = max(rung)
 
     def went_on() -> bool:
         assert keeper.fault is None, keeper.fault
         return max(rung) >= last + seconds / GOP_SECONDS
 
-    until(went_on, within=seconds + 15, what="going on")
+    poll(went_on, within=seconds + 15, what="going on")
 
 
 @pytest.mark.parametrize("rounds", [_ONCE, _ALL])
@@ -205,12 +206,12 @@ def test_a_primary_that_fails_in_any_way_is_not_missed(
     switches: list[Switch] = []
     with ExitStack() as world:
         primary = world.enter_context(primary_of(stream))
-        until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         world.enter_context(publishing(clock_video.encoder(stream.url(1), size=SIZE)))
         viewer = browser.open(stream.watch)
         with keeping(stream.playlist) as keeper:
             viewer.wait_until_playing(20)
-            until(lambda: stream.receives() == 2, within=10, what="both encoders")
+            poll(lambda: stream.receives() == 2, within=10, what="both encoders")
             assert not stream.backup_is_on_air(), "the primary has begun"
             follow_on(keeper, 2)
             # The first seconds of a busy machine are not the matter here.

@@ -10,9 +10,10 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.browser import Chromium
-from tests.support.e2e.hls_reader import Collected, addresses, collect, complaints, media, until
+from tests.support.e2e.hls_reader import Collected, addresses, collect, complaints, media
 from tests.support.e2e.obs import obs
 from tests.support.e2e.service import Running
+from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
@@ -62,7 +63,7 @@ def test_obs_publishes_and_every_rung_plays(
         collect(headend.playlist, held)
         return all(media(address).ended for address in addresses(headend.playlist).values())
 
-    until(ended, within=90, what="the run's end")
+    poll(ended, within=90, what="the run's end")
     # What is shed and comes back has gaps.
     made = ("720p", "audio") if headend.has_shed() else ("720p", "480p", "360p", "audio")
     assert shown == [360, 480, 720] or (headend.has_shed() and shown[-1:] == [720])

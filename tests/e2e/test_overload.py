@@ -17,11 +17,11 @@ from tests.support.e2e.hls_reader import (
     complaints,
     media,
     multivariant,
-    until,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, fetch, without_slate
 from tests.support.e2e.slow_process import braked, children_of
+from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
@@ -58,10 +58,10 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
     options = ("-stream_loop", "-1")
     without_slate(headend)
     with publishing(ffmpeg(source, f"{headend.server}/{headend.key}", *options)):
-        until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+        poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
         rungs = addresses(headend.playlist)
         # Who comes to a stream that is on air has 6 s in store; at its very start there are 2.
-        until(lambda: len(media(rungs["audio"]).segments) >= 5, within=25, what="five segments")
+        poll(lambda: len(media(rungs["audio"]).segments) >= 5, within=25, what="five segments")
         viewer = browser.open(headend.watch)
         viewer.wait_until_playing(20)
         viewer.force(480, 20)
@@ -77,7 +77,7 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
                 if made(headend).get("480p") == 0:
                     break
             assert made(headend) == {"720p": 1, "480p": 0, "360p": made(headend)["360p"]}
-            until(lambda: "480p" not in offered(headend), within=15, what="a playlist without it")
+            poll(lambda: "480p" not in offered(headend), within=15, what="a playlist without it")
             # Its own playlist goes on in step, with gaps where the others have media.
             gone, other = media(rungs["480p"]), media(rungs["720p"])
             assert gone.segments[-1].gap
@@ -89,7 +89,7 @@ def test_a_rung_is_shed_players_go_over_and_it_returns(
                 lambda sample: sample.position > after.position + 6, 30, "moving on"
             )
             assert moved.stalls == before.stalls, moved
-        back = until(
+        back = poll(
             lambda: made(headend)["480p"] == 1 and "480p" in offered(headend),
             within=90,
             what="the rung's return",

@@ -7,10 +7,11 @@ from typing import cast
 
 import pytest
 
-from tests.support.e2e.hls_reader import multivariant, until
+from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, fetch, service
 from tests.support.engine.upload_files import picture_size
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -54,9 +55,9 @@ def test_a_stream_has_posters_of_what_it_shows(headend: Running, two_rungs: Path
     assert "poster/default.jpg" not in fetch(watch).text
 
     with publishing(ffmpeg(two_rungs, f"{headend.server}/{headend.key}", "-stream_loop", "-1")):
-        until(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+        poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
         live = time.monotonic()
-        urls = until(lambda: image_urls(headend), within=10, what="posters")
+        urls = poll(lambda: image_urls(headend), within=10, what="posters")
         assert time.monotonic() - live < 5 * SCALE
         assert list(urls) == list(SIZES)
         first = {label: fetch(url) for label, url in urls.items()}
@@ -65,28 +66,28 @@ def test_a_stream_has_posters_of_what_it_shows(headend: Running, two_rungs: Path
             assert poster.headers["cache-control"] == "public, max-age=30"
             assert picture_size(poster.body) == SIZES[label]
         assert picture_size(fetch(default).body) == SIZES["480p"]
-        until(lambda: "poster/default.jpg" in fetch(watch).text, within=5, what="a page with it")
+        poll(lambda: "poster/default.jpg" in fetch(watch).text, within=5, what="a page with it")
 
         def renewed() -> bool:
             tag = first["480p"].headers["etag"]
             return fetch(urls["480p"], headers={"If-None-Match": tag}).status == 200
 
-        until(renewed, within=10, what="another poster")
+        poll(renewed, within=10, what="another poster")
         change(headend, "/unpublish")
         addresses = {*urls.values(), default}
-        until(lambda: {fetch(url).status for url in addresses} == {404}, within=5, what="404")
+        poll(lambda: {fetch(url).status for url in addresses} == {404}, within=5, what="404")
         assert fetch(default, token=headend.token).status == 200
         change(headend, "/publish")
-        until(lambda: {fetch(url).status for url in addresses} == {200}, within=5, what="200")
+        poll(lambda: {fetch(url).status for url in addresses} == {200}, within=5, what="200")
 
     def ended() -> bool:
         answer = fetch(f"{headend.http}/api/streams/1", token=headend.token)
         return cast("dict[str, object]", answer.json["data"])["live"] is False
 
-    until(ended, within=15, what="the end")
+    poll(ended, within=15, what="the end")
     assert {fetch(url).status for url in urls.values()} == {200}, "the last one stays"
     change(headend, "", "DELETE")
-    until(lambda: fetch(default).status == 404, within=5, what="nothing left")
+    poll(lambda: fetch(default).status == 404, within=5, what="nothing left")
     folder = headend.data / "objects" / "live" / headend.hash
-    until(lambda: not folder.exists(), within=5, what="no files either")
+    poll(lambda: not folder.exists(), within=5, what="no files either")
     assert "poster not" not in headend.log.read_text()

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.e2e.hls_reader import until
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import Running, fetch, service
 from tests.support.postgres import PASSWORD, PostgresServer
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -45,7 +45,7 @@ def test_a_stream_goes_on_while_the_database_is_restarted(
                     stream = _stream(running)
                     return stream is not None and stream["live"] is True
 
-                until(live, within=30, what="the stream is live")
+                poll(live, within=30, what="the stream is live")
                 postgres_server.stop()
                 try:
                     assert fetch(f"{running.http}/readyz").status == 503
@@ -54,7 +54,7 @@ def test_a_stream_goes_on_while_the_database_is_restarted(
                     assert encoder.poll() is None
                 finally:
                     postgres_server.start()
-                until(live, within=30, what="the API answers again")
+                poll(live, within=30, what="the API answers again")
                 assert fetch(f"{running.http}/readyz").json["problems"] == []
                 assert fetch(running.playlist).status == 200
                 running.add_stream("Another")
@@ -64,7 +64,7 @@ def test_a_stream_goes_on_while_the_database_is_restarted(
                 stream = _stream(running)
                 return stream is not None and stream["live"] is False
 
-            until(off, within=30, what="the stream is off air")
+            poll(off, within=30, what="the stream is off air")
             assert running.stop() == 0
         log = running.log.read_text()
         assert PASSWORD not in log + running.printed

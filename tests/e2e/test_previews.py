@@ -9,10 +9,10 @@ import pytest
 
 from tests.e2e.test_videos import asked, completed, upload
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.hls_reader import until
 from tests.support.e2e.service import Running, fetch
 from tests.support.engine.sources import ffmpeg
 from tests.support.engine.upload_files import picture_size
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -72,7 +72,7 @@ def test_the_picture_of_a_moment_shows_over_the_time_line(
     assert fetch(f"{headend.http}/api/videos/{answer['video']['id']}/unpublish", method="POST",
                  token=headend.token).status == 200  # fmt: skip
     # Within a second: so long may what is shown be remembered.
-    until(lambda: fetch(address).status == 404, within=10, what="the end of its previews")
+    poll(lambda: fetch(address).status == 404, within=10, what="the end of its previews")
     assert asked(headend, f"/api/videos/{answer['video']['id']}")["published"] is False
 
 

@@ -15,10 +15,10 @@ from tests.support.e2e.hls_reader import (
     complaints,
     media,
     multivariant,
-    until,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -43,7 +43,7 @@ def shown(headend: Running, video: int) -> Json:
 
 def recorded(headend: Running, *, within: float) -> Json:
     """Wait for the one video that there is to be."""
-    until(lambda: recordings(headend), within=within, what="a video")
+    poll(lambda: recordings(headend), within=within, what="a video")
     (video,) = recordings(headend)
     return video
 
@@ -66,17 +66,17 @@ def test_a_run_becomes_a_video_that_plays(
     command = ffmpeg(small_source, f"{headend.server}/{headend.key}", "-stream_loop", "-1")
     live: dict[str, Collected] = {}
     with publishing(command) as encoder:
-        until(lambda: multivariant(headend.playlist), within=20, what="a playlist")
-        until(lambda: last_of(headend.playlist) >= 3, within=20, what="three segments")
+        poll(lambda: multivariant(headend.playlist), within=20, what="a playlist")
+        poll(lambda: last_of(headend.playlist) >= 3, within=20, what="three segments")
         encoder.send_signal(signal.SIGINT)
         encoder.wait(timeout=10 * SCALE)
         before = last_of(headend.playlist)
     collect(headend.playlist, live)
     with publishing(command):
-        until(lambda: last_of(headend.playlist) >= before + 3, within=20, what="three more")
+        poll(lambda: last_of(headend.playlist) >= before + 3, within=20, what="three more")
         assert recordings(headend) == []
     playlists = addresses(headend.playlist)
-    until(lambda: media(playlists["audio"]).ended, within=20, what="ENDLIST")
+    poll(lambda: media(playlists["audio"]).ended, within=20, what="ENDLIST")
     ended = time.monotonic()
     video = recorded(headend, within=5)
     seconds = time.monotonic() - ended
@@ -146,8 +146,8 @@ def test_a_run_that_a_kill_cut_off_becomes_a_video(tmp_path: Path, small_source:
         service(folder, environment=least) as first,
         publishing(ffmpeg(small_source, f"{first.server}/{first.key}", "-stream_loop", "-1")),
     ):
-        until(lambda: multivariant(first.playlist), within=20, what="a playlist")
-        until(lambda: last_of(first.playlist) >= 3, within=20, what="three segments")
+        poll(lambda: multivariant(first.playlist), within=20, what="a playlist")
+        poll(lambda: last_of(first.playlist) >= 3, within=20, what="three segments")
         first.stop(signal.SIGKILL)
     environment = {**least, "HEADEND_LIVE__RECONNECT_SECONDS": "2"}
     with service(folder, environment=environment) as second:
@@ -167,8 +167,8 @@ def test_a_stream_that_is_deleted_on_air_leaves_a_video_for_its_owner(
     playlist = f"{headend.http}/live/{stream['hash']}/index.m3u8"
     url = f"{headend.server}/{stream['stream']}"
     with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
-        until(lambda: multivariant(playlist), within=20, what="a playlist")
-        until(lambda: last_of(playlist) >= 3, within=20, what="three segments")
+        poll(lambda: multivariant(playlist), within=20, what="a playlist")
+        poll(lambda: last_of(playlist) >= 3, within=20, what="three segments")
         gone = fetch(
             f"{headend.http}/api/streams/{stream['id']}", method="DELETE", token=headend.token
         )
@@ -182,7 +182,7 @@ def test_a_stream_that_is_deleted_on_air_leaves_a_video_for_its_owner(
         f"{headend.http}/api/videos/{video['id']}/publish", method="POST", token=headend.token
     )
     assert own.status == 200, own.text
-    until(lambda: fetch(address).status == 200, within=10, what="its playlist")
+    poll(lambda: fetch(address).status == 200, within=10, what="its playlist")
     audio = media(addresses(address)["audio"])
     assert len(audio.segments) >= 3
     assert not any(segment.gap for segment in audio.segments)
@@ -198,8 +198,8 @@ def test_who_records_nothing_keeps_nothing(tmp_path: Path, small_source: Path) -
     }
     with service(tmp_path / "data", environment=environment) as running:
         with publishing(ffmpeg(small_source, f"{running.server}/{running.key}")):
-            until(lambda: multivariant(running.playlist), within=20, what="a playlist")
-        until(lambda: media(addresses(running.playlist)["audio"]).ended, within=20, what="its end")
+            poll(lambda: multivariant(running.playlist), within=20, what="a playlist")
+        poll(lambda: media(addresses(running.playlist)["audio"]).ended, within=20, what="its end")
         time.sleep(1)  # longer than a recording would take
         assert recordings(running) == []
         assert files(running, "videos") == {}

@@ -15,10 +15,10 @@ from tests.support.e2e.hls_reader import (
     complaints,
     media,
     multivariant,
-    until,
 )
 from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing
 from tests.support.e2e.service import Running, service, without_slate
+from tests.support.waiting import poll
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prove]
 
@@ -73,7 +73,7 @@ def test_all_rungs_play_and_decode(
         collect(headend.playlist, held)
         return all(media(address).ended for address in addresses(headend.playlist).values())
 
-    until(ended, within=60, what="the run's end")
+    poll(ended, within=60, what="the run's end")
     files = {name: what.file(tmp_path / f"{name}.mp4") for name, what in held.items()}
     assert set(files) == {"720p", "480p", "360p", "audio"}
     assert {name: complaints(file) for name, file in files.items()} == dict.fromkeys(files, "")
@@ -97,8 +97,8 @@ def test_deaths_one_after_the_other(
             for _ in range(DEATHS if victim == "encoder" else 1):
                 url = f"{running.server}/{running.key}"
                 with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")) as encoder:
-                    until(lambda: multivariant(running.playlist), within=15, what="a playlist")
-                    until(
+                    poll(lambda: multivariant(running.playlist), within=15, what="a playlist")
+                    poll(
                         lambda before=sequence: last_sequence(running.playlist) > before,
                         within=20,
                         what="going on",

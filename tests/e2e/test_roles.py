@@ -23,10 +23,10 @@ from tests.support.e2e.hls_reader import (
     frames,
     media,
     multivariant,
-    until,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -132,7 +132,7 @@ def test_a_restart_of_the_api_costs_the_stream_nothing(
         at = port_of(first)
         encoder = stack.enter_context(publishing(command))
         playlist = first.playlist
-        until(lambda: multivariant(playlist), within=20, what="a playlist")
+        poll(lambda: multivariant(playlist), within=20, what="a playlist")
         follow(playlist, held, 2)
         assert first.stop(signal.SIGTERM) == 0
         second = stack.enter_context(api_role(ingest, "--http", at))
@@ -149,8 +149,8 @@ def test_a_restart_of_the_api_costs_the_stream_nothing(
             collect(playlist, held)
             return all(media(address).ended for address in addresses(playlist).values())
 
-        until(ended, within=60, what="the run's end")
-        until(lambda: not flags(third)["live"], within=10, what="off air")
+        poll(ended, within=60, what="the run's end")
+        poll(lambda: not flags(third)["live"], within=10, what="off air")
     sent = int(re.findall(r"^frame=\s*(\d+)", progress.read_text(), re.MULTILINE)[-1])
     assert set(held) == {"360p", "audio"}
     for name, what in held.items():
@@ -183,8 +183,8 @@ def test_a_restart_of_the_ingest_goes_on_with_the_run_and_the_api_serves_on(
     with api_role(ingest) as api:
         url = api.playlist
         with publishing(command):
-            until(lambda: multivariant(url), within=20, what="a playlist")
-            until(lambda: last_sequence(url) >= 1, within=15, what="two segments")
+            poll(lambda: multivariant(url), within=20, what="a playlist")
+            poll(lambda: last_sequence(url) >= 1, within=15, what="two segments")
             run_name = run_of(url)
             collect(url, held)
             with ThreadOf(lambda: follow(url, held, 4)):
@@ -193,7 +193,7 @@ def test_a_restart_of_the_ingest_goes_on_with_the_run_and_the_api_serves_on(
         drained = last_sequence(url)
         assert not media(addresses(url)["audio"]).ended
         with ingest_role(ingest.data, *doors), publishing(command):
-            until(lambda: last_sequence(url) > drained + 1, within=25, what="going on")
+            poll(lambda: last_sequence(url) > drained + 1, within=25, what="going on")
             assert flags(api) == {"live": True, "published": True}
             collect(url, held)
             assert run_of(url) == run_name
@@ -255,9 +255,9 @@ def test_streams_of_a_killed_ingest_go_off_the_air_on_paper(
     command = ffmpeg(small_source, f"{ingest.server}/{ingest.key}", "-stream_loop", "-1")
     with api_role(ingest) as api:
         with publishing(command):
-            until(lambda: flags(api)["live"], within=20, what="live")
+            poll(lambda: flags(api)["live"], within=20, what="live")
             ingest.stop(signal.SIGKILL)
-        until(lambda: not flags(api)["live"], within=20, what="off air")
+        poll(lambda: not flags(api)["live"], within=20, what="off air")
         # What was listed can still be fetched.
         collect(api.playlist, {})
         with ingest_role(ingest.data):
@@ -267,7 +267,7 @@ def test_streams_of_a_killed_ingest_go_off_the_air_on_paper(
 def test_each_role_tells_of_itself(ingest: Running) -> None:
     assert fetch(f"{ingest.status}/healthz").json == {"status": "alive"}
     assert fetch(f"{ingest.status}/readyz").json == {"status": "ready", "problems": []}
-    until(lambda: "headend_ingest_connections 0.0" in fetch(f"{ingest.status}/metrics").text,
+    poll(lambda: "headend_ingest_connections 0.0" in fetch(f"{ingest.status}/metrics").text,
           within=10, what="nobody is connected")  # fmt: skip
     assert fetch(f"{ingest.status}/api/projects/1/streams").status == 404
     with api_role(ingest) as api:
@@ -281,7 +281,7 @@ def test_each_role_tells_of_itself(ingest: Running) -> None:
     assert ingest.process.poll() is None
     before = ingest.log.read_text().count("certificate loaded")
     ingest.process.send_signal(signal.SIGHUP)
-    until(lambda: ingest.log.read_text().count("certificate loaded") > before, within=5,
+    poll(lambda: ingest.log.read_text().count("certificate loaded") > before, within=5,
           what="a reload")  # fmt: skip
 
 
@@ -319,7 +319,7 @@ def test_the_api_may_run_beside_the_whole_service(tmp_path: Path, small_source: 
             api_role(whole) as api,
             publishing(ffmpeg(small_source, f"{whole.server}/{whole.key}", "-stream_loop", "-1")),
         ):
-            until(lambda: multivariant(api.playlist), within=20, what="a playlist")
+            poll(lambda: multivariant(api.playlist), within=20, what="a playlist")
             follow(api.playlist, {}, 2)
 
 

@@ -17,9 +17,10 @@ from tests.support.browser import Chromium, Viewer
 from tests.support.e2e import clock_video
 from tests.support.e2e.clock_video import keeping, longest_gap
 from tests.support.e2e.encoder_pair import Json, Pair, pair
-from tests.support.e2e.hls_reader import addresses, complaints, media, multivariant, until
+from tests.support.e2e.hls_reader import addresses, complaints, media, multivariant
 from tests.support.e2e.publishers import publishing
 from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -62,7 +63,7 @@ def clock_in(viewer: Viewer) -> int | None:
 
 
 def shows_clock(viewer: Viewer, *, wanted: bool, within: float) -> None:
-    until(
+    poll(
         lambda: (clock_in(viewer) is not None) == wanted,
         within=within,
         what=f"{'the' if wanted else 'no'} clock in Chromium",
@@ -104,8 +105,8 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
     with ExitStack() as world, keeping(stream.playlist, patient=True) as keeper:
         first = world.enter_context(publishing(command))
         second = world.enter_context(publishing(backup))
-        until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
-        until(lambda: stream.receives() == 2, within=10, what="both encoders")
+        poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        poll(lambda: stream.receives() == 2, within=10, what="both encoders")
         run = addresses(stream.playlist)
         viewer = browser.open(stream.watch)
         world.callback(viewer.close)
@@ -117,14 +118,14 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
         for encoder in (second, first):
             encoder.kill()
             encoder.wait()
-        until(lambda: stream.told("slate"), within=4, what="the slate is told")
+        poll(lambda: stream.told("slate"), within=4, what="the slate is told")
         shows_clock(viewer, wanted=False, within=20)
         flags = stream.record()
         assert (flags["live"], flags["receiving_count"]) == (True, 0)
         time.sleep(max(0.0, away - (time.monotonic() - began)))
         assert viewer.wait_until_playing(10).run is not None, "the slate moves on"
         with publishing(command) as third:
-            until(lambda: stream.told("back on air"), within=10, what="back is told")
+            poll(lambda: stream.told("back on air"), within=10, what="back is told")
             shows_clock(viewer, wanted=True, within=20)
             viewer.wait_until_playing(10, span=3)
             sample = viewer.sample()
@@ -132,10 +133,10 @@ def test_a_stream_whose_encoders_all_fail_is_a_slate_and_then_itself_again(
             walls_go_on(stream)
             third.send_signal(signal.SIGINT)
             third.wait(timeout=10 * SCALE)
-        until(lambda: media(run["audio"]).ended, within=_GOODBYE + 6, what="EXT-X-ENDLIST")
+        poll(lambda: media(run["audio"]).ended, within=_GOODBYE + 6, what="EXT-X-ENDLIST")
         ended = time.monotonic()
-        until(lambda: not stream.record()["live"], within=4, what="off air")
-        video = until(lambda: recorded(stream), within=10, what="the recording")
+        poll(lambda: not stream.record()["live"], within=4, what="off air")
+        video = poll(lambda: recorded(stream), within=10, what="the recording")
         proof("from EXT-X-ENDLIST to the recording", f"{time.monotonic() - ended:.1f} s", "5 s")
     slate = keeper.unclocked(RUNGS[0], tmp_path)
     for rung in stream.rungs_made(RUNGS):
@@ -166,12 +167,12 @@ def test_an_owner_who_holds_the_output_shows_the_slate_until_it_is_let_go(
 ) -> None:
     stream = pair(running, "Held")
     with publishing(clock_video.encoder(stream.url(0), size=SIZE)):
-        until(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+        poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
         viewer = browser.open(stream.watch)
         viewer.wait_until_playing(20)
         run = addresses(stream.playlist)
         stream.command("pause")
-        until(lambda: stream.record()["paused"], within=3, what="paused")
+        poll(lambda: stream.record()["paused"], within=3, what="paused")
         shows_clock(viewer, wanted=False, within=20)
         flags = stream.record()
         assert (flags["live"], flags["receiving_count"]) == (True, 1)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from headend.install.certificates import ensure_local
-from tests.support.e2e.hls_reader import until
 from tests.support.e2e.service import SCALE, fetch, service
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -146,9 +146,9 @@ def test_an_own_certificate_is_served_and_renewed_on_sighup(tmp_path: Path) -> N
         good = files.leaf.read_bytes()
         files.leaf.write_text("no certificate")
         running.process.send_signal(signal.SIGHUP)
-        until(lambda: "certificate not loaded" in running.log.read_text(), within=5, what="a line")
+        poll(lambda: "certificate not loaded" in running.log.read_text(), within=5, what="a line")
         assert shown_certificate(port) == before
         files.leaf.write_bytes(good)
         ensure_local(tmp_path / "own", ["tv.example.org", "in.example.org"], now)
         running.process.send_signal(signal.SIGHUP)
-        until(lambda: shown_certificate(port) != before, within=5, what="the new certificate")
+        poll(lambda: shown_certificate(port) != before, within=5, what="the new certificate")

@@ -22,10 +22,11 @@ from media.hls.playlist import MediaPlaylist
 from tests.conftest import Proof
 from tests.support.e2e import clock_video
 from tests.support.e2e.encoder_pair import Json, Pair, pair
-from tests.support.e2e.hls_reader import multivariant, until
+from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import persisting
 from tests.support.e2e.service import SCALE, Running, fetch, service
 from tests.support.e2e.slow_process import children_of
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -191,11 +192,11 @@ def told_state(told: list[Json]) -> Json:
 def look(headend: Running, stream: Pair, slots: frozenset[int], folder: Path) -> None:
     """See that the record, the events and the world agree."""
     wanted = expected(slots, published=True)
-    until(lambda: record(stream) == wanted, within=_WINDOW + 12, what=f"{wanted}")
+    poll(lambda: record(stream) == wanted, within=_WINDOW + 12, what=f"{wanted}")
     assert goes_on(stream) == bool(slots), slots
     assert len(engines(headend)) == bool(slots), slots
     if slots:
-        until(
+        poll(
             lambda: is_silent(stream, folder) == (slots == _BACKUP_ALONE),
             within=10,
             what="its sound",

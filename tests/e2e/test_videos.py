@@ -18,11 +18,11 @@ from tests.support.e2e.hls_reader import (
     complaints,
     media,
     multivariant,
-    until,
 )
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.service import SCALE, Running, fetch
 from tests.support.engine.upload_files import film, picture_size
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -65,7 +65,7 @@ def completed(headend: Running, video: int, *, within: float) -> list[Json]:
         looks.append(asked(headend, f"/api/videos/{video}/status"))
         return looks[-1]["state"] in ("completed", "failed")
 
-    until(is_over, within=within, what="the video's end")
+    poll(is_over, within=within, what="the video's end")
     assert looks[-1]["state"] == "completed", looks[-1]
     return looks
 

@@ -31,13 +31,15 @@ _PURE: Final = (
     "tests/storage/recording/test_pages",
     "tests/transcode/live/test_backlog",
     "tests/transcode/live/test_epochs",
-    "tests/transcode/live/test_keyframe_monitor",
     "tests/transcode/live/test_load_shedding",
     "tests/transcode/live/test_metrics",
-    "tests/transcode/protocol/",
+    "tests/transcode/protocol/test_file_messages",
+    "tests/transcode/protocol/test_messages",
 )
 # Fixtures of a catalog, of the application over one, of encoders' output.
-_REAL_FIXTURES: Final = frozenset({"catalog", "desk", "house", "migrated_file", "place"})
+_REAL_FIXTURES: Final = frozenset(
+    {"both_places", "catalog", "desk", "house", "migrated_file", "place", "postgres_server"}
+)
 _MARKERS: Final = ("e2e", "prove", "real")
 _FORBIDDEN: Final = frozenset(
     {"os.fork", "os.posix_spawn", "socket.bind", "socket.connect", "subprocess.Popen"}

@@ -21,6 +21,7 @@ from storage.catalog.records.common import Shown
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.e2e.service import SCALE
+from tests.support.waiting import until
 
 HASH = "abcdefABCDEF"
 RUN = "20260131T120000123"
@@ -159,12 +160,6 @@ At = Callable[[Callable[[OriginServer], Awaitable[None]]], None]
 
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def test_one_connection_is_answered_again_and_again_whatever_it_asks(at: At) -> None:

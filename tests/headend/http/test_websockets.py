@@ -19,6 +19,7 @@ from tests.support.headend.websocket_clients import (
     subscribed,
     words,
 )
+from tests.support.waiting import until
 
 
 def play(scene: Callable[[], Awaitable[None]]) -> None:
@@ -27,12 +28,6 @@ def play(scene: Callable[[], Awaitable[None]]) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(go())
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not is_so():  # noqa: ASYNC110  # the other side tells nobody
-            await asyncio.sleep(0.01)
 
 
 def test_a_client_connects_subscribes_and_hears_its_channels_alone() -> None:

@@ -22,6 +22,7 @@ from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.ingest.stream.test_live_stream import FakePorts, FakePublisher
 from tests.support.sql import migrated
+from tests.support.waiting import until
 from transcode.live.service import LiveTranscoding
 
 NOW = 1_000
@@ -219,11 +220,6 @@ def test_without_an_ingest_a_command_is_taken_back_in_time(tmp_path: Path) -> No
         assert not await inside.catalog.commands.take(number, NOW - 1)
 
     play(tmp_path, story, nudged=False)
-
-
-async def until(true: Callable[[], Awaitable[bool]]) -> None:
-    while not await true():  # noqa: ASYNC110 # a row in a database
-        await asyncio.sleep(0.01)
 
 
 def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
-from tests.support.storage.recorded_run import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

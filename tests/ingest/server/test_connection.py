@@ -26,8 +26,8 @@ from tests.support.ingest.loopback import (
     play,
     play_fast,
     server_context,
-    until,
 )
+from tests.support.waiting import until
 
 WRONG_SECRET = "01234567-89ab-cdef-0123-456789abcdef"
 SMALL_STEPS = 4096  # bytes that are written one by one

@@ -22,8 +22,8 @@ from tests.support.ingest.loopback import (
     play,
     play_fast,
     server_context,
-    until,
 )
+from tests.support.waiting import until
 
 # -- what is not RTMP -----------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from tests.support.ingest.loopback import (
     loopback_listener,
     play,
     play_fast,
-    until,
 )
+from tests.support.waiting import until
 
 SMALL_WINDOW = rtmp_peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
 

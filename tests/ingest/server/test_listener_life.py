@@ -24,8 +24,8 @@ from tests.support.ingest.loopback import (
     loopback_listener,
     play,
     server_context,
-    until,
 )
+from tests.support.waiting import until
 
 # -- take-over ------------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from tests.support.ingest.loopback import (
     loopback_listener,
     play,
     server_context,
-    until,
 )
+from tests.support.waiting import until
 
 SLOW = 0.1  # seconds; the longest that can be set
 

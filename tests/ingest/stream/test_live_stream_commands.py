@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import msgspec
+import pytest
 
 from ingest.stream.registry import LiveStreams
 from media.stream_keys import StreamKey
@@ -19,9 +20,11 @@ from tests.support.ingest.loopback import (
     last_description,
     loopback_listener,
     play,
-    until,
 )
 from tests.support.ingest.virtual_clock import run
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.real
 
 OLD = msgspec.structs.replace(GRANT, proof="old")
 NEW = msgspec.structs.replace(GRANT, proof="new")

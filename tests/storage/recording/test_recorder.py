@@ -22,7 +22,8 @@ from tests.support.storage.engine_reports import (
     resume_run,
     variants,
 )
-from tests.support.storage.recorded_run import DAY_US, RecorderFixture, run_recorder, until
+from tests.support.storage.recorded_run import DAY_US, RecorderFixture, run_recorder
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

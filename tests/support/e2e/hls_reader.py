@@ -1,8 +1,7 @@
 """What a player would find at a stream's address: playlists, media, what ffmpeg says of them."""
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -13,24 +12,9 @@ import av
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from tests.support.e2e.publishers import tool
-from tests.support.e2e.service import SCALE, fetch
+from tests.support.e2e.service import fetch
 
 T = TypeVar("T")
-
-
-def until(question: Callable[[], T | None], *, within: float, what: str) -> T:
-    """Ask until there is an answer; `within` seconds, scaled on slow machines.
-
-    The longer it takes, the more seldom it asks: each question costs the service and the test.
-    """
-    began = time.monotonic()
-    while True:
-        answer = question()
-        if answer:
-            return answer
-        waited = time.monotonic() - began
-        assert waited < within * SCALE, f"not within {within} s: {what}"
-        time.sleep(min(0.05 + waited / 20, 0.2))
 
 
 def multivariant(url: str) -> MultivariantPlaylist | None:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-# Slow machines scale every deadline at once.
-SCALE = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
+from tests.support.waiting import SCALE
+
 START_SECONDS = 20 * SCALE
 # What is said to tests, and what a test's own service manager says.
 _NOT_FOR_IT = {"HEADEND_TEST_SCALE", "JOURNAL_STREAM"}

@@ -20,6 +20,7 @@ from media.stream_keys import Slot, StreamKey
 from media.track import Track
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.virtual_clock import run as run_virtual
+from tests.support.waiting import until
 
 # A test opens connections faster than the world does.
 LIMITS = Limits(new_per_address_per_second=1_000, wrong_keys_per_minute=1_000)
@@ -45,12 +46,6 @@ def play_fast(story: Coroutine[Any, Any, None]) -> None:
 async def _bounded(story: Coroutine[Any, Any, None], seconds: float) -> None:
     async with asyncio.timeout(seconds):
         await story
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Poll until a condition holds."""
-    while not true():  # noqa: ASYNC110 # the kernel, processes, plain counters
-        await asyncio.sleep(0.01)
 
 
 class RecordedRun:

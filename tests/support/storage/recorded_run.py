@@ -1,9 +1,7 @@
 """A run that is recorded: a real disk, a real catalog, and a recorder at work."""
 
 import asyncio
-import itertools
-import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,18 +24,9 @@ from tests.support.storage.engine_reports import (
     FakeClock,
     open_run,
 )
+from tests.support.waiting import until
 
-SCALE = float(os.environ.get("HEADEND_TEST_SCALE", "3"))
 DAY_US = 86_400_000_000
-
-
-async def until(question: Callable[[], Awaitable[bool]], *, within: float = 10) -> None:
-    """Ask until the answer is yes; `within` seconds."""
-    async with asyncio.timeout(within * SCALE):
-        for _ in itertools.count():
-            if await question():
-                return
-            await asyncio.sleep(0.005)
 
 
 class FailingRecordingCatalog:

@@ -1,8 +1,7 @@
 """A live run with a real engine, a real disk and a real edge, and its playlists."""
 
-import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from tests.support.engine.sources import Source
 from transcode.live.live_run import LiveRun
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["RUNG", "STREAM", "children", "playlist", "running", "send", "tracks_of", "until"]
+__all__ = ["RUNG", "STREAM", "children", "playlist", "running", "send", "tracks_of"]
 
 STREAM = "Ab3dEf6hIj9l"
 RUNG = "144p"
@@ -37,12 +36,6 @@ def send(run: LiveRun, source: Source, start: int = 0, end: int = 1 << 40) -> No
                     track=track, dts=packet.dts, pts=packet.pts, key=packet.key, data=packet.data
                 )
             )
-
-
-async def until(question: Callable[[], bool], seconds: float = 15.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not question():  # noqa: ASYNC110 # a process's doings raise no event
-            await asyncio.sleep(0.01)
 
 
 def children() -> list[int]:

@@ -1,11 +1,10 @@
 """A real catalog, a real object store and a transcoder over them."""
 
 import asyncio
-import itertools
 import posixpath
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,22 +18,14 @@ from storage.catalog.records.videos import Arrived, VideoStatus, WholeVideo
 from storage.job_leases import HeldJob
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
+from tests.support.waiting import until
 from transcode.vod.job import VideoTranscoder
 
-__all__ = ["VodFixture", "now_us", "until", "vod_fixture"]
+__all__ = ["VodFixture", "now_us", "vod_fixture"]
 
 
 def now_us() -> int:
     return time.time_ns() // 1000
-
-
-async def until(question: Callable[[], Awaitable[bool]], *, within: float) -> None:
-    """Call `question` until it returns True, for at most `within` seconds."""
-    async with asyncio.timeout(within):
-        for _ in itertools.count():
-            if await question():
-                return
-            await asyncio.sleep(0.02)
 
 
 class VodFixture(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from storage.fetch_policy import parse_networks
 from storage.job_leases import LEASE_US, HeldJob, JobLost
 from storage.objects.addresses import imported_source, replaced_source
 from storage.objects.disk import DiskObjects
-from tests.support.transcode.transcode_fixture import now_us, until
+from tests.support.transcode.transcode_fixture import now_us
 from tests.support.transcode.web_servers import (
     Responder,
     WebRequest,
@@ -32,6 +32,7 @@ from tests.support.transcode.web_servers import (
     response_bytes,
     web_server,
 )
+from tests.support.waiting import until
 from transcode.imports.download import DownloadLimits
 from transcode.imports.http_client import ImportClient
 from transcode.imports.importer import Importer

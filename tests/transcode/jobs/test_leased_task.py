@@ -11,7 +11,7 @@ import pytest
 
 from storage.errors import CatalogError
 from storage.job_leases import MAX_FAILURES, HeldJob, JobLost
-from tests.support.transcode.transcode_fixture import until
+from tests.support.waiting import until
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ import pytest
 
 from storage.errors import CatalogUnavailable
 from storage.job_leases import HeldJob, JobLost
-from tests.support.transcode.transcode_fixture import until
+from tests.support.waiting import until
 from transcode.jobs.worker_pool import WorkerPool
 
 pytestmark = pytest.mark.anyio

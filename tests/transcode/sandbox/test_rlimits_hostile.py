@@ -28,6 +28,7 @@ from tests.support.transcode.hostile_files import (
     REFERENCES,
     hls,
 )
+from tests.support.waiting import SCALE
 from transcode.inspect.probe import NotMedia, probe
 from transcode.inspect.still import NotImage, make_posters
 from transcode.protocol.file_messages import Film
@@ -35,7 +36,6 @@ from transcode.protocol.messages import Make, Poster, Probed, Refused, Report, W
 
 pytestmark = pytest.mark.anyio
 
-SCALE = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
 GIB = 1 << 30
 # What a child has before it looks at a file: Python, the library and its tables.
 BASE_BYTES = 100 << 20

@@ -11,7 +11,8 @@ import pytest
 
 from storage.job_leases import HeldJob, HeldSpan, PlannedSpan
 from storage.objects.disk import DiskObjects
-from tests.support.transcode.transcode_fixture import VodFixture, now_us, until
+from tests.support.transcode.transcode_fixture import VodFixture, now_us
+from tests.support.waiting import until
 from transcode.vod.job import VideoTranscoder
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,8 @@ from tests.support.transcode.spanned_asset import (
     film_with_sparse_keyframes,
     is_whole,
 )
-from tests.support.transcode.transcode_fixture import VodFixture, now_us, until, vod_fixture
+from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
+from tests.support.waiting import until
 from transcode.vod.worker_pool import TranscodeWorkers
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,8 @@ import pytest
 
 from storage.catalog.records.videos import WholeVideo
 from storage.job_leases import LEASE_US
-from tests.support.transcode.transcode_fixture import VodFixture, now_us, until, vod_fixture
+from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
+from tests.support.waiting import until
 from transcode.vod.job import VideoTranscoder
 from transcode.vod.worker_pool import TranscodeWorkers
 

@@ -30,7 +30,8 @@ from tests.support.e2e.service import SCALE
 from tests.support.e2e.slow_process import children_of
 from tests.support.sql import run_sql
 from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole
-from tests.support.transcode.transcode_fixture import VodFixture, until, vod_fixture
+from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 from av import AudioFrame, VideoFrame
 
 from tests.support.pattern_reader import beeps, flashes
+from tests.support.waiting import poll
 
 ROOT = Path(__file__).parents[4]
 FFMPEG = shutil.which("ffmpeg") or "ffmpeg"
@@ -65,14 +66,6 @@ def publishing(
             yield Publisher(process)
         finally:
             process.kill()
-
-
-def until(what: Callable[[], bool]) -> None:
-    """Poll until something is so; not within the deadline is a failure."""
-    deadline = time.monotonic() + PATIENCE
-    while not what():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
 
 
 def size_of(path: Path) -> int:
@@ -151,7 +144,7 @@ def server(output: Path, *options: str) -> Generator[str]:
         stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     ) as process:  # fmt: skip
         try:
-            until(lambda: listening in Path("/proc/net/tcp").read_text())
+            poll(lambda: listening in Path("/proc/net/tcp").read_text())
             yield url
             process.wait(PATIENCE)
         finally:
@@ -207,7 +200,7 @@ def test_an_unknown_address_is_refused_without_showing_it() -> None:
 def test_it_stops_when_it_is_told(how: str, tmp_path: Path) -> None:
     path = tmp_path / "out.flv"
     with publishing(str(path)) as publisher:
-        until(lambda: size_of(path) > 20_000)
+        poll(lambda: size_of(path) > 20_000)
         cmdline = Path(f"/proc/{publisher.process.pid}/cmdline").read_bytes()
         assert path.name.encode() not in cmdline
         if how == "the end of its input":
