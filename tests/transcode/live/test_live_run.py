@@ -9,15 +9,8 @@ import pytest
 
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
-from tests.support.transcode.live_runs import (
-    RUNG,
-    children,
-    playlist,
-    running,
-    send,
-    tracks_of,
-    until,
-)
+from tests.support.transcode.live_runs import RUNG, children, playlist, running, send, tracks_of
+from tests.support.waiting import until
 from transcode.live.backlog import QUEUE_BYTES
 from transcode.live.live_run import LiveRun
 

@@ -20,15 +20,8 @@ from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, ffmpeg, scenes, source_of
-from tests.support.transcode.live_runs import (
-    RUNG,
-    STREAM,
-    children,
-    playlist,
-    send,
-    tracks_of,
-    until,
-)
+from tests.support.transcode.live_runs import RUNG, STREAM, children, playlist, send, tracks_of
+from tests.support.waiting import until
 from transcode.live.live_run import LiveRun
 from transcode.live.service import LiveTranscoding
 

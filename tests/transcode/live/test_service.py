@@ -9,14 +9,8 @@ import pytest
 
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
-from tests.support.transcode.live_runs import (
-    children,
-    playlist,
-    running,
-    send,
-    tracks_of,
-    until,
-)
+from tests.support.transcode.live_runs import children, playlist, running, send, tracks_of
+from tests.support.waiting import until
 from transcode.live import service as live_service
 
 
