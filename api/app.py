@@ -1,4 +1,4 @@
-"""The HTTP application: the API under /api, its description under /schema, and the other rooms."""
+"""Builds the HTTP application: the API under /api, its description under /schema, other routes."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -186,13 +186,12 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
 ) -> Litestar:
     """Return the application.
 
-    `broadcaster_key` is the installation's (see `FirstStart`). `handlers` are the routes of the
-    other rooms (the origin, the pages, the status), at the addresses they name themselves; they
-    take no token and stand in no description. `version` is the product's, for the description.
-    `callers` counts their requests, where they are limited. `media` deletes what is kept of records
-    that are deleted; without it nothing is. `intake` takes uploads in, where they are taken.
-    `ingest` is the process that takes encoders in; without it, one that looks by itself at what it
-    is asked. `import_rules` say where videos may be fetched from.
+    `broadcaster_key` is that of the installation (see `FirstStart`). `handlers` are further routes
+    (pages, status), which need no token and are not in the OpenAPI document; `version` is. Without
+    a `rate_limiter` requests are unlimited. `media` deletes the media of deleted records; without
+    it they stay. Without an `intake` there are no upload endpoints. `ingest` sends commands to the
+    process that receives encoders; the default finds it by polling the catalog. `import_rules` say
+    from where videos may be fetched.
     """
     guard = needs_token(catalog, rate_limiter)
     most = 0 if intake is None else intake.most_upload

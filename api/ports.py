@@ -1,4 +1,4 @@
-"""What the API, its pages and the origin need of the world; `headend.roles.wiring` binds it."""
+"""Protocols that the API, the pages and the origin need; `headend.roles.wiring` binds them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ class Showcase(Protocol):
         ...
 
 
-@runtime_checkable  # the framework looks at what it hands to an operation
+@runtime_checkable  # Litestar checks the types of dependencies
 class MediaRemover(Protocol):
     """Deletes the media of streams and videos that are in the catalog no longer."""
 
@@ -45,35 +45,35 @@ class MediaRemover(Protocol):
 
 
 class OwnerCheck(Protocol):
-    """Tells an owner from a viewer."""
+    """Distinguishes owners from viewers."""
 
     async def __call__(self, authorization: str | None, hash_: str, /) -> bool:
-        """Say whether the `Authorization` header holds a token that reaches the stream."""
+        """Return True if the `Authorization` header has a token with access to the stream."""
         ...
 
 
 class PosterMaker(Protocol):
-    """Makes posters of an uploaded picture, in a box."""
+    """Makes posters from an uploaded picture, in a sandbox."""
 
     async def __call__(self, file: Path, width: int, height: int, /) -> Mapping[str, bytes]:
-        """Return JPEGs by the labels of the resolutions of a video of that size.
+        """Return JPEGs by resolution label, for a video of this size.
 
-        A size of 0 is not known yet: then the picture's own takes its place.
+        A size of 0 is unknown; the size of the picture is used instead.
 
         Raises:
-            FileRefused: it is no picture, or none that can be shown.
+            FileRefused: the file is not a picture that can be decoded.
         """
         ...
 
 
 class SlateMaker(Protocol):
-    """Makes the picture that stands in while nobody is on air of an uploaded one, in a box."""
+    """Makes the slate of a stream (shown while it is off air) from a picture, in a sandbox."""
 
     async def __call__(self, file: Path, /) -> bytes:
-        """Return it as a JPEG of at most 1920 x 1080, in its own shape and never scaled up.
+        """Return a JPEG of at most 1920 x 1080, with the aspect ratio kept and never scaled up.
 
         Raises:
-            FileRefused: it is no picture, or none that can be shown.
+            FileRefused: the file is not a picture that can be decoded.
         """
         ...
 

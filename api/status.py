@@ -1,4 +1,4 @@
-"""Whether the service is alive, whether it can serve, and its figures: for operators' tools."""
+"""Health, readiness and metrics endpoints for monitoring."""
 
 from collections.abc import Awaitable, Callable
 
@@ -17,17 +17,17 @@ def status_handlers(
 ) -> list[HTTPRouteHandler]:
     """Return the handlers of `/healthz`, `/readyz` and `/metrics`.
 
-    `problems` says in sentences what cannot be served now; `figures` is the Prometheus text.
+    `problems` returns sentences about what cannot be served; `figures` the Prometheus text.
     """
 
     @get("/healthz", include_in_schema=False, sync_to_thread=False)
     def alive() -> dict[str, str]:
-        """Answer at all."""
+        """Return 200 as long as the process answers."""
         return {"status": "alive"}
 
     @get("/readyz", include_in_schema=False)
     async def ready() -> Response[dict[str, object]]:
-        """Say whether everything that is needed is there."""
+        """Return 200 if everything needed is available, else 503 with the problems."""
         found = await problems()
         return Response(
             {"status": "not ready" if found else "ready", "problems": found},
@@ -37,7 +37,7 @@ def status_handlers(
 
     @get("/metrics", include_in_schema=False, sync_to_thread=False)
     def metrics() -> Response[bytes]:
-        """Return the figures."""
+        """Return the metrics."""
         return Response(figures(), media_type=_PROMETHEUS)
 
     return [alive, ready, metrics]
@@ -46,7 +46,7 @@ def status_handlers(
 def status_app(
     *, problems: Callable[[], Awaitable[list[str]]], figures: Callable[[], bytes]
 ) -> Litestar:
-    """Return an application that has nothing else, for a process that shows nothing."""
+    """Return an application with only these endpoints, for processes that serve no media."""
     return Litestar(
         route_handlers=[*status_handlers(problems=problems, figures=figures)],
         exception_handlers=HANDLERS,

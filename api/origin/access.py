@@ -1,6 +1,6 @@
-"""Who may see a stream or a video: one decision for playlists, media, posters, pages, documents.
+"""Decides who may see a stream or a video: playlists, media, posters, pages and documents.
 
-Pure. A signature would be a further argument of `decide`; there is no such rule now.
+Pure. Signed addresses would become another argument of `decide_access`; they do not exist yet.
 """
 
 from enum import Enum, auto
@@ -11,22 +11,22 @@ __all__ = ["AccessLevel", "decide_access"]
 
 
 class AccessLevel(Enum):
-    """What a viewer gets."""
+    """What a viewer may see."""
 
-    OPEN = auto()  # everybody may see it, and caches may keep it
-    RESTRICTED_OPEN = auto()  # this viewer may see it, where they are; nobody may keep it
-    OWNER = auto()  # only its owner, and nobody may keep it
-    BLOCKED = auto()  # it is there, and not for the country this viewer is in (451)
-    NONE = auto()  # as if it were not there
+    OPEN = auto()  # visible to everyone, cacheable
+    RESTRICTED_OPEN = auto()  # visible in the country of this viewer, not cacheable
+    OWNER = auto()  # visible to its owner only, not cacheable
+    BLOCKED = auto()  # exists, but not for the country of this viewer (451)
+    NONE = auto()  # as if it did not exist (404)
 
     @property
     def is_visible(self) -> bool:
-        """Whether the viewer gets it."""
+        """True if the viewer may see it."""
         return self in _SEEN
 
     @property
     def is_cacheable(self) -> bool:
-        """Whether caches may keep what the viewer gets."""
+        """True if shared caches may store it."""
         return self is AccessLevel.OPEN
 
 
@@ -36,12 +36,11 @@ _SEEN = frozenset({AccessLevel.OPEN, AccessLevel.RESTRICTED_OPEN, AccessLevel.OW
 def decide_access(
     shown: Shown | None, *, owner: bool, country: str | None = None, early: bool = False
 ) -> AccessLevel:
-    """Return what a viewer gets of a stream or a video; None is one that does not exist.
+    """Return the access of a viewer to a stream or a video; None does not exist.
 
-    `owner` says that the viewer has a token that reaches it, which opens all of it everywhere.
-    `country` are the two letters of where the viewer is, None where that is not known. `early` is
-    for what is there before anything plays: the pages, the documents, the posters. What an owner
-    unpublished is never there for others, and no country is told of it.
+    `owner`: the viewer has a token for it, which gives full access everywhere. `country`: two
+    letters, None if unknown. `early`: for what exists before anything plays, that is pages,
+    documents and posters. An unpublished stream or video is 404 for others, never 451.
     """
     if shown is None:
         return AccessLevel.NONE

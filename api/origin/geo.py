@@ -1,8 +1,8 @@
-"""Which country a viewer is in: what a trusted proxy says, else what a database says.
+"""The country of a viewer, from the header of a trusted proxy or from a database.
 
-The database is a file in MaxMind's format, of any maker. It is read into memory whole, since a file
-that is mapped and then overwritten ends the process; a newer file is noticed within ten seconds.
-What is not known for sure is unknown, and who is unknown does not get what is restricted.
+The database is a file in MaxMind's format from any vendor. It is read into memory as a whole,
+since overwriting a mapped file would crash the process; a newer file is loaded within ten seconds.
+An uncertain country is unknown, and viewers in unknown countries see nothing that is restricted.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ __all__ = ["CountryResolver", "GeoError"]
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 10.0
-_MOST_REMEMBERED: Final = 20_000  # addresses; one is about 200 bytes, a look-up costs 10 us
-# What proxies say of a client whose country they do not know, and of one that comes through Tor.
+_MOST_REMEMBERED: Final = 20_000  # addresses of about 200 bytes each; a lookup costs 10 us
+# What proxies send for an unknown country and for Tor.
 _NOWHERE: Final = frozenset({"XX", "T1"})
-# This machine and its neighbours. `is_private` of the standard library counts others in.
+# This host and its local networks. `is_private` of the standard library includes others.
 _PRIVATE: Final[tuple[IPv4Network | IPv6Network, ...]] = tuple(
     ip_network(each)
     for each in (
@@ -44,22 +44,22 @@ _PRIVATE: Final[tuple[IPv4Network | IPv6Network, ...]] = tuple(
         "fe80::/10",
     )
 )
-# A client that names no proxy has none of these; a proxy that nobody told us of has.
+# Headers that a proxy adds and a client without one does not send.
 _SIGNS_OF_PROXIES: Final = frozenset({b"x-forwarded-for", b"forwarded", b"via", b"x-real-ip"})
 
 
 class _GeoReader(Protocol):
-    """A database, as far as it is asked here."""
+    """The part of a database reader that is used here."""
 
     def get(self, ip_address: Address, /) -> object: ...
 
 
 class GeoError(Exception):
-    """The database cannot be read, or a setting cannot be; the text says which."""
+    """The database or a setting is invalid; the message says which."""
 
 
 class CountryResolver:
-    """Answers where viewers are; `keep_fresh` is to run beside."""
+    """Resolves the country of viewers; `keep_fresh` must run beside it."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class CountryResolver:
         trusted_header: str = "",
         private_country: str = "",
     ) -> None:
-        """Read the database; without one only the header and `private_country` tell.
+        """Read the database; without one only the header and `private_country` are used.
 
         Raises:
-            GeoError: there is no such file, or it is no database of countries.
+            GeoError: a setting is invalid, or the database cannot be read.
         """
         self._clients = clients or TrustedProxies()
         self._header = trusted_header.strip().lower().encode()
@@ -91,16 +91,16 @@ class CountryResolver:
                 raise GeoError(f"geo.database: {self._path}: {_why(error)}") from error
 
     def country(self, peer: str | None, headers: RawHeaders) -> str | None:
-        """Return the two letters of the country a request comes from; None where unknown.
+        """Return the two letters of the country of a request; None if unknown.
 
-        `peer` is the address at the other end of its connection.
+        `peer` is the address at the other end of the connection.
         """
         own = parse_address(peer) if peer else None
         proxied = self._clients.is_proxy(own)
         if proxied and self._header and (told := header_values(headers, self._header)):
             return _letters(told[0]) if len(set(told)) == 1 else None
         address = self._clients.client_of(peer, headers)
-        if address is None or (proxied and address == own):  # a proxy that does not say for whom
+        if address is None or (proxied and address == own):  # the proxy named no client
             return None
         if self._private is not None and _is_private(address):
             led = not proxied and any(name in _SIGNS_OF_PROXIES for name, _ in headers)
@@ -110,15 +110,15 @@ class CountryResolver:
         return self._look_up(address)
 
     async def keep_fresh(self) -> None:
-        """Read the file again when it changes, for as long as this runs."""
+        """Reload the database whenever the file changes, until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             await self.reload_if_changed()
 
     async def reload_if_changed(self) -> None:
-        """Read the file again if it is another one; one that cannot be read is told of once.
+        """Reload the database if the file has changed; log an unreadable file once.
 
-        What was read before goes on being used: countries change seldom.
+        The previous database stays in use, since countries of addresses rarely change.
         """
         if self._path is None:
             return
@@ -136,7 +136,7 @@ class CountryResolver:
         log.info("geo database read", extra={"file": self._path.name})
 
     def _warn(self, neighbour: Address) -> None:
-        """Tell once that everybody seems to come through a proxy that nobody told us of."""
+        """Log once that viewers seem to come through a proxy that is not configured."""
         if not self._warned:
             self._warned = True
             log.warning(
@@ -151,7 +151,7 @@ class CountryResolver:
             return self._known[address]
         try:
             found = _country_in(self._reader.get(address))
-        except ValueError:  # an IPv6 address, and a database that knows IPv4 alone
+        except ValueError:  # an IPv6 address in a database of IPv4 addresses
             found = None
         except _DAMAGED as error:
             log.error("geo database broken", extra={"reason": _why(error)})  # noqa: TRY400  # the world's
@@ -163,13 +163,13 @@ class CountryResolver:
         return found
 
 
-# The reader takes what it finds for what should stand there, and falls over what does not.
+# What the reader raises on corrupt data, which it does not validate.
 _DAMAGED: Final = (maxminddb.InvalidDatabaseError, TypeError, LookupError)
 _UNREADABLE: Final = (OSError, ValueError, *_DAMAGED)
 
 
 def _mark(path: Path) -> tuple[int, int, int] | None:
-    """Return what tells one file from another, None where there is none."""
+    """Return what identifies a version of the file; None without a file."""
     try:
         stat = path.stat()
     except OSError:
@@ -178,7 +178,7 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
 
 
 def _load(path: Path) -> tuple[_GeoReader, tuple[int, int, int] | None]:
-    mark = _mark(path)  # before it is read: a change in between is read again
+    mark = _mark(path)  # taken before reading: a change in between causes another reload
     reader = maxminddb.Reader(str(path), maxminddb.MODE_MEMORY)
     return reader, mark
 
@@ -188,7 +188,7 @@ def _why(error: Exception) -> str:
 
 
 def _country_in(record: object) -> str | None:
-    """Return the country of a record, in any of the forms that makers of databases use.
+    """Return the country of a record, in any of the vendors' formats.
 
     `{"country": {"iso_code": "RO"}}`, `{"country_code": "RO"}`, `{"country": "RO"}`.
     """
@@ -203,7 +203,7 @@ def _country_in(record: object) -> str | None:
 
 
 def _letters(text: str) -> str | None:
-    """Return a country's two letters in upper case, None for what is none."""
+    """Return the two letters of a country in upper case; None for anything else."""
     text = text.strip()
     if len(text) != 2 or not (text.isascii() and text.isalpha()):
         return None

@@ -1,9 +1,9 @@
-"""The addresses of media and posters: which there are, and where their objects stand.
+"""The paths of media and posters, and the stored objects behind them.
 
-Pure. Only addresses of these forms exist, so a run's notes, a store's temporaries or an uploaded
-file can never be asked for. Of a video only the folder that its record names exists, those of what
-else was made of the same file, which its playlists lead to, and those of older files, while they
-last; previews likewise; and posters, of the labels alone that the record names.
+Pure. Only these paths exist, so internal records of a run, temporary files and uploaded files can
+never be requested. Of a video, these folders exist: the one in its record, others made from the
+same file (its playlists refer to them), and those of older files until they are deleted. The same
+holds for previews. Posters exist for the labels in the record only.
 """
 
 import re
@@ -26,7 +26,7 @@ __all__ = [
 
 PATH_PREFIXES: Final = ("/live", "/videos")
 PLAYLIST_TYPE: Final = "application/vnd.apple.mpegurl"
-DEFAULT_POSTER_LABEL: Final = "default"  # the poster that there always is
+DEFAULT_POSTER_LABEL: Final = "default"  # the label of the poster that always exists
 
 _HASH: Final = r"(?P<hash>[0-9A-Za-z]{12})"
 _RENDITION: Final = r"(?P<rendition>[0-9A-Za-z_]{1,20})"
@@ -47,27 +47,27 @@ _VIDEO: Final = re.compile(
 )
 
 _FOREVER: Final = "public, max-age=31536000, immutable"
-_LIVE_TEXT: Final = "public, max-age=1"  # below half of the shortest segment
-# A part goes to the edge before its segment is sure to be listed, and could be made anew.
+_LIVE_TEXT: Final = "public, max-age=1"  # less than half of the shortest segment
+# A part is published before its segment is certain to be listed, and could be made again.
 _PART: Final = "public, max-age=10"
-# Another folder may be the video's from one moment to the next; a folder's playlists stay.
+# A video may switch to another folder at any moment; the playlists in a folder do not change.
 _VARIANTS: Final = "public, max-age=5"
 _VIDEO_TEXT: Final = "public, max-age=300"
-# Another picture comes to the same address.
+# The same path may show another picture later.
 _POSTER: Final = "public, max-age=60"
-_LIVE_POSTER: Final = "public, max-age=30"  # as often as there is another
+_LIVE_POSTER: Final = "public, max-age=30"  # the interval of new posters
 
 
 def match_path(path: str) -> re.Match[str] | None:
-    """Return an address' parts, by name; None where nothing can be.
+    """Match a path of media; None if there can be no object.
 
-    Its `lastgroup` says what it is of: variants, playlist, media, part, poster or preview.
+    `lastgroup` is its kind: variants, playlist, media, part, poster or preview.
     """
     return (_LIVE if path.startswith("/live/") else _VIDEO).fullmatch(path)
 
 
 def object_address(match: re.Match[str], shown: Shown) -> str | None:
-    """Return the object's address in the store, None where what is `shown` has no such thing."""
+    """Return the address of the object in the store; None if `shown` has no such object."""
     if not is_of_kind(match, shown):
         return None
     if match["poster"]:
@@ -81,14 +81,14 @@ def object_address(match: re.Match[str], shown: Shown) -> str | None:
 
 
 def is_of_kind(match: re.Match[str], shown: Shown) -> bool:
-    """Say whether the address is one of what is `shown`: a stream's or a video's."""
+    """Return True if path and `shown` are of the same kind: both stream or both video."""
     return (match.re is _LIVE) is (shown.kind == "stream")
 
 
 def _is_of(folder: str, media: str | None) -> bool:
-    """Say whether a folder belongs to what plays: made of the same file, in whatever attempt.
+    """Return True if a folder was made from the current file of a video or from an older one.
 
-    So does what was made of an older file, for who began to watch that: it stays for a while.
+    Older files stay for a while for viewers that have already started to play them.
     """
     if media is None or folder == media:
         return folder == media
@@ -112,12 +112,12 @@ def _poster(label: str, shown: Shown) -> str | None:
 
 
 def is_available_early(match: re.Match[str]) -> bool:
-    """Say whether the address is there before anything plays."""
+    """Return True if the object may exist before anything plays."""
     return match.lastgroup == "poster"
 
 
 def content_type_and_caching(match: re.Match[str]) -> tuple[str, str]:
-    """Return the media type of what stands at an address, and how long caches may keep it."""
+    """Return the media type and the `Cache-Control` of the object at a path."""
     if match[0].endswith(".vtt"):
         return "text/vtt", _FOREVER
     if match["preview"]:

@@ -1,8 +1,8 @@
-"""What each viewer gets of each stream and video, asked anew every second.
+"""Looks up what each viewer may see of streams and videos, and caches it for a second.
 
-The catalog is asked once a second and hash, for all who want to know; which viewer is its owner,
-and in which country they are, is looked at for each request, and only where it matters. So what an
-owner changes counts within a second, and a segment of what is open to all costs no query.
+The catalog is queried once per second and hash, for all viewers together. Ownership and country
+are checked per request, and only if they matter. So a change by the owner takes effect within a
+second, and a segment of a public stream costs no query.
 """
 
 import asyncio
@@ -20,53 +20,53 @@ from storage.errors import CatalogBusy
 
 __all__ = ["CountryOf", "Requester", "ViewerAccess", "VisibilityCache", "no_country"]
 
-_REMEMBERED: Final = 1.0  # seconds that what is shown may be old
+_REMEMBERED: Final = 1.0  # seconds that a cached answer of the catalog is used
 _MOST_REMEMBERED: Final = 10_000
 
-# The two letters of the country that a peer with these headers is in; None where unknown.
+# Returns the two letters of the country of a peer with these headers; None if unknown.
 CountryOf = Callable[[str | None, RawHeaders], str | None]
 
 
 def no_country(_peer: str | None, _headers: RawHeaders) -> str | None:
-    """Know no country at all."""
+    """Return None: every country is unknown."""
     return None
 
 
 class Requester(msgspec.Struct, frozen=True):
-    """Who asks: the address at the other end of the connection, and all headers of the request."""
+    """The address at the other end of the connection, and all headers of the request."""
 
     peer: str | None
     headers: RawHeaders
 
     @classmethod
     def from_scope(cls, scope: Mapping[str, Any]) -> "Requester":  # Any: ASGI's own map
-        """Return who made a request of HTTP."""
+        """Return the requester of an HTTP request."""
         client = scope.get("client")
         return cls(str(client[0]) if client else None, scope["headers"])
 
     @property
     def authorization(self) -> str | None:
-        """What was sent to prove an owner, if anything was; the last of several counts."""
+        """The `Authorization` header, if any; of several the last one."""
         found = header_values(self.headers, b"authorization")
         return found[-1] if found else None
 
 
 class ViewerAccess(msgspec.Struct, frozen=True):
-    """What a viewer gets, and of what; `shown` None: there is nothing of that name."""
+    """The access of a viewer to `shown`, which is None if nothing has this hash."""
 
     access: AccessLevel
     shown: Shown | None
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What was found when it was asked for, and what a viewer of whom nothing is known gets."""
+    """A cached answer of the catalog, its time, and the access of an anonymous viewer."""
 
     asked: float
     verdict: ViewerAccess
 
 
 class VisibilityCache:
-    """Asks for access and remembers who is shown; `clock` is in seconds and never goes back."""
+    """Decides access, with cached records of the catalog; `clock` is monotonic, in seconds."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class VisibilityCache:
         self._asking: dict[str, asyncio.Future[Shown | None]] = {}
 
     def cached(self, hash_: str, peer: str | None, headers: RawHeaders) -> ViewerAccess | None:
-        """Return a verdict that needs no question to the catalog; None: it has to be asked."""
+        """Return the access if no query is needed; None: call `lookup`."""
         known = self._remembered(hash_)
         if known is None:
             return None
@@ -92,11 +92,11 @@ class VisibilityCache:
             return known.verdict
         shown = known.verdict.shown
         access = self._of_stranger(shown, Requester(peer, headers), early=False)
-        # A token may open what is not open to strangers.
+        # A token may give access where an anonymous viewer has none.
         return ViewerAccess(access, shown) if access.is_visible else None
 
     async def lookup(self, hash_: str, viewer: Requester, *, early: bool = False) -> ViewerAccess:
-        """Return what a viewer gets.
+        """Return the access of a viewer.
 
         Raises:
             StorageError: the catalog does not answer.
@@ -120,10 +120,10 @@ class VisibilityCache:
         return known if known is not None and self._clock() - known.asked < _REMEMBERED else None
 
     async def _ask(self, hash_: str) -> Shown | None:
-        """Ask the showcase, once for all requests that want to know at this moment.
+        """Query the catalog, once for all requests that wait for it at this moment.
 
-        Each second the whole audience of a stream wants to; a query for each of them would hold
-        them all up.
+        Each second the whole audience of a stream needs the answer; a query for each viewer would
+        delay all of them.
         """
         asking = self._asking.get(hash_)
         if asking is not None:
@@ -133,16 +133,16 @@ class VisibilityCache:
         try:
             shown = await self._showcase.find(hash_)
         except BaseException as error:
-            # A request that is cancelled takes no other with it.
+            # A cancelled request must not cancel the others.
             mine = isinstance(error, Exception)
             asking.set_exception(error if mine else CatalogBusy("nobody asks any more"))
-            asking.exception()  # perhaps nobody else waits for it
+            asking.exception()  # marks it as retrieved: there may be no other waiter
             raise
         finally:
             del self._asking[hash_]
         if len(self._shown) >= _MOST_REMEMBERED:
-            self._shown.clear()  # strangers' guesses; the true ones are asked for again
-        # What is open to all is decided on once for all of them.
+            self._shown.clear()  # filled by guessed hashes; real ones are looked up again
+        # Public access is decided once for all viewers.
         self._shown[hash_] = _Known(
             asked_at, ViewerAccess(decide_access(shown, owner=False), shown)
         )

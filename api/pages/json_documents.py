@@ -1,7 +1,7 @@
-"""`/json/projects/{key}.json` and `/json/videos/{hash}.json`: what players need to know, for all.
+"""`/json/projects/{key}.json` and `/json/videos/{hash}.json`: public metadata for players.
 
-Public like the pages, by the same rules of access; they hold no secret and nothing that could be
-counted, so a project has its key there and not its number.
+They follow the same access rules as the pages, and contain no secrets and no sequential numbers: a
+project is named by its key.
 """
 
 import re
@@ -37,14 +37,14 @@ _UNCACHED: Final = "private, no-store"
 
 
 class _ProjectDocument(msgspec.Struct, frozen=True):
-    """A project, as the public may know it."""
+    """The public data of a project."""
 
     key: str
     name: str
 
 
 class _VideoDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A video; `duration` in seconds, `playable` once its playlist is there, `previews` with it."""
+    """A video; `duration` in seconds, `playable` once its playlist exists."""
 
     hash: str
     title: str
@@ -64,7 +64,7 @@ class _VideoDocument(msgspec.Struct, frozen=True, kw_only=True):
 def document_handlers(
     verdicts: VisibilityCache, projects: ProjectIndex, addresses: Addresses
 ) -> PageHandlers:
-    """Return the handler of all that is below `/json`."""
+    """Return the handler of all paths below `/json`."""
 
     @asgi("/json", is_mount=True, copy_scope=True)
     async def document(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
@@ -83,7 +83,7 @@ def document_handlers(
 
 async def _project(projects: ProjectIndex, key: str) -> HttpResponse:
     record = await projects.find(key)
-    # A number finds a project too, where a token is shown.
+    # `find` accepts a number too, which is not public.
     if record is None or record.key != key:
         return _refusal(404, "there is no such project")
     return _document(_ProjectDocument(record.key, record.name), _BRIEF)

@@ -1,7 +1,7 @@
-"""`/oembed`: how a page elsewhere learns what an address of ours is that was pasted there.
+"""`/oembed`: describes a watch page to sites on which its address is pasted.
 
-Answers JSON alone. Access is asked as for the page itself, in the country of who asks: a service
-that makes previews is where it is, so what is restricted may have none.
+JSON only. Access is decided as for the page itself, for the country of the requesting service, so
+a restricted stream or video may have no preview there.
 Source: oEmbed 1.0, sections 2.2 (request), 2.3 (response, errors) and 2.3.4.2 (video).
 """
 
@@ -32,8 +32,8 @@ from storage.catalog.records.common import Shown
 __all__ = ["oembed_address", "oembed_handlers"]
 
 _PAGE: Final = re.compile(r"/(?:watch|embed)/(?P<hash>[0-9A-Za-z]{12})/?")
-_DEFAULT: Final = (1280, 720)  # of what nothing is known yet
-_WIDTH: Final = 640  # pixels, where the asker names none
+_DEFAULT: Final = (1280, 720)  # while the size is unknown
+_WIDTH: Final = 640  # pixels, unless the request has a maximum
 _MOST: Final = 10_000
 _MOST_FIELDS: Final = 20
 _CACHED_BRIEFLY: Final = {"cache-control": "public, max-age=60"}
@@ -41,7 +41,7 @@ _UNCACHED: Final = {"cache-control": "private, no-store"}
 
 
 class _Refused(Exception):
-    """The question cannot be answered."""
+    """The request cannot be answered; the message is for the client."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -49,7 +49,7 @@ class _Refused(Exception):
 
 
 class _OembedVideo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An answer of type "video"; the three of the thumbnail stand together or not at all."""
+    """A response of type "video"; the thumbnail has all three fields or none."""
 
     version: str
     type: str
@@ -65,7 +65,7 @@ class _OembedVideo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def oembed_address(addresses: Addresses, hash_: PublicHash) -> str:
-    """Return where the watch page of a stream or video is described."""
+    """Return the oEmbed address of the watch page of a stream or video."""
     return f"{addresses.http}/oembed?format=json&url={quote(addresses.watch(hash_), safe='')}"
 
 
@@ -119,7 +119,7 @@ def _most(asked: dict[str, list[str]], name: str) -> int:
 
 
 def _hash_in(url: str, addresses: Addresses) -> str | None:
-    """Return the hash in the address of a page of ours, by whatever scheme it was copied."""
+    """Return the hash in the address of one of our pages, with http or https."""
     try:
         asked, own = urlsplit(url), urlsplit(addresses.http)
     except ValueError:
@@ -160,7 +160,7 @@ def _video(addresses: Addresses, shown: Shown, most: tuple[int, int]) -> _Oembed
 
 
 def _fitted(shape: tuple[int, int], width: int, height: int) -> tuple[int, int]:
-    """Return the largest size of that shape, in whole pixels, that is no wider and no higher."""
+    """Return the largest size of this shape that fits, in whole pixels."""
     wide, high = shape
     if width * high <= height * wide:
         return width, max(1, round(width * high / wide))

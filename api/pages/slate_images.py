@@ -1,7 +1,7 @@
-"""`/slates/{owner}/{name}.jpg`: the pictures that stand in while nobody is on air, for browsers.
+"""`/slates/{owner}/{name}.jpg`: the slates that streams show while they are off air.
 
-Public: viewers of the stream get to see them anyhow. An address shows one picture as long as it
-shows any, so it may be kept for good.
+Public, since viewers of the stream see them anyway. The picture at an address never changes, so
+caches may keep it for ever.
 """
 
 import logging
@@ -35,7 +35,7 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "cross-origin",
     "Cache-Control": "public, max-age=31536000, immutable",
 }
-# The next moment it may be there.
+# It may exist at any moment.
 _UNKEPT: Final = {"Cache-Control": "no-store"}
 
 
@@ -58,7 +58,7 @@ async def _respond(objects: Objects, request: HttpRequest, path: str) -> HttpRes
 
 
 def slate_image_handlers(objects: Objects) -> PageHandlers:
-    """Return the handlers of the pictures in a store."""
+    """Return the handlers of the slates in a store."""
 
     @asgi("/slates", is_mount=True, copy_scope=True)
     async def slates(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001

@@ -1,8 +1,8 @@
-"""The pages that play: `/watch/{hash}`, `/embed/{hash}`, `/embed.js` and their files.
+"""The pages that play: `/watch/{hash}`, `/embed/{hash}`, `/embed.js` and their static files.
 
-Pages carry no cookie, no inline script and no inline style; everything that an owner typed is
-escaped where a page is filled, with no way around it. What does not play yet has its pages already,
-and they wait; what its owner took back has none. Where it may not be played a page says so (451).
+Pages have no cookies, no inline scripts and no inline styles; all values are escaped when a
+template is filled. A stream or video that does not play yet has its page, which waits for it; an
+unpublished one has none (404), and in a blocked country the page says so (451).
 """
 
 import html
@@ -32,14 +32,14 @@ _TEMPLATES: Final = Path(__file__).parent / "templates"
 _PRIVATE: Final = {"Cache-Control": "private, no-store"}
 _ONE_PART: Final = re.compile(r"/([^/]+)/?")
 _COLOR: Final = re.compile(r"#[0-9a-fA-F]{6}")
-# What is live wants to be seen at once, and browsers play nothing aloud by themselves.
+# Streams start at once, and browsers block autoplay with sound.
 _OF_STREAMS: Final = PlayerOptions(autoplay=True, muted=True)
 _OF_VIDEOS: Final = PlayerOptions()
 _MESSAGES: Final = {"stream": "Looking for the stream…", "video": "Loading the video…"}
 
 
 def page_handlers(verdicts: VisibilityCache, addresses: Addresses) -> PageHandlers:
-    """Return the handlers of all pages and their files."""
+    """Return the handlers of all pages and static files."""
     files = StaticFiles(Assets.read())
     responder = _PageRenderer(files.assets, addresses, verdicts)
 
@@ -69,7 +69,7 @@ def page_handlers(verdicts: VisibilityCache, addresses: Addresses) -> PageHandle
 
 
 class _PageRenderer:
-    """Answers for one kind of page and one hash."""
+    """Renders the pages of streams and videos."""
 
     def __init__(self, assets: Assets, addresses: Addresses, verdicts: VisibilityCache) -> None:
         self._addresses = addresses
@@ -79,8 +79,8 @@ class _PageRenderer:
             "watch": Template(Template(_text("watch")).safe_substitute(parts)),
             "embed": Template(Template(_text("embed")).safe_substitute(parts)),
         }
-        # A page that is opened under another name of this host (an address in the LAN) fetches
-        # from where it came; only a playback address of its own is spelled out.
+        # A page opened under another name of this host (a LAN address) fetches media from there:
+        # media addresses are relative unless there is a separate playback address.
         self._base = urlsplit(addresses.http).path
         own = addresses.playback == addresses.http
         self._playback = self._base if own else addresses.playback
@@ -99,7 +99,7 @@ class _PageRenderer:
         }
 
     async def respond(self, kind: PageKind, scope: Scope) -> HttpResponse:
-        """Return the page of a stream or video, or the one that says why there is none."""
+        """Return the page of a stream or video, or a page that says why there is none."""
         headers = self._headers[kind]
         verdict = await _verdict(self._verdicts, _part(scope), scope)
         if verdict.access is AccessLevel.BLOCKED:
@@ -107,7 +107,7 @@ class _PageRenderer:
         if verdict.shown is None or not verdict.access.is_visible:
             return new_response(404, headers, self._missing)
         if not verdict.access.is_cacheable:
-            # Seen by some alone: no cache in between may keep it for others.
+            # Visible to some viewers only: shared caches must not store it.
             headers = headers | _PRIVATE
         return new_response(200, headers, self._page(kind, verdict.shown))
 
@@ -122,7 +122,7 @@ class _PageRenderer:
             "controls": options.controls,
             "autoplay": options.autoplay,
             "muted": options.muted,
-            # What is live has no beginning to go back to.
+            # A live stream has no beginning to return to.
             "loop": options.loop and video,
         }
         return _fill(
@@ -134,7 +134,7 @@ class _PageRenderer:
             poster=f"{self._base}/{room}/{hash_}/poster/{DEFAULT_POSTER_LABEL}.jpg"
             if pictured
             else "",
-            # Who makes previews keeps pictures by their address: the card has one of its own.
+            # Preview services cache images by address, so the card has its own address.
             previews=f"{self._playback}/{room}/{hash_}/{shown.previews}/previews.vtt"
             if shown.previews
             else "",
@@ -161,13 +161,13 @@ async def _verdict(verdicts: VisibilityCache, hash_: str, scope: Scope) -> Viewe
 
 
 def _headers(origin: str, *, ancestors: str) -> dict[str, str]:
-    """A page may run our files and fetch media, from here or from `origin`, and nothing else."""
+    """Return headers whose policy allows only our files, and media from here or `origin`."""
     policy = {
         "default-src": "'none'",
         "script-src": "'self'",
         "style-src": "'self'",
         "img-src": f"'self' data:{origin}",
-        # An empty track that is `data:` is what hls.js hangs subtitles on.
+        # hls.js attaches subtitles to an empty `data:` track.
         "media-src": f"'self' blob: data:{origin}",
         "connect-src": f"'self'{origin}",
         "base-uri": "'none'",
@@ -179,16 +179,16 @@ def _headers(origin: str, *, ancestors: str) -> dict[str, str]:
         "Content-Security-Policy": "; ".join(f"{key} {text}" for key, text in policy.items()),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "strict-origin-when-cross-origin",
-        # A page names its files by digest, so an old page must not outlive them.
+        # A page refers to its files by digest, so it must not be cached longer than they exist.
         "Cache-Control": "no-cache",
     }
 
 
 def _part(scope: Scope) -> str:
-    """Return the one part of the path that follows the mount, or "" where it is not one.
+    """Return the single path segment below the mount, or "" if it is not exactly one.
 
-    The framework matches mounts by the letters they begin with, so `/watchtower` comes here too,
-    and it adds a slash to what is left. Its raw handlers cannot have path parameters.
+    Litestar matches mounts by prefix, so `/watchtower` arrives here too, and it adds a trailing
+    slash. Its raw ASGI handlers cannot have path parameters.
     """
     match = _ONE_PART.fullmatch(scope["path"])
     return match[1] if match else ""
@@ -199,7 +199,7 @@ def _text(template: str) -> str:
 
 
 def _fill(template: Template, **values: str) -> bytes:
-    """Fill a template with values that are text, never markup."""
+    """Fill a template with escaped values: they are text, never markup."""
     escaped = {name: html.escape(text, quote=True) for name, text in values.items()}
     return template.substitute(escaped).encode()
 

@@ -1,5 +1,7 @@
 """The web-socket broadcaster: the Pusher Channels protocol, version 7.
 
-`socket` takes connections, `protocol` is their dialogue, `hub` knows who hears what, `delivery`
-brings the catalog's notices, `private` signs private channels, `signed` takes events over HTTP.
+`protocol` is the sans-IO session of one connection, `hub` the subscriptions of a process, `socket`
+the ASGI application that connects both, `delivery` the pump from the catalog's notices to the hub.
+`private` authorises private channels, `signed` accepts events over HTTP, `limits` are the settings.
+Which events the service itself sends is decided in `storage`.
 """

@@ -1,8 +1,8 @@
-"""From the catalog's notices to the sockets of this process, and the word that there are some.
+"""Delivers the catalog's notices to the sockets of this process, and announces new ones on the bus.
 
-Notices are numbered rows, so nothing depends on the bus: it only saves waiting for the next look.
-Each process reads on from the last number it delivered. Where it cannot tell what it missed, all
-sockets are told to connect again, and their clients ask the API how things stand.
+Notices are numbered rows, so nothing depends on the bus: it only avoids waiting for the next poll.
+Each process continues from the last number it delivered. If it may have missed some, it makes all
+clients reconnect, and they query the API for the current state.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 
 TOPIC: Final = "notices"
 
-_LOOK_SECONDS: Final = 0.25  # what others wrote, where no bus says so; a look costs about 0.5 ms
+_LOOK_SECONDS: Final = 0.25  # between polls, for processes without a bus; a poll costs about 0.5 ms
 _MOST: Final = 500  # read at a time
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 5.0
-# After so long without a look, rows may be gone before they were read.
+# After so many seconds without a poll, rows may have been deleted unread.
 _TOO_LONG: Final = KEPT_US / MICROSECONDS / 2
 
 
@@ -44,13 +44,13 @@ class NoticeStore(Protocol):
         ...
 
     def on_told(self, callback: Callable[[], None]) -> None:
-        """Have a function called after each transaction that wrote a notice."""
+        """Register a callback that runs after each transaction that wrote a notice."""
         ...
 
 
 @asynccontextmanager
 async def announcing_notices(shelf: NoticeStore, bus: Bus) -> AsyncGenerator[None, None]:
-    """Say on the bus, for the length of the block, that this process wrote a notice."""
+    """Announce on the bus, for the length of the block, that this process wrote notices."""
     wrote = asyncio.Event()
     shelf.on_told(wrote.set)
     async with asyncio.TaskGroup() as tasks:
@@ -69,7 +69,7 @@ async def _announce(wrote: asyncio.Event, bus: Bus) -> None:
         try:
             await bus.publish(TOPIC, b"")
         except BusUnavailable as error:
-            if not away:  # others look by themselves, only later
+            if not away:  # other processes poll anyway, only later
                 log.warning("notices are told late", extra={"reason": str(error)})
             away = True
         else:
@@ -85,10 +85,10 @@ async def delivering_notices(
     poll_seconds: float = _LOOK_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncGenerator[None, None]:
-    """Deliver what is written from now on, for the length of the block.
+    """Deliver notices written from now on, for the length of the block.
 
     Raises:
-        StorageError: the catalog does not answer at the beginning; later on it may come and go.
+        StorageError: the catalog fails at the start; later failures are retried.
     """
     async with bus.subscribe(TOPIC) as box:
         pump = _NoticeReader(shelf, hub, await shelf.newest(), poll_seconds, clock)
@@ -105,14 +105,14 @@ async def delivering_notices(
 
 
 async def _wake_on_message(box: Mailbox, nudged: asyncio.Event) -> None:
-    """Turn whatever the bus says, that something may be missing too, into one look."""
+    """Turn every message of the bus, also about lost messages, into one poll."""
     while True:
         await box.get()
         nudged.set()
 
 
 class _NoticeReader:
-    """The one reader of a process; `last` is the number of the notice that it delivered last."""
+    """The only reader of a process; `last` is the number of the last delivered notice."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class _NoticeReader:
         self._looked = clock()
 
     async def run(self) -> None:
-        """Deliver for as long as it runs; a catalog that is away is asked again and again."""
+        """Deliver until cancelled; retry while the catalog is unavailable."""
         pause = _FIRST_PAUSE
         failing = False
         while True:
@@ -154,7 +154,7 @@ class _NoticeReader:
                 pass
 
     async def _deliver_new(self) -> None:
-        """Deliver all that is new."""
+        """Deliver all new notices."""
         self.wake.clear()
         if self._clock() - self._looked > _TOO_LONG:
             self._last = await self._shelf.newest()
@@ -163,7 +163,7 @@ class _NoticeReader:
             found, gone = await self._shelf.since(self._last, _MOST)
             self._looked = self._clock()
             if gone:
-                # Before what is left of them: who connects again asks for the present state.
+                # Before the remaining ones: clients that reconnect query the current state.
                 log.warning("notices missed", extra={"after": self._last})
                 self._hub.reconnect("events are missing")
             for notice in found:
@@ -173,4 +173,4 @@ class _NoticeReader:
                 self._last = notice.id
             if len(found) < _MOST:
                 return
-            await asyncio.sleep(0)  # others' turn: one look may have hundreds to deliver
+            await asyncio.sleep(0)  # let other tasks run: one poll may deliver hundreds

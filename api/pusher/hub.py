@@ -1,7 +1,7 @@
-"""Who in this process hears which channel, and what each has still to be sent.
+"""The subscriptions of this process, and the outgoing queue of each connection.
 
-A text is made once for all who hear it and put before each of them; nothing here waits for anybody.
-Who does not take its texts away fast enough is let go with 4100, and the others do not notice.
+A message is encoded once for all subscribers and queued for each; nothing here waits. A connection
+that reads too slowly is closed with 4100, without an effect on the others.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from media.no_op import do_nothing, never
 
 __all__ = ["FRAMES", "Hub", "Subscriber", "frame"]
 
-# The extension in a web-socket's ASGI scope with which a server takes whole frames: a function that
-# sends one at once, and says whether it could. A task and a message for each cost thrice as much.
+# The ASGI extension of a web-socket scope with which a server sends whole frames: a function that
+# sends one at once and returns whether it could. A task and a message cost three times as much.
 FRAMES: Final = "headend.frames"
-# Texts that are still on their way when an end is ordered get so long.
+# How long queued messages may still be sent after a close was requested.
 _FLUSH_SECONDS: Final = 2.0
 
 
 def frame(text: str) -> bytes:
-    """Return the web-socket frame of a text, as a server sends it (RFC 6455, section 5.2)."""
+    """Return the unmasked web-socket frame of a text (RFC 6455, section 5.2)."""
     payload = text.encode()
     length = len(payload)
     if length < 126:
@@ -34,17 +34,17 @@ def frame(text: str) -> bytes:
 
 
 class Subscriber:
-    """One connection as the hub knows it: its name, its channels, what it has still to be sent."""
+    """One connection: its socket id, its channels and its queue of outgoing messages."""
 
     def __init__(self, name: str, limits: PusherSettings) -> None:
         self.name = name
         self.channels: set[str] = set()
         self.end: CloseConnection | None = None
-        """Why the connection is to be closed, once it is."""
+        """Why the connection is being closed, or None."""
         self.on_close: Callable[[float], None] = do_nothing
-        """Called when an end is ordered: the writer has that many seconds left."""
+        """Called when a close is requested, with the seconds left to the writer."""
         self.send_frame: Callable[[bytes], bool] = never
-        """Sends a frame at once where that can be; else the text must wait for its turn."""
+        """Sends a frame at once and returns True, or returns False: the text must be queued."""
         self._texts: deque[str] = deque()
         self._bytes = 0
         self._most = limits.waiting
@@ -52,9 +52,9 @@ class Subscriber:
         self._more = asyncio.Event()
 
     def enqueue(self, text: str, ready: bytes | None = None) -> None:
-        """Have a text sent; past the bounds the connection ends instead.
+        """Queue a text; close the connection if its queue is full.
 
-        `ready` is the text's frame, for who tells it to many.
+        `ready` is the frame of the text, encoded once for all subscribers.
         """
         if self.end is not None or (ready and not self._texts and self.send_frame(ready)):
             return
@@ -68,14 +68,14 @@ class Subscriber:
         self._more.set()
 
     def close(self, end: CloseConnection, *, flush: float = _FLUSH_SECONDS) -> None:
-        """Have the connection closed, after what waits or at once; the first reason stands."""
+        """Close the connection, after at most `flush` seconds; the first reason counts."""
         if self.end is None:
             self.end = end
             self._more.set()
             self.on_close(flush)
 
     async def next(self) -> str | None:
-        """Return the next text, which may take for ever; None when the end has come."""
+        """Wait for the next text and return it; None once the connection is to be closed."""
         while not self._texts:
             if self.end is not None:
                 return None
@@ -87,84 +87,84 @@ class Subscriber:
 
 
 class Hub:
-    """All listeners of a process."""
+    """All subscribers of a process."""
 
     def __init__(self, limits: PusherSettings) -> None:
         self._limits = limits
-        self._listeners: dict[str, Subscriber] = {}
+        self._subscribers: dict[str, Subscriber] = {}
         self._channels: dict[str, set[Subscriber]] = {}
         self._closed = False
         self._empty = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._listeners)
+        return len(self._subscribers)
 
     @property
     def refusal(self) -> CloseConnection | None:
-        """Why nobody more can come in now; None where somebody can."""
+        """Why no further connection is accepted, or None."""
         if self._closed:
             return CloseConnection(OVER_CAPACITY, "the service is stopping")
-        if len(self._listeners) >= self._limits.sockets:
+        if len(self._subscribers) >= self._limits.sockets:
             return CloseConnection(OVER_CAPACITY, "too many connections")
         return None
 
     @property
     def channels(self) -> int:
-        """How many channels somebody hears."""
+        """The number of channels with subscribers."""
         return len(self._channels)
 
-    def add(self, listener: Subscriber) -> None:
-        """Take a listener in; it hears nothing yet."""
-        self._listeners[listener.name] = listener
+    def add(self, subscriber: Subscriber) -> None:
+        """Add a subscriber without channels."""
+        self._subscribers[subscriber.name] = subscriber
 
-    def remove(self, listener: Subscriber) -> None:
-        """Let a listener go, from all its channels."""
-        for channel in tuple(listener.channels):
-            self.unsubscribe(listener, channel)
-        self._listeners.pop(listener.name, None)
-        if not self._listeners:
+    def remove(self, subscriber: Subscriber) -> None:
+        """Remove a subscriber from all its channels."""
+        for channel in tuple(subscriber.channels):
+            self.unsubscribe(subscriber, channel)
+        self._subscribers.pop(subscriber.name, None)
+        if not self._subscribers:
             self._empty.set()
 
-    def subscribe(self, listener: Subscriber, channel: str) -> None:
-        """Let a listener hear a channel."""
-        listener.channels.add(channel)
-        self._channels.setdefault(channel, set()).add(listener)
+    def subscribe(self, subscriber: Subscriber, channel: str) -> None:
+        """Subscribe a connection to a channel."""
+        subscriber.channels.add(channel)
+        self._channels.setdefault(channel, set()).add(subscriber)
 
-    def unsubscribe(self, listener: Subscriber, channel: str) -> None:
-        """Let a listener hear a channel no longer; one that nobody hears takes no room."""
-        listener.channels.discard(channel)
-        hearing = self._channels.get(channel)
-        if hearing is not None:
-            hearing.discard(listener)
-            if not hearing:
+    def unsubscribe(self, subscriber: Subscriber, channel: str) -> None:
+        """Unsubscribe a connection; a channel without subscribers is dropped."""
+        subscriber.channels.discard(channel)
+        subscribers = self._channels.get(channel)
+        if subscribers is not None:
+            subscribers.discard(subscriber)
+            if not subscribers:
                 del self._channels[channel]
 
     def deliver(
         self, channels: Iterable[str], event: str, data: str, except_socket: str | None = None
     ) -> None:
-        """Tell an event to all who hear one of the channels, except the connection `besides`."""
+        """Send an event to the subscribers of the channels, except the socket `except_socket`."""
         for channel in channels:
-            hearing = self._channels.get(channel)
-            if not hearing:
+            subscribers = self._channels.get(channel)
+            if not subscribers:
                 continue
             text = event_message(event, channel, data)
             ready = frame(text)
-            for listener in hearing:
-                if listener.name != except_socket:
-                    listener.enqueue(text, ready)
+            for subscriber in subscribers:
+                if subscriber.name != except_socket:
+                    subscriber.enqueue(text, ready)
 
     def reconnect(self, reason: str) -> None:
-        """Have every client connect again, as it may have missed something."""
-        for listener in self._listeners.values():
-            listener.close(CloseConnection(RECONNECT, reason))
+        """Make every client reconnect, since it may have missed events."""
+        for subscriber in self._subscribers.values():
+            subscriber.close(CloseConnection(RECONNECT, reason))
 
     def stop(self) -> None:
-        """Let nobody more in, and have every client connect again, elsewhere or later."""
+        """Accept no more connections, and make every client reconnect elsewhere or later."""
         self._closed = True
         self.reconnect("the service is stopping")
 
     async def wait_until_empty(self) -> None:
-        """Wait until nobody is left."""
-        while self._listeners:
+        """Wait until all connections are closed."""
+        while self._subscribers:
             self._empty.clear()
             await self._empty.wait()

@@ -1,6 +1,6 @@
-"""What clients of the web-socket broadcaster may take, each number with its reason; all can be set.
+"""The limits of the web-socket broadcaster, each with its reason; all are settings.
 
-Seconds are floats on a clock that never goes back; bytes are those of a message's text as UTF-8.
+Seconds are on a monotonic clock; bytes are those of the text of a message in UTF-8.
 """
 
 from typing import Annotated, Final
@@ -15,12 +15,12 @@ __all__ = [
     "PusherSettings",
 ]
 
-# The protocol's own, which its clients and server libraries know; so they are no settings.
-MAX_NAME: Final = 200  # characters of a channel's or an event's name
-MAX_DATA_BYTES: Final = 10_240  # an event's data
-MAX_CHANNELS: Final = 100  # that one signed request publishes to
+# Fixed by the protocol and known to its client and server libraries, so not settings.
+MAX_NAME: Final = 200  # characters in the name of a channel or an event
+MAX_DATA_BYTES: Final = 10_240  # bytes of the data of an event
+MAX_CHANNELS: Final = 100  # per signed request
 
-# The longest that a client has to say is a subscription, of about 400 bytes.
+# The longest message of a client is a subscription, of about 400 bytes.
 MAX_MESSAGE_BYTES: Final = 10_000
 
 

@@ -1,12 +1,12 @@
-"""Who may hear a private channel: `POST /broadcasting/auth` and `/pusher/auth`.
+"""Authorises private channels: `POST /broadcasting/auth` and `/pusher/auth`.
 
-A client of the protocol asks here, as a form, before it subscribes; a token in `Authorization` says
-who asks. The answer is a signature for this connection and this channel. It holds until the
-connection ends, also when the token is revoked meanwhile.
+A client posts a form here before it subscribes, with a token in `Authorization`. The response is a
+signature for this connection and this channel. It is valid until the connection ends, even if the
+token is revoked meanwhile.
 
 A token opens the private channels of the projects that it reaches: `private-stream.<hash>`,
-`private-video.<hash>` and `private-project.<number or key>`. Pages on other origins may ask, as
-there are no cookies here that could be misused.
+`private-video.<hash>` and `private-project.<number or key>`. Pages on other origins may use it,
+since there are no cookies that could be misused.
 """
 
 import re
@@ -47,7 +47,7 @@ class ChannelOwners(Protocol):
     """Knows whose a channel is (`storage.catalog.events.broadcast.Notices`)."""
 
     async def project_of(self, kind: str, name: str) -> int | None:
-        """Return the project of a stream, a video or a project by its name; None: no such thing."""
+        """Return the project of a stream, video or project by its name, or None."""
         ...
 
 
@@ -66,8 +66,8 @@ def private_channel_handlers(
 ) -> list[HTTPRouteHandler]:
     """Return the handler.
 
-    `guard` sets `auth` to who calls (see `api.http.auth.needs_token`), `admits` says whether pages
-    of an origin may ask.
+    `guard` sets `auth` to the principal (see `api.http.auth.needs_token`); `admits` returns whether
+    pages of an origin may use it.
     """
 
     async def answer(request: Request[Any, Any, Any]) -> dict[str, str]:
@@ -76,7 +76,7 @@ def private_channel_handlers(
         match = _CHANNEL.fullmatch(wanted.channel_name)
         project = await owners.project_of(match[1], match[2]) if match else None
         caller = request.scope["auth"]
-        # What is not there and what is another's look alike.
+        # Missing channels and those of other projects must look alike.
         if project is None or not isinstance(caller, Principal) or not caller.reaches(project):
             raise ApiError(HTTPStatus.FORBIDDEN, "This token does not open this channel.")
         return {"auth": f"{key}:{sign(wanted.socket_id, wanted.channel_name)}"}
@@ -99,7 +99,7 @@ def private_channel_handlers(
                 raise ApiError(HTTPStatus.FORBIDDEN, "Pages of this origin may not ask.")
             found: Response[Any] = Response(await answer(request), media_type=_JSON)
         except HTTPException as error:
-            # Pages on other origins are to read what is wrong, too.
+            # Pages on other origins must be able to read the error, too.
             found = HANDLERS[HTTPException](request, error)
         found.headers.update({"Cache-Control": "no-store", **shared})
         return found
@@ -108,10 +108,10 @@ def private_channel_handlers(
 
 
 async def _read(request: Request[Any, Any, Any]) -> _AuthRequest:
-    """Return what is asked for, be it sent as a form, as clients do, or as JSON.
+    """Parse the request, sent as a form (as clients do) or as JSON.
 
     Raises:
-        ApiError: it is neither, or says nothing of use.
+        ApiError: 422 if it is neither, or invalid.
     """
     body = await read_raw_body(request)
     try:

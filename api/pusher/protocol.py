@@ -1,9 +1,9 @@
-"""One client's dialogue in the Pusher Channels protocol, version 7: text in, acts out; no I/O.
+"""One client's session of the Pusher Channels protocol, version 7: text in, actions out; no I/O.
 
-A message is a JSON object with `event` and mostly `data`; in what a server says, `data` is a JSON
-text within the JSON. Any text that a client sends gives acts, never an exception. What a closing
-code makes of a client is its range's: 4000 to 4099 stay away, 4100 to 4199 come back after a pause,
-4200 to 4299 come back at once. So a code of 4300 or more never closes here.
+A message is a JSON object with `event` and usually `data`; in messages of the server, `data` is a
+JSON text within the JSON. Any text from a client results in actions, never in an exception. The
+range of a close code tells the client what to do: 4000 to 4099 do not reconnect, 4100 to 4199
+reconnect after a pause, 4200 to 4299 reconnect at once. Codes from 4300 on never close here.
 
 Not offered: presence, encrypted and cache channels, client events, signing users in, watch lists.
 """
@@ -45,9 +45,9 @@ NOT_AUTHORISED: Final = 4009
 OVER_CAPACITY: Final = 4100
 RECONNECT: Final = 4200
 PONG_MISSING: Final = 4201
-_CLIENT_EVENT: Final = 4301  # an error that is told and closes nothing
+_CLIENT_EVENT: Final = 4301  # an error that does not close the connection
 
-# From 5 on: `data` is JSON within JSON. From 6 on the closing code alone says what is wrong.
+# From 5 on, `data` is JSON within JSON; from 6 on, the error is in the close code only.
 _PROTOCOLS: Final = range(5, 8)
 _CHANNEL: Final = re.compile(rf"[-a-zA-Z0-9_=@,.;]{{1,{MAX_NAME}}}")
 _SOCKET_ID: Final = re.compile(r"[0-9]{1,10}\.[0-9]{1,10}")
@@ -63,32 +63,32 @@ class SendText(msgspec.Struct, frozen=True):
 
 
 class Subscribe(msgspec.Struct, frozen=True):
-    """Let the client hear this channel from now on."""
+    """Subscribe the client to this channel."""
 
     channel: str
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):
-    """Let the client hear this channel no longer."""
+    """Unsubscribe the client from this channel."""
 
     channel: str
 
 
 class CloseConnection(msgspec.Struct, frozen=True):
-    """Tell the client why, and close the connection with this code."""
+    """Send the reason to the client, and close the connection with this code."""
 
     code: int
     reason: str
 
     @property
     def text(self) -> str:
-        """The message that goes before the closing."""
+        """The error message that is sent before the close frame."""
         return _error(self.code, self.reason)
 
 
 Action = SendText | Subscribe | Unsubscribe | CloseConnection
 
-# Signs what only the holder of the secret can: socket and channel in, hexadecimal digits out.
+# Signs a socket id and a channel with the secret; returns hexadecimal digits.
 Sign = Callable[[str, str], str]
 
 
@@ -98,24 +98,24 @@ def signature(secret: str, text: str) -> str:
 
 
 def is_channel(name: str) -> bool:
-    """Say whether a channel can have this name."""
+    """Return True if this is a valid channel name."""
     return _CHANNEL.fullmatch(name) is not None
 
 
 def is_socket_id(text: str) -> bool:
-    """Say whether this has the form of a connection's name."""
+    """Return True if this has the form of a socket id."""
     return _SOCKET_ID.fullmatch(text) is not None
 
 
 def event_message(event: str, channel: str, data: str) -> str:
-    """Return the message that tells an event; `data` is JSON, or whatever a publisher chose."""
+    """Return the message of an event; `data` is JSON, or any text of a publisher."""
     return json.dumps({"event": event, "channel": channel, "data": data}, separators=(",", ":"))
 
 
 def connection_error(*, key: str, wanted: str, protocol: str | None) -> CloseConnection | None:
-    """Return why a connection to app `wanted` cannot be; None where it can.
+    """Return why a connection to app `wanted` is refused, or None.
 
-    `key` is our app's, `protocol` the parameter of that name in the address.
+    `key` is that of our app, `protocol` the query parameter of that name.
     """
     if not hmac.compare_digest(key.encode(), wanted.encode(errors="surrogatepass")):
         return CloseConnection(NO_SUCH_APP, "there is no app with this key")
@@ -141,7 +141,7 @@ def _error(code: int | None, message: str) -> str:
 
 
 def _object(value: object) -> dict[str, Any] | None:  # Any: JSON
-    """Return a message's data as an object, be it one or the text of one."""
+    """Return the data of a message, sent as an object or as its JSON text; None if neither."""
     if isinstance(value, str):
         value = _decoded(value)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None  # JSON's keys
@@ -155,7 +155,7 @@ def _decoded(text: str) -> object:
 
 
 class PusherSession:
-    """What one connection has said and may say; `now` is always in seconds."""
+    """The state of one connection; `now` is in seconds, on a monotonic clock."""
 
     def __init__(
         self, *, socket: str, key: str, sign: Sign, limits: PusherSettings, now: float
@@ -166,21 +166,21 @@ class PusherSession:
         self._limits = limits
         self._channels: set[str] = set()
         self._heard = now
-        self._asked: float | None = None  # when a ping went out that nothing followed yet
+        self._asked: float | None = None  # when a still unanswered ping was sent
         self._allowance = float(limits.messages_at_once)
         self._counted = now
 
     def greeting(self) -> SendText:
-        """Return the first message, which the client waits for."""
+        """Return the first message, for which clients wait."""
         facts = {
             "socket_id": self.socket,
-            # Whole seconds, as some clients take nothing else.
+            # Whole seconds, since some clients accept nothing else.
             "activity_timeout": max(1, int(self._limits.activity_seconds)),
         }
         return SendText(_message("pusher:connection_established", facts))
 
     def tick(self, now: float) -> tuple[Action, ...]:
-        """Return what is due without the client: a ping, or the end where it gave no answer."""
+        """Return a ping if one is due, or a close if the last one was not answered in time."""
         if self._asked is not None:
             if now - self._asked >= self._limits.pong_seconds:
                 return (CloseConnection(PONG_MISSING, "no pong came in time"),)
@@ -191,7 +191,7 @@ class PusherSession:
         return ()
 
     def receive(self, text: str, now: float) -> tuple[Action, ...]:
-        """Take a message of the client's."""
+        """Process a message of the client."""
         self._heard = now
         self._asked = None
         if not self._may_speak(now):
@@ -244,7 +244,7 @@ class PusherSession:
         if len(self._channels) >= self._limits.channels:
             return (_refused(channel, "LimitReached", "too many channels", 403),)
         self._channels.add(channel)
-        # First the word, then the events: clients drop what comes before it.
+        # The confirmation comes first: clients drop events that arrive before it.
         return (done, Subscribe(channel))
 
     def _left(self, data: Mapping[str, object]) -> tuple[Action, ...]:

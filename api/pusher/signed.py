@@ -1,9 +1,9 @@
 """Publishing over HTTP, signed: `POST /apps/1/events` and `/apps/1/batch_events`.
 
-For programs of the owner's that have events of their own; any server library of the Pusher Channels
-protocol does it. The signature is over method, path, parameters and the body's digest, and is good
-for ten minutes around its time; within them a request can be sent again, as this protocol knows no
-number that is used once.
+For programs of the owner that send events of their own, with any server library of the Pusher
+Channels protocol. The signature covers method, path, parameters and the digest of the body, and is
+valid for ten minutes around its timestamp; within them a request can be replayed, since the
+protocol has no nonce.
 """
 
 import hashlib
@@ -28,11 +28,11 @@ from storage.catalog.events.broadcast import Told
 
 __all__ = ["APP", "EventPublisher", "is_signed", "signed_event_handlers"]
 
-APP: Final = "1"  # an installation is one app
+APP: Final = "1"  # an installation has one app
 
 _WINDOW: Final = 600  # seconds
 _MAX_BATCH: Final = 10
-# Ten events of 10 KiB, with their names, and every quotation mark in them escaped.
+# Ten events of 10 KiB with their names, every quotation mark escaped.
 _MAX_BODY: Final = 1 << 18
 _MAX_PARAMETERS: Final = 50
 _RESERVED: Final = ("pusher:", "pusher_internal:", "client-")
@@ -42,15 +42,15 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 
 
 class EventPublisher(Protocol):
-    """What takes events in (`storage.catalog.events.broadcast.Notices`)."""
+    """Accepts events (`storage.catalog.events.broadcast.Notices`)."""
 
     async def publish(self, events: Sequence[Told], now_us: int) -> None:
-        """Tell events, all or none."""
+        """Publish all events or none."""
         ...
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An event; `info` asks for figures that are not given here."""
+    """An event; `info` requests statistics, which are not offered."""
 
     name: _Name
     data: str
@@ -76,13 +76,13 @@ def is_signed(
     secret: str,
     now: float,
 ) -> bool:
-    """Say whether a request is signed with our secret, for this body and about now (seconds)."""
+    """Return True if the signature fits our secret, the body and the time `now` (seconds)."""
     sent = {name.lower(): value for name, value in parameters.items()}
     given = sent.pop("auth_signature", "")
     digest = hashlib.md5(body, usedforsecurity=False).hexdigest()
     text = "&".join(f"{name}={sent[name]}" for name in sorted(sent))
     right = signature(secret, f"{method}\n{path}\n{text}")
-    # All are looked at, so that the time does not tell which was wrong.
+    # All are checked, so that timing does not reveal which one failed.
     return all(
         [
             _same(given, right),
@@ -99,7 +99,7 @@ def _same(given: str, right: str) -> bool:
 
 
 def _is_recent(timestamp: str, now: float) -> bool:
-    # ASCII and short, so that the number is one and no more than that.
+    # Short ASCII digits only, so that `int` is cheap and accepts nothing else.
     if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
         return False
     return abs(int(now) - int(timestamp)) <= _WINDOW
@@ -112,10 +112,10 @@ def signed_event_handlers(
     secret: str,
     clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
 ) -> list[HTTPRouteHandler]:
-    """Return the handlers; `key` and `secret` are the installation's."""
+    """Return the handlers; `key` and `secret` are those of the installation."""
 
     async def read(request: Request[Any, Any, Any], app: str, kind: type[S]) -> S:
-        """Return the body of a request that is signed."""
+        """Return the body of a signed request."""
         body = await read_raw_body(request)
         query = request.scope["query_string"].decode("latin-1")
         try:
@@ -137,23 +137,23 @@ def signed_event_handlers(
             raise ApiError(HTTPStatus.NOT_FOUND, "There is no such app.")
         return _converted(body, kind)
 
-    async def tell(events: Sequence[_Event]) -> None:
+    async def publish_all(events: Sequence[_Event]) -> None:
         await publisher.publish([_told(event) for event in events], clock_us())
 
     @post("/apps/{app:str}/events", status_code=200, request_max_body_size=_MAX_BODY)
     async def publish(
         request: Request[Any, Any, Any], app: FromPath[str]
     ) -> Response[dict[str, object]]:
-        """Tell one event."""
-        await tell([await read(request, app, _Event)])
+        """Publish one event."""
+        await publish_all([await read(request, app, _Event)])
         return Response({})
 
     @post("/apps/{app:str}/batch_events", status_code=200, request_max_body_size=_MAX_BODY)
     async def publish_batch(
         request: Request[Any, Any, Any], app: FromPath[str]
     ) -> Response[dict[str, object]]:
-        """Tell up to ten events."""
-        await tell((await read(request, app, _Batch)).batch)
+        """Publish up to ten events."""
+        await publish_all((await read(request, app, _Batch)).batch)
         return Response({})
 
     return [publish, publish_batch]
@@ -161,7 +161,7 @@ def signed_event_handlers(
 
 def _converted(body: bytes, kind: type[S]) -> S:
     try:
-        # First whether it is JSON at all, whatever shape it has.
+        # Decode first, to distinguish invalid JSON from a wrong shape.
         return msgspec.convert(msgspec.json.decode(body), kind)
     except msgspec.ValidationError as error:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from error
@@ -170,10 +170,10 @@ def _converted(body: bytes, kind: type[S]) -> S:
 
 
 def _told(event: _Event) -> Told:
-    """Return an event as it is to be told, on each channel once.
+    """Return an event in the form of the catalog, with each channel once.
 
     Raises:
-        ApiError: it is not one that can be told.
+        ApiError: the event is invalid.
     """
     channels = tuple(dict.fromkeys([*event.channels, *filter(None, [event.channel])]))
     if not channels or not all(is_channel(channel) for channel in channels):

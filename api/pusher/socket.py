@@ -1,8 +1,7 @@
-"""The web-socket at `/app/{key}`: one connection's two tasks, one that reads and one that writes.
+"""The web-socket at `/app/{key}`: a reading and a writing task per connection.
 
-An ASGI application in front of another, since it takes what no router need see. The server must
-bound the length of a message and answer the web-socket's own pings. It is told to `close` through
-`websocket.close` alone and has to let go of a client that does not take even that.
+An ASGI application in front of another one, since it needs no router. The server must limit the
+length of messages, answer web-socket pings, and drop a client that does not even accept a close.
 """
 
 import asyncio
@@ -41,7 +40,7 @@ _Receive = Callable[[], Awaitable[_Message]]
 _Send = Callable[[_Message], Awaitable[None]]
 _App = Callable[[Any, _Receive, _Send], Awaitable[None]]  # Any: a scope
 
-# For a last word to a client that is let go; the server drops it if it does not listen.
+# For the last message to a client that is disconnected; then the server drops it.
 _LAST_SECONDS: Final = 2.0
 _SWEEP_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 3.0
@@ -51,9 +50,9 @@ _NEEDS_UPGRADE: Final = json.dumps({"message": "Connect to this address by web-s
 
 
 class Broadcaster:
-    """The web-socket's side of the broadcaster; `hub` is where events come in.
+    """Accepts web-sockets; `hub` delivers events to them.
 
-    `key` and `secret` are the installation's. `sweep` must run beside it.
+    `key` and `secret` are those of the installation. `ping_idle` must run beside it.
     """
 
     def __init__(
@@ -77,23 +76,23 @@ class Broadcaster:
         self._open: dict[Subscriber, PusherSession] = {}
 
     def in_front_of(self, other: _App) -> _App:
-        """Return an application that hands all but web-sockets and their addresses on to another.
+        """Return an application that passes everything but web-sockets and their path to another.
 
         It has the same fast path as the other.
         """
         return _BroadcasterFirst(self, other)
 
     def admits(self, origin: str | None) -> bool:
-        """Say whether pages of an origin may connect; what names no origin is no page."""
+        """Return True if pages of an origin may connect; clients without one are not pages."""
         return not self._origins or origin is None or origin.lower() in self._origins
 
     def sign(self, socket: str, channel: str) -> str:
-        """Return the signature that lets a connection hear a private channel."""
+        """Return the signature for a subscription of a socket to a private channel."""
         return signature(self._secret, f"{socket}:{channel}")
 
     @asynccontextmanager
     async def disconnecting_at_exit(self) -> AsyncGenerator[None, None]:
-        """Tell all clients to connect again when the block ends, while the server still stands."""
+        """Make all clients reconnect when the block ends, while the server still runs."""
         try:
             yield
         finally:
@@ -105,15 +104,15 @@ class Broadcaster:
                 log.warning("sockets left", extra={"count": len(self.hub)})
 
     async def ping_idle(self) -> None:
-        """Ping whom nobody heard of, and let go who gives no answer; for as long as it runs."""
+        """Ping silent clients and close those that do not answer, until cancelled."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = self._clock()
-            for listener, dialogue in tuple(self._open.items()):
-                self._do(listener, dialogue.tick(now))
+            for subscriber, session in tuple(self._open.items()):
+                self._do(subscriber, session.tick(now))
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own maps
-        """Serve a web-socket; answer what came without being one."""
+        """Serve a web-socket; answer a plain HTTP request with 426."""
         if scope["type"] != "websocket":
             await _ask_for_upgrade(send)
             return
@@ -127,7 +126,7 @@ class Broadcaster:
         if end is not None:
             await _close(send, end)
             return
-        await self._converse(scope, receive, send)
+        await self._serve(scope, receive, send)
 
     def _refusal(self, scope: Any) -> CloseConnection | None:  # Any: ASGI's own map
         origins = [value for name, value in scope["headers"] if name == b"origin"]
@@ -136,73 +135,75 @@ class Broadcaster:
         wanted = scope["path"].removeprefix(PATH).strip("/")
         try:
             query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=100))
-        except ValueError:  # more than anybody has to say
+        except ValueError:  # too many parameters
             query = {}
         return connection_error(key=self._key, wanted=wanted, protocol=query.get("protocol"))
 
-    async def _converse(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own map
-        """Read and write until either side has enough."""
+    async def _serve(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own map
+        """Read and write until either side closes."""
         name = f"{self._below(_PART) + 1}.{self._below(_PART) + 1}"
-        dialogue = PusherSession(
+        session = PusherSession(
             socket=name, key=self._key, sign=self.sign, limits=self._limits, now=self._clock()
         )
-        listener = Subscriber(name, self._limits)
-        self.hub.add(listener)
-        self._open[listener] = dialogue
-        listener.enqueue(dialogue.greeting().text)
+        subscriber = Subscriber(name, self._limits)
+        self.hub.add(subscriber)
+        self._open[subscriber] = session
+        subscriber.enqueue(session.greeting().text)
         if (write := scope.get("extensions", {}).get(FRAMES)) is not None:
-            listener.send_frame = write
+            subscriber.send_frame = write
         try:
             async with asyncio.TaskGroup() as tasks:
-                writing = tasks.create_task(_write(listener, send))
-                await self._read(listener, dialogue, receive)
+                writing = tasks.create_task(_write(subscriber, send))
+                await self._read(subscriber, session, receive)
                 writing.cancel()
         finally:
-            del self._open[listener]
-            self.hub.remove(listener)
+            del self._open[subscriber]
+            self.hub.remove(subscriber)
 
-    async def _read(self, listener: Subscriber, dialogue: PusherSession, receive: _Receive) -> None:
-        """Hear the client until it is gone; how long it may be silent is the sweep's to say."""
+    async def _read(
+        self, subscriber: Subscriber, session: PusherSession, receive: _Receive
+    ) -> None:
+        """Process messages until the client disconnects; `ping_idle` limits its silence."""
         while True:
             message = await receive()
             if message["type"] != "websocket.receive":
                 return
-            if listener.end is not None:
+            if subscriber.end is not None:
                 continue
-            # Bytes are no message of this protocol: the dialogue says so.
-            self._do(listener, dialogue.receive(message.get("text") or "", self._clock()))
+            # Binary messages are invalid: the session answers the empty text with an error.
+            self._do(subscriber, session.receive(message.get("text") or "", self._clock()))
 
-    def _do(self, listener: Subscriber, acts: tuple[Action, ...]) -> None:
-        for act in acts:
-            match act:
+    def _do(self, subscriber: Subscriber, actions: tuple[Action, ...]) -> None:
+        for action in actions:
+            match action:
                 case SendText(text):
-                    listener.enqueue(text)
+                    subscriber.enqueue(text)
                 case Subscribe(channel):
-                    self.hub.subscribe(listener, channel)
+                    self.hub.subscribe(subscriber, channel)
                 case Unsubscribe(channel):
-                    self.hub.unsubscribe(listener, channel)
+                    self.hub.unsubscribe(subscriber, channel)
                 case CloseConnection():
-                    listener.close(act)
+                    subscriber.close(action)
 
 
-async def _write(listener: Subscriber, send: _Send) -> None:
-    """Send what the listener is put, until its end is ordered."""
+async def _write(subscriber: Subscriber, send: _Send) -> None:
+    """Send queued messages until the connection is to be closed."""
     try:
         async with asyncio.timeout(None) as patience:
-            listener.on_close = _hurrying(patience)
+            subscriber.on_close = _hurrying(patience)
             try:
-                while (text := await listener.next()) is not None:
+                while (text := await subscriber.next()) is not None:
                     await send({"type": "websocket.send", "text": text})
             finally:
-                # A timeout that is over cannot be moved any more.
-                listener.on_close = do_nothing
+                # An expired timeout cannot be rescheduled.
+                subscriber.on_close = do_nothing
     except TimeoutError:
-        pass  # what still waits is not sent
+        pass  # the remaining messages are dropped
     except OSError:
-        return  # so the server says that the client is gone
-    if listener.end is not None:
-        log.debug("socket closed", extra={"code": listener.end.code})
-        await _close(send, listener.end)
+        return  # raised by the server if the client has disconnected
+    if subscriber.end is not None:
+        log.debug("socket closed", extra={"code": subscriber.end.code})
+        await _close(send, subscriber.end)
 
 
 def _hurrying(patience: asyncio.Timeout) -> Callable[[float], None]:
@@ -213,7 +214,7 @@ def _hurrying(patience: asyncio.Timeout) -> Callable[[float], None]:
 
 
 async def _close(send: _Send, end: CloseConnection) -> None:
-    """Say why, and close. The word may not get through; the code goes out in any case."""
+    """Send the reason and close; the message may be lost, the close code is always sent."""
     try:
         async with asyncio.timeout(_LAST_SECONDS):
             await send({"type": "websocket.send", "text": end.text})
@@ -225,7 +226,7 @@ async def _close(send: _Send, end: CloseConnection) -> None:
         async with asyncio.timeout(_LAST_SECONDS):
             reason = end.reason[:_LONGEST_REASON]
             await send({"type": "websocket.close", "code": end.code, "reason": reason})
-    except OSError:  # gone, or too slow (a TimeoutError is one)
+    except OSError:  # disconnected or too slow (TimeoutError is an OSError)
         return
 
 
@@ -251,7 +252,7 @@ class _BroadcasterFirst:
             self.fast_path = fast_path
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own maps
-        """Hand a request on."""
+        """Pass one request on."""
         kind = scope["type"]
         mine = kind == "websocket" or (
             kind == "http" and (scope["path"] == PATH or scope["path"].startswith(f"{PATH}/"))

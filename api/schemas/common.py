@@ -1,4 +1,4 @@
-"""The bodies of the API, key by key as the interface documents them."""
+"""The bodies that several nouns of the API share, key by key as documented."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar

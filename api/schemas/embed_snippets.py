@@ -1,4 +1,4 @@
-"""How others put a stream or a video on their pages: a frame, a script, a link. Pure."""
+"""HTML that embeds a stream or a video on other pages: a frame, a script, a link. Pure."""
 
 from html import escape
 from typing import Final, Literal
@@ -11,13 +11,13 @@ __all__ = ["EmbedKind", "embed_snippets", "iframe"]
 
 EmbedKind = Literal["stream", "video"]
 
-# What the player asks of the page it is framed by.
+# The permissions that the player needs from the embedding page.
 _LEAVE: Final = "autoplay; fullscreen; picture-in-picture; encrypted-media"
 _FLUID: Final = "width:100%;aspect-ratio:16/9;border:0"
 
 
 def embed_snippets(addresses: Addresses, hash_: PublicHash, title: str, kind: EmbedKind) -> Embed:
-    """Return the three ways, ready to be pasted; `title` is text and never markup."""
+    """Return the three snippets, ready to paste; `title` is escaped."""
     return Embed(
         iframe=iframe(addresses, hash_, title),
         script=f'<script async src="{escape(addresses.embed_script())}"'
@@ -29,7 +29,7 @@ def embed_snippets(addresses: Addresses, hash_: PublicHash, title: str, kind: Em
 def iframe(
     addresses: Addresses, hash_: PublicHash, title: str, size: tuple[int, int] | None = None
 ) -> str:
-    """Return a frame, as wide as its place, or of a `size` in pixels."""
+    """Return an `<iframe>` as wide as its container, or of a `size` in pixels."""
     if size is None:
         shape = f'style="{_FLUID}"'
     else:

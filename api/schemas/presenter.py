@@ -1,4 +1,4 @@
-"""Rows into bodies: what the catalog keeps, as the interface shows it."""
+"""Builds the bodies of streams and events from records of the catalog."""
 
 from typing import Final
 
@@ -26,20 +26,20 @@ from storage.catalog.records.common import BackupRecord, EventRecord, Resolution
 __all__ = ["Presenter"]
 
 _PRIMARY: Final = Slot(0)
-# The protocol is Pusher's (version 7); the cluster is a name that clients must be given.
+# The protocol is that of Pusher, version 7; clients require a cluster name.
 _BROADCASTER: Final = "pusher"
 _CLUSTER: Final = "headend"
 _EVENT: Final = "live"
 
 
 class Presenter(msgspec.Struct, frozen=True, kw_only=True):
-    """Presents records under the addresses of this service."""
+    """Builds bodies with the addresses of this service."""
 
     addresses: Addresses
     broadcaster_key: str
 
     def stream(self, record: StreamRecord) -> StreamBody:
-        """Return a stream in full, its key in the form that encoders take."""
+        """Return a stream in full, with its key in the form for encoders."""
         return StreamBody(
             id=record.id,
             hash=record.hash,
@@ -73,7 +73,7 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def stream_item(self, record: StreamRecord) -> StreamItem:
-        """Return a stream as a list shows it, its key without the hash."""
+        """Return a stream as a list item, with its key without the hash."""
         return StreamItem(
             id=record.id,
             hash=record.hash,

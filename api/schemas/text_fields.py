@@ -1,4 +1,4 @@
-"""What texts from outside must be like before they are kept."""
+"""Validation of texts in requests: titles, names and descriptions."""
 
 import unicodedata
 from typing import Final
@@ -20,28 +20,28 @@ _CONTROLS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def has_control_characters(text: str) -> bool:
-    """Say whether a text holds what belongs into no line of text."""
+    """Return True if a text has characters that no single line may contain."""
     return any(unicodedata.category(character) in _CONTROLS for character in text)
 
 
 class Title(str):
-    """A title: any characters but controls, trimmed, something to be seen, at most `MAX_TITLE`."""
+    """A title: trimmed, visible, without control characters, at most `MAX_TITLE` characters."""
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, value: object) -> "Title":
-        """Return the title in what a client sent.
+        """Validate the title in a request.
 
         Raises:
-            ValueError: it is none; the text is for the client.
+            ValueError: it is invalid; the message is for the client.
         """
         if value is None:
             raise ValueError("The title is required.")
         if not isinstance(value, str):
             raise ValueError("The title must be a string.")  # noqa: TRY004  # one fault, one error
         text = value.strip()
-        # Zero-width characters alone would be a title that nobody sees.
+        # A title of zero-width characters would be invisible.
         if not any(character.isprintable() and not character.isspace() for character in text):
             raise ValueError("The title is required.")
         if has_control_characters(text):
@@ -52,16 +52,16 @@ class Title(str):
 
 
 class Name(str):
-    """A name of a label, a player, a project or a token: as a title, in words of its own."""
+    """The name of a label, player, project or token: a title with its own error messages."""
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, value: object) -> "Name":
-        """Return the name in what a client sent.
+        """Validate the name in a request.
 
         Raises:
-            ValueError: it is none; the text is for the client.
+            ValueError: it is invalid; the message is for the client.
         """
         try:
             return cls(Title.parse(value))
@@ -70,16 +70,16 @@ class Name(str):
 
 
 class OptionalTitle(str):
-    """A title, or the empty string where there is to be none of its own: null, "" or blanks."""
+    """A title, or the empty string for null, "" or blanks: no title of its own."""
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, value: object) -> "OptionalTitle":
-        """Return the title in what a client sent.
+        """Validate the title in a request.
 
         Raises:
-            ValueError: it is none; the text is for the client.
+            ValueError: it is invalid; the message is for the client.
         """
         if value is None or (isinstance(value, str) and not value.strip()):
             return cls()
@@ -87,16 +87,16 @@ class OptionalTitle(str):
 
 
 class Description(str):
-    """A description: several lines of any characters but other controls; it may be empty."""
+    """A description: any number of lines, no other control characters; it may be empty."""
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, value: object) -> "Description":
-        """Return the description in what a client sent; null is the empty one.
+        """Validate the description in a request; null is the empty one.
 
         Raises:
-            ValueError: it is none; the text is for the client.
+            ValueError: it is invalid; the message is for the client.
         """
         if value is None:
             return cls()

@@ -1,4 +1,4 @@
-"""Moments as the API writes and reads them: RFC 3339 in UTC, to the microsecond."""
+"""Timestamps of the API: RFC 3339 in UTC, to the microsecond."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -11,16 +11,16 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def format_timestamp(moment_us: int) -> str:
-    """Return a moment (microseconds since the Unix epoch) as `2026-01-31T12:00:00.123456Z`."""
-    # Seven times for each video of a list: `strftime` would take three times as long.
+    """Format microseconds since the Unix epoch as `2026-01-31T12:00:00.123456Z`."""
+    # Called seven times per video of a list: `strftime` would take three times as long.
     moment = _BARE_EPOCH + timedelta(microseconds=moment_us)
     return moment.isoformat(timespec="microseconds") + "Z"
 
 
 def parse_timestamp(text: str) -> int | None:
-    """Return the microseconds of a moment or a day; without an offset it is UTC's. None: neither.
+    """Parse a timestamp or a date into microseconds; None if it is neither.
 
-    A moment before 1970 counts as 1970.
+    Without an offset it is in UTC; before 1970 it counts as 1970.
     """
     try:
         moment = datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""Every address that Headend gives out, in one place.
+"""Every public address of Headend, in one place.
 
 Bases are URLs without a trailing slash: `http://localhost:8080`, `rtmp://localhost:1935`.
 """
@@ -13,10 +13,10 @@ __all__ = ["Addresses"]
 
 
 class Addresses(msgspec.Struct, frozen=True, kw_only=True):
-    """Where this service is found from outside.
+    """The public addresses of this service.
 
-    `playback` is where viewers fetch playlists (a CDN's address, or `http` itself); the backup
-    bases may name a host of their own, so that a backup encoder takes another road.
+    `playback` is the base from which viewers fetch playlists (a CDN, or `http` itself); the backup
+    bases may have another host, so that a backup encoder uses another network path.
     """
 
     http: str
@@ -31,7 +31,7 @@ class Addresses(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.http}/live/{hash_}/index.m3u8"
 
     def published_live_playlist(self, hash_: PublicHash) -> str:
-        """The same playlist where viewers are to fetch it."""
+        """The same playlist at the address for viewers."""
         return f"{self.playback}/live/{hash_}/index.m3u8"
 
     def live_poster(self, hash_: PublicHash, label: str) -> str:
@@ -43,7 +43,7 @@ class Addresses(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.http}/videos/{hash_}/index.m3u8"
 
     def published_video_playlist(self, hash_: PublicHash) -> str:
-        """The same playlist where viewers are to fetch it."""
+        """The same playlist at the address for viewers."""
         return f"{self.playback}/videos/{hash_}/index.m3u8"
 
     def video_poster(self, hash_: PublicHash, label: str) -> str:
@@ -51,11 +51,11 @@ class Addresses(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.http}/videos/{hash_}/poster/{label}.jpg"
 
     def video_previews(self, hash_: PublicHash, folder: str) -> str:
-        """The list of a video's preview pictures (WebVTT); what it names stands beside it."""
+        """The list of preview pictures of a video (WebVTT), in the same folder as the pictures."""
         return f"{self.playback}/videos/{hash_}/{folder}/previews.vtt"
 
     def slate(self, picture: str) -> str:
-        """A picture that stands in while nobody is on air, of that address in the store."""
+        """A slate (shown while a stream is off air), by its address in the store."""
         return f"{self.http}/{picture}"
 
     def poster(self, kind: Literal["stream", "video"], hash_: PublicHash, label: str) -> str:
@@ -72,7 +72,7 @@ class Addresses(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.http}/embed/{hash_}"
 
     def embed_script(self) -> str:
-        """The script that puts such a frame where it stands."""
+        """The script that replaces its own tag by such a frame."""
         return f"{self.http}/embed.js"
 
     def project_document(self, key: str) -> str:
