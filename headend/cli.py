@@ -1,4 +1,4 @@
-"""The command `headend`: what an operator types."""
+"""The command line interface `headend`."""
 
 import asyncio
 import json
@@ -14,13 +14,13 @@ import click
 
 from api.pusher.signed import APP
 from headend import logs
-from headend.config.settings import Settings, SettingsError, explain
+from headend.config.settings import ServiceSettings, SettingsError, explain
 from headend.config.settings import load as load_settings
 from headend.demo import EVERY_SECONDS
 from headend.install import findings
 from headend.install.doctor import clean, examine
-from headend.install.installation import OWNER_TOKEN, catalog_place, install, make_folder
-from headend.install.locks import FolderError
+from headend.install.installation import OWNER_TOKEN, catalog_location, create_data_folder, install
+from headend.install.locks import DataFolderError
 from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
 from storage.catalog import Catalog, open_catalog
@@ -30,7 +30,7 @@ __all__ = ["main"]
 
 _SIZE_HELP: Final = "WIDTHxHEIGHT in pixels."
 
-Command = Callable[..., Any]  # what click decorates and gives back
+Command = Callable[..., Any]  # decorated by click
 
 
 def _now_us() -> int:
@@ -38,23 +38,23 @@ def _now_us() -> int:
 
 
 def _settings_options(command: Command) -> Command:
-    """Add the options that say which settings count."""
+    """Add the options that override settings."""
     options = (
         click.option("--config", type=click.Path(path_type=Path), envvar="HEADEND_CONFIG",
-                     help="A TOML file with settings."),
-        click.option("--data", help="The data folder (setting data)."),
+                     help="TOML file with settings."),
+        click.option("--data", help="Data folder (setting data)."),
         click.option("--http", "http_listen", help="HOST:PORT of HTTP (setting http.listen)."),
         click.option("--rtmp", "rtmp_listen", help="HOST:PORT of RTMP (setting rtmp.listen)."),
         click.option("--rtmps", "rtmps_listen", help="HOST:PORT of RTMPS (setting rtmps.listen)."),
         click.option("--status", "ingest_status",
-                     help="HOST:PORT of the ingest's own state (setting ingest.status)."),
+                     help="HOST:PORT of the status of ingest (setting ingest.status)."),
     )  # fmt: skip
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def _read(config: Path | None, **given: str | None) -> tuple[Settings, dict[str, str]]:
+def _read(config: Path | None, **given: str | None) -> tuple[ServiceSettings, dict[str, str]]:
     names = {
         "data": "data",
         "http_listen": "http.listen",
@@ -85,21 +85,21 @@ def serve(config: Path | None, **given: str | None) -> None:
 @main.command()
 @_settings_options
 def ingest(config: Path | None, **given: str | None) -> None:
-    """Run only what takes encoders in; `headend api` shows it."""
+    """Run only ingest: accept encoders and transcode live streams."""
     _run(INGEST, _read(config, **given)[0])
 
 
 @main.command()
 @_settings_options
 def api(config: Path | None, **given: str | None) -> None:
-    """Run only the API, the pages and the playlists, beside `headend ingest`."""
+    """Run only the API, the pages and the playlists, next to `headend ingest`."""
     _run(API, _read(config, **given)[0])
 
 
 @main.command()
 @_settings_options
 def transcode(config: Path | None, **given: str | None) -> None:
-    """Run only what makes uploaded files playable; any number of them may run."""
+    """Run only workers for uploaded files; any number of these processes may run."""
     _run(TRANSCODE, _read(config, **given)[0])
 
 
@@ -110,14 +110,14 @@ def transcode(config: Path | None, **given: str | None) -> None:
     type=click.FloatRange(min=0),
     default=EVERY_SECONDS,
     show_default=True,
-    help="Kill the primary's encoder each so many seconds; 0: never.",
+    help="Seconds after which the primary's encoder is killed; 0: never.",
 )
 def demo(config: Path | None, every: float, **given: str | None) -> None:
-    """Run the service and send a test picture from two encoders, one of which fails."""
+    """Run the service with two test encoders, one of which is killed repeatedly."""
     _run(SERVE, _read(config, **given)[0], demo=every)
 
 
-def _run(role: Role, settings: Settings, *, demo: float | None = None) -> None:
+def _run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> None:
     logs.set_up(form=settings.log.format, level=settings.log.level)
     try:
         run(role, settings, demo=demo)
@@ -127,9 +127,9 @@ def _run(role: Role, settings: Settings, *, demo: float | None = None) -> None:
 
 @main.command("settings")
 @_settings_options
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_settings(config: Path | None, *, as_json: bool, **given: str | None) -> None:
-    """Print every setting: its value, unit, source and meaning."""
+    """Print every setting with its value, unit, source and meaning."""
     lines = explain(*_read(config, **given))
     if as_json:
         click.echo(
@@ -146,35 +146,37 @@ def show_settings(config: Path | None, *, as_json: bool, **given: str | None) ->
 @main.command()
 @_settings_options
 def migrate(config: Path | None, **given: str | None) -> None:
-    """Make the data folder and its database, or bring the database up to this version."""
+    """Create the data folder and its database, or migrate an older database."""
     settings = _read(config, **given)[0]
     folder = Path(settings.data)
     try:
-        make_folder(folder)
-        asyncio.run(install(folder, catalog_place(settings)))
-    except (FolderError, StorageError) as error:
+        create_data_folder(folder)
+        asyncio.run(install(folder, catalog_location(settings)))
+    except (DataFolderError, StorageError) as error:
         raise click.ClickException(str(error)) from error
     click.echo("the database is up to date")
-    if (folder / OWNER_TOKEN).exists():  # else it is where the database was made
+    if (folder / OWNER_TOKEN).exists():  # absent if the database was created elsewhere
         click.echo(f"the owner's token is in {folder / OWNER_TOKEN}")
 
 
 @main.command()
 @_settings_options
-@click.option("--clean", "cleans", is_flag=True, help="First remove what nothing refers to.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option(
+    "--clean", "cleans", is_flag=True, help="First remove orphaned files and expired uploads."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(config: Path | None, *, cleans: bool, as_json: bool, **given: str | None) -> None:
-    """Look whether all is well; exit code 1 where something needs a person."""
+    """Examine the installation; the exit code is 1 if an operator must act."""
     settings = _read(config, **given)[0]
     if cleans:
         try:
             removed = asyncio.run(clean(settings, _now_us()))
-        except (FolderError, StorageError) as error:
+        except (DataFolderError, StorageError) as error:
             raise click.ClickException(str(error)) from error
         click.echo(f"removed: {removed}", err=True)
     found = asyncio.run(examine(settings, _now_us()))
     click.echo(findings.as_json(found) if as_json else findings.as_text(found))
-    sys.exit(int(findings.needs_someone(found)))
+    sys.exit(int(findings.needs_action(found)))
 
 
 @main.command()
@@ -193,7 +195,7 @@ def streams(config: Path | None, **given: str | None) -> None:
 @main.command()
 @_settings_options
 def broadcaster(config: Path | None, **given: str | None) -> None:
-    """Print what events that are published over HTTP are signed with: app, key, secret."""
+    """Print the credentials for publishing events over HTTP: app, key, secret."""
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
@@ -212,18 +214,18 @@ def broadcaster(config: Path | None, **given: str | None) -> None:
 
 @main.group()
 def token() -> None:
-    """Manage the tokens that callers of the API prove themselves with."""
+    """Manage the tokens of API callers."""
 
 
 @token.command("create")
 @click.argument("name")
-@click.option("--project", type=int, help="The number of its project; left out, it is for all.")
-@click.option("--write", is_flag=True, help="It may change things too.")
+@click.option("--project", type=int, help="Number of the project; default: all projects.")
+@click.option("--write", is_flag=True, help="Allow changes, not only reading.")
 @_settings_options
 def token_create(
     name: str, *, project: int | None, write: bool, config: Path | None, **given: str | None
 ) -> None:
-    """Make a token and print it, once."""
+    """Create a token and print it; it cannot be shown again."""
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
@@ -236,7 +238,7 @@ def token_create(
 @token.command("list")
 @_settings_options
 def token_list(config: Path | None, **given: str | None) -> None:
-    """Print the tokens, without what is secret."""
+    """Print the tokens without their secrets."""
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
@@ -252,7 +254,7 @@ def token_list(config: Path | None, **given: str | None) -> None:
 @click.argument("number", type=int)
 @_settings_options
 def token_revoke(number: int, config: Path | None, **given: str | None) -> None:
-    """Make a token worthless."""
+    """Revoke a token."""
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
@@ -264,7 +266,7 @@ def token_revoke(number: int, config: Path | None, **given: str | None) -> None:
 
 @main.command()
 @click.argument("url", metavar="RTMP_URL")
-@click.option("--seconds", type=float, help="Stop after so long; left out, at Ctrl-C.")
+@click.option("--seconds", type=float, help="Seconds to publish; default: until Ctrl-C.")
 @click.option("--size", default="1280x720", show_default=True, help=_SIZE_HELP)
 @click.option("--fps", type=click.IntRange(1, 120), default=30, show_default=True)
 def pattern(url: str, seconds: float | None, size: str, fps: int) -> None:
@@ -273,7 +275,7 @@ def pattern(url: str, seconds: float | None, size: str, fps: int) -> None:
     if not (width.isdigit() and height.isdigit()):
         raise click.BadParameter(_SIZE_HELP, param_hint="--size")
     order = {"url": url, "seconds": seconds, "size": [int(width), int(height)], "fps": fps}
-    # The address holds the key, and a process's arguments are for all to see: a pipe it is.
+    # The URL holds the stream key, and the arguments of a process are public: use a pipe.
     child = subprocess.Popen(  # our own interpreter and module
         [sys.executable, "-m", "transcode.engine.testsource.pattern"], stdin=subprocess.PIPE
     )
@@ -287,11 +289,11 @@ def pattern(url: str, seconds: float | None, size: str, fps: int) -> None:
         sys.exit(child.wait())
 
 
-def _with_catalog(settings: Settings, work: Callable[[Catalog], Any]) -> None:
-    """Do something with the catalog of a data folder."""
+def _with_catalog(settings: ServiceSettings, work: Callable[[Catalog], Any]) -> None:
+    """Run `work` with the catalog of the settings."""
 
     async def ask() -> None:
-        async with open_catalog(catalog_place(settings), migrate=False) as catalog:
+        async with open_catalog(catalog_location(settings), migrate=False) as catalog:
             await work(catalog)
 
     try:

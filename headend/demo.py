@@ -1,7 +1,7 @@
-"""The demo: two encoders send the test picture to a stream, and one is killed again and again.
+"""The demo: two encoders send a test picture to a stream, and one of them is killed repeatedly.
 
-Whoever watches the stream's page sees the picture go on; the terminal says in one line each what
-happens. The encoders are processes of their own, as real ones are. Times are seconds.
+Viewers of the stream's page see uninterrupted video; the terminal prints a line for each event. The
+encoders are separate processes, like real ones. Times are seconds.
 """
 
 import asyncio
@@ -12,39 +12,41 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from headend.roles.background import while_running
-from headend.roles.wiring import Service
+from headend.roles.context import run_in_background
+from headend.roles.wiring import RunningService
 from media.stream_keys import PublicHash, Slot
 from storage.catalog import Catalog
 from storage.catalog.records.common import EventRecord
 
-__all__ = ["EVERY_SECONDS", "DemoError", "demonstrating", "sentence", "stamped"]
+__all__ = ["EVERY_SECONDS", "DemoError", "run_demo", "sentence", "stamped"]
 
-# Back after 3 s, on air again when it was well for 10 s: then there is time to see it on air.
+# It is back after 3 s and on air again after being well for 10 s, then visible for some seconds.
 EVERY_SECONDS: Final = 20.0
-_AWAY_SECONDS: Final = 3.0  # a dead encoder is started again after so long
-_HEAD_START: Final = 3.0  # the primary begins the run, and a newcomer's first picture comes soon
-_LOOK_SECONDS: Final = 0.25  # between two looks at the stream's events
-_STOP_SECONDS: Final = 5.0  # an encoder has so long to say goodbye
+_AWAY_SECONDS: Final = 3.0  # before a dead encoder is restarted
+_HEAD_START: Final = 3.0  # so that the primary begins the run
+_LOOK_SECONDS: Final = 0.25  # between two queries of the stream's events
+_STOP_SECONDS: Final = 5.0  # for an encoder to end properly
 _SIZE: Final = (1280, 720)
 _FPS: Final = 30
 
-Tell = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class DemoError(Exception):
-    """The demo cannot be shown; the text is the sentence for its operator."""
+    """The demo cannot run; the message is for the operator."""
 
 
 @asynccontextmanager
-async def demonstrating(running: Service, every: float, tell: Tell) -> AsyncGenerator[None, None]:
-    """Send to the first stream's primary and backup for the length of the block.
+async def run_demo(
+    running: RunningService, every: float, print_line: PrintLine
+) -> AsyncGenerator[None, None]:
+    """Send to the primary and backup of the first stream for the length of the block.
 
-    The primary is killed each `every` seconds, never where that is 0; `tell` is given a line for
-    each thing that happens.
+    The primary is killed every `every` seconds, or never if that is 0. `print_line` receives a line
+    for each event.
 
     Raises:
-        DemoError: the stream that the first start made is gone.
+        DemoError: the stream that the first start created is gone.
     """
     stream, catalog = running.first.stream, running.catalog
     if stream is None or catalog is None:
@@ -53,17 +55,17 @@ async def demonstrating(running: Service, every: float, tell: Tell) -> AsyncGene
     def url(slot: Slot) -> str:
         return f"rtmp://localhost:{running.rtmp_port}/{slot.application}/{stream.key.text}"
 
-    chronicle = _Chronicle(catalog, running.first.project.id, stream.hash)
-    async with while_running(
-        _fail_again_and_again(url(Slot(0)), every, tell),
-        _stand_by(url(Slot(1)), tell),
-        _tell_on(chronicle, await chronicle.newest(), tell),
+    events = _StreamEvents(catalog, running.first.project.id, stream.hash)
+    async with run_in_background(
+        _run_primary(url(Slot(0)), every, print_line),
+        _run_backup(url(Slot(1)), print_line),
+        _print_events(events, await events.newest(), print_line),
     ):
         yield
 
 
-async def _fail_again_and_again(url: str, every: float, tell: Tell) -> None:
-    """Send to the primary; kill it each `every` seconds, and start it again."""
+async def _run_primary(url: str, every: float, tell: PrintLine) -> None:
+    """Send to the primary; kill the encoder every `every` seconds and restart it."""
     lives = every or None
     while True:
         async with _encoder(url) as child:
@@ -79,7 +81,7 @@ async def _fail_again_and_again(url: str, every: float, tell: Tell) -> None:
         tell("the primary's encoder is started again")
 
 
-async def _stand_by(url: str, tell: Tell) -> None:
+async def _run_backup(url: str, tell: PrintLine) -> None:
     """Send to the backup."""
     await asyncio.sleep(_HEAD_START)
     while True:
@@ -98,7 +100,7 @@ async def _encoder(url: str) -> AsyncGenerator[asyncio.subprocess.Process, None]
     )
     try:
         if child.stdin is not None:
-            # The address holds the key, and a process's arguments are for all to see.
+            # The URL holds the stream key, and the arguments of a process are public.
             child.stdin.write(json.dumps(order).encode() + b"\n")
             await child.stdin.drain()
         yield child
@@ -107,7 +109,7 @@ async def _encoder(url: str) -> AsyncGenerator[asyncio.subprocess.Process, None]
 
 
 async def _stopped(child: asyncio.subprocess.Process) -> None:
-    """Have an encoder end, with a goodbye where it still can."""
+    """Terminate an encoder, and kill it if it does not end properly in time."""
     if child.returncode is None:
         child.terminate()
     try:
@@ -118,18 +120,18 @@ async def _stopped(child: asyncio.subprocess.Process) -> None:
         await child.wait()
 
 
-class _Chronicle:
-    """What happens to a stream, as its owner can read it."""
+class _StreamEvents:
+    """The events of a stream, as its owner sees them."""
 
     def __init__(self, catalog: Catalog, project: int, hash_: PublicHash) -> None:
         self._catalog, self._project, self._hash = catalog, project, hash_
 
     async def newest(self) -> int:
-        """Return the newest event's id, 0 where there is none."""
+        """Return the id of the newest event, or 0."""
         return max((event.id for event in await self._page()), default=0)
 
     async def after(self, last: int) -> list[EventRecord]:
-        """Return what is newer than an event, oldest first; of many only the newest ten."""
+        """Return the events after `last`, oldest first, but at most the newest ten."""
         return [event for event in reversed(await self._page()) if event.id > last]
 
     async def _page(self) -> tuple[EventRecord, ...]:
@@ -137,10 +139,10 @@ class _Chronicle:
         return tuple(page.items)
 
 
-async def _tell_on(chronicle: _Chronicle, last: int, tell: Tell) -> None:
-    """Tell what happens to the stream, from the event after `last` on."""
+async def _print_events(events: _StreamEvents, last: int, tell: PrintLine) -> None:
+    """Print the events of the stream, beginning after the event `last`."""
     while True:
-        for event in await chronicle.after(last):
+        for event in await events.after(last):
             last = event.id
             if text := sentence(event.kind, event.facts):
                 tell(text)
@@ -148,7 +150,7 @@ async def _tell_on(chronicle: _Chronicle, last: int, tell: Tell) -> None:
 
 
 def sentence(kind: str, facts: dict[str, object]) -> str | None:
-    """Return what an event means for viewers, None where it means nothing to them."""
+    """Return what an event means for viewers, or None if nothing."""
     match kind:
         case "live":
             return "viewers get the primary"
@@ -174,5 +176,5 @@ def _gap(gap_ms: object) -> str:
 
 
 def stamped(text: str) -> str:
-    """Return a line with the time of day (UTC) in front of it, as in the picture."""
+    """Prefix a line with the time of day (UTC), as shown in the test picture."""
     return f"{datetime.now(UTC):%H:%M:%S}  {text}"

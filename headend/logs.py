@@ -1,7 +1,7 @@
-"""The log: one line an event, key=value for people or JSON for machines, on standard error.
+"""The log on standard error: one line per event, as key=value text or as JSON.
 
-Modules log through the standard library with facts in `extra`; here they become lines. Identity
-comes first and always in the same order.
+Modules log through the standard library with facts in `extra`. The identity of an event (stream,
+video, job, ...) comes first, always in the same order.
 """
 
 import logging
@@ -14,14 +14,14 @@ import structlog
 __all__ = ["set_up"]
 
 _IDENTITY: Final = ("stream", "video", "job", "peer", "rendition")
-# Facts that other libraries put on their records and that say nothing to an operator.
+# Attributes that libraries add to their records and that do not help an operator.
 _FOREIGN: Final = frozenset({"color_message", "taskName"})
 
-Event = MutableMapping[str, Any]  # structlog's own type for an event: any fact may stand in it
+Event = MutableMapping[str, Any]  # structlog's type of an event
 
 
 def _order(_logger: object, _name: str, event: Event) -> Mapping[str, Any]:
-    """Put time, level, event and identity in front of the other facts."""
+    """Order the facts: time, level, event and identity first."""
     first = ("timestamp", "level", "event", *_IDENTITY)
     ordered = {key: event[key] for key in first if key in event}
     ordered.update({key: event[key] for key in event if key not in ordered})
@@ -29,13 +29,13 @@ def _order(_logger: object, _name: str, event: Event) -> Mapping[str, Any]:
 
 
 def _plain_event(_logger: object, _name: str, event: Event) -> Event:
-    """Call the event `event` in words without quotes where it can be."""
+    """Keep the event on one line."""
     event["event"] = str(event["event"]).replace("\n", " | ")
     return event
 
 
 def set_up(*, form: Literal["text", "json"], level: str) -> None:
-    """Send every logger's lines to standard error; call it once, at the start."""
+    """Send the lines of all loggers to standard error; call this once, at the start."""
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
@@ -62,7 +62,7 @@ def set_up(*, form: Literal["text", "json"], level: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     chatty_ones = ("uvicorn.access", "sqlalchemy.engine", "alembic", "aiosqlite", "asyncio")
-    # The last would tell whole addresses, which may hold secrets.
+    # httpcore would log whole URLs, which may hold secrets.
     for chatty in (*chatty_ones, "httpcore"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
     for server in ("uvicorn", "uvicorn.error"):

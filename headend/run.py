@@ -1,4 +1,4 @@
-"""The service's life: start, say so, go on until told to stop, drain."""
+"""The life cycle of a role's process: start, report readiness, run until a signal, drain."""
 
 import asyncio
 import contextlib
@@ -13,13 +13,13 @@ import uvloop
 
 from api.http.client_address import BadNetwork
 from api.origin.geo import GeoError
-from headend.config.settings import Settings
-from headend.config.sockets import AddressError
-from headend.demo import DemoError, demonstrating, stamped
+from headend.config.listen_sockets import AddressError
+from headend.config.settings import ServiceSettings
+from headend.demo import DemoError, run_demo, stamped
 from headend.install.certificates import CertificateError
-from headend.install.installation import catalog_place, install, make_folder
-from headend.install.locks import FolderError, relying_on_form, writing
-from headend.roles.wiring import Role, Service
+from headend.install.installation import catalog_location, create_data_folder, install
+from headend.install.locks import DataFolderError, schema_in_use, writer_lock
+from headend.roles.wiring import Role, RunningService
 from headend.systemd import keep_watchdog, notify
 from headend.welcome import welcome
 from storage.errors import CatalogUnavailable, StorageError
@@ -31,13 +31,13 @@ __all__ = ["StartError", "run"]
 log = logging.getLogger(__name__)
 
 _RENEW_SECONDS: Final = 24 * 3600.0
-# What keeps a service from starting, with a sentence for its operator.
+# Errors that prevent a start; their messages are for the operator.
 _REFUSALS: Final = (
     AddressError,
     BadNetwork,
     CertificateError,
     DemoError,
-    FolderError,
+    DataFolderError,
     GeoError,
     OSError,
     StorageError,
@@ -45,63 +45,63 @@ _REFUSALS: Final = (
 
 
 class StartError(Exception):
-    """The service cannot start; the text is the sentence for its operator."""
+    """The service cannot start; the message is for the operator."""
 
 
-def run(role: Role, settings: Settings, *, demo: float | None = None) -> None:
-    """Run a role until SIGTERM or SIGINT; the second such signal ends it at once.
+def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> None:
+    """Run a role until SIGTERM or SIGINT; a second such signal ends it immediately.
 
-    `demo` has it shown by test pictures, whose primary is killed each so many seconds.
+    `demo` runs the demo and kills its primary every so many seconds (0: never).
 
     Raises:
-        StartError: it could not start.
+        StartError: the role could not start.
     """
     folder = Path(settings.data)
     try:
-        _look_at(folder, role, settings)
+        _check_folder(folder, role, settings)
         with ExitStack() as locks:
             if role.writes:
-                locks.enter_context(writing(folder, role.name))
+                locks.enter_context(writer_lock(folder, role.name))
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 if role.installs:
-                    runner.run(install(folder, catalog_place(settings)))
-                locks.enter_context(relying_on_form(folder))
+                    runner.run(install(folder, catalog_location(settings)))
+                locks.enter_context(schema_in_use(folder))
                 runner.run(_run(role, settings, demo=demo))
     except* _REFUSALS as error:
         raise StartError(_first(error)) from error
 
 
-def _look_at(folder: Path, role: Role, settings: Settings) -> None:
-    """See that the data folder is there, or make it where the role may."""
-    place = catalog_place(settings)
+def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:
+    """Check that the data folder exists, or create it if the role may."""
+    place = catalog_location(settings)
     if role.installs:
-        make_folder(folder)
+        create_data_folder(folder)
     elif isinstance(place, Path) and not place.is_file():
         raise CatalogUnavailable(f"there is no catalog at {place}; run `headend migrate` first")
 
 
-async def _run(role: Role, settings: Settings, *, demo: float | None) -> None:
+async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> None:
     stop = asyncio.Event()
     _catch_signals(stop)
     async with role.service(settings) as running, asyncio.TaskGroup() as tasks:
-        chores = [tasks.create_task(_renew(running)), tasks.create_task(keep_watchdog())]
+        background = [tasks.create_task(_renew(running)), tasks.create_task(keep_watchdog())]
         print(welcome(running, os.environ), flush=True)  # noqa: T201 # the newcomer's instructions
         where = running.status or running.addresses.http
         notify(f"READY=1\nSTATUS={role.name} at {where}")
         log.info("ready", extra={"role": role.name, "http": where})
-        _tell_of_box()
-        async with _shown(running, demo):
+        _warn_without_landlock()
+        async with _demo_context(running, demo):
             await stop.wait()
         notify("STOPPING=1")
         log.info("draining")
-        for chore in chores:
-            chore.cancel()
+        for task in background:
+            task.cancel()
     log.info("stopped")
 
 
-def _tell_of_box() -> None:
-    """Say once where engines can read more than they need to."""
-    with contextlib.suppress(BoxError):  # the first engine will say it
+def _warn_without_landlock() -> None:
+    """Warn if engines cannot be prevented from reading files."""
+    with contextlib.suppress(BoxError):  # the first engine will report it
         abi = landlock_abi()
         if not abi:
             log.warning("files not hidden", extra={"cause": landlock_text(abi)})
@@ -110,7 +110,7 @@ def _tell_of_box() -> None:
 def _catch_signals(stop: asyncio.Event) -> None:
     def caught() -> None:
         if stop.is_set():
-            # Engines die with their parent; what is on disk is whole at every moment.
+            # Engines end with their parent, and files on disk are complete at any moment.
             log.warning("stopped at once")
             os._exit(1)
         stop.set()
@@ -120,8 +120,8 @@ def _catch_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(number, caught)
 
 
-async def _renew(running: Service) -> None:
-    """Take the certificate anew on SIGHUP and once a day."""
+async def _renew(running: RunningService) -> None:
+    """Reload the certificate on SIGHUP and once a day."""
     asked = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
     while running.tls is not None:
@@ -136,15 +136,17 @@ async def _renew(running: Service) -> None:
             log.error("certificate not loaded", extra={"cause": str(error)})  # noqa: TRY400 # one line
 
 
-def _shown(running: Service, demo: float | None) -> AbstractAsyncContextManager[None]:
-    """Return what sends test pictures where that is wanted."""
+def _demo_context(running: RunningService, demo: float | None) -> AbstractAsyncContextManager[None]:
+    """Return the context of the demo, or an empty one."""
     if demo is None:
         return contextlib.nullcontext()
-    return demonstrating(running, demo, lambda text: print(stamped(text), flush=True))  # noqa: T201 # its purpose
+    return run_demo(running, demo, lambda text: print(stamped(text), flush=True))  # noqa: T201 # its purpose
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> str:
     error = group.exceptions[0]
     if isinstance(error, BaseExceptionGroup):
-        return _first(cast("BaseExceptionGroup[BaseException]", error))  # of what, is not told
+        return _first(
+            cast("BaseExceptionGroup[BaseException]", error)
+        )  # the type of its errors is unknown
     return str(error)

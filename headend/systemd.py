@@ -1,4 +1,4 @@
-"""What systemd is told: readiness, reload, stop and the watchdog (sd_notify(3))."""
+"""Notifications to systemd: readiness, reload, stop and the watchdog (sd_notify(3))."""
 
 import asyncio
 import contextlib
@@ -10,21 +10,21 @@ __all__ = ["keep_watchdog", "notify"]
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Send a state ("READY=1") to the manager, where there is one."""
+    """Send a state such as "READY=1" to the service manager, if there is one."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address:
         return
     # A name that begins with @ is in the abstract namespace.
     address = f"\0{address[1:]}" if address.startswith("@") else address
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        # A manager that does not read must not stop the service; it will notice by itself.
+        # A manager that does not read its socket must not block the service.
         sock.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             sock.sendto(state.encode(), address)
 
 
 async def keep_watchdog(environment: Mapping[str, str] = os.environ) -> None:
-    """Say that the event loop lives, twice in the watchdog's period, until cancelled."""
+    """Report twice per watchdog period that the event loop runs, until cancelled."""
     period = int(environment.get("WATCHDOG_USEC", "0")) / 1e6
     if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()) or not period:
         return

@@ -1,16 +1,16 @@
-"""What a role prints when it runs: the newcomer's instructions, in plain lines."""
+"""The text that a role prints once it is ready: where to watch, send and log in."""
 
 from collections.abc import Mapping
 from importlib.metadata import version
 
-from headend.roles.wiring import Service
+from headend.roles.wiring import RunningService
 from media.stream_keys import Slot
 
 __all__ = ["welcome"]
 
 
-def welcome(running: Service, environment: Mapping[str, str]) -> str:
-    """Return what to do with a running role, addresses first, its own figures last."""
+def welcome(running: RunningService, environment: Mapping[str, str]) -> str:
+    """Return the addresses and credentials of a running role, one per line."""
     lines = [f"Headend {version('headend')} is ready."]
     lines += _for_viewers(running)
     lines += _for_encoders(running, environment)
@@ -22,20 +22,20 @@ def welcome(running: Service, environment: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _for_viewers(running: Service) -> list[str]:
+def _for_viewers(running: RunningService) -> list[str]:
     stream = running.first.stream
     if stream is None or running.token_file is None:
         return []
     return [f"  Watch        {running.addresses.watch(stream.hash)}"]
 
 
-def _for_encoders(running: Service, environment: Mapping[str, str]) -> list[str]:
+def _for_encoders(running: RunningService, environment: Mapping[str, str]) -> list[str]:
     if running.rtmp_port is None:
         return []
     addresses, stream = running.addresses, running.first.stream
     lines: list[str] = []
     if stream is not None:
-        # Under systemd the output is the journal, and a key is nothing for a log.
+        # Under systemd the output goes to the journal, which must not contain a stream key.
         journal = "JOURNAL_STREAM" in environment
         key = "`headend streams` prints it" if journal else stream.key.text
         lines += [

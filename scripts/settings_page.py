@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from headend.config.settings import Setting, Settings, explain
+from headend.config.settings import ServiceSettings, Setting, explain
 
 __all__ = ["PAGE", "defaults", "filled"]
 
@@ -25,7 +25,7 @@ _SIZES: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 def defaults() -> list[Setting]:
     """Return every setting with its default, in the order of `headend settings`."""
-    return explain(Settings(), {})
+    return explain(ServiceSettings(), {})
 
 
 def filled(page: str, settings: Sequence[Setting]) -> str:

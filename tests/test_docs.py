@@ -11,10 +11,10 @@ from typing import Final
 import pytest
 from prometheus_client.core import CounterMetricFamily
 
-from headend.config.settings import Settings
-from headend.http.metrics import WebFigures
+from headend.config.settings import ServiceSettings
+from headend.http.metrics import HttpMetrics
 from headend.roles.adapters import EngineSinks
-from headend.roles.ingest_metrics import Telemetry
+from headend.roles.ingest_metrics import IngestMetrics
 from ingest.rtmp import errors
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import listening
@@ -70,7 +70,7 @@ def test_a_section_without_a_table_is_noticed() -> None:
 
 @pytest.mark.parametrize("name", ["publish", "playback", "metrics", "settings", "architecture"])
 def test_settings_that_pages_name_exist(name: str) -> None:
-    sections = "|".join(Settings.__struct_fields__)
+    sections = "|".join(ServiceSettings.__struct_fields__)
     named = set(re.findall(rf"`((?:{sections})\.[a-z_]+)`", page(name)))
     places = {each: ROOT / each.replace(".", "/") for each in named}
     rooms = {each for each, at in places.items() if at.is_dir() or at.with_suffix(".py").exists()}
@@ -105,7 +105,10 @@ async def families(folder: Path) -> dict[str, str]:
                 f"{each.name}_total" if isinstance(each, CounterMetricFamily) else each.name: (
                     each.type
                 )
-                for each in (*Telemetry(listener, transcoding).collect(), *WebFigures().collect())
+                for each in (
+                    *IngestMetrics(listener, transcoding).collect(),
+                    *HttpMetrics().collect(),
+                )
             }
 
 
@@ -165,7 +168,7 @@ def test_the_ladder_on_the_page_is_the_one_that_streams_begin_with() -> None:
 
 def test_times_on_the_page_are_those_of_the_code() -> None:
     words = page("publish")
-    live = Settings().live
+    live = ServiceSettings().live
     assert f"for {live.reconnect_seconds:g} s (`live.reconnect_seconds`)" in words
     assert f"for {live.goodbye_seconds:g} s (`live.goodbye_seconds`)" in words
     assert f"silent for {ALIVE_SECONDS:g} s" in words

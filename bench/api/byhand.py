@@ -27,7 +27,7 @@ import uvloop
 from litestar import Litestar, Request, Response, get
 
 from bench.api.ours import BASE
-from headend.config.sockets import bind
+from headend.config.listen_sockets import bind
 from headend.http.server import serving
 
 __all__ = ["main"]

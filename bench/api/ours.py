@@ -16,7 +16,7 @@ import uvloop
 
 from api.app import create_app
 from api.schemas.urls import Addresses
-from headend.config.sockets import bind
+from headend.config.listen_sockets import bind
 from headend.http.server import serving
 from storage.catalog import open_catalog
 

@@ -13,7 +13,7 @@ import uvloop
 
 from api.pusher.limits import PusherSettings
 from api.pusher.socket import Broadcaster
-from headend.config.sockets import bind
+from headend.config.listen_sockets import bind
 from headend.http.server import serving
 
 __all__ = ["CHANNEL", "KEY"]

@@ -25,7 +25,7 @@ from bench.ingest.measure import (
 )
 from bench.ingest.report import missed, table
 from bench.ingest.servers import SERVERS, BenchServer, TlsFiles, ToolMissing
-from headend.install.certificates import ensure_local
+from headend.install.certificates import ensure_local_certificates
 
 __all__ = ["main"]
 
@@ -76,7 +76,7 @@ def _rounds(
         clip = make_clip(folder, round(options.seconds) + MARGIN_SECONDS)
         load = Load(clip, options.publishers, options.seconds)
         now = datetime.datetime.now(datetime.UTC)
-        files = ensure_local(folder / "tls", ["localhost", "127.0.0.1"], now)
+        files = ensure_local_certificates(folder / "tls", ["localhost", "127.0.0.1"], now)
         tls = TlsFiles(files.leaf, files.leaf_key) if options.tls else None
         for number in range(options.rounds):
             # Each round begins with another server, so that none always follows the same one.

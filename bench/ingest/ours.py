@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from headend.config.sockets import bind
+from headend.config.listen_sockets import bind
 from headend.install.certificates import tls_context
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import listening

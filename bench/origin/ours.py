@@ -24,7 +24,7 @@ from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
 from api.schemas.urls import Addresses
 from bench.origin.media import publish, publish_long
-from headend.config.sockets import bind
+from headend.config.listen_sockets import bind
 from headend.http.server import Application, serving
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog, open_catalog

@@ -1,7 +1,8 @@
-"""What an operator can set, where it came from, and how it is read.
+"""The settings of the service: their sections, defaults and sources.
 
-Frozen data: nothing here acts. A setting is found, the later the stronger, in its default, in a
-TOML file, in a variable (`HEADEND_HTTP__PUBLIC_URL` is `http.public_url`), on the command line.
+Pure data apart from reading the TOML file. A value comes from, in rising priority: its default, the
+TOML file, an environment variable (`HEADEND_HTTP__PUBLIC_URL` sets `http.public_url`), the command
+line.
 """
 
 import tomllib
@@ -13,263 +14,355 @@ import msgspec
 
 from api.pusher.limits import PusherSettings as Broadcaster
 from api.uploads.limits import UploadLimits
-from headend.config.import_settings import Imports
 from ingest.rtmp.limits import Limits
 from media.hls.playlist import TARGET_SECONDS
+from storage.fetch_policy import Network, parse_networks
 
 __all__ = [
-    "Api",
-    "Database",
-    "Failover",
-    "Geo",
-    "Http",
-    "Imports",
-    "Ingest",
-    "Live",
-    "Log",
-    "Recording",
-    "Redis",
-    "Rtmp",
-    "Rtmps",
+    "ApiSettings",
+    "DatabaseSettings",
+    "FailoverSettings",
+    "GeoSettings",
+    "HttpSettings",
+    "ImportSettings",
+    "IngestSettings",
+    "LiveSettings",
+    "LogSettings",
+    "RecordingSettings",
+    "RedisSettings",
+    "RtmpSettings",
+    "RtmpsSettings",
+    "ServiceSettings",
     "Setting",
-    "Settings",
     "SettingsError",
-    "Storage",
-    "Transcode",
+    "StorageSettings",
+    "TranscodeSettings",
     "explain",
     "load",
 ]
 
+
 PREFIX: Final = "HEADEND_"
-# Variables of that prefix that name no setting.
-# The second stretches the deadlines of the tests, which run this command.
+# Variables with this prefix that are not settings. The second one scales the deadlines of tests.
 _NOT_SETTINGS: Final = frozenset({"HEADEND_CONFIG", "HEADEND_TEST_SCALE"})
-_NOT_TOLD: Final = "(set)"  # instead of a secret
+_HIDDEN: Final = "(set)"  # shown instead of a secret
 
 
 class SettingsError(Exception):
-    """A setting is unknown or has a value that it cannot have; the text names it."""
+    """A setting is unknown or has an invalid value; the message names it."""
 
 
-def _about(
+def _describe(
     description: str,
     unit: str = "",
     ge: float | None = None,
     le: float | None = None,
     *,
     secret: bool = False,
+    reason: str = "",
 ) -> msgspec.Meta:
-    """Describe a setting; one that is `secret` is told to nobody: it may hold a password."""
-    extra = {"unit": unit, "secret": "yes" if secret else ""}
+    """Describe a setting; the value of a `secret` one is never shown.
+
+    `reason` explains the default on the settings page.
+    """
+    extra = {"unit": unit, "secret": "yes" if secret else "", "reason": reason}
     return msgspec.Meta(description=description, extra=extra, ge=ge, le=le)
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __repr__(self) -> str:
-        # As `headend settings` has it: without what is secret.
-        told = ", ".join(f"{line.name}={line.value!r}" for line in _explain(self, "", {}))
-        return f"{type(self).__name__}({told})"
+        # Without secrets, as in `headend settings`.
+        shown = ", ".join(f"{line.name}={line.value!r}" for line in _explain(self, "", {}))
+        return f"{type(self).__name__}({shown})"
 
 
-class Http(_Section, frozen=True, kw_only=True):
+class HttpSettings(_Section, frozen=True, kw_only=True):
     """The API, the pages and the playlists."""
 
-    listen: Annotated[str, _about("where HTTP is served", "HOST:PORT")] = "127.0.0.1:8080"
-    public_url: Annotated[str, _about("its address as viewers see it; empty: from listen")] = ""
-    playback_url: Annotated[str, _about("a CDN's address for playlists; empty: public_url")] = ""
+    listen: Annotated[str, _describe("address where HTTP is served", "HOST:PORT")] = (
+        "127.0.0.1:8080"
+    )
+    public_url: Annotated[
+        str, _describe("public base URL for viewers; empty: derived from listen")
+    ] = ""
+    playback_url: Annotated[
+        str, _describe("base URL of a CDN for playlists; empty: public_url")
+    ] = ""
     trusted_proxies: Annotated[
-        str, _about("proxies that tell a client's address; commas between", "networks")
+        str,
+        _describe(
+            "proxies whose forwarded client addresses are trusted, comma-separated", "networks"
+        ),
     ] = ""
 
 
-class Api(_Section, frozen=True, kw_only=True):
-    """Callers of the API."""
+class ApiSettings(_Section, frozen=True, kw_only=True):
+    """Limits for callers of the API."""
 
     requests_per_minute: Annotated[
         int,
-        _about("requests of one token to one process, as a burst or evenly; 0: no limit", ge=0),
+        _describe("requests of one token to one process, as a burst or evenly; 0: no limit", ge=0),
     ] = 1200
     attempts_per_minute: Annotated[
         int,
-        _about("requests without a valid token from one address; 0: no limit", ge=0),
+        _describe("requests without a valid token from one address; 0: no limit", ge=0),
     ] = 60
 
 
-class Geo(_Section, frozen=True, kw_only=True):
-    """Where viewers are."""
+class GeoSettings(_Section, frozen=True, kw_only=True):
+    """The country of viewers."""
 
-    database: Annotated[str, _about("country database, a file in MaxMind's format")] = ""
+    database: Annotated[str, _describe("country database file in MaxMind's format")] = ""
     trusted_header: Annotated[
-        str, _about("header in which trusted proxies tell the viewer's country")
+        str, _describe("header in which trusted proxies send the viewer's country")
     ] = ""
     private_country: Annotated[
-        str, _about("country of private and loopback addresses; empty: unknown", "two letters")
+        str, _describe("country of private and loopback addresses; empty: unknown", "two letters")
     ] = ""
 
 
-class Rtmp(_Section, frozen=True, kw_only=True):
+class RtmpSettings(_Section, frozen=True, kw_only=True):
     """Plain RTMP ingest."""
 
-    listen: Annotated[str, _about("where encoders connect; empty: nowhere", "HOST:PORT")] = (
-        "[::]:1935"
+    listen: Annotated[
+        str, _describe("address where encoders connect; empty: not served", "HOST:PORT")
+    ] = "[::]:1935"
+    public_url: Annotated[str, _describe("public URL for encoders; empty: derived from listen")] = (
+        ""
     )
-    public_url: Annotated[str, _about("its address as encoders see it; empty: from listen")] = ""
-    backup_public_url: Annotated[str, _about("the same of the backups; empty: public_url")] = ""
+    backup_public_url: Annotated[
+        str, _describe("public URL for backup encoders; empty: public_url")
+    ] = ""
 
 
-class Rtmps(_Section, frozen=True, kw_only=True):
+class RtmpsSettings(_Section, frozen=True, kw_only=True):
     """RTMP over TLS."""
 
-    listen: Annotated[str, _about("where encoders connect; empty: nowhere", "HOST:PORT")] = (
-        "[::]:1936"
+    listen: Annotated[
+        str, _describe("address where encoders connect; empty: not served", "HOST:PORT")
+    ] = "[::]:1936"
+    public_url: Annotated[str, _describe("public URL for encoders; empty: derived from listen")] = (
+        ""
     )
-    public_url: Annotated[str, _about("its address as encoders see it; empty: from listen")] = ""
-    backup_public_url: Annotated[str, _about("the same of the backups; empty: public_url")] = ""
-    certificate: Annotated[str, _about("PEM file with the chain; empty: one of our own CA")] = ""
-    key: Annotated[str, _about("PEM file with the certificate's private key")] = ""
+    backup_public_url: Annotated[
+        str, _describe("public URL for backup encoders; empty: public_url")
+    ] = ""
+    certificate: Annotated[
+        str, _describe("PEM file with the chain; empty: issued by the local authority")
+    ] = ""
+    key: Annotated[str, _describe("PEM file with the certificate's private key")] = ""
 
 
-class Ingest(_Section, frozen=True, kw_only=True):
+class IngestSettings(_Section, frozen=True, kw_only=True):
     """The ingest role, where it runs apart from the API."""
 
     status: Annotated[
-        str, _about("where `headend ingest` tells of itself over HTTP; empty: nowhere", "HOST:PORT")
+        str,
+        _describe("HTTP status address of `headend ingest`; empty: not served", "HOST:PORT"),
     ] = "127.0.0.1:8081"
 
 
-class Live(_Section, frozen=True, kw_only=True):
+class LiveSettings(_Section, frozen=True, kw_only=True):
     """Runs and their playlists."""
 
     reconnect_seconds: Annotated[
-        float, _about("a lost encoder may stay away so long before its run ends", "s", ge=0)
+        float, _describe("a run ends when its lost encoder does not return within", "s", ge=0)
     ] = 60.0
     goodbye_seconds: Annotated[
-        float, _about("the same for an encoder that took its leave", "s", ge=0)
+        float, _describe("the same after an encoder ended its stream properly", "s", ge=0)
     ] = 10.0
-    listed_seconds: Annotated[float, _about("length of a live playlist", "s", ge=12)] = 30.0
+    listed_seconds: Annotated[float, _describe("length of a live playlist", "s", ge=12)] = 30.0
     kept_seconds: Annotated[
-        float, _about("segments stay readable after they left the playlist", "s", ge=30)
+        float, _describe("segments are kept after they left the playlist for", "s", ge=30)
     ] = 60.0
     poster_seconds: Annotated[
-        float, _about("time between two posters of a stream", "s", ge=2, le=3600)
+        float, _describe("time between two posters of a live stream", "s", ge=2, le=3600)
     ] = 30.0
 
 
-class Failover(_Section, frozen=True, kw_only=True):
-    """Who is on air, for streams whose owners set nothing."""
+class FailoverSettings(_Section, frozen=True, kw_only=True):
+    """Default failover policy, for streams without settings of their own."""
 
     mode: Annotated[
         Literal["prefer_primary", "sticky"],
-        _about("whether a primary that is well again takes over from a backup"),
+        _describe("whether a recovered primary takes over from a backup"),
     ] = "prefer_primary"
     detect_seconds: Annotated[
-        float, _about("media that stays away for as long has failed", "s", ge=1, le=30)
+        float, _describe("a source without media for this long has failed", "s", ge=1, le=30)
     ] = 2.0
     return_seconds: Annotated[
-        float, _about("the primary must have been well for as long", "s", ge=0, le=600)
+        float, _describe("the primary takes over after being well for", "s", ge=0, le=600)
     ] = 10.0
 
 
-class Recording(_Section, frozen=True, kw_only=True):
-    """Runs as videos, for streams whose owners set nothing."""
+class RecordingSettings(_Section, frozen=True, kw_only=True):
+    """Default recording policy, for streams without settings of their own."""
 
-    enabled: Annotated[bool, _about("each run becomes a video when it is over")] = True
-    keep_days: Annotated[
-        int, _about("a recording is deleted after so long", "days", ge=1, le=3650)
-    ] = 30
+    enabled: Annotated[bool, _describe("each run becomes a video when it has ended")] = True
+    keep_days: Annotated[int, _describe("a recording is deleted after", "days", ge=1, le=3650)] = 30
 
 
-class Database(_Section, frozen=True, kw_only=True):
+class DatabaseSettings(_Section, frozen=True, kw_only=True):
     """The catalog's database."""
 
     url: Annotated[
         str,
-        _about(
+        _describe(
             "postgresql://USER:PASSWORD@HOST/NAME; empty: a SQLite file in the data folder",
             secret=True,
         ),
     ] = ""
 
 
-class Transcode(_Section, frozen=True, kw_only=True):
-    """Uploaded files on their way to playlists."""
+class TranscodeSettings(_Section, frozen=True, kw_only=True):
+    """Transcoding of uploaded files."""
 
     workers: Annotated[
-        int, _about("files, or parts of one, at work at once; 0: as many as cores", ge=0, le=256)
+        int,
+        _describe(
+            "files, or spans of files, transcoded at once; 0: as many as cores", ge=0, le=256
+        ),
     ] = 0
     cores: Annotated[
-        int, _about("cores that they use together in a process; 0: all there are", ge=0, le=256)
+        int, _describe("cores that the workers of a process share; 0: all", ge=0, le=256)
     ] = 0
     lease_seconds: Annotated[
         float,
-        _about("a worker that is silent for so long loses its file to another", "s", ge=2, le=600),
+        _describe("a worker that does not respond for this long loses its file", "s", ge=2, le=600),
     ] = 15.0
 
 
-class Storage(_Section, frozen=True, kw_only=True):
-    """Where things are kept."""
+class ImportSettings(_Section, frozen=True, kw_only=True):
+    """Videos that are imported from web addresses."""
+
+    at_once: Annotated[
+        int,
+        _describe(
+            "files that a process downloads at once; 0: none",
+            "",
+            reason="one download fills most lines; a slow server must not delay the others",
+            ge=0,
+            le=64,
+        ),
+    ] = 4
+    most_bytes: Annotated[
+        int, _describe("largest file", "bytes", reason="two hours at 55 Mbit/s", ge=1)
+    ] = 50 << 30
+    most_seconds: Annotated[
+        float,
+        _describe(
+            "longest time that a download may take",
+            "s",
+            reason="the longest file at 20 Mbit/s",
+            ge=1,
+        ),
+    ] = 6 * 3600.0
+    ports: Annotated[
+        str,
+        _describe(
+            "ports that may be connected to, comma-separated",
+            "",
+            reason="other ports belong to services other than the web",
+        ),
+    ] = "80, 443"
+    allow_private: Annotated[
+        str,
+        _describe(
+            "private networks that may be connected to, comma-separated",
+            "networks",
+            reason="an importer could otherwise reach the service's own network",
+        ),
+    ] = ""
+
+    @property
+    def open_ports(self) -> frozenset[int]:
+        """The ports as numbers; raises `ValueError` if one is not a port."""
+        found = frozenset(int(part) for part in self.ports.split(",") if part.strip())
+        if not all(0 < port < 1 << 16 for port in found):
+            raise ValueError("Expected numbers from 1 to 65535")
+        return found
+
+    @property
+    def private_networks(self) -> tuple[Network, ...]:
+        """The parsed networks; raises `ValueError` if one is not a network."""
+        return parse_networks(self.allow_private)
+
+    def errors(self) -> Mapping[str, ValueError]:
+        """Return the errors in its lists, by setting name."""
+        found: dict[str, ValueError] = {}
+        for name, parsed in (("ports", "open_ports"), ("allow_private", "private_networks")):
+            try:
+                getattr(self, parsed)
+            except ValueError as error:
+                found[f"imports.{name}"] = error
+        return found
+
+
+class StorageSettings(_Section, frozen=True, kw_only=True):
+    """Storage of media."""
 
     min_free_bytes: Annotated[
-        int, _about("below this much free space the service is not ready", "bytes", ge=0)
+        int, _describe("with less free space the service is not ready", "bytes", ge=0)
     ] = 1 << 30
 
 
-class Log(_Section, frozen=True, kw_only=True):
+class LogSettings(_Section, frozen=True, kw_only=True):
     """The log on standard error."""
 
-    format: Annotated[Literal["text", "json"], _about("key=value lines, or JSON lines")] = "text"
+    format: Annotated[Literal["text", "json"], _describe("key=value lines, or JSON lines")] = "text"
     access: Annotated[
-        Literal["api", "all", "none"], _about("requests with a line: of callers, all")
+        Literal["api", "all", "none"],
+        _describe("requests that are logged: API calls, all, or none"),
     ] = "api"
     level: Annotated[
-        Literal["debug", "info", "warning", "error"], _about("least level that is written")
+        Literal["debug", "info", "warning", "error"], _describe("lowest level that is logged")
     ] = "info"
 
 
-class Redis(_Section, frozen=True, kw_only=True):
+class RedisSettings(_Section, frozen=True, kw_only=True):
     """The bus between processes."""
 
     url: Annotated[
         str,
-        _about(
-            "redis://:PASSWORD@HOST:6379/0 tells other processes at once; empty: they look",
+        _describe(
+            "redis://:PASSWORD@HOST:6379/0 notifies other processes at once; empty: they poll",
             secret=True,
         ),
     ] = ""
 
 
-class Settings(_Section, frozen=True, kw_only=True):
-    """All of it; `data` is the folder that holds the database and the media."""
+class ServiceSettings(_Section, frozen=True, kw_only=True):
+    """All settings; `data` is the folder of the database and the media."""
 
-    data: Annotated[str, _about("folder of the database, the media and the owner's token")] = (
+    data: Annotated[str, _describe("folder of the database, the media and the owner's token")] = (
         "./data"
     )
     drain_seconds: Annotated[
         float,
-        _about("from the first SIGTERM to the end of what is still running", "s", ge=1, le=300),
+        _describe("time to finish after the first SIGTERM", "s", ge=1, le=300),
     ] = 20.0
-    http: Http = Http()
-    api: Api = Api()
-    geo: Geo = Geo()
-    rtmp: Rtmp = Rtmp()
-    rtmps: Rtmps = Rtmps()
-    ingest: Ingest = Ingest()
-    live: Live = Live()
-    failover: Failover = Failover()
-    recording: Recording = Recording()
-    database: Database = Database()
-    transcode: Transcode = Transcode()
-    imports: Imports = Imports()
-    storage: Storage = Storage()
+    http: HttpSettings = HttpSettings()
+    api: ApiSettings = ApiSettings()
+    geo: GeoSettings = GeoSettings()
+    rtmp: RtmpSettings = RtmpSettings()
+    rtmps: RtmpsSettings = RtmpsSettings()
+    ingest: IngestSettings = IngestSettings()
+    live: LiveSettings = LiveSettings()
+    failover: FailoverSettings = FailoverSettings()
+    recording: RecordingSettings = RecordingSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    transcode: TranscodeSettings = TranscodeSettings()
+    imports: ImportSettings = ImportSettings()
+    storage: StorageSettings = StorageSettings()
     uploads: UploadLimits = UploadLimits()
     limits: Limits = Limits()
     broadcaster: Broadcaster = Broadcaster()
-    redis: Redis = Redis()
-    log: Log = Log()
+    redis: RedisSettings = RedisSettings()
+    log: LogSettings = LogSettings()
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of `headend settings`; `reason` is why the default is what it is, or ""."""
+    """One line of `headend settings`; `reason` explains the default, or is ""."""
 
     name: str
     value: object
@@ -279,18 +372,18 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-_Values = dict[str, Any]  # the tree of a TOML file: any value may stand in it until it is checked
+_Values = dict[str, Any]  # the tree of a TOML file, not validated yet
 
 
 def load(
     *, file: Path | None, environment: Mapping[str, str], options: Mapping[str, str]
-) -> tuple[Settings, dict[str, str]]:
-    """Return the settings and, by name, where those came from that are no defaults.
+) -> tuple[ServiceSettings, dict[str, str]]:
+    """Return the settings, and the sources of those that are not defaults, by setting name.
 
     `options` are those of the command line, by setting name (`http.listen`).
 
     Raises:
-        SettingsError: a name is unknown, a value is wrong, or the file cannot be read.
+        SettingsError: a name is unknown, a value is invalid, or the file cannot be read.
     """
     values: _Values = {}
     sources: dict[str, str] = {}
@@ -304,24 +397,24 @@ def load(
     for name, text in options.items():
         _put(values, sources, name, text, "command line")
     try:
-        settings = msgspec.convert(values, Settings, strict=False)
+        settings = msgspec.convert(values, ServiceSettings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(_sentence(str(error), sources)) from error
     least = settings.live.listed_seconds + TARGET_SECONDS
     if settings.live.kept_seconds < least:
         source = sources.get("live.kept_seconds", "default")
-        # A player may still ask for what left the playlist (RFC 8216bis, 6.2.2).
+        # Players may still request segments that left the playlist (RFC 8216bis, 6.2.2).
         raise SettingsError(
             f"{source}: live.kept_seconds: Expected at least live.listed_seconds "
             f"and one segment, {least:g} s"
         )
-    for name, error in settings.imports.faults().items():
+    for name, error in settings.imports.errors().items():
         raise SettingsError(f"{sources.get(name, 'default')}: {name}: {error}") from error
     return settings, sources
 
 
-def explain(settings: Settings, sources: Mapping[str, str]) -> list[Setting]:
-    """Return every setting with its unit, its source and what it is."""
+def explain(settings: ServiceSettings, sources: Mapping[str, str]) -> list[Setting]:
+    """Return every setting with its value, unit, source and description."""
     return list(_explain(settings, "", sources))
 
 
@@ -340,7 +433,7 @@ def _explain(section: msgspec.Struct, prefix: str, sources: Mapping[str, str]) -
         found.append(
             Setting(
                 name=name,
-                value=_NOT_TOLD if extra.get("secret") and value else value,
+                value=_HIDDEN if extra.get("secret") and value else value,
                 unit=extra.get("unit", ""),
                 source=sources.get(name, "default"),
                 description=meta.description or "",
@@ -387,4 +480,4 @@ def _sentence(error: str, sources: Mapping[str, str]) -> str:
     return f"{sources.get(name, 'default')}: {name}: {what}" if name else error
 
 
-_NAMES: Final = {setting.name: setting for setting in explain(Settings(), {})}
+_NAMES: Final = {setting.name: setting for setting in explain(ServiceSettings(), {})}

@@ -1,7 +1,7 @@
-"""The figures of a process that serves viewers and callers: its answers, and what it costs.
+"""Prometheus metrics of a process that serves HTTP: its answers and its resource usage.
 
-Answers are counted by the first part of their address, for which there are few: strangers choose
-addresses, and each label of a figure is kept for ever.
+Answers are counted by the first segment of the path, for which there are few values: clients choose
+paths, and each label value is kept forever.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping, Sequence
@@ -15,7 +15,7 @@ from api.http.response import HttpResponse
 from headend.http.fast_path import FastPath
 from headend.http.server import Application
 
-__all__ = ["CountedApplication", "WebFigures"]
+__all__ = ["CountedApplication", "HttpMetrics"]
 
 _Message = MutableMapping[str, Any]  # ASGI's own
 _Send = Callable[[_Message], Awaitable[None]]
@@ -26,22 +26,22 @@ _ROOMS: Final = frozenset(
 _OTHER: Final = "other"
 
 
-class WebFigures(Collector):
-    """Counts answers over HTTP, by their room and the class of their status."""
+class HttpMetrics(Collector):
+    """Counts HTTP answers by the first path segment (`room`) and the class of the status."""
 
     def __init__(self) -> None:
         self._answers: dict[tuple[str, str], int] = {}
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
-        # CPU, memory, open files: read when asked for.
+        # CPU, memory, open files, read on each scrape.
         ProcessCollector(registry=self._registry)
 
     def text(self) -> bytes:
-        """Return all figures as they stand (Prometheus text format)."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the figures that are ours."""
+        """Yield the counters of this class."""
         family = CounterMetricFamily(
             "headend_http_answers", "Answers over HTTP", labels=("room", "status")
         )
@@ -59,22 +59,22 @@ class WebFigures(Collector):
 class CountedApplication:
     """An application whose answers are counted; it has the same fast path as the inner one."""
 
-    def __init__(self, app: Application, figures: WebFigures) -> None:
+    def __init__(self, app: Application, metrics: HttpMetrics) -> None:
         self._app = app
-        self._figures = figures
+        self._metrics = metrics
         self._fast_path: FastPath | None = getattr(app, "fast_path", None)
         if self._fast_path is not None:
             self.fast_path = self._counted_fast_path
 
     async def __call__(self, scope: Any, receive: Any, send: _Send) -> None:  # ASGI's own maps
-        """HttpResponse one request."""
+        """Answer one request."""
 
-        async def told(message: _Message) -> None:
+        async def counted(message: _Message) -> None:
             if message["type"] == "http.response.start":
-                self._figures.count(scope["path"], message["status"])
+                self._metrics.count(scope["path"], message["status"])
             await send(message)
 
-        await self._app(scope, receive, told)
+        await self._app(scope, receive, counted)
 
     def _counted_fast_path(
         self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], peer: str | None
@@ -83,11 +83,11 @@ class CountedApplication:
             self._fast_path(method, path, headers, peer) if self._fast_path is not None else None
         )
         if isinstance(found, HttpResponse):
-            self._figures.count(path, found.status)
+            self._metrics.count(path, found.status)
             return found
         return None if found is None else self._counted(path, found)
 
     async def _counted(self, path: str, coming: Coroutine[Any, Any, HttpResponse]) -> HttpResponse:
         answer = await coming
-        self._figures.count(path, answer.status)
+        self._metrics.count(path, answer.status)
         return answer

@@ -1,4 +1,4 @@
-"""The HTTP server inside the service: uvicorn, on a socket of ours, without its own signals."""
+"""The HTTP server of a role: uvicorn on a given socket, without its signal handlers."""
 
 import asyncio
 import contextlib
@@ -16,18 +16,18 @@ from headend.http.websockets import MAX_MESSAGE, SocketProtocol
 
 __all__ = ["Application", "serving"]
 
-# An ASGI application, whatever made it.
+# An ASGI application.
 Application = Callable[..., Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
-# Answers that are being sent get this long at the end.
+# For answers that are being sent at the end.
 _GRACE_SECONDS: Final = 5
 _START_SECONDS: Final = 10.0
 
 
 class _Server(uvicorn.Server):
-    """Leaves the process's signals alone: they stop the whole service, in its own order."""
+    """Installs no signal handlers: signals stop the whole role, in order."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -56,7 +56,7 @@ async def serving(app: Application, sock: socket.socket) -> AsyncGenerator[None,
             http=_protocol(app),
             ws=SocketProtocol,
             ws_max_size=MAX_MESSAGE,
-            # The dialogues ping by themselves; compressing short messages costs twice the memory.
+            # The application sends pings itself; compression of short messages doubles the memory.
             ws_ping_interval=None,
             ws_per_message_deflate=False,
             lifespan="on",
@@ -71,7 +71,7 @@ async def serving(app: Application, sock: socket.socket) -> AsyncGenerator[None,
         task = tasks.create_task(server.serve(sockets=[sock]))
         try:
             async with asyncio.timeout(_START_SECONDS):
-                # uvicorn tells nobody when it has started.
+                # uvicorn has no event for its start.
                 while not server.started and not task.done():  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             yield

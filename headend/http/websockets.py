@@ -1,8 +1,8 @@
-"""uvicorn's web-socket protocol, bounded where a client does not read.
+"""uvicorn's WebSocket protocol, with limits for clients that do not read.
 
-A web-socket is written to message by message, and what the socket does not take pauses the writer.
-Closing does not wait for that: the close frame goes behind what is on its way, and a client that
-has not taken it after some seconds is cut off.
+Messages are written one by one, and a full socket pauses the writer. Closing does not wait for
+that: the close frame follows the pending bytes, and a client that has not read it after some
+seconds is disconnected.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_MESSAGE", "SocketProtocol"]
 
-# Above what the dialogues take, so that it is they who say what is wrong.
+# Above the limit of the application, whose error message is better.
 MAX_MESSAGE: Final = 16 * 1024  # bytes
-# What the kernel keeps for a client that does not read; it would let this grow to megabytes.
+# The kernel's send buffer, which would otherwise grow to megabytes for a client that does not read.
 _KERNEL_BYTES: Final = 64 * 1024
-_FAREWELL_SECONDS: Final = 5.0
-# Pieces of one message. Its bytes are counted elsewhere, but there are pieces without any.
+_CLOSE_SECONDS: Final = 5.0
+# Fragments of one message. Its bytes are limited elsewhere, but fragments may be empty.
 _MOST_PIECES: Final = 1024
 
 
@@ -32,28 +32,29 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """A connection after its upgrade."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection over from the HTTP protocol, which set its flow control."""
+        """Take over the connection from the HTTP protocol, which set up its flow control."""
         super().connection_made(transport)
         handle: socket.socket = transport.get_extra_info("socket")
         handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BYTES)
 
     async def run_asgi(self) -> None:
-        """Run the application, which may write whole frames past the messages."""
+        """Run the application with an extension for writing whole frames."""
         self.scope["extensions"][FRAMES] = self._write  # pyright: ignore[reportGeneralTypeIssues, reportTypedDictNotRequiredAccess, reportArgumentType]  # not among those that uvicorn's types know
         await super().run_asgi()
 
     def _write(self, frame: bytes) -> bool:
-        """Send a whole frame if it can leave now; say whether it did."""
+        """Send a whole frame if the socket is writable; return whether it was sent."""
         if not self.writable.is_set() or self.close_sent or self.transport.is_closing():
             return False
-        # No extension is spoken, so the bytes are the same for every client.
+        # No WebSocket extension is negotiated, so the bytes are equal for all clients.
         self.transport.write(frame)
         return True
 
     def handle_ping(self) -> None:
-        """Answer a ping, unless answers to others wait still: then the newest of all will do.
+        """Answer a ping, unless earlier answers still wait to be sent.
 
-        Else a client that pings and does not read would fill the memory (RFC 6455, section 5.5.3).
+        Otherwise a client that pings without reading would fill the memory. Answering only the
+        newest ping is allowed (RFC 6455, section 5.5.3).
         """
         if self.writable.is_set():
             super().handle_ping()
@@ -61,18 +62,18 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.conn.data_to_send()
 
     def handle_cont(self, event: Frame) -> None:
-        """Take another piece of a message."""
+        """Handle a continuation frame."""
         if len(self.frames) >= _MOST_PIECES:
             self.transport.abort()
             return
         super().handle_cont(event)
 
     async def send(self, message: "ASGISendEvent") -> None:
-        """Send a message; the one that closes is not kept waiting."""
+        """Send a message; a close is not delayed by flow control."""
         closes = message["type"] == "websocket.close"
         if closes:
             self.writable.set()
         await super().send(message)
         if closes and self.close_timer is not None:
             self.close_timer.cancel()
-            self.close_timer = self.loop.call_later(_FAREWELL_SECONDS, self.transport.abort)
+            self.close_timer = self.loop.call_later(_CLOSE_SECONDS, self.transport.abort)

@@ -1,12 +1,14 @@
-"""RTMPS certificates: a local authority and a leaf made at the first start, and their reload.
+"""The certificate of RTMPS: the operator's, or one of a local authority, and its renewal.
 
-ECDSA P-256. The authority's key stays in the data folder (mode 0600); its certificate is what an
-encoder is made to trust. An operator's own certificate takes the leaf's place by setting.
+The authority and its leaf certificate are created at the first start, with ECDSA P-256 keys. The
+authority's key stays in the data folder (mode 0600); encoders are configured to trust its
+certificate. A setting replaces the leaf with the operator's own certificate.
 """
 
 import datetime
 import ipaddress
 import os
+import socket
 import ssl
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,21 +19,31 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["CertificateError", "Certificates", "ensure_local", "tls_context"]
+from api.schemas.urls import Addresses
+from headend.config.listen_sockets import host_of, parse
+from headend.config.settings import ServiceSettings
+
+__all__ = [
+    "CertificateError",
+    "CertificateFiles",
+    "RtmpsCertificate",
+    "ensure_local_certificates",
+    "tls_context",
+]
 
 _AUTHORITY_DAYS: Final = 3650
-# Below the 825 days that platforms refuse longer leaves at.
+# Below the 825 days beyond which platforms refuse a leaf certificate.
 _LEAF_DAYS: Final = 800
 _RENEW_DAYS: Final = 30
 _DAY: Final = datetime.timedelta(days=1)
 
 
 class CertificateError(Exception):
-    """A certificate cannot be used; the text says which file and why."""
+    """A certificate cannot be used; the message names the file and the reason."""
 
 
-class Certificates:
-    """Where the files of the local authority are, below a folder."""
+class CertificateFiles:
+    """The paths of the local authority's files, below a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = folder / "ca.pem"
@@ -40,14 +52,16 @@ class Certificates:
         self.leaf_key = folder / "rtmps.key"
 
 
-def ensure_local(folder: Path, names: Iterable[str], now: datetime.datetime) -> Certificates:
-    """Make the authority and a leaf for `names` (host names or addresses) where they are missing.
+def ensure_local_certificates(
+    folder: Path, names: Iterable[str], now: datetime.datetime
+) -> CertificateFiles:
+    """Create the authority, and a leaf for `names` (host names or addresses), if missing.
 
-    The leaf is made anew when its names differ or it has less than 30 days left; the authority,
-    once trusted by an encoder, stays.
+    The leaf is renewed when its names change or less than 30 days are left; the authority, which
+    encoders trust, is kept.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files = Certificates(folder)
+    files = CertificateFiles(folder)
     wanted = sorted(set(names))
     if not (files.authority.exists() and files.authority_key.exists()):
         _make_authority(files, now)
@@ -57,27 +71,27 @@ def ensure_local(folder: Path, names: Iterable[str], now: datetime.datetime) -> 
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return a server's context, TLS 1.2 and up; loading the files into it again renews it.
+    """Return a server context for TLS 1.2 and later; `load` renews its certificate.
 
     Raises:
-        CertificateError: the files are missing or do not fit each other.
+        CertificateError: the files are missing or do not match.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # librtmp takes the session tickets that follow a TLS 1.3 handshake for a failed read.
+    # librtmp mistakes the session tickets after a TLS 1.3 handshake for a failed read.
     context.num_tickets = 0
     load(context, certificate, key)
     return context
 
 
 def load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    """Load files into a context; connections that stand keep what they have.
+    """Load files into a context; open connections keep the old certificate.
 
     Raises:
-        CertificateError: the files are missing or do not fit each other; the context is unchanged.
+        CertificateError: the files are missing or do not match; the context is unchanged.
     """
     try:
-        # A trial first: a context half loaded would serve a key that does not fit.
+        # A trial first: a half-loaded context would serve a key that does not match.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_refuse)
         context.load_cert_chain(certificate, key, password=_refuse)
     except (OSError, ValueError) as error:
@@ -85,11 +99,11 @@ def load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
 
 
 def _refuse() -> str:
-    """Answer the question for a passphrase, which would else wait for a terminal."""
+    """Refuse a passphrase prompt, which would otherwise wait for a terminal."""
     raise ValueError("the private key has a passphrase: store it without one")
 
 
-def _make_authority(files: Certificates, now: datetime.datetime) -> None:
+def _make_authority(files: CertificateFiles, now: datetime.datetime) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Headend local authority")])
     certificate = (
@@ -103,7 +117,7 @@ def _make_authority(files: Certificates, now: datetime.datetime) -> None:
     _write(files.authority, certificate.public_bytes(serialization.Encoding.PEM), secret=False)
 
 
-def _make_leaf(files: Certificates, names: list[str], now: datetime.datetime) -> None:
+def _make_leaf(files: CertificateFiles, names: list[str], now: datetime.datetime) -> None:
     signer = serialization.load_pem_private_key(files.authority_key.read_bytes(), None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise CertificateError(f"{files.authority_key}: no key of ours")
@@ -142,7 +156,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        # A day back: an encoder's clock may be behind ours.
+        # A day earlier, since an encoder's clock may be behind.
         .not_valid_before(now - _DAY)
         .not_valid_after(now + days * _DAY)
     )
@@ -163,14 +177,14 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
 
 
 def _alternatives(name: str) -> list[x509.GeneralName]:
-    """Return the forms in which encoders look for a name in the certificate."""
+    """Return the subject alternative names under which encoders look up a name."""
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
         return [x509.DNSName(name)]
     if address.version == 6:
         return [x509.IPAddress(address)]
-    # OBS checks with mbedTLS 2, which looks for an address among the DNS names alone.
+    # mbedTLS 2, which OBS uses, looks for addresses only among the DNS names.
     return [x509.IPAddress(address), x509.DNSName(name)]
 
 
@@ -193,10 +207,53 @@ def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, data: bytes, *, secret: bool) -> None:
-    """Replace a file at once; a secret one is never readable to others, not even for a moment."""
+    """Replace a file atomically; a secret one is never readable by others."""
     new = path.with_suffix(".new")
     with os.fdopen(
         os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if secret else 0o644), "wb"
     ) as file:
         file.write(data)
     new.replace(path)
+
+
+class RtmpsCertificate:
+    """The certificate in use for RTMPS, and its renewal."""
+
+    def __init__(self, settings: ServiceSettings, folder: Path, addresses: Addresses) -> None:
+        self._own = settings.rtmps.certificate
+        self._key = settings.rtmps.key or settings.rtmps.certificate
+        self._folder = folder
+        self._names = _names(settings, addresses)
+        certificate, key = self._files()
+        self.context: ssl.SSLContext = tls_context(certificate, key)
+
+    @property
+    def authority(self) -> Path | None:
+        """The certificate that encoders must trust, unless the operator has their own."""
+        return None if self._own else CertificateFiles(self._folder).authority
+
+    def reload(self) -> None:
+        """Load the files again, for new connections.
+
+        Raises:
+            CertificateError: they cannot be used; the old ones stay in use.
+        """
+        certificate, key = self._files()
+        load(self.context, certificate, key)
+
+    def _files(self) -> tuple[Path, Path]:
+        if self._own:
+            return Path(self._own), Path(self._key)
+        files = ensure_local_certificates(
+            self._folder, self._names, datetime.datetime.now(datetime.UTC)
+        )
+        return files.leaf, files.leaf_key
+
+
+def _names(settings: ServiceSettings, addresses: Addresses) -> frozenset[str]:
+    """Return every name under which encoders may connect to RTMPS."""
+    found = {"localhost", "127.0.0.1", "::1", socket.gethostname()}
+    for url in (addresses.http, addresses.rtmp, addresses.rtmps, addresses.rtmps_backup):
+        found.add(host_of(url))
+    host = parse(settings.rtmps.listen)[0] if settings.rtmps.listen else ""
+    return frozenset(found | {host}) - {"", "::", "0.0.0.0"}  # noqa: S104 # left out, not bound

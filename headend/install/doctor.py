@@ -1,7 +1,7 @@
-"""How an installation is: a look at its data folder, its catalog and its machine.
+"""Examines an installation: its data folder, its catalog and its machine.
 
-Looking changes nothing but what every reader of the database's file does; `clean` does once what
-the service does by itself (`storage.cleanup.orphans`, `storage.cleanup.expired_uploads`).
+Examining changes nothing beyond what any reader of the database file does. `clean` runs once the
+cleanup that the service runs periodically (`storage.cleanup`).
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from typing import Final
 
 from cryptography import x509
 
-from headend.config.settings import Settings
-from headend.install.certificates import Certificates
-from headend.install.findings import Finding, Thing, size_text
-from headend.install.installation import catalog_place
-from headend.install.locks import relying_on_form
+from headend.config.settings import ServiceSettings
+from headend.install.certificates import CertificateFiles
+from headend.install.findings import Finding, FindingItem, size_text
+from headend.install.installation import catalog_location
+from headend.install.locks import schema_in_use
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import Standing
@@ -36,10 +36,10 @@ from transcode.sandbox.rlimits import BoxError
 
 __all__ = ["clean", "examine"]
 
-# Two weeks leave time to order a certificate by hand. Ours is made anew 30 days before its end, at
-# a start or a reload: one with less left belongs to a service that had neither.
+# Two weeks leave time to order a certificate by hand. The local one is renewed 30 days before its
+# end at a start or reload, so one with less time left belongs to a service that had neither.
 _CERTIFICATE_DAYS: Final = 14
-# Clocks that are set by NTP differ by less than a second; a minute is nobody's jitter.
+# Clocks that are set by NTP differ by less than a second.
 _AHEAD_US: Final = 60 * MICROSECONDS
 _AT_ONCE: Final = 500
 _MOST_SHOWN: Final = 50
@@ -47,22 +47,22 @@ _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
 
 
-async def examine(settings: Settings, now_us: int) -> tuple[Finding, ...]:
-    """Look at an installation; `now_us` is the wall clock.
+async def examine(settings: ServiceSettings, now_us: int) -> tuple[Finding, ...]:
+    """Examine an installation and return the findings; `now_us` is the wall clock.
 
-    What cannot be looked at is a finding, too.
+    A check that fails is a finding, too.
     """
     folder = Path(settings.data)
     found = [await _engine(), _box()]
     if not await asyncio.to_thread(folder.is_dir):
-        text = f"{folder} is not there; `headend migrate` makes it"
+        text = f"{folder} does not exist; `headend migrate` creates it"
         return (*found, Finding(topic="data folder", verdict="act", text=text))
     found += [_room(folder, settings.storage.min_free_bytes)]
     found += _certificates(settings, folder / "tls", now_us)
     files = ReadOnlyObjects(folder / "objects")
     try:
-        async with open_catalog(catalog_place(settings), migrate=False) as catalog:
-            for look in (
+        async with open_catalog(catalog_location(settings), migrate=False) as catalog:
+            for check in (
                 partial(_damage, catalog),
                 partial(_jobs, catalog, now_us),
                 partial(_clock, catalog, now_us),
@@ -70,37 +70,37 @@ async def examine(settings: Settings, now_us: int) -> tuple[Finding, ...]:
                 partial(_leftovers, catalog, files, now_us),
                 partial(_uploads, catalog, files, now_us),
             ):
-                found.append(await _told(look))
+                found.append(await _checked(check))
     except StorageError as error:
         found.append(Finding(topic="database", verdict="act", text=str(error)))
     return tuple(found)
 
 
-async def clean(settings: Settings, now_us: int) -> int:
-    """Remove what nothing names, and uploads whose time is over; returns how many that were.
+async def clean(settings: ServiceSettings, now_us: int) -> int:
+    """Remove orphans and expired uploads; return how many were removed.
 
     Raises:
-        StorageError: the catalog or the disk did not answer; what is left is left.
-        FolderError: the database is being migrated, or the data folder cannot be used.
+        StorageError: the catalog or the disk failed; the rest remains.
+        DataFolderError: the database is being migrated, or the data folder cannot be used.
     """
     folder = Path(settings.data)
-    async with open_catalog(catalog_place(settings), migrate=False) as catalog:
-        with relying_on_form(folder), DiskObjects(folder / "objects") as objects:
+    async with open_catalog(catalog_location(settings), migrate=False) as catalog:
+        with schema_in_use(folder), DiskObjects(folder / "objects") as objects:
             removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
             removed += await remove_orphans(objects, catalog.references, now_us)
             await catalog.links.forget(now_us)
             return removed
 
 
-async def _told(look: Callable[[], Awaitable[Finding]]) -> Finding:
+async def _checked(check: Callable[[], Awaitable[Finding]]) -> Finding:
     try:
-        return await look()
+        return await check()
     except StorageError as error:
         return Finding(topic="storage", verdict="act", text=str(error))
 
 
 async def _engine() -> Finding:
-    """See that an engine's process could start, and with which FFmpeg."""
+    """Check that an engine process can start, and with which FFmpeg."""
     topic = "versions"
     python = f"Python {platform.python_version()}"
     child = await asyncio.create_subprocess_exec(
@@ -109,12 +109,12 @@ async def _engine() -> Finding:
     )  # fmt: skip
     try:
         async with asyncio.timeout(_ENGINE_SECONDS):
-            said, _ = await child.communicate()
+            output, _ = await child.communicate()
     except TimeoutError:
         child.kill()
         await child.wait()
-        said = b""
-    words = said.decode(errors="replace").split(maxsplit=1)
+        output = b""
+    words = output.decode(errors="replace").split(maxsplit=1)
     if child.returncode or len(words) != 2:  # PyAV's and FFmpeg's
         text = f"{python}; PyAV cannot be loaded: no video can be made"
         return Finding(topic=topic, verdict="act", text=text)
@@ -123,7 +123,7 @@ async def _engine() -> Finding:
 
 
 def _box() -> Finding:
-    """See what keeps engines from this machine's files; without it they work all the same."""
+    """Report what hides this machine's files from engines, which also work without it."""
     try:
         text = landlock_text(landlock_abi())
     except BoxError as error:
@@ -136,22 +136,22 @@ def _room(folder: Path, least: int) -> Finding:
     text = f"{size_text(free)} free"
     if free >= least:
         return Finding(topic="disk", verdict="well", text=text)
-    text += f", less than storage.min_free_bytes ({size_text(least)}): nothing is taken in"
+    text += f", less than storage.min_free_bytes ({size_text(least)}): new media are refused"
     return Finding(topic="disk", verdict="act", text=text)
 
 
-def _certificates(settings: Settings, folder: Path, now_us: int) -> list[Finding]:
-    """Look at the certificates of RTMPS: the operator's, or ours where they are made already."""
+def _certificates(settings: ServiceSettings, folder: Path, now_us: int) -> list[Finding]:
+    """Check the certificates of RTMPS: the operator's, or the local ones if they exist."""
     if not settings.rtmps.listen:
         return []
     if settings.rtmps.certificate:
         return [_certificate(Path(settings.rtmps.certificate), "replace it", now_us)]
-    ours = Certificates(folder)
+    ours = CertificateFiles(folder)
     return [
         _certificate(path, remedy, now_us)
         for path, remedy in (
-            (ours.leaf, "restart Headend, or have it reload: it makes another"),
-            (ours.authority, "remove it, restart, and have encoders trust the new one"),
+            (ours.leaf, "restart or reload Headend, which renews it"),
+            (ours.authority, "delete it, restart, and make encoders trust the new one"),
         )
         if path.exists()
     ]
@@ -166,9 +166,9 @@ def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
         return Finding(topic=topic, verdict="act", text=f"{path} cannot be read")
     ends = found.not_valid_after_utc
     if found.not_valid_before_utc > now:
-        text = f"it counts from {found.not_valid_before_utc:%Y-%m-%d} on: is the clock right?"
+        text = f"it is valid from {found.not_valid_before_utc:%Y-%m-%d} on: check the clock"
     elif ends - now < datetime.timedelta(days=_CERTIFICATE_DAYS):
-        text = f"it ends on {ends:%Y-%m-%d}: {remedy}"
+        text = f"it expires on {ends:%Y-%m-%d}: {remedy}"
     else:
         return Finding(topic=topic, verdict="well", text=f"until {ends:%Y-%m-%d}")
     return Finding(topic=topic, verdict="act", text=text)
@@ -187,17 +187,21 @@ async def _jobs(catalog: Catalog, now_us: int) -> Finding:
     stuck = await catalog.health.stuck(now_us)
     if not stuck:
         return Finding(topic="jobs", verdict="well", text="none is stuck")
-    things = [Thing(path=f"videos/{each.video}", what=f"{each.kind}, {each.state}, job {each.job}")
-              for each in stuck]  # fmt: skip
-    text = "nobody works at what is due: see that `headend serve` or `headend transcode` runs"
-    return Finding(topic="jobs", verdict="act", text=text, things=tuple(things))
+    items = [
+        FindingItem(path=f"videos/{job.video}", what=f"{job.kind}, {job.state}, job {job.job}")
+        for job in stuck
+    ]
+    text = (
+        "no worker runs jobs that are due: check that `headend serve` or `headend transcode` runs"
+    )
+    return Finding(topic="jobs", verdict="act", text=text, items=tuple(items))
 
 
 async def _clock(catalog: Catalog, now_us: int) -> Finding:
     ahead = await catalog.health.newest_us() - now_us
     if ahead <= _AHEAD_US:
-        return Finding(topic="clock", verdict="well", text="nothing is written down ahead of it")
-    text = f"the catalog is {ahead // MICROSECONDS} s ahead of this machine's clock: set all by NTP"
+        return Finding(topic="clock", verdict="well", text="no record is ahead of it")
+    text = f"the catalog is {ahead // MICROSECONDS} s ahead of this machine's clock: use NTP"
     return Finding(topic="clock", verdict="act", text=text)
 
 
@@ -205,26 +209,26 @@ async def _clock(catalog: Catalog, now_us: int) -> Finding:
 
 
 async def _missing(catalog: Catalog, files: ReadOnlyObjects) -> Finding:
-    """Look for the files that rows name."""
-    lost: list[Thing] = []
+    """Check that all files exist that rows name."""
+    lost: list[FindingItem] = []
     after = ""
     while rows := await catalog.references.page(after, _AT_ONCE):
         after = rows[-1].hash
         for row in rows:
             gone = await _lost(files, row)
-            # It may have been deleted or made anew between the two looks.
+            # It may have been deleted or transcoded again between the two queries.
             if gone and await catalog.references.standing([row.hash]) == (row,):
                 lost += gone
     for address in await catalog.health.pictures():
         if await files.stat(address) is None and address in await catalog.health.pictures():
-            lost.append(Thing(path=f"objects/{address}", what="picture of a slate"))
+            lost.append(FindingItem(path=f"objects/{address}", what="picture of a slate"))
     if not lost:
-        return Finding(topic="files", verdict="well", text="all that rows name are there")
-    text = f"{len(lost)} that rows name are missing: restore them, or delete what they belong to"
-    return Finding(topic="files", verdict="act", text=text, things=tuple(lost[:_MOST_SHOWN]))
+        return Finding(topic="files", verdict="well", text="all files of the catalog exist")
+    text = f"{len(lost)} files of the catalog are missing: restore them or delete the records"
+    return Finding(topic="files", verdict="act", text=text, items=tuple(lost[:_MOST_SHOWN]))
 
 
-async def _lost(files: ReadOnlyObjects, row: Standing) -> list[Thing]:
+async def _lost(files: ReadOnlyObjects, row: Standing) -> list[FindingItem]:
     wanted: list[tuple[str, str]] = []
     if row.source:
         wanted.append((row.source, "uploaded file"))
@@ -236,7 +240,7 @@ async def _lost(files: ReadOnlyObjects, row: Standing) -> list[Thing]:
             place = addresses.video_media(row.hash, folder)
             if not await files.addresses(place):
                 gone.append((place, what))
-    return [Thing(path=f"objects/{address}", what=what) for address, what in gone]
+    return [FindingItem(path=f"objects/{address}", what=what) for address, what in gone]
 
 
 async def _leftovers(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Finding:
@@ -248,9 +252,9 @@ async def _leftovers(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> F
 
 
 async def _uploads(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Finding:
-    """Look for uploads whose time is over, and for bytes of none."""
+    """Find expired uploads, and bytes of no upload."""
     found = [
-        (addresses.upload(name), "upload that nobody goes on with")
+        (addresses.upload(name), "expired upload")
         for name in await catalog.uploads.spent(now_us, _AT_ONCE)
     ]
     spent = {address for address, _ in found}
@@ -267,11 +271,11 @@ async def _uploads(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Fin
 
 async def _tidy(topic: str, files: ReadOnlyObjects, found: Iterable[tuple[str, str]]) -> Finding:
     things = [
-        Thing(path=f"objects/{address}", what=what, bytes=await files.size(address))
+        FindingItem(path=f"objects/{address}", what=what, bytes=await files.size(address))
         for address, what in found
     ]
     if not things:
         return Finding(topic=topic, verdict="well", text="none")
     room = sum(thing.bytes or 0 for thing in things)
-    text = f"{len(things)} to be removed, {size_text(room)}"
-    return Finding(topic=topic, verdict="tidy", text=text, things=tuple(things[:_MOST_SHOWN]))
+    text = f"{len(things)} can be removed, {size_text(room)}"
+    return Finding(topic=topic, verdict="tidy", text=text, items=tuple(things[:_MOST_SHOWN]))

@@ -1,18 +1,18 @@
-"""What a look at an installation found, and how that is told: pure values and text."""
+"""The findings of `headend doctor`, and their text and JSON forms. Pure."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["Finding", "Thing", "as_json", "as_text", "needs_someone", "size_text"]
+__all__ = ["Finding", "FindingItem", "as_json", "as_text", "needs_action", "size_text"]
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _MARKS: Final = {"well": "ok  ", "tidy": "tidy", "act": "ACT "}
 
 
-class Thing(msgspec.Struct, frozen=True, kw_only=True):
-    """Something found: a path below the data folder, with its bytes where they are known."""
+class FindingItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or folder of a finding: its path below the data folder, and its size if known."""
 
     path: str
     what: str
@@ -22,40 +22,40 @@ class Thing(msgspec.Struct, frozen=True, kw_only=True):
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence about one topic.
 
-    `verdict` is `well`, `tidy` (what goes by itself, or with `--clean`) or `act` (it needs a
-    person).
+    `verdict` is `well`, `tidy` (cleaned up automatically, or by `--clean`) or `act` (an operator
+    must act).
     """
 
     topic: str
     verdict: Literal["well", "tidy", "act"]
     text: str
-    things: tuple[Thing, ...] = ()
+    items: tuple[FindingItem, ...] = msgspec.field(default=(), name="things")
 
 
-def needs_someone(findings: Sequence[Finding]) -> bool:
-    """Say whether a person must do something."""
+def needs_action(findings: Sequence[Finding]) -> bool:
+    """Return whether an operator must act."""
     return any(each.verdict == "act" for each in findings)
 
 
 def as_json(findings: Sequence[Finding]) -> str:
     """Return the findings as one line of JSON."""
-    told = {"healthy": not needs_someone(findings), "findings": list(findings)}
-    return msgspec.json.encode(told).decode()
+    document = {"healthy": not needs_action(findings), "findings": list(findings)}
+    return msgspec.json.encode(document).decode()
 
 
 def as_text(findings: Sequence[Finding]) -> str:
-    """Return the findings as lines for a terminal, what needs a person last."""
+    """Return the findings as lines for a terminal; those that need an operator come last."""
     lines: list[str] = []
     for each in sorted(findings, key=lambda found: found.verdict == "act"):
         lines.append(f"{_MARKS[each.verdict]} {each.topic}: {each.text}")
-        for thing in each.things:
+        for thing in each.items:
             size = "" if thing.bytes is None else f" {size_text(thing.bytes)}"
             lines.append(f"       {thing.path}{size} ({thing.what})")
     return "\n".join(lines)
 
 
 def size_text(size: int) -> str:
-    """Return bytes as people read them, with one decimal."""
+    """Format a number of bytes with a binary unit and one decimal."""
     shown = float(size)
     for unit in _UNITS[:-1]:
         if shown < 1024:

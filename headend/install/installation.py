@@ -1,58 +1,64 @@
-"""What a data folder needs before a role can run on it: the database, a project, the owner's token.
+"""The contents that a data folder needs before a role can run: database, project, owner's token.
 
-`headend serve` and `headend migrate` make it; the other roles only look. The database is a file in
-the folder, or one of PostgreSQL's where the settings name it: then the folder holds all the rest.
+`headend serve` and `headend migrate` create them; the other roles only read them. The database is a
+file in the folder, or a PostgreSQL database if the settings name one; all else is in the folder.
 """
 
 import time
 from pathlib import Path
 from typing import Final
 
-from headend.config.settings import Settings
-from headend.install.locks import FolderError, changing_form
+from headend.config.settings import ServiceSettings
+from headend.install.locks import DataFolderError, schema_change
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 
-__all__ = ["DATABASE", "OWNER_TOKEN", "catalog_place", "found_in", "install", "make_folder"]
+__all__ = [
+    "DATABASE",
+    "OWNER_TOKEN",
+    "catalog_location",
+    "create_data_folder",
+    "install",
+    "read_installation",
+]
 
 DATABASE: Final = "catalog.sqlite"
 OWNER_TOKEN: Final = "owner.token"  # noqa: S105 # a file's name
 
 
-def catalog_place(settings: Settings) -> str | Path:
-    """Return where the catalog is: a file, or a server's URL, which may hold a password."""
+def catalog_location(settings: ServiceSettings) -> str | Path:
+    """Return the path of the database file, or a server's URL, which may hold a password."""
     return settings.database.url or Path(settings.data) / DATABASE
 
 
-def make_folder(folder: Path) -> None:
-    """Make the data folder, for its owner alone.
+def create_data_folder(folder: Path) -> None:
+    """Create the data folder, accessible to its owner only.
 
     Raises:
-        FolderError: it cannot be made.
+        DataFolderError: it cannot be created.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise FolderError(f"cannot use {folder} for data: {error.strerror}") from error
+        raise DataFolderError(f"cannot use {folder} for data: {error.strerror}") from error
 
 
 async def install(folder: Path, place: str | Path | None = None) -> bool:
-    """Make the database and what a first start needs, or bring an older one to its present form.
+    """Create the database and the records of a first start, or migrate an older database.
 
-    `place` is where the catalog is (`catalog_place`); left out, it is a file in the folder.
-
-    Returns whether there was anything to do. What is as it should be is not touched, so it may be
-    asked for while Headend runs.
+    `place` is the catalog's location (`catalog_location`), by default a file in the folder. Return
+    whether there was anything to do. An installation that is up to date is not touched, so this may
+    be called while Headend runs.
 
     Raises:
-        FolderError: there is something to do, and another process uses the database.
-        StorageError: the database cannot be made or used.
+        DataFolderError: a migration is needed, but another process uses the database.
+        StorageError: the database cannot be created or used.
     """
     place = place or folder / DATABASE
     if await _is_ready(place):
         return False
-    with changing_form(folder):
+    with schema_change(folder):
         async with open_catalog(place, migrate=True) as catalog:
             first = await catalog.installation.first_start(time.time_ns() // 1000)
         if first.owner_token is not None:
@@ -60,11 +66,11 @@ async def install(folder: Path, place: str | Path | None = None) -> bool:
     return True
 
 
-async def found_in(catalog: Catalog) -> FirstStart:
-    """Return what the first start left.
+async def read_installation(catalog: Catalog) -> FirstStart:
+    """Return the records of the first start.
 
     Raises:
-        CatalogUnavailable: there was none.
+        CatalogUnavailable: the catalog is empty.
     """
     first = await catalog.installation.find()
     if first is None:

@@ -1,8 +1,8 @@
-"""Who may do what with a data folder: locks that the kernel drops with the process that held them.
+"""Locks on a data folder, which the kernel releases with the process that holds them (flock(2)).
 
-Two files in the folder. `writer.lock` is held by the one process that writes runs; `form.lock` is
-shared by all that rely on the database's form, and held alone by who changes it. Both are flock(2):
-a process that is killed leaves nothing behind.
+`writer.lock` is held by the one process that writes runs. `form.lock` is shared by all processes
+that rely on the database's schema, and held exclusively while the schema changes. A process that is
+killed leaves nothing behind.
 """
 
 import fcntl
@@ -13,32 +13,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FolderError", "changing_form", "relying_on_form", "vacancy", "writing"]
+__all__ = ["DataFolderError", "schema_change", "schema_in_use", "writer_lock", "writer_vacancy"]
 
 _WRITER: Final = "writer.lock"
 _FORM: Final = "form.lock"
-# An API process that finds the writer's place empty holds it for as long as one write takes.
+# An API process that finds no writer holds the lock for the duration of one write.
 _VACANCY_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.05
 
 
-class FolderError(Exception):
-    """The data folder cannot be used so now; the text is the sentence for the operator."""
+class DataFolderError(Exception):
+    """The data folder cannot be used now; the message is for the operator."""
 
 
 @contextmanager
-def writing(folder: Path, role: str) -> Generator[None, None, None]:
-    """Be the one process that writes runs: two would write over each other's.
+def writer_lock(folder: Path, role: str) -> Generator[None, None, None]:
+    """Hold the lock of the only process that may write runs.
 
     Raises:
-        FolderError: another process is it.
+        DataFolderError: another process holds it.
     """
     with _opened(folder, _WRITER) as lock:
         deadline = time.monotonic() + _VACANCY_SECONDS
-        while not _taken(lock, fcntl.LOCK_EX):
+        while not _try_lock(lock, fcntl.LOCK_EX):
             if time.monotonic() > deadline:
-                raise FolderError(
-                    f"another Headend is running on {folder}{_holder(lock)}: one process alone"
+                raise DataFolderError(
+                    f"another Headend is running on {folder}{_holder_text(lock)}: one process alone"
                     " writes there, and only `headend api` may run beside it"
                 )
             time.sleep(_POLL_SECONDS)
@@ -48,38 +48,40 @@ def writing(folder: Path, role: str) -> Generator[None, None, None]:
 
 
 @contextmanager
-def vacancy(folder: Path) -> Generator[bool, None, None]:
-    """Say whether nobody writes runs; where so, nobody begins to before the block ends.
+def writer_vacancy(folder: Path) -> Generator[bool, None, None]:
+    """Yield whether no process writes runs; if so, none can start to before the block ends.
 
-    The block may take `_VACANCY_SECONDS` at most, else a writer that starts is turned away.
+    The block may take at most `_VACANCY_SECONDS`; a writer that starts waits no longer than that.
     """
     with _opened(folder, _WRITER) as lock:
-        yield _taken(lock, fcntl.LOCK_EX)
+        yield _try_lock(lock, fcntl.LOCK_EX)
 
 
 @contextmanager
-def relying_on_form(folder: Path) -> Generator[None, None, None]:
-    """Keep the database's form from being changed for the length of the block.
+def schema_in_use(folder: Path) -> Generator[None, None, None]:
+    """Prevent migrations of the database for the length of the block.
 
     Raises:
-        FolderError: it is being changed now.
+        DataFolderError: a migration is running.
     """
     with _opened(folder, _FORM) as lock:
-        if not _taken(lock, fcntl.LOCK_SH):
-            raise FolderError(f"the database in {folder} is being migrated: start again after that")
+        if not _try_lock(lock, fcntl.LOCK_SH):
+            raise DataFolderError(
+                f"the database in {folder} is being migrated: start again after that"
+            )
         yield
 
 
 @contextmanager
-def changing_form(folder: Path) -> Generator[None, None, None]:
-    """Hold the database alone, to make it or to change its form.
+def schema_change(folder: Path) -> Generator[None, None, None]:
+    """Hold the database exclusively, to create or migrate it.
 
     Raises:
-        FolderError: another process uses it.
+        DataFolderError: another process uses it.
     """
     with _opened(folder, _FORM) as lock:
-        if not _taken(lock, fcntl.LOCK_EX):
-            raise FolderError(
+        if not _try_lock(lock, fcntl.LOCK_EX):
+            raise DataFolderError(
                 f"the database in {folder} cannot be migrated while another Headend uses it:"
                 " stop that first"
             )
@@ -91,14 +93,14 @@ def _opened(folder: Path, name: str) -> Generator[int, None, None]:
     try:
         lock = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise FolderError(f"cannot use {folder} for data: {error.strerror}") from error
+        raise DataFolderError(f"cannot use {folder} for data: {error.strerror}") from error
     try:
         yield lock
     finally:
-        os.close(lock)  # and the lock with it
+        os.close(lock)  # also releases the lock
 
 
-def _taken(lock: int, kind: int) -> bool:
+def _try_lock(lock: int, kind: int) -> bool:
     try:
         fcntl.flock(lock, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -106,6 +108,6 @@ def _taken(lock: int, kind: int) -> bool:
     return True
 
 
-def _holder(lock: int) -> str:
-    said = os.pread(lock, 100, 0).decode(errors="replace")
-    return f" ({said})" if said else ""
+def _holder_text(lock: int) -> str:
+    holder = os.pread(lock, 100, 0).decode(errors="replace")
+    return f" ({holder})" if holder else ""

@@ -1,4 +1,4 @@
-"""Ingest's ports on storage and engines: what the ingest room needs, in the words of the others."""
+"""Adapters of the catalog and the engines to the ports of `ingest.stream`."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -12,38 +12,38 @@ from storage.catalog.records.settings import StreamFailover
 from storage.errors import StorageError
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["CatalogChronicle", "CatalogDirectory", "CatalogJournal", "EngineSinks"]
+__all__ = ["CatalogDirectory", "CatalogEventLog", "CatalogJournal", "EngineSinks"]
 
 T = TypeVar("T")
 
 
 class CatalogDirectory:
-    """The catalog as a directory of keys.
+    """Looks up stream keys in the catalog.
 
-    What is set for a stream or its project comes before what is said here: the seconds that a run
-    waits for an encoder that was lost (`window`) or took its leave (`goodbye`), when to switch, and
-    whether runs are recorded and kept for how many days.
+    Settings of a stream or its project take precedence over the defaults given here: how long a run
+    waits for an encoder that was lost (`reconnect_seconds`) or ended properly (`goodbye_seconds`),
+    the failover policy, and whether and for how many days runs are recorded.
     """
 
     def __init__(
         self,
         catalog: Catalog,
         *,
-        window: float,
-        goodbye: float,
+        reconnect_seconds: float,
+        goodbye_seconds: float,
         policy: Policy | None = None,
         record: bool = False,
         keep_days: int = 30,
     ) -> None:
         self._catalog = catalog
-        self._window = window
-        self._goodbye = goodbye
+        self._reconnect_seconds = reconnect_seconds
+        self._goodbye_seconds = goodbye_seconds
         self._policy = Policy() if policy is None else policy
         self._record = record
         self._keep_days = keep_days
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
-        """Look the key up, whatever the application: each refusal costs the same."""
+        """Look up the key whatever the application, so that all refusals take the same time."""
         try:
             record = await self._catalog.live_state.find_ingest(key)
         except StorageError as error:
@@ -57,8 +57,8 @@ class CatalogDirectory:
             hash=record.hash,
             slot=slot,
             active=record.active,
-            reconnect_seconds=_set_or(failover.reconnect_seconds, self._window),
-            goodbye_seconds=_set_or(failover.goodbye_seconds, self._goodbye),
+            reconnect_seconds=_set_or(failover.reconnect_seconds, self._reconnect_seconds),
+            goodbye_seconds=_set_or(failover.goodbye_seconds, self._goodbye_seconds),
             policy=_policy(failover, self._policy),
             proof=record.proof,
             paused=record.paused,
@@ -81,14 +81,14 @@ def _set_or(own: T | None, default: T) -> T:
 
 
 class CatalogJournal:
-    """The catalog as the place where streams' states are written."""
+    """Writes the states of streams to the catalog."""
 
     def __init__(self, catalog: Catalog, now_us: Callable[[], int]) -> None:
         self._catalog = catalog
         self._now_us = now_us
 
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
-        """Write the state of one stream, and what happened up to it, in one transaction."""
+        """Write the state of a stream and the events that led to it in one transaction."""
         try:
             await self._catalog.live_state.set(
                 state.stream,
@@ -105,15 +105,15 @@ class CatalogJournal:
             raise PortError(str(error)) from error
 
 
-class CatalogChronicle:
-    """The catalog as the place where events are written."""
+class CatalogEventLog:
+    """Writes events to the catalog."""
 
     def __init__(self, catalog: Catalog, now_us: Callable[[], int]) -> None:
         self._catalog = catalog
         self._now_us = now_us
 
     async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
-        """Write an event of the stream with this hash.
+        """Add an event of the stream with this hash.
 
         Raises:
             StorageError: it could not be written.
@@ -122,7 +122,7 @@ class CatalogChronicle:
 
 
 class EngineSinks:
-    """Engines as the sinks of runs."""
+    """Opens a live transcoding run as the sink of a stream's packets."""
 
     def __init__(self, transcoding: LiveTranscoding) -> None:
         self._transcoding = transcoding
@@ -130,7 +130,7 @@ class EngineSinks:
     def run(
         self, grant: Grant, notify: Callable[[], None]
     ) -> AbstractAsyncContextManager[PacketSink]:
-        """Open a run of the stream."""
+        """Open a run of the stream for the length of a block."""
         return self._transcoding.run(
             stream=grant.hash,
             active=grant.active,

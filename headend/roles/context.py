@@ -1,7 +1,8 @@
-"""What all roles stand on: one data folder's catalog and objects, the doors, the bus."""
+"""What every role runs on: catalog and objects of a data folder, sockets, bus, background tasks."""
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import msgspec
 
 from api.pusher.delivery import announcing_notices
 from api.schemas.urls import Addresses
-from headend.config.settings import Settings
-from headend.install.installation import catalog_place, found_in
-from headend.roles.listen_sockets import Doors
+from headend.config.listen_sockets import ListenSockets
+from headend.config.settings import ServiceSettings
+from headend.install.installation import catalog_location, read_installation
 from storage.bus.base import Bus
 from storage.bus.memory import MemoryBus
 from storage.bus.redis import open_redis_bus
@@ -20,20 +21,36 @@ from storage.catalog.records.common import FirstStart
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 
-__all__ = ["Ground", "grounded", "wall_us"]
+__all__ = ["RoleContext", "open_context", "run_in_background", "wall_clock_us"]
 
 
-def wall_us() -> int:
+@asynccontextmanager
+async def run_in_background(*work: Awaitable[None]) -> AsyncGenerator[None, None]:
+    """Run background tasks for the length of the block."""
+
+    async def do(task: Awaitable[None]) -> None:
+        await task
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(do(each)) for each in work]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+def wall_clock_us() -> int:
     """Return the wall clock in microseconds since the Unix epoch."""
     return time.time_ns() // 1000
 
 
-class Ground(msgspec.Struct, frozen=True, kw_only=True):
-    """What all roles stand on."""
+class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The resources of a role."""
 
-    settings: Settings
+    settings: ServiceSettings
     folder: Path
-    doors: Doors
+    sockets: ListenSockets
     addresses: Addresses
     catalog: Catalog
     first: FirstStart
@@ -43,22 +60,22 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def grounded(
-    settings: Settings, *, viewers: bool, encoders: bool
-) -> AsyncGenerator[Ground, None]:
-    """Open what a role stands on; `viewers` and `encoders` say whose doors it has."""
+async def open_context(
+    settings: ServiceSettings, *, origin: bool, ingest: bool
+) -> AsyncGenerator[RoleContext, None]:
+    """Open the resources of a role; `origin` and `ingest` say which sockets it listens on."""
     folder = Path(settings.data)
     async with AsyncExitStack() as stack:
-        doors = Doors.bound(settings, stack, viewers=viewers, encoders=encoders)
-        addresses = doors.addresses(settings)
+        sockets = ListenSockets.bind(settings, stack, origin=origin, ingest=ingest)
+        addresses = sockets.addresses(settings)
         catalog = await stack.enter_async_context(
-            open_catalog(catalog_place(settings), migrate=False)
+            open_catalog(catalog_location(settings), migrate=False)
         )
-        first = await found_in(catalog)
-        yield Ground(
+        first = await read_installation(catalog)
+        yield RoleContext(
             settings=settings,
             folder=folder,
-            doors=doors,
+            sockets=sockets,
             addresses=addresses,
             catalog=catalog,
             first=first,
@@ -69,12 +86,12 @@ async def grounded(
 
 
 @asynccontextmanager
-async def _bus(settings: Settings, catalog: Catalog, key: str) -> AsyncGenerator[Bus, None]:
-    """Hold the bus open, which says when this process wrote a notice."""
+async def _bus(settings: ServiceSettings, catalog: Catalog, key: str) -> AsyncGenerator[Bus, None]:
+    """Open the bus, and announce on it the broadcast messages that this process writes."""
     async with AsyncExitStack() as stack:
         bus: Bus = MemoryBus()
         if settings.redis.url:
-            # Installations that share a Redis differ in their key.
+            # The key keeps installations that share a Redis apart.
             opened = open_redis_bus(settings.redis.url, namespace=f"headend.{key}")
             bus = await stack.enter_async_context(opened)
         await stack.enter_async_context(announcing_notices(catalog.outbox, bus))

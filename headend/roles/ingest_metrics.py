@@ -1,4 +1,4 @@
-"""The figures that `/metrics` shows, collected when they are asked for (Prometheus text format)."""
+"""Prometheus metrics of the ingest role: connections, runs and engines."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -11,14 +11,14 @@ from ingest.server.listener import RtmpListener
 from transcode.live.live_run import LiveRun
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["Telemetry"]
+__all__ = ["IngestMetrics"]
 
 _RUN: Final = ("stream",)
 _RUNG: Final = ("stream", "rendition")
 
 
-class Telemetry(Collector):
-    """Reads the listener's and the runs' own counters; keeps none itself."""
+class IngestMetrics(Collector):
+    """Collects the counters of the listener and the runs on each scrape."""
 
     def __init__(self, listener: RtmpListener, transcoding: LiveTranscoding) -> None:
         self._listener = listener
@@ -27,11 +27,11 @@ class Telemetry(Collector):
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """Return all figures as they stand."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the figures, one family after the other."""
+        """Yield the metric families."""
         tally = self._listener.counters
         yield _gauge("headend_ingest_connections", "Open RTMP connections", tally.connections)
         yield _gauge("headend_ingest_publishers", "Encoders that publish now", tally.publishers)

@@ -1,6 +1,7 @@
-"""The side of a service that takes encoders in: its listener, its runs, what is asked of it."""
+"""The ingest role: the RTMP listener, live transcoding, recordings, and their commands."""
 
 import logging
+import shutil
 import socket
 import ssl
 from collections import defaultdict
@@ -10,15 +11,14 @@ from functools import partial
 
 import msgspec
 
-from headend.install.tls import Tls
-from headend.roles.adapters import CatalogChronicle, CatalogDirectory, CatalogJournal, EngineSinks
-from headend.roles.background import while_running
-from headend.roles.command_executor import Orders
-from headend.roles.context import Ground, wall_us
-from headend.roles.ingest_metrics import Telemetry
-from headend.roles.listen_sockets import Doors
+from api.http.filenames import slug
+from headend.config.listen_sockets import ListenSockets
+from headend.install.certificates import RtmpsCertificate
+from headend.roles.adapters import CatalogDirectory, CatalogEventLog, CatalogJournal, EngineSinks
+from headend.roles.command_executor import CommandExecutor
+from headend.roles.context import RoleContext, run_in_background, wall_clock_us
+from headend.roles.ingest_metrics import IngestMetrics
 from headend.roles.media_remover import StoredMedia
-from headend.roles.recordings import recorder_on
 from ingest.server.listener import listening
 from ingest.stream.failover import Mode, Policy
 from media.stream_keys import PublicHash
@@ -26,44 +26,49 @@ from media.ticks import VIDEO_SCALE
 from storage.catalog import Catalog
 from storage.errors import StorageError
 from storage.live.publication import LiveWindow
+from storage.recording.recorder import Recorder
 from transcode.live.posters import LivePosters
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["Encoders", "taking_encoders"]
+__all__ = ["IngestRole", "run_ingest"]
 
 log = logging.getLogger(__name__)
 
 
-class Encoders(msgspec.Struct, frozen=True, kw_only=True):
-    """The side of a service that takes encoders in."""
+class IngestRole(msgspec.Struct, frozen=True, kw_only=True):
+    """A running ingest role, for the other parts of the service."""
 
-    figures: Callable[[], bytes]
-    tls: Tls | None
-    nudge: Callable[[], None]  # there is a command
-    is_shedding: Callable[[], bool]  # whether live streams do without rungs
+    metrics: Callable[[], bytes]
+    tls: RtmpsCertificate | None
+    nudge: Callable[[], None]  # a command was added
+    is_shedding: Callable[[], bool]  # live streams lack rungs for lack of CPU
 
 
 @asynccontextmanager
-async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
-    """Take encoders in for the length of the block, and do what is asked of their streams."""
-    settings, catalog, doors = ground.settings, ground.catalog, ground.doors
-    await catalog.live_state.reset(wall_us())
-    tls = Tls(settings, ground.folder / "tls", ground.addresses) if doors.rtmps else None
+async def run_ingest(context: RoleContext) -> AsyncGenerator[IngestRole, None]:
+    """Accept encoders and execute commands for the length of the block."""
+    settings, catalog, sockets = context.settings, context.catalog, context.sockets
+    await catalog.live_state.reset(wall_clock_us())
+    tls = (
+        RtmpsCertificate(settings, context.folder / "tls", context.addresses)
+        if sockets.rtmps
+        else None
+    )
     window = LiveWindow(
         listed_seconds=settings.live.listed_seconds, kept_seconds=settings.live.kept_seconds
     )
     posters = LivePosters(
-        ground.objects,
-        partial(_pictured, catalog),
+        context.objects,
+        partial(_save_posters, catalog),
         every=round(settings.live.poster_seconds * VIDEO_SCALE),
     )
-    recorder = recorder_on(ground)
+    recorder = _create_recorder(context)
     transcoding = LiveTranscoding(
-        objects=ground.objects,
-        edge=ground.edge,
+        objects=context.objects,
+        edge=context.edge,
         window=window,
-        wall_us=wall_us,
-        record_event=CatalogChronicle(catalog, wall_us).happened,
+        wall_us=wall_clock_us,
+        record_event=CatalogEventLog(catalog, wall_clock_us).happened,
         posters=posters,
         recorder=recorder,
     )
@@ -72,7 +77,7 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
         own = window_seconds is not None
         left[window_seconds if own else settings.live.reconnect_seconds].append(hash_)
     async with (
-        while_running(
+        run_in_background(
             *(
                 _end_abandoned(transcoding, catalog, hashes, seconds)
                 for seconds, hashes in left.items()
@@ -85,8 +90,8 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
             limits=settings.limits,
             directory=CatalogDirectory(
                 catalog,
-                window=settings.live.reconnect_seconds,
-                goodbye=settings.live.goodbye_seconds,
+                reconnect_seconds=settings.live.reconnect_seconds,
+                goodbye_seconds=settings.live.goodbye_seconds,
                 policy=Policy(
                     mode=Mode(settings.failover.mode),
                     detect_seconds=settings.failover.detect_seconds,
@@ -96,32 +101,46 @@ async def taking_encoders(ground: Ground) -> AsyncGenerator[Encoders, None]:
                 keep_days=settings.recording.keep_days,
             ),
             sinks=EngineSinks(transcoding),
-            journal=CatalogJournal(catalog, wall_us),
-            sockets=_ingest_doors(doors, tls),
+            journal=CatalogJournal(catalog, wall_clock_us),
+            sockets=_listening_sockets(sockets, tls),
             drain_seconds=settings.drain_seconds,
         ) as listener,
     ):
-        orders = Orders(
+        executor = CommandExecutor(
             catalog=catalog,
             streams=listener.streams,
-            left=transcoding,
-            media=StoredMedia(ground.objects, ground.edge),
-            now_us=wall_us,
+            unfinished_runs=transcoding,
+            media=StoredMedia(context.objects, context.edge),
+            now_us=wall_clock_us,
         )
-        async with while_running(orders.carry_out()):
-            yield Encoders(
-                figures=Telemetry(listener, transcoding).text,
+        async with run_in_background(executor.run()):
+            yield IngestRole(
+                metrics=IngestMetrics(listener, transcoding).text,
                 tls=tls,
-                nudge=orders.nudge,
+                nudge=executor.nudge,
                 is_shedding=lambda: transcoding.is_shedding,
             )
 
 
-async def _pictured(
+def _create_recorder(context: RoleContext) -> Recorder:
+    """Return the recorder of this process's runs; it starts with `run`."""
+    objects = context.objects
+    return Recorder(
+        objects=objects,
+        catalog=context.catalog.recordings,
+        free_bytes=lambda: shutil.disk_usage(objects.root).free,
+        min_free_bytes=context.settings.storage.min_free_bytes,
+        now_us=wall_clock_us,
+        name_of=slug,
+        write_event=CatalogEventLog(context.catalog, wall_clock_us).happened,
+    )
+
+
+async def _save_posters(
     catalog: Catalog, hash_: PublicHash, labels: Sequence[str], size: tuple[int, int]
 ) -> bool:
-    """Write down that a stream has new posters (see `transcode.live.posters.Note`)."""
-    return await catalog.streams.set_posters(hash_, labels, size, now_us=wall_us())
+    """Save that a stream has new posters (see `transcode.live.posters`)."""
+    return await catalog.streams.set_posters(hash_, labels, size, now_us=wall_clock_us())
 
 
 async def _end_abandoned(
@@ -130,20 +149,20 @@ async def _end_abandoned(
     hashes: Collection[PublicHash],
     window: float,
 ) -> None:
-    """End the runs that nobody came back to; then they are not paused any more."""
+    """End the runs whose encoders did not return, and their pauses."""
     await transcoding.end_abandoned(hashes, window)
     try:
-        await catalog.live_state.end_pauses(hashes, wall_us())
+        await catalog.live_state.end_pauses(hashes, wall_clock_us())
     except StorageError as error:
         log.warning("pauses not taken back", extra={"cause": repr(error)})
 
 
-def _ingest_doors(
-    doors: Doors, tls: Tls | None
+def _listening_sockets(
+    sockets: ListenSockets, tls: RtmpsCertificate | None
 ) -> list[tuple[socket.socket, ssl.SSLContext | None]]:
     found: list[tuple[socket.socket, ssl.SSLContext | None]] = []
-    if doors.rtmp is not None:
-        found.append((doors.rtmp, None))
-    if doors.rtmps is not None and tls is not None:
-        found.append((doors.rtmps, tls.context))
+    if sockets.rtmp is not None:
+        found.append((sockets.rtmp, None))
+    if sockets.rtmps is not None and tls is not None:
+        found.append((sockets.rtmps, tls.context))
     return found

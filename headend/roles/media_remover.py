@@ -1,21 +1,22 @@
-"""Removes the media of streams and videos that are deleted, from disk and from the edge."""
+"""Removes media from disk and edge: of deleted streams and videos, and of expired recordings."""
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from media.stream_keys import PublicHash
+from storage.catalog.videos.recordings import Recordings
 from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.objects.base import Objects
 
-__all__ = ["StoredMedia"]
+__all__ = ["StoredMedia", "delete_expired_recordings", "keep_deleting_expired_recordings"]
 
 log = logging.getLogger(__name__)
 
-# What is kept of a stream (its run and posters, its slate's picture), of a video, and of a video's
-# uploaded file.
-_ROOMS: Final = ("live/{}", "slates/s-{}", "videos/{}", "sources/{}")
+# The folders of a stream (runs and posters, slate pictures), of a video, and of its uploaded file.
+_FOLDERS: Final = ("live/{}", "slates/s-{}", "videos/{}", "sources/{}")
 _OF_PROJECT: Final = "slates/p-{}"
 
 
@@ -27,13 +28,13 @@ class StoredMedia:
         self._edge = edge
 
     async def remove(self, hashes: Sequence[PublicHash]) -> None:
-        """Remove all there is under these hashes; what will not go is told to the log."""
+        """Delete all media of streams or videos by hash; failures are only logged."""
         for hash_ in hashes:
-            for room in _ROOMS:
-                await self._remove(room.format(hash_))
+            for folder in _FOLDERS:
+                await self._remove(folder.format(hash_))
 
     async def remove_project(self, key: str) -> None:
-        """Remove what a project has itself: the picture that stands in for its streams."""
+        """Delete a project's own slate picture."""
         await self._remove(_OF_PROJECT.format(key))
 
     async def _remove(self, folder: str) -> None:
@@ -42,3 +43,36 @@ class StoredMedia:
         except StorageError as error:
             log.warning("media not removed", extra={"folder": folder, "cause": str(error)})
         await self._edge.drop_folder(folder)
+
+
+log = logging.getLogger(__name__)
+
+_INTERVAL_SECONDS: Final = 3600.0
+
+
+async def delete_expired_recordings(recordings: Recordings, media: StoredMedia, now_us: int) -> int:
+    """Delete the recordings whose time is over and return how many.
+
+    Raises:
+        StorageError: the catalog failed; the rest remains.
+    """
+    gone = 0
+    while (hash_ := await recordings.expire(now_us)) is not None:
+        await media.remove([hash_])
+        gone += 1
+    return gone
+
+
+async def keep_deleting_expired_recordings(
+    recordings: Recordings, media: StoredMedia, now_us: Callable[[], int]
+) -> None:
+    """Delete expired recordings now and every hour, until cancelled."""
+    while True:
+        try:
+            gone = await delete_expired_recordings(recordings, media, now_us())
+        except StorageError as error:
+            log.warning("recordings not expired", extra={"cause": str(error)})
+        else:
+            if gone:
+                log.info("recordings expired", extra={"videos": gone})
+        await asyncio.sleep(_INTERVAL_SECONDS)

@@ -1,6 +1,6 @@
-"""What viewers ask of a service, put together: the origin, the pages, the documents.
+"""The origin role: playlists and media, watch pages and their documents.
 
-All of them ask the same verdicts, so an address never shows what a page hides.
+All parts share one visibility check, so that no address serves what a page hides.
 """
 
 from pathlib import Path
@@ -20,29 +20,29 @@ from api.pages.oembed import oembed_handlers
 from api.pages.slate_images import slate_image_handlers
 from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
-from headend.config.settings import Settings
+from headend.config.settings import ServiceSettings
 from headend.http.server import Application
 from storage.catalog import Catalog
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 
-__all__ = ["Viewers"]
+__all__ = ["OriginRole"]
 
 _CARD = "card.jpg"
 
 
-class Viewers(msgspec.Struct, frozen=True, kw_only=True):
-    """The side of a service that shows; `geo` is to be kept fresh beside it."""
+class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
+    """The handlers of the origin role; `geo.keep_fresh` must run in the background."""
 
     clients: TrustedProxies
     geo: CountryResolver
     origin: Origin
     handlers: PageHandlers
 
-    def before(self, app: Application, access: str) -> Application:
-        """Return an application that answers for media itself and asks `app` for all else.
+    def wrap(self, app: Application, access: str) -> Application:
+        """Return an application that serves media itself and passes other requests to `app`.
 
-        `access` says which requests have a line in the log (see the setting).
+        `access` selects the requests to log (see the setting `log.access`).
         """
         address_of = self.clients.client_address
         match access:
@@ -56,19 +56,19 @@ class Viewers(msgspec.Struct, frozen=True, kw_only=True):
                 return OriginFirst(self.origin, app)
 
     @classmethod
-    def of(
+    def create(
         cls,
-        settings: Settings,
+        settings: ServiceSettings,
         catalog: Catalog,
         objects: DiskObjects,
         edge: MemoryEdge,
         addresses: Addresses,
-    ) -> "Viewers":
-        """Put it together over what stands on the ground.
+    ) -> "OriginRole":
+        """Create the origin of a data folder.
 
         Raises:
-            BadNetwork: `http.trusted_proxies` is no list of networks.
-            GeoError: the database of countries cannot be read.
+            BadNetwork: `http.trusted_proxies` is not a list of networks.
+            GeoError: the country database cannot be read.
         """
         clients = TrustedProxies.parse(settings.http.trusted_proxies)
         geo = CountryResolver(

@@ -1,8 +1,7 @@
-"""Keeps the states of streams true on paper while no process takes encoders in.
+"""Resets stale live states in the catalog while no process runs ingest.
 
-An ingest that was killed leaves its streams on the air in the catalog, where callers of the API and
-pages look. The next ingest takes them off when it starts; until then, or where none starts, an API
-process does.
+An ingest process that was killed leaves its streams on air in the catalog, which the API and the
+pages show. The next ingest resets them when it starts; until then an API process does.
 """
 
 import asyncio
@@ -11,47 +10,47 @@ import time
 from pathlib import Path
 from typing import Final
 
-from headend.install.locks import FolderError, vacancy
+from headend.install.locks import DataFolderError, writer_vacancy
 from storage.catalog import Catalog
 from storage.errors import StorageError
 
-__all__ = ["keep_states_true"]
+__all__ = ["keep_resetting_stale_streams"]
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 2.0
-# A restart takes 1 to 3 s, and its encoders are back with it: nobody need hear of it.
-PATIENCE_SECONDS: Final = 8.0
-# Below the time for which a writer that starts waits for its place.
+INTERVAL_SECONDS: Final = 2.0
+# A restart takes 1 to 3 s, and encoders reconnect at once: viewers need not notice it.
+GRACE_SECONDS: Final = 8.0
+# Less than a starting writer waits for the lock.
 _WRITE_SECONDS: Final = 1.0
 
 
-async def keep_states_true(
+async def keep_resetting_stale_streams(
     catalog: Catalog,
     folder: Path,
     *,
-    look: float = LOOK_SECONDS,
-    patience: float = PATIENCE_SECONDS,
+    interval: float = INTERVAL_SECONDS,
+    grace: float = GRACE_SECONDS,
 ) -> None:
-    """Take all streams off the air when nobody wrote runs for `patience` seconds, until cancelled.
+    """Set all streams off air once no process wrote runs for `grace` seconds, until cancelled.
 
-    `look` is the time between two looks, in seconds.
+    `interval` is the time between two checks, in seconds.
     """
     clock = asyncio.get_running_loop().time
     since: float | None = None  # when the absence was noticed
-    told = False
+    reset = False
     while True:
-        await asyncio.sleep(look)
+        await asyncio.sleep(interval)
         try:
-            with vacancy(folder) as vacant:
+            with writer_vacancy(folder) as vacant:
                 since = (since or clock()) if vacant else None
-                absent = since is not None and clock() - since >= patience
-                told = absent and (told or await _off_the_air(catalog))
-        except FolderError as error:  # as when no descriptor is left: the next look may be able to
+                absent = since is not None and clock() - since >= grace
+                reset = absent and (reset or await _reset_streams(catalog))
+        except DataFolderError as error:  # such as no free descriptor
             log.warning("no look at the folder's writer", extra={"cause": str(error)})
 
 
-async def _off_the_air(catalog: Catalog) -> bool:
+async def _reset_streams(catalog: Catalog) -> bool:
     try:
         async with asyncio.timeout(_WRITE_SECONDS):
             await catalog.live_state.reset(time.time_ns() // 1000)

@@ -1,4 +1,4 @@
-"""What takes uploads in, of concrete things: the objects' disk, and boxed children that look."""
+"""The intake of uploads: a disk store, and sandboxed engines that inspect files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,18 +11,18 @@ from storage.objects.disk import DiskObjects
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 from transcode.inspect.still import NotImage, make_image, make_posters
 
-__all__ = ["intake_on", "look", "posters", "slate"]
+__all__ = ["create_intake", "probe_upload", "uploaded_posters", "uploaded_slate"]
 
-# The size that live streams come in most; a run fits the picture into its own.
+# The most common size of live streams; a run scales the picture to its own size.
 _SLATE: Final = (1920, 1080)
 _DEFAULTS: Final = UploadLimits()
 
 
-async def look(file: Path, /) -> FileFacts | None:
-    """Return what a video file is; None where that takes too long.
+async def probe_upload(file: Path, /) -> FileFacts | None:
+    """Return the facts about a video file, or None if the probe timed out.
 
     Raises:
-        FileRefused: it is no media.
+        FileRefused: the file is not media.
     """
     try:
         found = await probe(file)
@@ -33,11 +33,11 @@ async def look(file: Path, /) -> FileFacts | None:
     return FileFacts(length_us=found.length_us, width=found.width, height=found.height)
 
 
-async def posters(file: Path, width: int, height: int, /) -> Mapping[str, bytes]:
-    """Return posters of an uploaded picture.
+async def uploaded_posters(file: Path, width: int, height: int, /) -> Mapping[str, bytes]:
+    """Return posters of an uploaded picture by label.
 
     Raises:
-        FileRefused: it is none that can be shown.
+        FileRefused: the picture cannot be decoded.
     """
     try:
         return await make_posters(file, width, height)
@@ -45,11 +45,11 @@ async def posters(file: Path, width: int, height: int, /) -> Mapping[str, bytes]
         raise FileRefused(error.reason) from error
 
 
-async def slate(file: Path, /) -> bytes:
-    """Return an uploaded picture as it stands in while nobody is on air.
+async def uploaded_slate(file: Path, /) -> bytes:
+    """Return an uploaded picture as a slate.
 
     Raises:
-        FileRefused: it is none that can be shown.
+        FileRefused: the picture cannot be decoded.
     """
     try:
         return await make_image(file, *_SLATE)
@@ -57,14 +57,16 @@ async def slate(file: Path, /) -> bytes:
         raise FileRefused(error.reason) from error
 
 
-def intake_on(objects: DiskObjects, least_free: int, uploads: UploadLimits = _DEFAULTS) -> Intake:
-    """Return what takes files in to a store; `least_free` bytes of its disk stay free."""
+def create_intake(
+    objects: DiskObjects, min_free_bytes: int, uploads: UploadLimits = _DEFAULTS
+) -> Intake:
+    """Return the intake of a store; `min_free_bytes` of its disk stay free."""
     return Intake(
         objects=objects,
-        probe=look,
-        posters=posters,
-        slate=slate,
-        least_free=least_free,
+        probe=probe_upload,
+        posters=uploaded_posters,
+        slate=uploaded_slate,
+        least_free=min_free_bytes,
         most_upload=uploads.most_bytes,
         keep_us=uploads.keep_us,
     )

@@ -1,8 +1,8 @@
-"""Which concrete thing stands behind each port: the only place that names them together.
+"""The composition root: assembles the roles from the concrete parts of all packages.
 
-A role is what one process does: take encoders in (`ingest`), show what they make (`api`), make
-uploaded files playable (`transcode`), or all of it (`serve`). All stand on the same ground: the
-catalog and the objects of one data folder.
+A role is what one process does: `ingest` accepts encoders, `api` serves viewers and callers,
+`transcode` makes uploaded files playable, and `serve` does all of it. Every role runs on the
+catalog and the objects of one data folder (`headend.roles.context`).
 """
 
 import shutil
@@ -25,23 +25,19 @@ from api.pusher.socket import Broadcaster
 from api.schemas.urls import Addresses
 from api.status import status_app, status_handlers
 from api.streams.command_client import Ingest
-from headend.config.settings import Settings
-from headend.config.sockets import bind, public_base
-from headend.http.metrics import CountedApplication, WebFigures
+from headend.config.listen_sockets import bind, port_of, public_base
+from headend.config.settings import ServiceSettings
+from headend.http.metrics import CountedApplication, HttpMetrics
 from headend.http.server import Application, serving
+from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
-from headend.install.tls import Tls
-from headend.roles.background import while_running
-from headend.roles.context import Ground, grounded, wall_us
-from headend.roles.import_role import file_importers, import_rules
-from headend.roles.ingest_role import taking_encoders
-from headend.roles.listen_sockets import port_of
-from headend.roles.media_remover import StoredMedia
-from headend.roles.origin_role import Viewers
-from headend.roles.recordings import keep_expired_away
-from headend.roles.stale_streams import keep_states_true
-from headend.roles.transcode_role import file_workers
-from headend.roles.upload_intake import intake_on
+from headend.roles.context import RoleContext, open_context, run_in_background, wall_clock_us
+from headend.roles.ingest_role import run_ingest
+from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
+from headend.roles.origin_role import OriginRole
+from headend.roles.stale_streams import keep_resetting_stale_streams
+from headend.roles.transcode_role import create_file_importers, create_file_workers, import_rules
+from headend.roles.upload_intake import create_intake
 from media.no_op import do_nothing
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
@@ -49,123 +45,123 @@ from storage.cleanup.expired_uploads import keep_removing_expired_uploads
 from storage.cleanup.orphans import keep_removing_orphans
 from storage.errors import StorageError
 
-__all__ = ["API", "INGEST", "SERVE", "TRANSCODE", "Role", "Service"]
+__all__ = ["API", "INGEST", "SERVE", "TRANSCODE", "Role", "RunningService"]
 
 
-class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """A running role, as its caller sees it; None is what the role does not have."""
+class RunningService(msgspec.Struct, frozen=True, kw_only=True):
+    """A running role, as its caller sees it; None for what the role does not have."""
 
     addresses: Addresses
     first: FirstStart
     token_file: Path | None = None
     status: str | None = None
     rtmp_port: int | None = None
-    tls: Tls | None = None
+    tls: RtmpsCertificate | None = None
     catalog: Catalog | None = None
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process does; `service` runs it for the length of a block, and leaving that drains."""
+    """What a process does; `service` runs it for the length of a block and drains at its end."""
 
     name: str
-    service: Callable[[Settings], AbstractAsyncContextManager[Service]]
-    writes: bool  # runs, and the states of streams
-    installs: bool  # makes or migrates the database where that is due
+    service: Callable[[ServiceSettings], AbstractAsyncContextManager[RunningService]]
+    writes: bool  # writes runs and the states of streams
+    installs: bool  # creates or migrates the database
 
 
 @asynccontextmanager
-async def _serve(settings: Settings) -> AsyncGenerator[Service, None]:
-    """Take encoders in and show what they make."""
+async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, None]:
+    """Run all roles in one process."""
     async with (
-        grounded(settings, viewers=True, encoders=True) as ground,
-        _viewing(ground) as viewers,
-        taking_encoders(ground) as encoders,
-        while_running(
-            file_workers(
+        open_context(settings, origin=True, ingest=True) as context,
+        _open_origin(context) as origin,
+        run_ingest(context) as ingest,
+        run_in_background(
+            create_file_workers(
                 settings.transcode,
-                ground.catalog,
-                ground.objects,
-                lambda: not encoders.is_shedding(),
+                context.catalog,
+                context.objects,
+                lambda: not ingest.is_shedding(),
             ).run(),
-            file_importers(ground).run(),
-            keep_removing_orphans(ground.objects, ground.catalog.references, wall_us),
-            _expiring(ground),
-            _finishing(ground),
+            create_file_importers(context).run(),
+            keep_removing_orphans(context.objects, context.catalog.references, wall_clock_us),
+            _delete_expired_recordings(context),
+            _remove_expired_uploads(context),
         ),
-        _broadcasting(ground) as broadcaster,
-        _answering(
+        _run_broadcaster(context) as broadcaster,
+        _serve_http(
             broadcaster.in_front_of(
-                _application(ground, viewers, encoders.figures, broadcaster, encoders.nudge)
+                _application(context, origin, ingest.metrics, broadcaster, ingest.nudge)
             ),
-            ground.doors.http,
+            context.sockets.http,
         ),
         broadcaster.disconnecting_at_exit(),
     ):
-        yield Service(
-            addresses=ground.addresses,
-            first=ground.first,
-            token_file=ground.folder / OWNER_TOKEN,
-            rtmp_port=port_of(ground.doors.rtmp),
-            tls=encoders.tls,
-            catalog=ground.catalog,
+        yield RunningService(
+            addresses=context.addresses,
+            first=context.first,
+            token_file=context.folder / OWNER_TOKEN,
+            rtmp_port=port_of(context.sockets.rtmp),
+            tls=ingest.tls,
+            catalog=context.catalog,
         )
 
 
 @asynccontextmanager
-async def _ingest(settings: Settings) -> AsyncGenerator[Service, None]:
-    """Take encoders in; others show what they make."""
+async def _ingest(settings: ServiceSettings) -> AsyncGenerator[RunningService, None]:
+    """Accept encoders; other processes serve origin."""
     async with AsyncExitStack() as stack:
         listen = settings.ingest.status
-        door = stack.enter_context(bind(listen)) if listen else None
-        ground = await stack.enter_async_context(grounded(settings, viewers=False, encoders=True))
-        encoders = await stack.enter_async_context(taking_encoders(ground))
-        app = status_app(problems=_problems(ground), figures=encoders.figures)
-        await stack.enter_async_context(_answering(app, door))
-        yield Service(
-            addresses=ground.addresses,
-            first=ground.first,
-            status=public_base("", "http", listen, port_of(door), "") if door else None,
-            rtmp_port=port_of(ground.doors.rtmp),
-            tls=encoders.tls,
+        sock = stack.enter_context(bind(listen)) if listen else None
+        context = await stack.enter_async_context(open_context(settings, origin=False, ingest=True))
+        ingest = await stack.enter_async_context(run_ingest(context))
+        app = status_app(problems=_problems(context), figures=ingest.metrics)
+        await stack.enter_async_context(_serve_http(app, sock))
+        yield RunningService(
+            addresses=context.addresses,
+            first=context.first,
+            status=public_base("", "http", listen, port_of(sock), "") if sock else None,
+            rtmp_port=port_of(context.sockets.rtmp),
+            tls=ingest.tls,
         )
 
 
 @asynccontextmanager
-async def _api(settings: Settings) -> AsyncGenerator[Service, None]:
-    """Show what encoders make, from disk, and answer callers."""
-    figures = WebFigures()
+async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None]:
+    """Serve viewers from disk, and callers of the API."""
+    metrics = HttpMetrics()
     async with (
-        grounded(settings, viewers=True, encoders=False) as ground,
-        _viewing(ground) as viewers,
-        while_running(keep_states_true(ground.catalog, ground.folder)),
-        _broadcasting(ground) as broadcaster,
-        _answering(
+        open_context(settings, origin=True, ingest=False) as context,
+        _open_origin(context) as origin,
+        run_in_background(keep_resetting_stale_streams(context.catalog, context.folder)),
+        _run_broadcaster(context) as broadcaster,
+        _serve_http(
             broadcaster.in_front_of(
                 CountedApplication(
-                    _application(ground, viewers, figures.text, broadcaster), figures
+                    _application(context, origin, metrics.text, broadcaster), metrics
                 )
             ),
-            ground.doors.http,
+            context.sockets.http,
         ),
         broadcaster.disconnecting_at_exit(),
     ):
-        yield Service(
-            addresses=ground.addresses,
-            first=ground.first,
-            token_file=ground.folder / OWNER_TOKEN,
+        yield RunningService(
+            addresses=context.addresses,
+            first=context.first,
+            token_file=context.folder / OWNER_TOKEN,
         )
 
 
 @asynccontextmanager
-async def _transcode(settings: Settings) -> AsyncGenerator[Service, None]:
-    """Make uploaded files playable."""
-    async with grounded(settings, viewers=False, encoders=False) as ground:
-        workers = file_workers(settings.transcode, ground.catalog, ground.objects)
-        clean = keep_removing_orphans(ground.objects, ground.catalog.references, wall_us)
-        importers = file_importers(ground)
-        ends = _expiring(ground), _finishing(ground)
-        async with while_running(workers.run(), importers.run(), clean, *ends):
-            yield Service(addresses=ground.addresses, first=ground.first)
+async def _transcode(settings: ServiceSettings) -> AsyncGenerator[RunningService, None]:
+    """Transcode uploaded files."""
+    async with open_context(settings, origin=False, ingest=False) as context:
+        workers = create_file_workers(settings.transcode, context.catalog, context.objects)
+        clean = keep_removing_orphans(context.objects, context.catalog.references, wall_clock_us)
+        importers = create_file_importers(context)
+        ends = _delete_expired_recordings(context), _remove_expired_uploads(context)
+        async with run_in_background(workers.run(), importers.run(), clean, *ends):
+            yield RunningService(addresses=context.addresses, first=context.first)
 
 
 SERVE: Final = Role(name="serve", service=_serve, writes=True, installs=True)
@@ -174,75 +170,77 @@ API: Final = Role(name="api", service=_api, writes=False, installs=False)
 TRANSCODE: Final = Role(name="transcode", service=_transcode, writes=False, installs=False)
 
 
-def _expiring(ground: Ground) -> Awaitable[None]:
-    """Take recordings away whose time is over."""
-    media = StoredMedia(ground.objects, ground.edge)
-    return keep_expired_away(ground.catalog.recordings, media, wall_us)
+def _delete_expired_recordings(context: RoleContext) -> Awaitable[None]:
+    """Delete expired recordings in the background."""
+    media = StoredMedia(context.objects, context.edge)
+    return keep_deleting_expired_recordings(context.catalog.recordings, media, wall_clock_us)
 
 
-def _finishing(ground: Ground) -> Awaitable[None]:
-    """Take uploads away that nobody goes on with."""
-    catalog = ground.catalog
-    return keep_removing_expired_uploads(ground.objects, catalog.uploads, catalog.links, wall_us)
-
-
-@asynccontextmanager
-async def _viewing(ground: Ground) -> AsyncGenerator[Viewers, None]:
-    """Know where viewers are, for as long as they are shown anything."""
-    place = ground.catalog, ground.objects, ground.edge, ground.addresses
-    viewers = Viewers.of(ground.settings, *place)
-    async with while_running(viewers.geo.keep_fresh()):
-        yield viewers
+def _remove_expired_uploads(context: RoleContext) -> Awaitable[None]:
+    """Remove expired uploads in the background."""
+    catalog = context.catalog
+    return keep_removing_expired_uploads(
+        context.objects, catalog.uploads, catalog.links, wall_clock_us
+    )
 
 
 @asynccontextmanager
-async def _broadcasting(ground: Ground) -> AsyncGenerator[Broadcaster, None]:
-    """Bring notices to the web-sockets of this process."""
+async def _open_origin(context: RoleContext) -> AsyncGenerator[OriginRole, None]:
+    """Create the origin role, and keep its country database fresh."""
+    place = context.catalog, context.objects, context.edge, context.addresses
+    origin = OriginRole.create(context.settings, *place)
+    async with run_in_background(origin.geo.keep_fresh()):
+        yield origin
+
+
+@asynccontextmanager
+async def _run_broadcaster(context: RoleContext) -> AsyncGenerator[Broadcaster, None]:
+    """Deliver broadcast messages to the WebSockets of this process."""
     broadcaster = Broadcaster(
-        key=ground.first.broadcaster_key,
-        secret=ground.first.broadcaster_secret,
-        limits=ground.settings.broadcaster,
+        key=context.first.broadcaster_key,
+        secret=context.first.broadcaster_secret,
+        limits=context.settings.broadcaster,
     )
     async with (
-        delivering_notices(ground.catalog.outbox, broadcaster.hub, ground.bus),
-        while_running(broadcaster.ping_idle()),
+        delivering_notices(context.catalog.outbox, broadcaster.hub, context.bus),
+        run_in_background(broadcaster.ping_idle()),
     ):
         yield broadcaster
 
 
 def _application(
-    ground: Ground,
-    viewers: Viewers,
-    figures: Callable[[], bytes],
+    context: RoleContext,
+    origin: OriginRole,
+    metrics: Callable[[], bytes],
     broadcaster: Broadcaster,
     nudge: Callable[[], None] = do_nothing,
 ) -> Application:
-    """Return the API, the pages, the origin and the status, over what stands on the ground."""
-    catalog, addresses = ground.catalog, ground.addresses
+    """Return the application of API, pages, origin and status."""
+    catalog, addresses = context.catalog, context.addresses
     callers = CallerRateLimiter(
         RateLimits(
-            requests=ground.settings.api.requests_per_minute,
-            attempts=ground.settings.api.attempts_per_minute,
+            requests=context.settings.api.requests_per_minute,
+            attempts=context.settings.api.attempts_per_minute,
         ),
-        address_of=viewers.clients.client_address,
+        address_of=origin.clients.client_address,
     )
-    first = ground.first
-    media = StoredMedia(ground.objects, ground.edge)
+    first = context.first
+    media = StoredMedia(context.objects, context.edge)
     app = create_app(
         catalog=catalog,
         addresses=addresses,
-        broadcaster_key=ground.first.broadcaster_key,
+        broadcaster_key=context.first.broadcaster_key,
         version=version("headend"),
         media=media,
-        intake=intake_on(
-            ground.objects, ground.settings.storage.min_free_bytes, ground.settings.uploads
+        intake=create_intake(
+            context.objects, context.settings.storage.min_free_bytes, context.settings.uploads
         ),
         ingest=Ingest(catalog, media, nudge),
         rate_limiter=callers,
-        import_rules=import_rules(ground.settings.imports),
+        import_rules=import_rules(context.settings.imports),
         handlers=[
-            *viewers.handlers,
-            *status_handlers(problems=_problems(ground), figures=figures),
+            *origin.handlers,
+            *status_handlers(problems=_problems(context), figures=metrics),
             *signed_event_handlers(
                 catalog.outbox, key=first.broadcaster_key, secret=first.broadcaster_secret
             ),
@@ -255,29 +253,29 @@ def _application(
             ),
         ],
     )
-    return viewers.before(app, ground.settings.log.access)
+    return origin.wrap(app, context.settings.log.access)
 
 
 @asynccontextmanager
-async def _answering(app: Application, door: socket.socket | None) -> AsyncGenerator[None, None]:
-    """Serve an application for the length of the block, where there is a door for it."""
-    if door is None:
+async def _serve_http(app: Application, sock: socket.socket | None) -> AsyncGenerator[None, None]:
+    """Serve an application for the length of the block, if there is a socket for it."""
+    if sock is None:
         yield
         return
-    async with serving(app, door):
+    async with serving(app, sock):
         yield
 
 
-def _problems(ground: Ground) -> Callable[[], Awaitable[list[str]]]:
-    least = ground.settings.storage.min_free_bytes
+def _problems(context: RoleContext) -> Callable[[], Awaitable[list[str]]]:
+    least = context.settings.storage.min_free_bytes
 
     async def problems() -> list[str]:
         found: list[str] = []
         try:
-            await ground.catalog.ping()
+            await context.catalog.ping()
         except StorageError as error:
             found.append(str(error))
-        free = shutil.disk_usage(ground.folder).free
+        free = shutil.disk_usage(context.folder).free
         if free < least:
             found.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
         return found

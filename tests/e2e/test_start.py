@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headend.install.certificates import ensure_local
+from headend.install.certificates import ensure_local_certificates
 from tests.support.e2e.service import SCALE, fetch, service
 from tests.support.waiting import poll
 
@@ -134,7 +134,7 @@ def shown_certificate(port: int) -> bytes:
 
 def test_an_own_certificate_is_served_and_renewed_on_sighup(tmp_path: Path) -> None:
     now = datetime.datetime.now(datetime.UTC)
-    files = ensure_local(tmp_path / "own", ["tv.example.org"], now)
+    files = ensure_local_certificates(tmp_path / "own", ["tv.example.org"], now)
     environment = {
         "HEADEND_RTMPS__CERTIFICATE": str(files.leaf),
         "HEADEND_RTMPS__KEY": str(files.leaf_key),
@@ -149,6 +149,6 @@ def test_an_own_certificate_is_served_and_renewed_on_sighup(tmp_path: Path) -> N
         poll(lambda: "certificate not loaded" in running.log.read_text(), within=5, what="a line")
         assert shown_certificate(port) == before
         files.leaf.write_bytes(good)
-        ensure_local(tmp_path / "own", ["tv.example.org", "in.example.org"], now)
+        ensure_local_certificates(tmp_path / "own", ["tv.example.org", "in.example.org"], now)
         running.process.send_signal(signal.SIGHUP)
         poll(lambda: shown_certificate(port) != before, within=5, what="the new certificate")

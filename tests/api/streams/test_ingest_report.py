@@ -12,7 +12,7 @@ import pytest
 from api.app import create_app
 from api.streams.command_client import Ingest
 from headend.roles.adapters import CatalogJournal
-from headend.roles.command_executor import Orders
+from headend.roles.command_executor import CommandExecutor
 from headend.roles.media_remover import StoredMedia
 from ingest.stream.registry import LiveStreams
 from media.packet import MediaPacket
@@ -155,10 +155,10 @@ async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerato
         edge = MemoryEdge()
         media = StoredMedia(objects, edge)
         window = LiveWindow(listed_seconds=30.0, kept_seconds=60.0)
-        orders = Orders(
+        orders = CommandExecutor(
             catalog=catalog,
             streams=streams,
-            left=LiveTranscoding(objects=objects, edge=edge, window=window),
+            unfinished_runs=LiveTranscoding(objects=objects, edge=edge, window=window),
             media=media,
             now_us=lambda: NOW_US,
         )
@@ -170,7 +170,7 @@ async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerato
             ingest=Ingest(catalog, nudge=orders.nudge),
             clock_us=lambda: NOW_US,
         )
-        carrying = tasks.create_task(orders.carry_out())
+        carrying = tasks.create_task(orders.run())
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://headend") as client:
             yield Room(client, catalog, streams, first.stream)

@@ -10,7 +10,7 @@ from httpx import Response
 from litestar.testing import AsyncTestClient
 
 from api.app import create_app
-from headend.roles.upload_intake import intake_on
+from headend.roles.upload_intake import create_intake
 from storage.objects.disk import DiskObjects
 from tests.support.api import contract_shapes
 from tests.support.api.application import ADDRESSES, ApiService, Json
@@ -211,7 +211,7 @@ async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
     house: ApiService, objects: DiskObjects
 ) -> None:
     project = await house.catalog.projects.add("Going", 1)
-    real = intake_on(objects, least_free=0)
+    real = create_intake(objects, min_free_bytes=0)
 
     async def then_delete(file: Path, /) -> bytes:
         # The project goes while its picture is looked at.

@@ -16,7 +16,7 @@ from api.http.concurrency_limit import ConcurrencyLimit
 from api.ports import FileFacts
 from api.uploads.single_request import Intake
 from headend.http.server import serving
-from headend.roles.upload_intake import intake_on
+from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog, open_catalog
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import BOUNDARY, FORM, files_of, form, video
@@ -68,7 +68,7 @@ class Door(msgspec.Struct, frozen=True):
 async def opened(folder: Path, **changed: Any) -> AsyncGenerator[Door]:  # Any: fields of an intake
     with DiskObjects(folder / "objects") as objects, socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
-        intake = msgspec.structs.replace(intake_on(objects, least_free=0), **changed)
+        intake = msgspec.structs.replace(create_intake(objects, min_free_bytes=0), **changed)
         async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
             first = await catalog.installation.first_start(NOW_US)
             app = create_app(
@@ -265,8 +265,8 @@ async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
         intake = Intake(
             objects=door.objects,
             probe=then_delete,
-            posters=intake_on(door.objects, 0).posters,
-            slate=intake_on(door.objects, 0).slate,
+            posters=create_intake(door.objects, 0).posters,
+            slate=create_intake(door.objects, 0).slate,
             least_free=0,
         )
         app = create_app(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headend.config.settings import Transcode
-from headend.roles.transcode_role import file_workers
+from headend.config.settings import TranscodeSettings
+from headend.roles.transcode_role import create_file_workers
 from storage.objects.disk import DiskObjects
 from tests.api.videos.test_item import FULL, shown
 from tests.support.api.application import ApiService, Json
@@ -21,7 +21,7 @@ async def made(house: ApiService, objects: DiskObjects, *videos: int) -> list[Js
     """Work until these videos are over and done with; return how each stands."""
     found: list[Json] = []
     async with asyncio.TaskGroup() as group:
-        workers = file_workers(Transcode(), house.catalog, objects)
+        workers = create_file_workers(TranscodeSettings(), house.catalog, objects)
         working = group.create_task(workers.run())
         async with asyncio.timeout(SECONDS):
             for video in videos:

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from headend.config.settings import Settings, SettingsError, explain, load
+from headend.config.settings import ServiceSettings, SettingsError, explain, load
 
 
 def test_nothing_given_is_all_defaults() -> None:
     settings, sources = load(file=None, environment={}, options={})
-    assert settings == Settings()
+    assert settings == ServiceSettings()
     assert sources == {}
 
 
@@ -83,7 +83,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
-    lines = explain(Settings(), {"http.listen": "somewhere"})
+    lines = explain(ServiceSettings(), {"http.listen": "somewhere"})
     assert len(lines) > 30
     assert all(line.description for line in lines)
     assert {line.source for line in lines if line.name == "http.listen"} == {"somewhere"}

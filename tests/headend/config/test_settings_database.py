@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from headend.config.settings import Settings, SettingsError, explain, load
-from headend.install.installation import DATABASE, OWNER_TOKEN, catalog_place, found_in, install
+from headend.config.settings import ServiceSettings, SettingsError, explain, load
+from headend.install.installation import (
+    DATABASE,
+    OWNER_TOKEN,
+    catalog_location,
+    install,
+    read_installation,
+)
 from storage.catalog import open_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable
@@ -28,7 +34,7 @@ def url(postgres_server: PostgresServer) -> Generator[str]:
         yield postgres_server.url(name, "guarded", PASSWORD)
 
 
-def settings_of(url: str, **more: str) -> Settings:
+def settings_of(url: str, **more: str) -> ServiceSettings:
     return load(file=None, environment={VARIABLE: url, **more}, options={})[0]
 
 
@@ -45,11 +51,11 @@ def headend(url: str, *command: str) -> subprocess.CompletedProcess[str]:
 
 async def first_start(place: str | Path) -> FirstStart:
     async with open_catalog(place, migrate=False) as catalog:
-        return await found_in(catalog)
+        return await read_installation(catalog)
 
 
 def test_without_it_the_catalog_is_a_file_in_the_folder() -> None:
-    assert catalog_place(settings_of("", HEADEND_DATA="/srv/x")) == Path("/srv/x") / DATABASE
+    assert catalog_location(settings_of("", HEADEND_DATA="/srv/x")) == Path("/srv/x") / DATABASE
 
 
 def test_no_text_of_the_settings_holds_it() -> None:
@@ -58,7 +64,7 @@ def test_no_text_of_the_settings_holds_it() -> None:
     assert PASSWORD not in told
     assert "me" not in {line.value for line in explain(settings, {})}
     assert "database.url='(set)'" in repr(settings)
-    assert "database.url=''" in repr(Settings())
+    assert "database.url=''" in repr(ServiceSettings())
 
 
 def test_no_refusal_of_a_value_holds_it(tmp_path: Path) -> None:

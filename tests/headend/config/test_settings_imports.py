@@ -4,11 +4,11 @@ from ipaddress import ip_network
 
 import pytest
 
-from headend.config.settings import Imports, SettingsError, load
-from headend.roles.import_role import import_rules
+from headend.config.settings import ImportSettings, SettingsError, load
+from headend.roles.transcode_role import import_rules
 
 
-def loaded(**values: str) -> Imports:
+def loaded(**values: str) -> ImportSettings:
     environment = {f"HEADEND_IMPORTS__{name.upper()}": value for name, value in values.items()}
     return load(file=None, environment=environment, options={})[0].imports
 

@@ -15,7 +15,7 @@ import uvloop
 
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
-from headend.config.sockets import bind
+from headend.config.listen_sockets import bind
 from headend.http.server import serving
 from storage.catalog.records.common import Shown
 from storage.edge.memory import MemoryEdge

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from api.http.response import HttpResponse, cross_origin_response
-from headend.config.sockets import bind
+from headend.config.listen_sockets import bind
 from headend.http.limits import HEAD_BYTES, BoundedProtocol
 from headend.http.server import serving
 from tests.support.e2e.service import SCALE

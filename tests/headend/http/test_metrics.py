@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from api.http.response import HttpResponse
-from headend.http.metrics import CountedApplication, WebFigures
+from headend.http.metrics import CountedApplication, HttpMetrics
 
 
 class Application:
@@ -30,7 +30,7 @@ async def ask(app: Any, path: str) -> None:
 
 
 def test_answers_are_counted_by_room_and_status() -> None:
-    figures = WebFigures()
+    figures = HttpMetrics()
     app = CountedApplication(Application(), figures)
     for path in ("/api/projects", "/api/x", "/watch/abc", "/a-strangers-choice", ""):
         asyncio.run(ask(app, path))
@@ -51,11 +51,11 @@ def test_answers_are_counted_by_room_and_status() -> None:
 def test_an_application_without_a_fast_path_gets_none() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None: ...
 
-    assert not hasattr(CountedApplication(app, WebFigures()), "fast_path")
+    assert not hasattr(CountedApplication(app, HttpMetrics()), "fast_path")
 
 
 def test_the_cost_of_the_process_is_told() -> None:
-    text = WebFigures().text().decode()
+    text = HttpMetrics().text().decode()
     for figure in (
         "process_cpu_seconds_total",
         "process_resident_memory_bytes",

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from headend.cli import main
-from headend.install.certificates import ensure_local
+from headend.install.certificates import ensure_local_certificates
 from storage.catalog import open_catalog
 from storage.catalog.records.videos import Arrived
 from storage.cleanup.orphans import AGE_US
@@ -178,7 +178,7 @@ def test_without_a_data_folder_nothing_is_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("left", "verdict"), [(100, "well"), (13, "act"), (-1, "act")])
 def test_certificates_are_told_of_before_they_end(folder: Path, left: int, verdict: str) -> None:
     made = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=800 - left)
-    ensure_local(folder / "tls", ["localhost"], made)
+    ensure_local_certificates(folder / "tls", ["localhost"], made)
     code, found = doctor(folder, HEADEND_RTMPS__LISTEN="127.0.0.1:0")
     assert found["certificate rtmps.pem"]["verdict"] == verdict
     assert found["certificate ca.pem"]["verdict"] == "well"

@@ -4,19 +4,19 @@ import json
 
 import pytest
 
-from headend.install.findings import Finding, Thing, as_json, as_text, needs_someone, size_text
+from headend.install.findings import Finding, FindingItem, as_json, as_text, needs_action, size_text
 
 WELL = Finding(topic="jobs", verdict="well", text="none is stuck")
 TIDY = Finding(
     topic="leftovers", verdict="tidy", text="1 to be removed",
-    things=(Thing(path="objects/sources/x", what="file of no video", bytes=2048),),
+    items=(FindingItem(path="objects/sources/x", what="file of no video", bytes=2048),),
 )  # fmt: skip
 ACT = Finding(topic="disk", verdict="act", text="full")
 
 
 def test_only_what_needs_a_person_is_unhealthy() -> None:
-    assert not needs_someone((WELL, TIDY))
-    assert needs_someone((WELL, ACT, TIDY))
+    assert not needs_action((WELL, TIDY))
+    assert needs_action((WELL, ACT, TIDY))
 
 
 def test_text_has_what_needs_a_person_last() -> None:

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from headend.install.installation import DATABASE, OWNER_TOKEN, found_in, install, make_folder
-from headend.install.locks import FolderError, relying_on_form
+from headend.install.installation import (
+    DATABASE,
+    OWNER_TOKEN,
+    create_data_folder,
+    install,
+    read_installation,
+)
+from headend.install.locks import DataFolderError, schema_in_use
 from storage.catalog import open_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaNewer
@@ -16,12 +22,12 @@ from storage.errors import CatalogUnavailable, SchemaNewer
 
 async def first_start(folder: Path) -> FirstStart:
     async with open_catalog(folder / DATABASE, migrate=False) as catalog:
-        return await found_in(catalog)
+        return await read_installation(catalog)
 
 
 def test_an_empty_folder_gets_what_every_role_needs(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "data"
-    make_folder(folder)
+    create_data_folder(folder)
     assert asyncio.run(install(folder))
     first = asyncio.run(first_start(folder))
     assert first.stream is not None
@@ -36,12 +42,12 @@ def test_an_empty_folder_gets_what_every_role_needs(tmp_path: Path) -> None:
 
 def test_what_is_as_it_should_be_may_be_asked_for_while_it_is_used(tmp_path: Path) -> None:
     asyncio.run(install(tmp_path))
-    with relying_on_form(tmp_path):
+    with schema_in_use(tmp_path):
         assert not asyncio.run(install(tmp_path))
 
 
 def test_a_database_in_use_is_not_migrated(tmp_path: Path) -> None:
-    with relying_on_form(tmp_path), pytest.raises(FolderError, match="stop that first"):
+    with schema_in_use(tmp_path), pytest.raises(DataFolderError, match="stop that first"):
         asyncio.run(install(tmp_path))
     assert not (tmp_path / DATABASE).exists()
 
@@ -71,5 +77,5 @@ def test_a_newer_catalog_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FolderError, match=r"cannot use .* for data: Not a directory"):
-        make_folder(tmp_path / "file" / "below")
+    with pytest.raises(DataFolderError, match=r"cannot use .* for data: Not a directory"):
+        create_data_folder(tmp_path / "file" / "below")

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from headend.install.locks import FolderError, changing_form, relying_on_form, vacancy, writing
+from headend.install.locks import (
+    DataFolderError,
+    schema_change,
+    schema_in_use,
+    writer_lock,
+    writer_vacancy,
+)
 
 HOLDER = """
 import sys
@@ -43,9 +49,9 @@ def holder(lock: str, folder: Path, *more: str) -> Generator[subprocess.Popen[st
 def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
     with holder("writing", tmp_path, "ingest") as other:
         words = rf"another Headend is running on .* \(headend ingest, process {other.pid}\)"
-        with pytest.raises(FolderError, match=words), writing(tmp_path, "serve"):
+        with pytest.raises(DataFolderError, match=words), writer_lock(tmp_path, "serve"):
             pass
-        with vacancy(tmp_path) as vacant:
+        with writer_vacancy(tmp_path) as vacant:
             assert not vacant
 
 
@@ -53,15 +59,15 @@ def test_a_killed_writer_leaves_its_place(tmp_path: Path) -> None:
     with holder("writing", tmp_path, "ingest") as other:
         other.send_signal(signal.SIGKILL)
         other.wait()
-        with vacancy(tmp_path) as vacant:
+        with writer_vacancy(tmp_path) as vacant:
             assert vacant
-        with writing(tmp_path, "serve"):
+        with writer_lock(tmp_path, "serve"):
             pass
 
 
 def test_a_writer_waits_for_who_only_looks(tmp_path: Path) -> None:
     def take() -> None:
-        with writing(tmp_path, "ingest"):
+        with writer_lock(tmp_path, "ingest"):
             pass
 
     with holder("vacancy", tmp_path) as other, ThreadPoolExecutor(1) as thread:
@@ -74,22 +80,25 @@ def test_a_writer_waits_for_who_only_looks(tmp_path: Path) -> None:
 def test_the_form_is_shared_by_all_who_rely_on_it_and_changed_by_one_alone(tmp_path: Path) -> None:
     with (
         holder("relying_on_form", tmp_path),
-        relying_on_form(tmp_path),
-        pytest.raises(FolderError, match="cannot be migrated while another"),
-        changing_form(tmp_path),
+        schema_in_use(tmp_path),
+        pytest.raises(DataFolderError, match="cannot be migrated while another"),
+        schema_change(tmp_path),
     ):
         pass
-    with changing_form(tmp_path):
+    with schema_change(tmp_path):
         pass
     with (
         holder("changing_form", tmp_path),
-        pytest.raises(FolderError, match="is being migrated"),
-        relying_on_form(tmp_path),
+        pytest.raises(DataFolderError, match="is being migrated"),
+        schema_in_use(tmp_path),
     ):
         pass
 
 
 def test_a_folder_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     missing = tmp_path / "none"
-    with pytest.raises(FolderError, match=r"cannot use .*none for data"), writing(missing, "api"):
+    with (
+        pytest.raises(DataFolderError, match=r"cannot use .*none for data"),
+        writer_lock(missing, "api"),
+    ):
         pass

@@ -9,7 +9,7 @@ import msgspec
 
 from api.streams.command_client import Ingest
 from headend.roles.adapters import CatalogDirectory, CatalogJournal
-from headend.roles.command_executor import Orders
+from headend.roles.command_executor import CommandExecutor
 from headend.roles.media_remover import StoredMedia
 from ingest.stream.failover import Mode, Policy
 from ingest.stream.registry import LiveStreams
@@ -38,12 +38,12 @@ class Room(msgspec.Struct, kw_only=True):
     objects: DiskObjects
     place: FakePorts
     streams: LiveStreams
-    orders: Orders
+    orders: CommandExecutor
     ingest: Ingest
 
     async def publish(self, key: StreamRecord | None = None) -> FakePublisher:
         """Let an encoder in, with the key that a stream's record has."""
-        directory = CatalogDirectory(self.catalog, window=60.0, goodbye=10.0)
+        directory = CatalogDirectory(self.catalog, reconnect_seconds=60.0, goodbye_seconds=10.0)
         grant = await directory.grant("live", (key or self.stream).key)
         assert grant is not None
         encoder = FakePublisher()
@@ -76,10 +76,10 @@ async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, Non
             place = FakePorts()
             async with asyncio.TaskGroup() as tasks:
                 streams = LiveStreams(place, CatalogJournal(catalog, lambda: NOW), tasks)
-                orders = Orders(
+                orders = CommandExecutor(
                     catalog=catalog,
                     streams=streams,
-                    left=LiveTranscoding(
+                    unfinished_runs=LiveTranscoding(
                         objects=objects,
                         edge=edge,
                         window=LiveWindow(listed_seconds=30.0, kept_seconds=60.0),
@@ -88,7 +88,7 @@ async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, Non
                     now_us=lambda: NOW,
                 )
                 nudge = (orders.nudge,) if nudged else ()
-                carrying = tasks.create_task(orders.carry_out())
+                carrying = tasks.create_task(orders.run())
                 yield Room(
                     catalog=catalog,
                     stream=stream,
@@ -306,7 +306,10 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
             sending = [tasks.create_task(send(primary))]
             assert "no other encoder is well" in str(await drill())
             directory = CatalogDirectory(
-                inside.catalog, window=60.0, goodbye=10.0, policy=Policy(detect_seconds=1.0)
+                inside.catalog,
+                reconnect_seconds=60.0,
+                goodbye_seconds=10.0,
+                policy=Policy(detect_seconds=1.0),
             )
             grant = await directory.grant("live-backup-1", inside.stream.key)
             assert grant is not None
@@ -351,9 +354,13 @@ def test_a_report_is_what_the_encoders_send(tmp_path: Path) -> None:
 def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
     async def story(inside: Room) -> None:
         directory = CatalogDirectory(
-            inside.catalog, window=60.0, goodbye=10.0, policy=Policy(detect_seconds=3.0),
-            record=True, keep_days=7,
-        )  # fmt: skip
+            inside.catalog,
+            reconnect_seconds=60.0,
+            goodbye_seconds=10.0,
+            policy=Policy(detect_seconds=3.0),
+            record=True,
+            keep_days=7,
+        )
         grant = await directory.grant("live", inside.stream.key)
         assert grant is not None
         assert grant.policy == Policy(detect_seconds=3.0)

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from headend.install.installation import DATABASE, install
-from headend.install.locks import writing
-from headend.roles.stale_streams import keep_states_true
+from headend.install.locks import writer_lock
+from headend.roles.stale_streams import keep_resetting_stale_streams
 from storage.catalog import Catalog, open_catalog
 
 LOOK, PATIENCE = 0.02, 0.2
@@ -37,11 +37,11 @@ def test_states_stay_while_somebody_writes_and_go_when_nobody_does(tmp_path: Pat
             asyncio.TaskGroup() as tasks,
         ):
             keeping = tasks.create_task(
-                keep_states_true(catalog, tmp_path, look=LOOK, patience=PATIENCE)
+                keep_resetting_stale_streams(catalog, tmp_path, interval=LOOK, grace=PATIENCE)
             )
             with ExitStack() as writer:
                 for _ in range(2):  # a second absence is noticed as the first was
-                    writer.enter_context(writing(tmp_path, "ingest"))
+                    writer.enter_context(writer_lock(tmp_path, "ingest"))
                     await go_live(catalog)
                     await asyncio.sleep(3 * PATIENCE)
                     assert await is_live(catalog)
@@ -64,7 +64,7 @@ def test_a_folder_that_cannot_be_looked_at_ends_nothing(tmp_path: Path) -> None:
             await go_live(catalog)
             hidden = tmp_path / "hidden"
             keeping = tasks.create_task(
-                keep_states_true(catalog, hidden, look=LOOK, patience=PATIENCE)
+                keep_resetting_stale_streams(catalog, hidden, interval=LOOK, grace=PATIENCE)
             )
             await asyncio.sleep(10 * LOOK)
             assert not keeping.done()

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from headend.install.certificates import Certificates
+from headend.install.certificates import CertificateFiles
 from ingest.rtmp.events import PacketReceived
 from ingest.stream.ports import PortError
 from media.packet import MediaPacket
@@ -47,7 +47,7 @@ SMALL_STEPS = 4096  # bytes that are written one by one
     ],
 )
 def test_a_capture_reaches_the_sink_whole(
-    name: str, address: str, loop: str, certificates: Certificates
+    name: str, address: str, loop: str, certificates: CertificateFiles
 ) -> None:
     data, asked, events = EXPECTED[name]
 
@@ -102,7 +102,7 @@ def test_ffmpegs_library_publishes_whole(loop: str) -> None:
     play(story(), loop)
 
 
-def test_debians_ffmpeg_publishes_whole_over_tls(certificates: Certificates, loop: str) -> None:
+def test_debians_ffmpeg_publishes_whole_over_tls(certificates: CertificateFiles, loop: str) -> None:
     ffmpeg = shutil.which("ffmpeg")
     assert ffmpeg is not None, "ffmpeg is missing: apt-get install ffmpeg"
 

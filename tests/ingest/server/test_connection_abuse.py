@@ -8,7 +8,7 @@ import struct
 import msgspec
 import pytest
 
-from headend.install.certificates import Certificates
+from headend.install.certificates import CertificateFiles
 from ingest.rtmp.amf0 import Amf
 from ingest.rtmp.messages import MessageType
 from ingest.server.log_throttle import LINES_PER_NETWORK, PERIOD_SECONDS
@@ -47,7 +47,7 @@ def test_who_speaks_something_else_is_closed_with_one_line(
     address: str,
     said: bytes,
     loop: str,
-    certificates: Certificates,
+    certificates: CertificateFiles,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

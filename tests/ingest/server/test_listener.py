@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headend.install.certificates import Certificates
+from headend.install.certificates import CertificateFiles
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
 from tests.support.ingest import rtmp_peer
@@ -69,7 +69,7 @@ def test_an_address_has_so_many_connections(loop: str) -> None:
 
 
 def test_a_connection_counts_before_its_tls_handshake(
-    loop: str, certificates: Certificates
+    loop: str, certificates: CertificateFiles
 ) -> None:
     async def story() -> None:
         limits = msgspec.structs.replace(LIMITS, connections_per_address=2)
@@ -206,7 +206,7 @@ def test_a_publisher_that_falls_silent_is_closed_in_time(chats: bool, seconds: f
 
 
 def test_a_tls_handshake_has_its_deadline(
-    certificates: Certificates, caplog: pytest.LogCaptureFixture
+    certificates: CertificateFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
         clock = asyncio.get_running_loop().time
@@ -242,7 +242,7 @@ def ours(port: int) -> socket.socket:
 
 @pytest.mark.parametrize("address", ["v4", "tls"])
 def test_the_kernel_looks_after_dead_peers(
-    address: str, loop: str, certificates: Certificates
+    address: str, loop: str, certificates: CertificateFiles
 ) -> None:
     async def story() -> None:
         limits = msgspec.structs.replace(LIMITS, silence_seconds=7.5)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headend.install.certificates import Certificates, ensure_local, load
+from headend.install.certificates import CertificateFiles, ensure_local_certificates, load
 from tests.ingest.rtmp.test_session_captures import CAPTURES
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
@@ -83,7 +83,7 @@ def test_a_stopped_ffmpeg_is_taken_over_and_a_live_one_is_not(
 
 
 def test_the_drain_tells_everybody_and_waits_for_nobody(
-    loop: str, certificates: Certificates
+    loop: str, certificates: CertificateFiles
 ) -> None:
     async def story() -> None:
         clock = asyncio.get_running_loop().time
@@ -155,14 +155,14 @@ def test_new_connections_see_the_new_certificate_and_old_ones_go_on(
 ) -> None:
     async def story() -> None:
         now = datetime.datetime.now(datetime.UTC)
-        files = ensure_local(tmp_path, ["localhost"], now)
+        files = ensure_local_certificates(tmp_path, ["localhost"], now)
         context = server_context(files)
         place = LoopbackPorts()
         async with loopback_listener(place, tls=context) as inside:
             old = await inside.dial("tls", client_context(files))
             await old.send(place.opening())
             assert await old.status() == START
-            ensure_local(tmp_path, ["localhost", "127.0.0.1"], now)
+            ensure_local_certificates(tmp_path, ["localhost", "127.0.0.1"], now)
             load(context, files.leaf, files.leaf_key)
             new = await inside.dial("tls", client_context(files))
             assert new.shown != old.shown

@@ -6,7 +6,7 @@ import socket
 import msgspec
 import pytest
 
-from headend.install.certificates import Certificates
+from headend.install.certificates import CertificateFiles
 from ingest.rtmp.limits import Limits
 from ingest.server.read_batcher import ReadBatcher
 from tests.support.ingest import rtmp_peer
@@ -155,7 +155,7 @@ def test_nobody_rests_before_it_has_leave(loop: str) -> None:
     play(story(), loop)
 
 
-def test_over_tls_nobody_rests(certificates: Certificates, loop: str) -> None:
+def test_over_tls_nobody_rests(certificates: CertificateFiles, loop: str) -> None:
     """What the loop reads there while one rests would be lost with a reset."""
 
     async def story() -> None:

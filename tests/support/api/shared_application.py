@@ -13,7 +13,7 @@ from api.app import create_app
 from api.pages.slate_images import slate_image_handlers
 from api.ports import MediaRemover
 from api.streams.command_client import Ingest
-from headend.roles.upload_intake import intake_on
+from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US
@@ -62,7 +62,7 @@ def application_over(
             broadcaster_key=BROADCASTER_KEY,
             version="1.2.3",
             media=_MEDIA,
-            intake=intake_on(_OBJECTS, least_free=0),
+            intake=create_intake(_OBJECTS, min_free_bytes=0),
             ingest=_INGEST,
             handlers=slate_image_handlers(_OBJECTS),
             clock_us=lambda: NOW_US,

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from api.pusher.limits import PusherSettings
 from api.pusher.socket import Broadcaster
-from headend.config.sockets import bind
+from headend.config.listen_sockets import bind
 from headend.http.server import serving
 from tests.support.e2e.service import SCALE
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import uvloop
 
-from headend.install.certificates import Certificates, tls_context
+from headend.install.certificates import CertificateFiles, tls_context
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import RtmpListener, listening
 from ingest.stream.ports import Grant, LiveEvent, LiveState
@@ -298,12 +298,12 @@ def last_description(data: bytes) -> str:
     return found
 
 
-def client_context(files: Certificates) -> ssl.SSLContext:
+def client_context(files: CertificateFiles) -> ssl.SSLContext:
     """Return a client context that trusts only the local authority."""
     return ssl.create_default_context(cafile=str(files.authority))
 
 
-def server_context(files: Certificates) -> ssl.SSLContext:
+def server_context(files: CertificateFiles) -> ssl.SSLContext:
     return tls_context(files.leaf, files.leaf_key)
 
 

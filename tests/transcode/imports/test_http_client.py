@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headend.install.certificates import ensure_local, tls_context
+from headend.install.certificates import ensure_local_certificates, tls_context
 from storage.fetch_policy import parse_networks
 from tests.support.transcode.loopback_download import (
     LOOPBACK,
@@ -87,7 +87,7 @@ async def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
 async def test_the_certificate_is_asked_of_the_name(tmp_path: Path) -> None:
     """The connection goes to an address, the certificate and the greeting by the name."""
     now = datetime.datetime.now(datetime.UTC)
-    files = ensure_local(tmp_path / "tls", ["media.example"], now)
+    files = ensure_local_certificates(tmp_path / "tls", ["media.example"], now)
     greeted: list[str] = []
 
     def greet(_: object, name: str, __: object) -> None:

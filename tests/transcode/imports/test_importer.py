@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headend.roles.upload_intake import look
+from headend.roles.upload_intake import probe_upload
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.uploads import Wanted
 from storage.catalog.records.videos import Landed, VideoStatus, WholeVideo
@@ -55,7 +55,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
             jobs=self.catalog.jobs,
             imports=self.catalog.imports,
             objects=self.objects,
-            probe=look,
+            probe=probe_upload,
             client=ImportClient(allowed=parse_networks("127.0.0.1")),
             limits=DownloadLimits(max_bytes=64 << 20, ports=frozenset({port}), pause_seconds=0.001),
             least_free=least_free,

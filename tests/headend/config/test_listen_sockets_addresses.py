@@ -4,9 +4,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from headend.config.settings import Settings, load
-from headend.config.sockets import AddressError
-from headend.roles.listen_sockets import Doors, port_of
+from headend.config.listen_sockets import AddressError, ListenSockets, port_of
+from headend.config.settings import ServiceSettings, load
 
 FREE = {
     "http.listen": "127.0.0.1:0",
@@ -15,7 +14,7 @@ FREE = {
 }
 
 
-def settings(**given: str) -> Settings:
+def settings(**given: str) -> ServiceSettings:
     options = FREE | {name.replace("__", "."): value for name, value in given.items()}
     return load(file=None, environment={}, options=options)[0]
 
@@ -23,7 +22,7 @@ def settings(**given: str) -> Settings:
 def test_bound_ports_are_in_the_addresses() -> None:
     with ExitStack() as stack:
         some = settings()
-        doors = Doors.bound(some, stack, viewers=True, encoders=True)
+        doors = ListenSockets.bind(some, stack, origin=True, ingest=True)
         found = doors.addresses(some)
         assert found.http == f"http://127.0.0.1:{port_of(doors.http)}"
         assert found.rtmp == f"rtmp://127.0.0.1:{port_of(doors.rtmp)}"
@@ -33,13 +32,13 @@ def test_bound_ports_are_in_the_addresses() -> None:
 def test_ports_of_other_processes_come_from_the_settings() -> None:
     with ExitStack() as stack:
         some = settings(rtmp__listen="[::]:1935", rtmps__listen="[::1]:1936")
-        doors = Doors.bound(some, stack, viewers=True, encoders=False)
+        doors = ListenSockets.bind(some, stack, origin=True, ingest=False)
         assert (doors.rtmp, doors.rtmps) == (None, None)
         found = doors.addresses(some)
         assert (found.rtmp, found.rtmps) == ("rtmp://localhost:1935", "rtmps://[::1]:1936")
     with ExitStack() as stack:
         some = settings(http__listen="127.0.0.1:8080")
-        doors = Doors.bound(some, stack, viewers=False, encoders=True)
+        doors = ListenSockets.bind(some, stack, origin=False, ingest=True)
         assert doors.http is None
         assert doors.addresses(some).http == "http://127.0.0.1:8080"
 
@@ -47,7 +46,7 @@ def test_ports_of_other_processes_come_from_the_settings() -> None:
 def test_a_free_port_of_another_process_needs_a_public_address() -> None:
     with ExitStack() as stack:
         some = settings()
-        doors = Doors.bound(some, stack, viewers=True, encoders=False)
+        doors = ListenSockets.bind(some, stack, origin=True, ingest=False)
         with pytest.raises(AddressError, match=r"rtmp\.listen is 127\.0\.0\.1:0, a free port"):
             doors.addresses(some)
         public = settings(rtmp__public_url="rtmp://in.test", rtmps__public_url="rtmps://in.test")
@@ -57,5 +56,5 @@ def test_a_free_port_of_another_process_needs_a_public_address() -> None:
 def test_a_door_that_stays_shut_is_no_fault() -> None:
     with ExitStack() as stack:
         some = settings(rtmp__listen="", rtmps__listen="")
-        doors = Doors.bound(some, stack, viewers=False, encoders=True)
+        doors = ListenSockets.bind(some, stack, origin=False, ingest=True)
         assert (doors.http, doors.rtmp, doors.rtmps) == (None, None, None)

@@ -2,7 +2,7 @@ import socket
 
 import pytest
 
-from headend.config.sockets import AddressError, bind, host_of, parse, public_base
+from headend.config.listen_sockets import AddressError, bind, host_of, parse, public_base
 
 
 @pytest.mark.parametrize(

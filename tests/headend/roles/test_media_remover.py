@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from api.http.filenames import slug
-from headend.roles.media_remover import StoredMedia
-from headend.roles.recordings import expire_recordings, keep_expired_away
+from headend.roles.media_remover import (
+    StoredMedia,
+    delete_expired_recordings,
+    keep_deleting_expired_recordings,
+)
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.videos.recordings import MadeRecording
@@ -49,8 +52,10 @@ async def test_what_is_over_goes_and_the_rest_stays(tmp_path: Path) -> None:
             media = StoredMedia(objects, MemoryEdge())
             gone = [await recorded(catalog, objects, stream, f"a{n}", 1) for n in range(3)]
             kept = await recorded(catalog, objects, stream, "b", 2)
-            assert await expire_recordings(catalog.recordings, media, NOW_US + DAY_US - 1) == 0
-            assert await expire_recordings(catalog.recordings, media, NOW_US + DAY_US) == 3
+            assert (
+                await delete_expired_recordings(catalog.recordings, media, NOW_US + DAY_US - 1) == 0
+            )
+            assert await delete_expired_recordings(catalog.recordings, media, NOW_US + DAY_US) == 3
             assert await objects.addresses("videos") == [f"videos/{kept}/1-1/audio/0.m4s"]
             assert await catalog.videos.known([*gone, kept]) == {kept}
             found = await catalog.events.find_page(project.id)
@@ -71,7 +76,7 @@ async def test_they_go_at_the_start(tmp_path: Path) -> None:
 
             async with asyncio.TaskGroup() as tasks:
                 chore = tasks.create_task(
-                    keep_expired_away(catalog.recordings, media, lambda: now_us)
+                    keep_deleting_expired_recordings(catalog.recordings, media, lambda: now_us)
                 )
                 await until(gone)
                 chore.cancel()
