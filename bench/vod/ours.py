@@ -59,18 +59,18 @@ async def _make(file: Path, size: int, folder: Path, workers: int) -> dict[str, 
                 now_us=_now_us,
                 cores=CoreBudget(workers),
             )
-            crew = TranscodeWorkers(
+            pool = TranscodeWorkers(
                 transcoder, size=workers, new_owner=lambda: secrets.token_hex(8)
             )
             async with asyncio.TaskGroup() as tasks:
-                running = tasks.create_task(crew.run())
-                said = await _follow(catalog, video, begun)
+                running = tasks.create_task(pool.run())
+                result = await _follow(catalog, video, begun)
                 running.cancel()
             whole = await catalog.videos.find(video)
             if whole is None or whole.video.state != "completed":
                 raise SystemExit(f"not completed: {whole}")
             await _join(objects, whole, folder)
-            return said
+            return result
 
 
 async def _follow(catalog: Catalog, video: int, begun: float) -> dict[str, object]:
@@ -114,8 +114,8 @@ def main() -> None:
     file, folder, workers, module = sys.argv[1:]
     engine_task.engine = partial(engine, module=module)
     path = Path(file).resolve()
-    said = asyncio.run(_make(path, path.stat().st_size, Path(folder), int(workers)))
-    print(json.dumps(said))
+    result = asyncio.run(_make(path, path.stat().st_size, Path(folder), int(workers)))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def run(contender: str, path: Path, folder: Path, workers: int) -> VodRun:
         command = list(ffmpeg_command(path, folder))
     begun = time.monotonic()
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as child:
-        said = child.stdout.read() if child.stdout else b""
+        output = child.stdout.read() if child.stdout else b""
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     wall = time.monotonic() - begun
@@ -77,9 +77,9 @@ def run(contender: str, path: Path, folder: Path, workers: int) -> VodRun:
     cpu = used.ru_utime + used.ru_stime
     if contender not in _ENGINES:
         return VodRun(cpu=cpu, wall=wall)
-    told = json.loads(said)
-    looks = tuple((float(at), int(percent), int(eta)) for at, percent, eta in told["looks"])
-    return VodRun(cpu=cpu, wall=told["completed"], played=told["played"] or 0.0, looks=looks)
+    result = json.loads(output)
+    looks = tuple((float(at), int(percent), int(eta)) for at, percent, eta in result["looks"])
+    return VodRun(cpu=cpu, wall=result["completed"], played=result["played"] or 0.0, looks=looks)
 
 
 def file_of(contender: str, rung: str, folder: Path) -> Path:

@@ -37,6 +37,20 @@ _FULL: Final = "There is no room for the file."
 _NOT_KEPT: Final = "The file could not be stored."
 
 
+class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What imports work with; the fields are described in `Importer`."""
+
+    jobs: Jobs
+    imports: Imports
+    objects: DiskObjects
+    probe: Probe
+    client: ImportClient
+    limits: DownloadLimits
+    least_free: int
+    now_us: Callable[[], int]
+    clock: Callable[[], float]
+
+
 class Importer:
     """Leases and does the jobs that fetch files.
 
@@ -98,20 +112,6 @@ class Importer:
         """
         work = await self._context.imports.begin(held, self._context.now_us())
         await ImportJob(self._context, work, held).run()
-
-
-class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import works with; the fields are as in `Importer`."""
-
-    jobs: Jobs
-    imports: Imports
-    objects: DiskObjects
-    probe: Probe
-    client: ImportClient
-    limits: DownloadLimits
-    least_free: int
-    now_us: Callable[[], int]
-    clock: Callable[[], float]
 
 
 class ImportJob(LeasedTask[HeldJob, Landed]):

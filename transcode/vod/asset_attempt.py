@@ -110,18 +110,18 @@ class AssetAttempt:
             StorageError, OSError: something could not be stored or read.
         """
         path = self._context.path_of(self._work.source)
-        found = await probe(path, seconds=_PROBE_SECONDS)
-        order = order_for(found)
-        await self._plan(found, order)
-        said = await self._encode(path, order, found)
-        stills = await self._posters(path, said)
+        probed = await probe(path, seconds=_PROBE_SECONDS)
+        order = order_for(probed)
+        await self._plan(probed, order)
+        outcome = await self._encode(path, order, probed)
+        stills = await self._posters(path, outcome)
         preview_size = await self._store_images(stills)
-        subtitles = await self._subtitles(path, found, said)
+        subtitles = await self._subtitles(path, probed, outcome)
         return Original(
             ladder=self._ladder,
-            piece=self._piece(said),
-            length_us=found.length_us,
-            reused=self._surveyed.reused or said.reused,
+            piece=self._piece(outcome),
+            length_us=probed.length_us,
+            reused=self._surveyed.reused or outcome.reused,
             mono=self._mono,
             advance=self._early_playlist_bytes,
             posters=self._poster_folder if stills.posters else None,
@@ -132,8 +132,8 @@ class AssetAttempt:
             subtitles=subtitles,
         )
 
-    async def _plan(self, found: Probed, order: Film) -> None:
-        self._ladder, self._claimed_us = order.ladder, found.length_us
+    async def _plan(self, probed: Probed, order: Film) -> None:
+        self._ladder, self._claimed_us = order.ladder, probed.length_us
         rungs = order.ladder.renditions if order.ladder is not None else ()
         await self._context.transcoding.plan(
             self._held,
@@ -142,19 +142,19 @@ class AssetAttempt:
                 for rung in rungs
             ],
             self._context.now_us(),
-            length_us=found.length_us,
-            width=found.width,
-            height=found.height,
+            length_us=probed.length_us,
+            width=probed.width,
+            height=probed.height,
         )
 
-    async def _encode(self, path: Path, order: Film, found: Probed) -> EngineOutcome:
+    async def _encode(self, path: Path, order: Film, probed: Probed) -> EngineOutcome:
         names = (*(order.ladder.names if order.ladder is not None else ()), AUDIO_RENDITION)
         self._renditions = RenditionStore(
             self._context.objects, hash_=self._work.hash, folder=self._media_folder, names=names
         )
-        self._progress = AssetProgress(found.length_us, self._context.clock())
+        self._progress = AssetProgress(probed.length_us, self._context.clock())
         waiting = await self._context.jobs.waiting(self._context.now_us())
-        self._is_short = found.length_us <= _SHORT_US
+        self._is_short = probed.length_us <= _SHORT_US
         most = _MOST_EXTRA_CORES if self._is_short else _EXTRA_CORES_OF_LONG
         async with self._extra_cores as held:
             more = self._context.cores.idle_ones(0 if waiting else most)
@@ -162,13 +162,13 @@ class AssetAttempt:
             order = msgspec.structs.replace(order, threads=1 + besides if self._is_short else 1)
             return await run_engine("film", self._work.hash, order, path, self._handle)
 
-    def _piece(self, said: EngineOutcome) -> MadePiece:
+    def _piece(self, outcome: EngineOutcome) -> MadePiece:
         made = self._renditions.made() if self._renditions is not None else ()
         return MadePiece(
             folder=self._media_folder,
             renditions=tuple(each for each in made if each.segments),
-            cpu_ms=said.cpu_ms,
-            warnings=said.warnings,
+            cpu_ms=outcome.cpu_ms,
+            warnings=outcome.warnings,
         )
 
     async def _handle(self, report: Report) -> None:
@@ -185,19 +185,19 @@ class AssetAttempt:
             case _:
                 pass
 
-    async def _plan_spans(self, found: Surveyed) -> None:
+    async def _plan_spans(self, survey: Surveyed) -> None:
         """Queue the spans for all workers, if there are several."""
-        self._surveyed, self._mono = found, found.mono
-        if not found.segments and not self._is_short:  # all rungs are encoded: none plays early
+        self._surveyed, self._mono = survey, survey.mono
+        if not survey.segments and not self._is_short:  # all rungs are encoded: none plays early
             await self._extra_cores.aclose()
-        facts = {"video": self._work.hash, "reused": found.reused, "sound_kept": found.kept}
+        facts = {"video": self._work.hash, "reused": survey.reused, "sound_kept": survey.kept}
         log.info(
             "film surveyed",
-            extra={**facts, "spans": len(found.stretches), "reason": found.reason},
+            extra={**facts, "spans": len(survey.stretches), "reason": survey.reason},
         )
-        if len(found.stretches) > 1:
+        if len(survey.stretches) > 1:
             self.is_planned = True
-            spans = planned_spans(found.stretches)
+            spans = planned_spans(survey.stretches)
             await self._context.spans.plan(self._held, spans, self._context.now_us())
             self._context.on_work_queued()
 
@@ -240,20 +240,20 @@ class AssetAttempt:
         log.info("video plays", extra={"video": self._work.hash, "job": self._held.id})
 
     async def _record_progress(self, made_ms: int) -> None:
-        told = self._progress.update(made_ms, self._context.clock())
-        if told is None or self.is_planned:
+        update = self._progress.update(made_ms, self._context.clock())
+        if update is None or self.is_planned:
             return
         try:
-            await self._context.transcoding.progress(self._held, *told, self._context.now_us())
+            await self._context.transcoding.progress(self._held, *update, self._context.now_us())
         except CatalogError as error:
             log.warning("progress not written", extra={"job": self._held.id, "cause": str(error)})
 
-    async def _posters(self, path: Path, said: EngineOutcome) -> VodImages:
+    async def _posters(self, path: Path, outcome: EngineOutcome) -> VodImages:
         try:
             return await make_posters(path, self._ladder, length_us=self._claimed_us)
         except (NotMedia, PosterError) as error:
             log.warning("no posters", extra={"video": self._work.hash, "cause": str(error)})
-            said.warnings["no posters"] = 1
+            outcome.warnings["no posters"] = 1
             return VodImages(posters=())
 
     async def _store_images(self, stills: VodImages) -> int:
@@ -268,11 +268,11 @@ class AssetAttempt:
         )
 
     async def _subtitles(
-        self, path: Path, found: Probed, said: EngineOutcome
+        self, path: Path, probed: Probed, outcome: EngineOutcome
     ) -> tuple[MadeSubtitles, ...]:
-        if self._ladder is None or not found.subtitles:
+        if self._ladder is None or not probed.subtitles:
             return ()
-        words = await read_subtitles(self._work.hash, path, said.warnings)
+        tracks = await read_subtitles(self._work.hash, path, outcome.warnings)
         return await store_subtitles(
-            self._context.objects, self._work.hash, self._media_folder, words
+            self._context.objects, self._work.hash, self._media_folder, tracks
         )

@@ -117,10 +117,10 @@ def order_for(found: Probed) -> Film:
     )
 
 
-def planned_spans(stretches: tuple[Stretch, ...]) -> list[PlannedSpan]:
+def planned_spans(spans: tuple[Stretch, ...]) -> list[PlannedSpan]:
     """Return the spans to queue for a job; their costs are counted in frames."""
     found: list[PlannedSpan] = []
-    for number, each in enumerate(stretches, 1):
+    for number, each in enumerate(spans, 1):
         early = max(0, each.cuts[0] - each.key) * each.rate // (VIDEO_SCALE * 1000)
         cost = each.pictures + early // _DECODED_PER_ENCODED
         facts = msgspec.json.encode(each).decode()

@@ -80,7 +80,7 @@ async def run_engine(
         StorageError, OutOfStep: raised by `on_report`.
         OSError: the file cannot be opened.
     """
-    said = EngineOutcome()
+    outcome = EngineOutcome()
     failure: Exception | None = None
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -88,7 +88,7 @@ async def run_engine(
         async with engine(kind, name, wanted, file=file) as child:
             try:
                 async for report in _reports(child):
-                    _update(said, report)
+                    _update(outcome, report)
                     await on_report(report)
             except (StorageError, OutOfStep, WireError, TimeoutError) as error:
                 # Raised in the block of the engine it would come out as an ExceptionGroup.
@@ -99,13 +99,13 @@ async def run_engine(
         os.close(file)
     if failure is not None and not isinstance(failure, WireError | TimeoutError):
         raise failure
-    if said.refused is not None:
-        raise NotMedia(said.refused)
-    if status != 0 or failure is not None or not said.finished:
+    if outcome.refused is not None:
+        raise NotMedia(outcome.refused)
+    if status != 0 or failure is not None or not outcome.finished:
         facts = {"video": name, "status": status, "cause": repr(failure)}
         log.warning("engine lost", extra=facts)
         raise AttemptFailed("The transcoder broke off; the file may be damaged.")
-    return said
+    return outcome
 
 
 async def _reports(child: Engine) -> AsyncGenerator[Report, None]:
@@ -124,17 +124,17 @@ async def _reports(child: Engine) -> AsyncGenerator[Report, None]:
         yield report
 
 
-def _update(said: EngineOutcome, report: Report) -> None:
+def _update(outcome: EngineOutcome, report: Report) -> None:
     match report:
         case Prepared():
-            said.reused = report.reused
+            outcome.reused = report.reused
         case Progress():
-            said.cpu_ms = report.rung_cpu_ms
+            outcome.cpu_ms = report.rung_cpu_ms
         case Finished():
-            said.finished = True
+            outcome.finished = True
         case Refused():
-            said.refused = report.reason
+            outcome.refused = report.reason
         case Trouble():
-            said.warnings[report.what] = said.warnings.get(report.what, 0) + report.count
+            outcome.warnings[report.what] = outcome.warnings.get(report.what, 0) + report.count
         case _:
             pass

@@ -83,7 +83,7 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
 
         try:
             path = self._context.path_of(held.source)
-            said = await run_engine("stretch", held.hash, span, path, store)
+            encoded = await run_engine("stretch", held.hash, span, path, store)
         except NotMedia as error:
             raise InputRefused(error.reason) from error
         except OutOfStep as error:
@@ -95,8 +95,8 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
         return MadePiece(
             folder=span_folder(held),
             renditions=renditions.made(),
-            cpu_ms=said.cpu_ms,
-            warnings=said.warnings,
+            cpu_ms=encoded.cpu_ms,
+            warnings=encoded.warnings,
         )
 
     async def finish(self, outcome: MadePiece) -> None:
