@@ -23,10 +23,8 @@ WITHOUT_TEST: Final[dict[str, str]] = {
 # Modules whose tests are still among those of another module.
 NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
     {
-        "api/http/filenames.py",
         "api/http/multipart.py",
         "api/http/multipart_schemas.py",
-        "api/http/parameters.py",
         "api/pages/slate_images.py",
         "api/pusher/limits.py",
         "api/pusher/socket.py",

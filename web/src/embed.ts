@@ -19,7 +19,7 @@ function insert(script: HTMLScriptElement): void {
     return;
   }
   const frame = document.createElement("iframe");
-  // Beside the script itself, so a service under a path of its host is found too.
+  // Relative to the script, so that a service below a path of its host works too.
   frame.src = new URL(`embed/${hash}`, script.src).href;
   frame.title = title || "Video player";
   frame.allow = LEAVE;

@@ -1,4 +1,4 @@
-/** What turns a playlist into pictures: hls.js wherever it runs, the browser's own player else. */
+/** Plays a playlist: with hls.js wherever it runs, else with the player of the browser. */
 
 import Hls, {
   ErrorTypes,
@@ -8,14 +8,14 @@ import Hls, {
   type LevelLoadedData,
 } from "hls.js";
 
-/** One rung as a viewer chooses it. */
+/** One rung in the menu. */
 export interface Rung {
-  index: number; // hls.js' number of the level
+  index: number; // level index in hls.js
   label: string;
   height: number;
 }
 
-/** An error as the page remembers it. */
+/** An error that the page has recorded. */
 export interface Fault {
   type: string;
   details: string;
@@ -56,12 +56,12 @@ const CONFIG: Partial<HlsConfig> = {
   liveDurationInfinity: true,
   backBufferLength: 30,
   maxBufferLength: 30,
-  // A small frame needs no 1080p. By hand any rung can be had.
+  // A small frame needs no 1080p; any rung can be chosen in the menu.
   capLevelToPlayerSize: true,
   // The module build carries no worker, and the media is CMAF already: there is nothing to remux
   // that would be worth one. The policy of the page needs no `worker-src` then.
   enableWorker: false,
-  // Our playlists carry none of these.
+  // Our playlists have none of these.
   enableInterstitialPlayback: false,
   enableEmsgMetadataCues: false,
   enableID3MetadataCues: false,
@@ -70,14 +70,14 @@ const CONFIG: Partial<HlsConfig> = {
   fragLoadPolicy: patience(20_000, 4),
 };
 
-// A run that has just begun is not played before so much of it is there (seconds): who began with
-// its first segment would wait at the first one that is late. Until then its first picture stands.
+// Seconds of a new run that must be available before it plays: starting with its first segment, a
+// viewer would stall at the first late one. Until then its first picture is shown.
 const STOCK = 8;
 
-// Less than a picture or a frame of sound lasts where they do not end together (seconds).
+// Seconds: less than one picture or audio frame, by which their ends may differ.
 const HOLE = 0.1;
 
-// A film that may be of one picture (seconds).
+// Seconds: a video this short may have a single picture.
 const SHORT = 1;
 
 function patience(whole: number, tries: number): HlsConfig["fragLoadPolicy"] {
@@ -92,14 +92,14 @@ function patience(whole: number, tries: number): HlsConfig["fragLoadPolicy"] {
   };
 }
 
-/** Load `address` into `video`; `report` hears of every error, `loaded` of every playlist. */
+/** Load `address` into `video`; `report` is called for each error, `loaded` for each playlist. */
 export function engineFor(
   video: HTMLVideoElement,
   address: string,
   report: (fault: Fault) => void,
   loaded: () => void,
 ): Engine {
-  // Chromium says that it plays HLS itself, but then there is no choice of rungs: hls.js first.
+  // Chromium plays HLS itself, but without a choice of rungs, so hls.js comes first.
   if (Hls.isSupported()) return new HlsEngine(video, address, report, loaded);
   return new NativeEngine(video, address, report);
 }
@@ -113,7 +113,7 @@ class HlsEngine implements Engine {
   rungs: readonly Rung[] = [];
   readonly #video: HTMLVideoElement;
   #seen = false;
-  #shown = false; // a picture: from then on viewers and hls.js decide where it stands
+  #shown = false; // a picture was shown: from now on viewers and hls.js set the position
   #mended = Number.NEGATIVE_INFINITY;
   #fault: ErrorTypes = ErrorTypes.OTHER_ERROR;
 
@@ -146,7 +146,7 @@ class HlsEngine implements Engine {
   mend(): void {
     if (!this.broken) return;
     this.broken = false;
-    this.hls.nextLevel = -1; // a rung chosen by hand may be the one that is gone
+    this.hls.nextLevel = -1; // the chosen rung may be the one that is gone
     if (this.hls.levels.length === 0) this.hls.loadSource(this.address);
     else if (this.#fault === ErrorTypes.MEDIA_ERROR) this.hls.recoverMediaError();
     else this.hls.startLoad();
@@ -164,13 +164,13 @@ class HlsEngine implements Engine {
     this.loaded();
   }
 
-  /** Of a film, which has no live edge to go to: what hls.js leaves to whoever presses play. */
+  /** For a video, which has no live edge: what hls.js leaves to the play button. */
   #helpFirstPicture(): void {
     const video = this.#video;
     const { buffered, duration, currentTime } = video;
     if (this.#shown || !this.closed || buffered.length === 0) return;
     if (video.readyState !== video.HAVE_METADATA) return;
-    // Its zero is when the first picture is decoded; at a picture a second that is long before.
+    // hls.js starts at the first decoded picture; at one picture per second that is long before.
     const first = this.hls.latestLevelDetails?.fragments[0]?.startPTS ?? 0;
     if (currentTime < first && buffered.start(0) <= first + HOLE) video.currentTime = first;
     // One so short that nothing follows its first picture: hls.js waits for the picture before it
@@ -194,11 +194,11 @@ class HlsEngine implements Engine {
   }
 }
 
-/** The browser's own HLS: Safari on old telephones. It chooses the rung by itself. */
+/** HLS of the browser itself: Safari on old phones. It selects the rung. */
 class NativeEngine implements Engine {
   readonly hls = null;
   readonly late = false;
-  readonly ready = true; // it has a stock of its own
+  readonly ready = true; // it buffers by itself
   readonly rungs: readonly Rung[] = [];
   broken = false;
   readonly #failed = (): void => {
@@ -234,7 +234,7 @@ class NativeEngine implements Engine {
   }
 }
 
-/** A rung's name as its folder says it (`.../1080p/index.m3u8`), its height where none is there. */
+/** The name of a rung from its folder (`.../1080p/index.m3u8`), or its height. */
 function labelOf(address: string, height: number): string {
   return /\/(\d{3,4}p)\/[^/]*$/.exec(address)?.[1] ?? `${height}p`;
 }

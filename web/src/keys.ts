@@ -1,9 +1,9 @@
-/** The keys that viewers know from elsewhere: k or space, m, f, l, and the arrows. */
+/** The usual player keys: k or space, m, f, l, and the arrows. */
 
 const STEP = 5; // seconds
 const LOUDER = 0.1;
 
-/** Listen on the whole page, and do what the video would do by itself only once. */
+/** Listen on the whole page, without doing twice what the video element does itself. */
 export function bindKeys(video: HTMLVideoElement, goLive: () => void): void {
   const actions: Record<string, () => void> = {
     " ": () => toggle(video),
@@ -52,6 +52,6 @@ async function fullScreen(video: HTMLVideoElement): Promise<void> {
     if (document.fullscreenElement) await document.exitFullscreen();
     else await video.requestFullscreen();
   } catch {
-    // A frame without the leave to fill the screen; the video's own button is missing there too.
+    // A frame without permission for full screen; the video element has no button either.
   }
 }

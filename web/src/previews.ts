@@ -1,17 +1,17 @@
-/** A film's preview pictures: which of them shows a moment, and where it stands. */
+/** The preview pictures of a video: which one belongs to a time, and where it is in its sheet. */
 
 /** One picture of a sheet, from `start` to before `end` (seconds). */
 export interface Picture {
   start: number;
   end: number;
-  sheet: string; // its address, as the list names it
+  sheet: string; // its address, as in the list
   area: readonly [left: number, top: number, width: number, height: number];
 }
 
 const TIMES = /^(?:(\d+):)?(\d\d):(\d\d\.\d{3}) --> (?:(\d+):)?(\d\d):(\d\d\.\d{3})/;
 const PLACE = /^([^#\s]+)#xywh=(\d+),(\d+),(\d+),(\d+)$/;
 
-/** Read a list (WebVTT); what is no picture of a sheet is passed over. */
+/** Parse a list (WebVTT); other cues are skipped. */
 export function parse(text: string): Picture[] {
   const found: Picture[] = [];
   for (const block of text.replaceAll("\r\n", "\n").split("\n\n")) {
@@ -31,7 +31,7 @@ export function parse(text: string): Picture[] {
   return found.sort((one, other) => one.start - other.start);
 }
 
-/** Return the picture of a moment: the last that began by then. */
+/** Return the picture for a time: the last one that has started. */
 export function pictureAt(pictures: readonly Picture[], moment: number): Picture | null {
   let [low, high] = [0, pictures.length];
   while (low < high) {
@@ -42,7 +42,7 @@ export function pictureAt(pictures: readonly Picture[], moment: number): Picture
   return pictures[low - 1] ?? null;
 }
 
-/** Return a time as people write it: `1:05`, `1:00:05`. */
+/** Format a time: `1:05`, `1:00:05`. */
 export function clock(moment: number): string {
   const whole = Math.max(0, Math.floor(moment));
   const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];

@@ -6,7 +6,7 @@
  * has a folder where a stream has a run, and none before it can be played.
  */
 
-/** What the origin answered: a run by its name, nothing to play, or no sensible answer at all. */
+/** The answer of the origin: the name of a run, nothing to play, or no valid answer. */
 export type Answer =
   | { kind: "run"; run: string }
   | { kind: "absent" }
@@ -15,7 +15,7 @@ export type Answer =
 const TIMEOUT = 8_000; // ms; a playlist is under 2 kB
 const ABSENT = new Set([403, 404, 410, 451]);
 
-/** The run that a multivariant playlist names: the first part of its first variant's address. */
+/** The run in a multivariant playlist: the first segment of the path of its first variant. */
 export function runOf(playlist: string): string | null {
   if (!playlist.startsWith("#EXTM3U")) return null;
   const lines = playlist.split("\n").map((line) => line.trim());
@@ -23,7 +23,7 @@ export function runOf(playlist: string): string | null {
   return variant?.split("/", 1)[0] ?? null;
 }
 
-/** Ask for the multivariant playlist once, past every cache. */
+/** Request the multivariant playlist once, bypassing caches. */
 export async function ask(address: string): Promise<Answer> {
   try {
     const response = await request(address, "GET");
@@ -31,7 +31,7 @@ export async function ask(address: string): Promise<Answer> {
     const run = response.ok ? runOf(await response.text()) : null;
     return run === null ? { kind: "unreachable" } : { kind: "run", run };
   } catch {
-    return { kind: "unreachable" }; // offline, refused, too slow: asked again soon
+    return { kind: "unreachable" }; // offline, refused or too slow: retried soon
   }
 }
 
@@ -59,7 +59,7 @@ async function request(address: string, method: string): Promise<Response> {
       credentials: "omit",
       signal: stop.signal,
     });
-    // Read whole within the time, so that a body that never ends does not hang the asking.
+    // Read completely within the timeout, so that an endless body cannot block the polling.
     return new Response(await response.arrayBuffer(), { status: response.status });
   } finally {
     clearTimeout(timer);

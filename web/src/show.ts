@@ -7,36 +7,36 @@ import { engineFor, type Engine, type Fault } from "./engine";
 import { ask, refusal, type Answer } from "./runs";
 import { decide, pollAfter, WEDGED, type State } from "./state";
 
-const TICK = 500; // ms between two looks
+const TICK = 500; // ms between two checks
 const KEPT_FAULTS = 50;
 
-// A run that is never enough (an encoder that sends a little and then nothing) is played after all.
+// A run that never gets long enough (its encoder stopped early) is played after this time.
 const PATIENCE = 15_000; // ms
 
-// The last picture of a run may lie a little before the end that the playlist promises: sound and
-// picture do not stop in the same moment.
+// The last picture of a run may be slightly before the end in the playlist: audio and video do not
+// end at the same time.
 const END = 0.5; // seconds
 
-/** What is played, and whether it begins without a touch of the viewer's. */
+/** What is played, and whether it starts without an action of the viewer. */
 export interface Manner {
-  video: boolean; // it has an end, and no live edge
+  video: boolean; // has an end and no live edge
   autoplay: boolean;
 }
 
-/** Owns the engine and the state; calls `changed` when the state is another one. */
+/** Owns the engine and the state; calls `changed` when the state changes. */
 export class Show {
   readonly faults: Fault[] = [];
   engine: Engine | null = null;
   run: string | null = null;
   state: State = "starting";
-  stalls = 0; // times that a picture which was moving had to wait
+  stalls = 0; // how often moving pictures had to wait
 
   #answered = false;
   #refused: "gone" | "blocked" | null = null;
-  #waited = false; // somebody who waited wants to see it
+  #waited = false; // the viewer has waited for it
   #touched = false; // it has played before
   #begun = false;
-  #held = false; // it is to play as soon as there is enough of it
+  #held = false; // starts as soon as enough is available
   #over = false;
   #position = 0;
   #moved = performance.now();
@@ -52,7 +52,7 @@ export class Show {
     private readonly changed: () => void,
   ) {}
 
-  /** Begin to look out for the stream; from here on it goes by itself. */
+  /** Start to poll for the stream; everything else follows. */
   start(): void {
     const { video } = this;
     video.addEventListener("waiting", () => {
@@ -72,7 +72,7 @@ export class Show {
     return edge === null ? null : Math.max(0, edge - this.video.currentTime);
   }
 
-  /** The position at which "live" is watched; null while there is none. */
+  /** The live position; null while there is none. */
   get edge(): number | null {
     if (this.engine === null || this.engine.closed || !this.#begun || this.#held) return null;
     if (this.engine.hls !== null) return this.engine.hls.liveSyncPosition;
@@ -105,7 +105,7 @@ export class Show {
       this.#askAt = this.#next(now);
       this.changed();
     }
-    // An engine that gave up plays its buffer out; by then it should go on.
+    // A failed engine plays out its buffer; after that it should continue.
     if (this.engine?.broken === true) this.#askAt ??= this.#next(now);
     if (this.#askAt !== null && now >= this.#askAt) void this.#ask();
   }
@@ -119,13 +119,13 @@ export class Show {
     this.#position = video.currentTime;
     if (moved || (video.paused && this.#begun)) this.#moved = now;
     if (this.#held && !late && (engine.ready || now - this.#made > PATIENCE)) this.#release();
-    if (this.manner.video) return; // its end is no reason to look out for another
+    if (this.manner.video) return; // the end of a video is not followed by another run
     if (late && !this.#over) this.#arriveLate();
     const atEnd = engine.closed && this.#begun && video.currentTime >= video.duration - END;
     if (video.ended || (atEnd && now - this.#moved > 2 * TICK)) this.#over = true;
   }
 
-  /** The run was over before this page came: its last moments may be played by hand. */
+  /** The run was over before the page loaded: its last seconds may be played manually. */
   #arriveLate(): void {
     this.#over = true;
     this.#held = false;
@@ -161,7 +161,7 @@ export class Show {
         else if (!this.#over) this.#mend(answer.run);
         break;
       case "absent":
-        // The page says which: taken back by the owner, or nothing to play yet.
+        // The page tells them apart: unpublished by the owner, or nothing to play yet.
         this.#refused = await refusal(location.pathname);
         this.#waited = true;
         this.#leave();
@@ -182,7 +182,7 @@ export class Show {
     this.#leave();
     this.run = run;
     this.#moved = this.#made = performance.now();
-    // What was waited for, or came back, goes on by itself; else as the owner set it.
+    // After waiting or an outage it plays by itself; otherwise as the owner configured.
     const plays = this.manner.autoplay || this.#waited || this.#touched;
     this.video.autoplay = false;
     this.#held = plays;
@@ -193,7 +193,7 @@ export class Show {
     this.engine = engineFor(this.video, this.playlist, report, () => this.#look());
   }
 
-  /** There is enough of it: play. */
+  /** Enough is available: play. */
   #release(): void {
     this.#held = false;
     this.video.autoplay = true;
@@ -212,7 +212,7 @@ export class Show {
     try {
       await this.video.play();
     } catch (error) {
-      // Sound without a touch of the page is refused: then without sound.
+      // Autoplay with sound is refused without user action: play muted.
       if (!(error instanceof DOMException) || error.name !== "NotAllowedError") return;
       if (this.video.muted) return;
       this.video.muted = true;

@@ -19,21 +19,21 @@ export type State =
   | "gone"
   | "blocked";
 
-/** What is known at one moment. */
+/** The facts that determine the state. */
 export interface Facts {
-  answered: boolean; // the playlist was asked for, whatever came of it
-  refused: "gone" | "blocked" | null; // the page itself is no longer offered, to this viewer
-  run: string | null; // the run that an engine was made for
-  over: boolean; // that run's last picture was shown, or it was over before we came
-  begun: boolean; // that run has shown a picture
-  paused: boolean; // by the viewer, or by a browser that plays nothing by itself
-  still: number; // how long the picture has stood although it should move
+  answered: boolean; // the playlist was requested, whatever the result
+  refused: "gone" | "blocked" | null; // the page itself is no longer available to this viewer
+  run: string | null; // the run of the current engine
+  over: boolean; // its last picture was shown, or it was over before the page loaded
+  begun: boolean; // it has shown a picture
+  paused: boolean; // by the viewer, or by a browser that blocks autoplay
+  still: number; // how long the picture has not moved although it should
 }
 
-/** A picture that stands this long is worth a word; shorter gaps hls.js closes by itself. */
+/** A stall of this length is shown to the viewer; hls.js closes shorter gaps. */
 export const STALLED = 3_000;
 
-/** An engine that has shown nothing for this long is thrown away and made anew. */
+/** An engine without a picture for this long is replaced. */
 export const WEDGED = 15_000;
 
 /** Return what to show. */
@@ -43,7 +43,7 @@ export function decide(facts: Facts): State {
   if (facts.over) return "ended";
   if (facts.paused && facts.begun) return "playing";
   if (facts.still < STALLED) return facts.begun ? "playing" : "starting";
-  // A first picture takes its time: the newest segment has to come whole.
+  // The first picture takes longer: the newest segment has to load completely.
   return facts.begun || facts.still >= WEDGED / 2 ? "reconnecting" : "starting";
 }
 
@@ -61,7 +61,7 @@ export function pollAfter(
 ): number | null {
   if ((state === "playing" || state === "starting") && !trouble) return null;
   // About 2 s at first, a tenth slower each time, 6 s at most. The spread keeps a thousand
-  // waiting viewers from asking in the same moment.
+  // waiting viewers from polling at the same moment.
   const refused = state === "gone" || state === "blocked";
   const pause = refused ? 15_000 : Math.min(2_000 * 1.1 ** asked, 6_000);
   return pause * (0.8 + 0.4 * random);

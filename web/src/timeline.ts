@@ -8,7 +8,7 @@ import { clock, parse, pictureAt, type Picture } from "./previews";
 
 const STEP = 5; // seconds, as the arrow keys do elsewhere
 
-/** What of the page it is made of. */
+/** The elements of the page that it uses. */
 export interface Parts {
   stage: HTMLElement;
   video: HTMLVideoElement;
@@ -18,7 +18,7 @@ export interface Parts {
   time: HTMLElement;
 }
 
-/** Fetch the list of pictures, and show the time line from then on. */
+/** Fetch the list of pictures, then show the timeline. */
 export async function bindTimeline(parts: Parts, list: string): Promise<void> {
   const pictures = await fetched(list);
   if (pictures.length === 0 || !parts.video.controls) return;
@@ -31,12 +31,12 @@ async function fetched(list: string): Promise<Picture[]> {
     const answer = await fetch(list);
     return answer.ok ? parse(await answer.text()) : [];
   } catch {
-    return []; // the film plays without
+    return []; // the video plays without previews
   }
 }
 
 class Timeline {
-  #held = false; // the viewer is choosing a moment, by whatever means
+  #held = false; // the viewer is choosing a position
 
   constructor(
     private readonly parts: Parts,
@@ -69,7 +69,7 @@ class Timeline {
     this.#follow();
   }
 
-  /** The arrows go as far as they do on the page; a slider of its own goes by a hundredth. */
+  /** Arrow keys move as on the page; a slider by itself would move by a hundredth. */
   #key(event: KeyboardEvent): void {
     const step = { ArrowLeft: -STEP, ArrowRight: STEP }[event.key];
     if (step === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
@@ -94,7 +94,7 @@ class Timeline {
     const { slider, video } = this.parts;
     const said = `${clock(Number(slider.value))} of ${clock(video.duration)}`;
     if (slider.getAttribute("aria-valuetext") !== said) slider.setAttribute("aria-valuetext", said);
-    // What has been seen is painted up to here.
+    // The played part is painted up to here.
     slider.style.setProperty("--seen", `${(100 * Number(slider.value)) / video.duration}%`);
   }
 
@@ -112,7 +112,7 @@ class Timeline {
     const [left, top, width, height] = found.area;
     picture.style.width = `${width}px`;
     picture.style.height = `${height}px`;
-    // The list may come from elsewhere, and its names only from beside it.
+    // The list may be on another host; its pictures must be in the same folder.
     const address = new URL(found.sheet, this.base);
     if (address.origin !== this.base.origin) return;
     picture.style.backgroundImage = `url("${address.href}")`;

@@ -1,4 +1,4 @@
-/** The player's page: binds what the viewer sees and presses to one `Show`. */
+/** The player page: binds the controls of the page to one `Show`. */
 
 import type Hls from "hls.js";
 
@@ -8,7 +8,7 @@ import { bindTimeline } from "./timeline";
 import type { Fault } from "./engine";
 import type { State } from "./state";
 
-/** What tests look at; nothing of the page reads it. */
+/** State exposed to tests; the page itself does not read it. */
 interface Hook {
   readonly hls: Hls | null;
   readonly video: HTMLVideoElement;
@@ -48,7 +48,7 @@ const OF_FAILED: Words = { ...OF_VIDEOS, waiting: "This video could not be prepa
 
 const COLOR = /^#[0-9a-f]{6}$/i;
 
-// Further behind than hls.js lets a viewer drift by itself, nearer than a jump back by hand.
+// More than hls.js lets playback drift, less than a manual jump back.
 const LIVE_WITHIN = 4; // seconds
 
 function part<T extends HTMLElement>(name: string, type: new () => T): T {
@@ -72,7 +72,7 @@ function main(): void {
   const words = !isVideo ? OF_STREAMS : failed === "true" ? OF_FAILED : OF_VIDEOS;
   const manner = { video: isVideo, autoplay: video.autoplay };
   if (poster) video.poster = poster;
-  // Through the object model: the page's policy allows no style in its text.
+  // Set through the DOM, since the policy of the page forbids inline styles.
   if (COLOR.test(color)) document.documentElement.style.setProperty("--accent", color);
   const show = new Show(video, playlist, manner, () => refresh());
 
@@ -107,7 +107,7 @@ function main(): void {
     const { hls } = show.engine ?? {};
     if (!hls) return;
     const chosen = Number(quality.value);
-    // A film may be in the buffer to its end: what is chosen would never be seen.
+    // A video may be buffered to its end: the chosen rung would never be seen.
     if (chosen >= 0 && hls.latestLevelDetails?.live === false) hls.currentLevel = chosen;
     else hls.nextLevel = chosen;
   });
@@ -124,7 +124,7 @@ function main(): void {
     const time = part("time", HTMLElement);
     void bindTimeline({ stage, video, slider, preview, picture, time }, previews);
   }
-  // Where its owner wants no controls, the picture itself is the button.
+  // Without controls, the picture itself is the button.
   if (!video.controls) video.addEventListener("click", () => toggle(video));
 
   window.headend = {
@@ -144,7 +144,7 @@ function main(): void {
   show.start();
 }
 
-/** Fill the menu with the rungs there are; touched only when something changed, for it may be open. */
+/** Fill the menu of rungs; only when they change, since the menu may be open. */
 function offer(quality: HTMLSelectElement, show: Show): void {
   const { rungs, hls } = show.engine ?? { rungs: [], hls: null };
   quality.parentElement?.toggleAttribute("hidden", rungs.length < 2);
@@ -158,7 +158,7 @@ function offer(quality: HTMLSelectElement, show: Show): void {
   fill(quality, wanted, String(hls.autoLevelEnabled ? -1 : hls.nextLevel));
 }
 
-/** The same for the subtitles there are, none of which show unless they are asked for. */
+/** Fill the menu of subtitles, which are off until one is chosen. */
 function offerSubtitles(subtitles: HTMLSelectElement, show: Show): void {
   const { hls } = show.engine ?? { hls: null };
   const tracks = hls?.subtitleTracks ?? [];
@@ -168,7 +168,7 @@ function offerSubtitles(subtitles: HTMLSelectElement, show: Show): void {
     { value: "-1", text: "Off" },
     ...tracks.map(({ id, name }) => ({ value: String(id), text: name })),
   ];
-  // The browser's own menu may have chosen another one.
+  // The menu of the browser may have selected another one.
   fill(subtitles, wanted, String(hls.subtitleTrack));
 }
 

@@ -1,4 +1,4 @@
-"""The real application over a real catalog, asked without a socket between."""
+"""The real application over a real catalog, called without a socket."""
 
 from typing import Any
 

@@ -48,7 +48,7 @@ Shape = Any  # Any: it names itself
 
 
 class ValueKind(msgspec.Struct, frozen=True):
-    """A value of these types, and of no others: true is no number. Texts may have a form."""
+    """A value of exactly these types (true is not a number); texts may have a pattern."""
 
     name: str
     types: tuple[type, ...]
@@ -56,19 +56,19 @@ class ValueKind(msgspec.Struct, frozen=True):
 
 
 class Nullable(msgspec.Struct, frozen=True):
-    """A shape in place of which null may stand."""
+    """A shape that may also be null."""
 
     of: Shape
 
 
 class Labelled(msgspec.Struct, frozen=True):
-    """An object whose keys are resolution labels, and whose values have one shape."""
+    """An object with resolution labels as keys and values of one shape."""
 
     of: ValueKind
 
 
 def faults(value: object, shape: Shape, at: str = "$") -> list[str]:
-    """Return all in which a value differs from a shape, each with its place; none: it has it."""
+    """Return all differences between a value and a shape, each with its path."""
     match shape:
         case Nullable():
             return [] if value is None else faults(value, shape.of, at)
@@ -136,7 +136,7 @@ _FIELD: Final = [STRING]
 
 
 def refusal_faults(body: object) -> list[str]:
-    """Return all in which a body differs from that of a refusal, with fields or without."""
+    """Return all differences between a body and that of an error."""
     if not isinstance(body, dict):
         return faults(body, ERROR)
     told = cast("dict[str, dict[str, object]]", body)

@@ -1,4 +1,4 @@
-"""An origin with a run that is on air, and a client before it."""
+"""An origin with a live run, and a client of it."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -32,7 +32,7 @@ SEGMENT = f"/live/{HASH}/{RUN}/720p/1.m4s"
 
 
 class FakeShowcase:
-    """A showcase of streams; counts how often it is asked."""
+    """A catalog of streams that counts its queries."""
 
     def __init__(self) -> None:
         self.streams: dict[str, Shown] = {}
@@ -57,7 +57,7 @@ async def is_owner(authorization: str | None, hash_: str, /) -> bool:
 
 
 class OriginSite:
-    """An origin with a run of three steps, and a client before it."""
+    """An origin with a run of three segments, and a client of it."""
 
     def __init__(self, folder: Path) -> None:
         self.objects = DiskObjects(folder)
@@ -93,7 +93,7 @@ OnSite = Callable[[Callable[[OriginSite], Awaitable[None]]], None]
 
 
 async def origin_of(origin: Origin, path: str) -> int:
-    """Ask an origin that stands alone; return the status."""
+    """Request a path of an origin without an application; return the status."""
     app: Any = origin  # Any: httpx has its own ASGI types
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://origin") as client:

@@ -1,4 +1,4 @@
-"""What the public pages and documents are tested with: a few records, and where peers are."""
+"""Records for the tests of pages and documents, and the countries of peers."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -110,7 +110,7 @@ def serving_pages(records: Records, where: Addresses | None = None) -> Generator
 
 
 class _Later:
-    """A clock of which each look is an hour later: nothing is remembered."""
+    """A clock that advances an hour at each reading, so that nothing is cached."""
 
     def __init__(self) -> None:
         self.now = 0.0

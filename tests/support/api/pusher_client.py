@@ -1,4 +1,4 @@
-"""A client of the broadcaster's HTTP side; it signs by the protocol's text, not by our code."""
+"""A client of the HTTP side of the broadcaster, with a signature of its own (not our code)."""
 
 import hashlib
 import hmac
@@ -37,7 +37,7 @@ def signed_query(
 
 
 class PusherService(msgspec.Struct, frozen=True):
-    """An application at its first start, and what its owner knows."""
+    """A new application, and the credentials of its owner."""
 
     client: AsyncTestClient[Litestar]
     catalog: Catalog
@@ -57,7 +57,7 @@ class PusherService(msgspec.Struct, frozen=True):
         sent: bytes | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """Publish as a server library does; `sent` goes out in place of what was signed."""
+        """Publish as a server library does; `sent` replaces the signed body."""
         body = event if isinstance(event, bytes) else json.dumps(event).encode()
         query = signed_query(
             path, body, self.key, secret or self.secret, timestamp, **(parameters or {})
@@ -65,14 +65,14 @@ class PusherService(msgspec.Struct, frozen=True):
         return await self.client.post(f"{path}?{query}", content=body if sent is None else sent)
 
     async def told(self) -> tuple[NoticeRecord, ...]:
-        """Return all notices that there are."""
+        """Return all notices."""
         found, _ = await self.catalog.outbox.since(0, 1000)
         return found
 
     async def ask(
         self, channel: str, *, token: str | None = None, path: str = "/broadcasting/auth"
     ) -> httpx.Response:
-        """Ask for a private channel as clients do; without a token where it is ""."""
+        """Authorise a private channel as clients do; an empty token is not sent."""
         token = self.token if token is None else token
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         form = {"socket_id": "12.34", "channel_name": channel}

@@ -29,7 +29,7 @@ def path_of(answer: httpx.Response) -> str:
 async def create(
     house: ApiService, length: int | None = None, *, path: str = UPLOADS, **headers: str
 ) -> str:
-    """Begin an upload of a clip; return its path."""
+    """Create an upload of a clip; return its path."""
     said = {"Upload-Length": str(len(clip()) if length is None else length)}
     answer = await house.client.post(
         path,

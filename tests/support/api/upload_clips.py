@@ -1,4 +1,4 @@
-"""Small real files to be uploaded, made once by FFmpeg's command line."""
+"""Small real files for uploads, made once with the command line of FFmpeg."""
 
 import subprocess
 from functools import cache

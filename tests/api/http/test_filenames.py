@@ -1,0 +1,51 @@
+"""Titles and slugs from the names of uploaded files."""
+
+import pytest
+from multipart import MultipartSegment
+
+from api.http.filenames import file_name, file_title, slug
+from api.schemas.text_fields import MAX_TITLE
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "slugged"),
+    [
+        ("My Holiday.mp4", "My Holiday", "my-holiday"),
+        ("C:\\films\\Straße.mov", "Straße", "strasse"),
+        ("../../etc/passwd", "passwd", "passwd"),
+        ("Ștefan  cel\tMare.webm", "Ștefan cel Mare", "stefan-cel-mare"),
+        ("", "video", "video"),
+        (".mp4", "video", "video"),
+        ("\u200b.mp4", "video", "video"),
+        ("日本.mp4", "日本", "video"),
+    ],
+)
+def test_a_title_and_a_slug_are_made_of_a_name(name: str, title: str, slugged: str) -> None:
+    assert (file_title(name), slug(name)) == (title, slugged)
+
+
+def test_both_are_as_long_as_a_title_may_be() -> None:
+    assert len(file_title("x" * 1000)) == len(slug("x" * 1000)) == MAX_TITLE
+
+
+class Part(MultipartSegment):
+    """A part of a form with nothing but its header."""
+
+    def __init__(self, header: str, filename: str | None) -> None:
+        self.headerlist = [("Content-Disposition", header)]
+        self.filename = filename
+
+
+@pytest.mark.parametrize(
+    ("header", "plain", "found"),
+    [
+        ('form-data; name="video"', None, None),
+        ('form-data; name="video"; filename="a.mp4"', "a.mp4", "a.mp4"),
+        ("form-data; filename=\"a.mp4\"; filename*=UTF-8''%C3%A4.mp4", "a.mp4", "ä.mp4"),
+        ("form-data; filename=\"; filename*=UTF-8''x\"", "y", "y"),
+    ],
+)
+def test_the_extended_name_counts_unless_it_is_quoted_text(
+    header: str, plain: str | None, found: str | None
+) -> None:
+    assert file_name(Part(header, plain)) == found

@@ -1,0 +1,18 @@
+"""Record numbers in paths."""
+
+import pytest
+
+from api.http.errors import ApiError
+from api.http.parameters import missing, number_of
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1), ("42", 42), ("9999999999", 9_999_999_999)])
+def test_a_record_has_a_number_from_one_up(text: str, number: int) -> None:
+    assert number_of(text, "stream") == number
+
+
+@pytest.mark.parametrize("text", ["", "0", "01", "-1", "+1", "1.0", "1e3", "٣", " 1", "1" * 11])
+def test_all_else_is_a_record_that_does_not_exist(text: str) -> None:
+    with pytest.raises(ApiError, match=r"There is no such stream\.") as caught:
+        number_of(text, "stream")
+    assert caught.value.status_code == missing("stream").status_code == 404
