@@ -93,29 +93,18 @@ NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
 # Public classes of the rooms that share a name.
 NAMED_TWICE: Final[frozenset[str]] = frozenset(
     {
-        "Appending",
-        "Bounds",
-        "Cut",
         "Database",
         "Decoders",
-        "Doors",
-        "Epoch",
         "Failover",
-        "Files",
         "Imports",
         "Ingest",
-        "Known",
-        "Listener",
         "Live",
-        "Page",
         "Pictures",
         "Recording",
         "Settings",
         "Slate",
         "Source",
         "Standing",
-        "Stills",
         "Streams",
-        "Told",
     }
 )

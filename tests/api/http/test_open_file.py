@@ -43,6 +43,7 @@ def test_what_is_not_in_memory_is_read_too(tmp_path: Path) -> None:
     asyncio.run(go())
 
 
+@pytest.mark.real
 def test_a_file_that_became_shorter_is_an_error_and_not_a_short_answer(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(bytes(1000))

@@ -177,7 +177,7 @@ def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
             send(run, source, end=3_400)
             began = time.monotonic()
             run.slate(2.0)
-            await until(lambda: len(listed(tmp_path)) >= 6, 25)
+            await until(lambda: len(listed(tmp_path)) >= 6, within=25)
             gone = time.monotonic() - began + 2.0
             run.begin(tracks_of(other), splice=False)
             send(run, other, start=SHIFT + 3_000)
@@ -249,7 +249,7 @@ def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
             os.kill(children()[0], signal.SIGKILL)
             await until(lambda: run.metrics.deaths == 1)
             count = len(listed(tmp_path))
-            await until(lambda: len(listed(tmp_path)) >= count + 2, 25)
+            await until(lambda: len(listed(tmp_path)) >= count + 2, within=25)
             run.begin(tracks_of(other), 0.0)
             send(run, other, start=SHIFT + 3_000, end=SHIFT + 5_100)
             run.finish()
