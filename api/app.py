@@ -17,41 +17,31 @@ from api.http.json_body import MAX_BODY
 from api.http.openapi import JsonDocument, ReferencePage, YamlDocument, operation_id
 from api.http.options import list_all_methods
 from api.http.rate_limit import CallerRateLimiter
-from api.library import countries, events, labels, players, projects, resolutions, tokens
+from api.library.countries import CountriesController
+from api.library.events import EventsController
+from api.library.labels import CategoriesController, TagsController
+from api.library.players import PlayersController
+from api.library.projects import ProjectsController
+from api.library.resolutions import ResolutionsController
+from api.library.tokens import TokensController
 from api.ports import MediaRemover
 from api.schemas.presenter import Presenter
 from api.schemas.urls import Addresses
-from api.streams import (
-    backups,
-    ingest_report,
-    slates,
-)
-from api.streams import (
-    collection as stream_collection,
-)
-from api.streams import (
-    commands as stream_commands,
-)
-from api.streams import (
-    item as stream_item,
-)
-from api.streams import (
-    settings as stream_settings,
-)
-from api.streams.command_client import Ingest
-from api.uploads import (
-    endpoints as upload_endpoints,
-)
-from api.uploads import (
-    imports,
-    link_endpoints,
-    link_records,
-    replace_file,
-    single_request,
-)
-from api.uploads.imports import ImportRules
-from api.videos import item as video_item
-from api.videos import state as video_state
+from api.streams.collection import StreamsController
+from api.streams.command_client import IngestClient
+from api.streams.commands import StreamCommandsController
+from api.streams.ingest_report import IngestReportController
+from api.streams.item import StreamController
+from api.streams.settings import ProjectSettingsController, StreamSettingsController
+from api.streams.slates import ProjectSlateController, StreamSlateController
+from api.uploads.imports import ImportRules, ImportsController
+from api.uploads.intake import UploadIntake
+from api.uploads.link_records import UploadLinksController
+from api.uploads.link_uploads import LinkController, LinkUploadController, needs_link
+from api.uploads.resumable import ResumableUploadController, ResumableUploadsController
+from api.uploads.single_request import VideoFilesController, VideoUploadController
+from api.videos.collection import VideosController
+from api.videos.item import VideoController
 from api.videos.presenter import VideoPresenter
 from storage.catalog import Catalog
 
@@ -59,6 +49,37 @@ __all__ = ["create_app"]
 
 _BEARER: Final = "bearer"
 _PUBLIC: Final = ImportRules()
+
+
+_CONTROLLERS: Final = (
+    StreamsController,
+    StreamController,
+    StreamCommandsController,
+    StreamSettingsController,
+    ProjectSettingsController,
+    IngestReportController,
+    VideosController,
+    VideoController,
+    ImportsController,
+    EventsController,
+    ProjectsController,
+    TokensController,
+    TagsController,
+    CategoriesController,
+    PlayersController,
+    CountriesController,
+    ResolutionsController,
+)
+# Of a service that takes uploads.
+_UPLOAD_CONTROLLERS: Final = (
+    VideoUploadController,
+    VideoFilesController,
+    UploadLinksController,
+    ResumableUploadsController,
+    ResumableUploadController,
+    StreamSlateController,
+    ProjectSlateController,
+)
 
 
 def _clock_us() -> int:
@@ -69,8 +90,8 @@ def _api(
     catalog: Catalog,
     presenter: Presenter,
     media: MediaRemover | None,
-    ingest: Ingest,
-    intake: single_request.Intake | None,
+    ingest: IngestClient,
+    intake: UploadIntake | None,
     import_rules: ImportRules,
     clock_us: Callable[[], int],
     guard: Guard,
@@ -80,36 +101,7 @@ def _api(
     )
     return Router(
         "/api",
-        route_handlers=[
-            *stream_collection.HANDLERS,
-            *stream_item.HANDLERS,
-            *stream_commands.HANDLERS,
-            *stream_settings.HANDLERS,
-            *ingest_report.HANDLERS,
-            *backups.HANDLERS,
-            *video_item.HANDLERS,
-            *imports.HANDLERS,
-            *video_state.HANDLERS,
-            *(
-                (
-                    *single_request.HANDLERS,
-                    *replace_file.HANDLERS,
-                    *link_records.HANDLERS,
-                    *upload_endpoints.HANDLERS,
-                    *link_endpoints.HANDLERS,
-                    *slates.HANDLERS,
-                )
-                if intake is not None
-                else ()
-            ),
-            *events.HANDLERS,
-            *projects.HANDLERS,
-            *tokens.HANDLERS,
-            *labels.HANDLERS,
-            *players.HANDLERS,
-            *countries.HANDLERS,
-            *resolutions.HANDLERS,
-        ],
+        route_handlers=[*_CONTROLLERS, *(() if intake is None else _UPLOAD_CONTROLLERS)],
         guards=[guard],
         dependencies={
             "catalog": Provide(lambda: catalog, sync_to_thread=False),
@@ -132,15 +124,15 @@ def _api(
 def _linked(
     catalog: Catalog,
     presenter: Presenter,
-    intake: single_request.Intake,
+    intake: UploadIntake,
     clock_us: Callable[[], int],
     callers: CallerRateLimiter | None,
 ) -> Router:
     """Return the addresses that hold an upload link's secret, and take no token."""
     return Router(
         "/api",
-        route_handlers=link_endpoints.LINKED,
-        guards=[link_endpoints.needs_link(catalog, callers)],
+        route_handlers=[LinkController, LinkUploadController],
+        guards=[needs_link(catalog, callers)],
         dependencies={
             "catalog": Provide(lambda: catalog, sync_to_thread=False),
             "presenter": Provide(lambda: presenter, sync_to_thread=False),
@@ -177,8 +169,8 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     handlers: Sequence[ControllerRouterHandler] = (),
     version: str = "0",
     media: MediaRemover | None = None,
-    intake: single_request.Intake | None = None,
-    ingest: Ingest | None = None,
+    intake: UploadIntake | None = None,
+    ingest: IngestClient | None = None,
     rate_limiter: CallerRateLimiter | None = None,
     import_rules: ImportRules = _PUBLIC,
     clock_us: Callable[[], int] = _clock_us,
@@ -202,7 +194,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
                 catalog,
                 presenter,
                 media,
-                ingest or Ingest(catalog, media),
+                ingest or IngestClient(catalog, media),
                 intake,
                 import_rules,
                 clock_us,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final
 
+from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
@@ -17,9 +18,11 @@ from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
 
-__all__ = ["Guard", "bearer_token", "is_owner", "needs_token", "needs_write"]
+__all__ = ["ApiRequest", "Guard", "bearer_token", "is_owner", "needs_token", "needs_write"]
 
 # Any: what Litestar leaves open to every application.
+# A request that passed `needs_token`: `request.auth` is the bearer of its token.
+ApiRequest = Request[Any, Principal, Any]
 Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None]]
 
 # Our tokens have 51 characters; far longer ones are rejected without a lookup.

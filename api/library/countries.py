@@ -1,20 +1,14 @@
-"""The countries that records can be restricted to: listed, and read out of what clients send."""
+"""The countries that streams and videos can be restricted to."""
 
-from collections.abc import Sequence
-from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from litestar import get
+from litestar import Controller, get
 
-from api.http.errors import documented, invalid
-from media.countries import COUNTRIES, Country, find_country
+from api.http.errors import documented
+from media.countries import COUNTRIES
 
-__all__ = ["HANDLERS", "CountryReferences", "read_countries"]
-
-# There are 250; who names each twice still gets an answer in our words.
-_MOST: Final = 1_000
-CountryReferences = Annotated[list[int | str], msgspec.Meta(max_length=_MOST)]
+__all__ = ["CountriesController"]
 
 
 class CountryItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,34 +27,12 @@ class CountryList(msgspec.Struct, frozen=True, kw_only=True):
 _LIST: Final = CountryList(data=[CountryItem(id=each.number, name=each.name) for each in COUNTRIES])
 
 
-def read_countries(references: Sequence[int | str]) -> tuple[Country, ...]:
-    """Return the countries that a client named by number or by letters, once each, in its order.
+class CountriesController(Controller):
+    """Countries."""
 
-    Raises:
-        ApiError: 422, naming those that are none.
-    """
-    found: dict[int, Country] = {}
-    faults: list[str] = []
-    for reference in references:
-        named = find_country(reference)
-        if named is None:
-            faults.append(f"There is no country {str(reference)[:20]!r}.")
-        else:
-            found[named.number] = named
-    if faults:
-        raise invalid({"countries": faults[:50]})
-    return tuple(found.values())
+    tags = ("countries",)
 
-
-@get(
-    "/countries",
-    summary="List countries",
-    tags=["countries"],
-    responses=documented(HTTPStatus.UNAUTHORIZED),
-)
-async def list_countries() -> CountryList:
-    """List every country of ISO 3166-1; its id can stand in the `countries` of a record."""
-    return _LIST
-
-
-HANDLERS: Final = (list_countries,)
+    @get("/countries", summary="List countries", responses=documented())
+    async def list_countries(self) -> CountryList:
+        """List every country of ISO 3166-1; its id can stand in the `countries` of a record."""
+        return _LIST

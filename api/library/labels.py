@@ -1,72 +1,32 @@
-"""The operations on tags and categories, and how other records' bodies name tags."""
+"""Tags and categories: two kinds of labels, with the same operations."""
 
-from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, Final
-from urllib.parse import quote
+from typing import Final
 
 import msgspec
-from litestar import Request, delete, get, post, put
-from litestar.di import NamedDependency
+from litestar import Controller, delete, get, post, put
+from litestar.di import NamedDependency, Provide
 
-from api.http.auth import needs_write
-from api.http.errors import documented, invalid
+from api.http.auth import ApiRequest, needs_write
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS
+from api.http.errors import documented
 from api.http.json_body import described, read_body
-from api.http.paging import envelope, read_query
-from api.http.parameters import (
-    PageNumber,
-    RecordId,
-    Search,
-    SortOrder,
-    missing,
-    number_of,
-    sort_columns,
-)
-from api.library.projects import ProjectId, project_of
+from api.http.paging import ListQuery, envelope
+from api.http.parameters import RecordId, missing, number_of
+from api.library.lookup import PROJECT, ProjectId, list_url, provide_list_query
 from api.schemas.common import Listing
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from storage.catalog import Catalog
-from storage.catalog.library.labels import COLUMNS, Kind, TagById, TagByName, TagWanted
-from storage.catalog.records.common import LabelRecord, Principal
+from storage.catalog.library.labels import COLUMNS, Kind
+from storage.catalog.records.common import LabelRecord, ProjectRecord
 
-__all__ = ["HANDLERS", "TagReference", "TagReferences", "wanted_tags"]
+__all__ = ["CategoriesController", "TagsController"]
 
-Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open
-SortColumn = Annotated[str | None, sort_columns(COLUMNS)]
-
-# Of one record: more would make nothing easier to find.
-_MOST: Final = 100
-
-
-class TagReference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tag of a record: by its id, or by its name, which makes it where there is none yet.
-
-    With both, the id counts: so a record's own tags can be sent back as they were shown.
-    """
-
-    id: int | msgspec.UnsetType = msgspec.UNSET
-    name: Name | msgspec.UnsetType = msgspec.UNSET
-
-
-TagReferences = Annotated[list[TagReference], msgspec.Meta(max_length=_MOST)]
-
-
-def wanted_tags(references: Sequence[TagReference]) -> tuple[TagWanted, ...]:
-    """Return the tags that a body names, as the catalog takes them.
-
-    Raises:
-        ApiError: 422 where one has neither id nor name.
-    """
-    wanted: list[TagWanted] = []
-    for reference in references:
-        if reference.id is not msgspec.UNSET:
-            wanted.append(TagById(reference.id))
-        elif reference.name is not msgspec.UNSET:
-            wanted.append(TagByName(str(reference.name)))
-        else:
-            raise invalid({"tags": ["Each of the tags must have an id or a name."]})
-    return tuple(wanted)
+_TAGS: Final = "/projects/{project_id:str}/tags"
+_TAG: Final = "/tags/{tag_id:str}"
+_CATEGORIES: Final = "/projects/{project_id:str}/categories"
+_CATEGORY: Final = "/categories/{category_id:str}"
 
 
 class LabelAddition(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +44,7 @@ class LabelEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Label(msgspec.Struct, frozen=True, kw_only=True):
-    """A tag or a category; `active` is true until its owner changes it."""
+    """A tag or a category; `active` is true until its owner sets it to false."""
 
     id: int
     name: str
@@ -105,66 +65,44 @@ class CategoryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     category: Label
 
 
-_READS: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-_WRITES: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.CONFLICT,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-_DELETES: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-)
-
-
-def _shown(record: LabelRecord) -> Label:
+def _label(record: LabelRecord) -> Label:
     return Label(id=record.id, name=record.name, active=record.active)
 
 
-async def _label_of(catalog: Catalog, caller: Principal, kind: Kind, text: str) -> LabelRecord:
-    """Return the label of a path.
-
-    Raises:
-        ApiError: 404 where there is none, or none that the caller may know of.
-    """
+async def _find(request: ApiRequest, catalog: Catalog, kind: Kind, text: str) -> LabelRecord:
     record = await catalog.labels.find(kind, number_of(text, kind))
-    if record is None or not caller.reaches(record.project):
+    if record is None or not request.auth.reaches(record.project):
         raise missing(kind)
     return record
 
 
-async def _add(request: Call, catalog: Catalog, kind: Kind, project_id: str, now_us: int) -> Label:
-    project = await project_of(catalog, request.auth, project_id)
+async def _list(
+    catalog: Catalog, kind: Kind, project: int, list_query: ListQuery, url: str
+) -> Listing[Label]:
+    page = await catalog.labels.find_page(
+        kind, project, search=list_query.search, sort=list_query.sort, page=list_query.page
+    )
+    labels = [_label(record) for record in page.items]
+    return envelope(page, labels, path=url, filters=list_query.filters)
+
+
+async def _add(
+    request: ApiRequest, catalog: Catalog, kind: Kind, project: int, now_us: int
+) -> Label:
     body = await read_body(request, LabelAddition)
     record = await catalog.labels.add(
-        kind,
-        project.id,
-        str(body.name),
-        active=body.active,
-        by=request.auth.id,
-        now_us=now_us,
+        kind, project, str(body.name), active=body.active, by=request.auth.id, now_us=now_us
     )
-    return _shown(record)
+    return _label(record)
 
 
-async def _edit(request: Call, catalog: Catalog, kind: Kind, text: str, now_us: int) -> Label:
-    label = await _label_of(catalog, request.auth, kind, text)
+async def _edit(
+    request: ApiRequest, catalog: Catalog, kind: Kind, label: int, now_us: int
+) -> Label:
     body = await read_body(request, LabelEdit)
     record = await catalog.labels.edit(
         kind,
-        label.id,
+        label,
         name=None if body.name is msgspec.UNSET else str(body.name),
         active=None if body.active is msgspec.UNSET else body.active,
         by=request.auth.id,
@@ -172,196 +110,187 @@ async def _edit(request: Call, catalog: Catalog, kind: Kind, text: str, now_us: 
     )
     if record is None:
         raise missing(kind)
-    return _shown(record)
+    return _label(record)
 
 
-async def _delete(request: Call, catalog: Catalog, kind: Kind, text: str, now_us: int) -> None:
-    label = await _label_of(catalog, request.auth, kind, text)
-    if not await catalog.labels.remove(kind, label.id, by=request.auth.id, now_us=now_us):
+async def _delete(
+    request: ApiRequest, catalog: Catalog, kind: Kind, label: int, now_us: int
+) -> None:
+    if not await catalog.labels.remove(kind, label, by=request.auth.id, now_us=now_us):
         raise missing(kind)
 
 
-async def _list(
-    catalog: Catalog, presenter: Presenter, caller: Principal, kind: Kind, noun: str,
-    project_id: str, **sent: str | None,
-) -> Listing[Label]:  # fmt: skip
-    project = await project_of(catalog, caller, project_id)
-    query = read_query(
-        search=sent["search"],
-        sort_column=sent["sort_column"],
-        sort_order=sent["sort_order"],
-        page=sent["page"],
-        columns=COLUMNS,
+async def provide_tag(
+    request: ApiRequest, tag_id: RecordId, catalog: NamedDependency[Catalog]
+) -> LabelRecord:
+    """Return the tag that a path names.
+
+    Raises:
+        ApiError: 404 if there is no such tag, or if the caller's token does not reach it.
+    """
+    return await _find(request, catalog, "tag", tag_id)
+
+
+async def provide_category(
+    request: ApiRequest, category_id: RecordId, catalog: NamedDependency[Catalog]
+) -> LabelRecord:
+    """Return the category that a path names.
+
+    Raises:
+        ApiError: 404 if there is no such category, or if the caller's token does not reach it.
+    """
+    return await _find(request, catalog, "category", category_id)
+
+
+_DEPENDENCIES: Final = {
+    **PROJECT,
+    "tag": Provide(provide_tag),
+    "category": Provide(provide_category),
+    "list_query": provide_list_query(COLUMNS),
+}
+
+
+class TagsController(Controller):
+    """The tags of a project."""
+
+    tags = ("tags",)
+    dependencies = _DEPENDENCIES
+
+    @get(_TAGS, summary="List tags", responses=documented(*LIST_ERRORS))
+    async def list_tags(
+        self,
+        project: NamedDependency[ProjectRecord],
+        project_id: ProjectId,
+        list_query: NamedDependency[ListQuery],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+    ) -> Listing[Label]:
+        """List a project's tags in pages of ten, newest first unless a column is named."""
+        url = list_url(presenter.addresses, project_id, "tags")
+        return await _list(catalog, "tag", project.id, list_query, url)
+
+    @post(
+        _TAGS,
+        guards=[needs_write],
+        operation_class=described(LabelAddition),
+        summary="Add a tag",
+        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT),
     )
-    found = await catalog.labels.find_page(
-        kind, project.id, search=query.search, sort=query.sort, page=query.page
+    async def add_tag(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> TagAnswer:
+        """Make a tag; its name must be its own in the project, whatever the case."""
+        tag = await _add(request, catalog, "tag", project.id, now_us)
+        return TagAnswer(message="Tag added.", tag=tag)
+
+    @put(
+        _TAG,
+        guards=[needs_write],
+        operation_class=described(LabelEdit),
+        summary="Edit a tag",
+        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT),
     )
-    return envelope(
-        found,
-        [_shown(record) for record in found.items],
-        path=f"{presenter.addresses.http}/api/projects/{quote(project_id, safe='')}/{noun}",
-        filters=query.filters,
+    async def edit_tag(
+        self,
+        request: ApiRequest,
+        tag: NamedDependency[LabelRecord],
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> TagAnswer:
+        """Give a tag another name, or say whether it is active; keys that are not sent stay."""
+        edited = await _edit(request, catalog, "tag", tag.id, now_us)
+        return TagAnswer(message="Tag updated.", tag=edited)
+
+    @delete(
+        _TAG,
+        guards=[needs_write],
+        summary="Delete a tag",
+        responses=documented(*CHANGE_ERRORS),
     )
+    async def delete_tag(
+        self,
+        request: ApiRequest,
+        tag: NamedDependency[LabelRecord],
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> None:
+        """Delete a tag; streams and videos lose it."""
+        await _delete(request, catalog, "tag", tag.id, now_us)
 
 
-@get("/projects/{project_id:str}/tags", summary="List tags", tags=["tags"], responses=_READS)
-async def list_tags(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    search: Search = None,
-    sort_column: SortColumn = None,
-    sort_order: SortOrder = None,
-    page: PageNumber = None,
-) -> Listing[Label]:
-    """List a project's tags in pages of ten, newest first unless a column is named."""
-    return await _list(
-        catalog, presenter, request.auth, "tag", "tags", project_id,
-        search=search, sort_column=sort_column, sort_order=sort_order, page=page,
-    )  # fmt: skip
+class CategoriesController(Controller):
+    """The categories of a project."""
 
+    tags = ("categories",)
+    dependencies = _DEPENDENCIES
 
-@post(
-    "/projects/{project_id:str}/tags",
-    guards=[needs_write],
-    operation_class=described(LabelAddition),
-    summary="Add a tag",
-    tags=["tags"],
-    responses=_WRITES,
-)
-async def add_tag(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    now_us: NamedDependency[int],
-) -> TagAnswer:
-    """Make a tag; its name must be its own in the project, whatever the case."""
-    tag = await _add(request, catalog, "tag", project_id, now_us)
-    return TagAnswer(message="Tag added.", tag=tag)
+    @get(_CATEGORIES, summary="List categories", responses=documented(*LIST_ERRORS))
+    async def list_categories(
+        self,
+        project: NamedDependency[ProjectRecord],
+        project_id: ProjectId,
+        list_query: NamedDependency[ListQuery],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+    ) -> Listing[Label]:
+        """List a project's categories in pages of ten, newest first unless a column is named."""
+        url = list_url(presenter.addresses, project_id, "categories")
+        return await _list(catalog, "category", project.id, list_query, url)
 
+    @post(
+        _CATEGORIES,
+        guards=[needs_write],
+        operation_class=described(LabelAddition),
+        summary="Add a category",
+        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT),
+    )
+    async def add_category(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> CategoryAnswer:
+        """Make a category; its name must be its own in the project, whatever the case."""
+        category = await _add(request, catalog, "category", project.id, now_us)
+        return CategoryAnswer(message="Category added.", category=category)
 
-@put(
-    "/tags/{tag_id:str}",
-    guards=[needs_write],
-    operation_class=described(LabelEdit),
-    summary="Edit a tag",
-    tags=["tags"],
-    responses=_WRITES,
-)
-async def edit_tag(
-    request: Call,
-    tag_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    now_us: NamedDependency[int],
-) -> TagAnswer:
-    """Give a tag another name, or say whether it is active; keys that are not sent stay."""
-    tag = await _edit(request, catalog, "tag", tag_id, now_us)
-    return TagAnswer(message="Tag updated.", tag=tag)
+    @put(
+        _CATEGORY,
+        guards=[needs_write],
+        operation_class=described(LabelEdit),
+        summary="Edit a category",
+        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT),
+    )
+    async def edit_category(
+        self,
+        request: ApiRequest,
+        category: NamedDependency[LabelRecord],
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> CategoryAnswer:
+        """Give a category another name, or say whether it is active; keys that are not sent
+        stay.
+        """
+        edited = await _edit(request, catalog, "category", category.id, now_us)
+        return CategoryAnswer(message="Category updated.", category=edited)
 
-
-@delete(
-    "/tags/{tag_id:str}",
-    guards=[needs_write],
-    summary="Delete a tag",
-    tags=["tags"],
-    responses=_DELETES,
-)
-async def delete_tag(
-    request: Call,
-    tag_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    now_us: NamedDependency[int],
-) -> None:
-    """Delete a tag; streams and videos lose it."""
-    await _delete(request, catalog, "tag", tag_id, now_us)
-
-
-@get(
-    "/projects/{project_id:str}/categories",
-    summary="List categories",
-    tags=["categories"],
-    responses=_READS,
-)
-async def list_categories(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    search: Search = None,
-    sort_column: SortColumn = None,
-    sort_order: SortOrder = None,
-    page: PageNumber = None,
-) -> Listing[Label]:
-    """List a project's categories in pages of ten, newest first unless a column is named."""
-    return await _list(
-        catalog, presenter, request.auth, "category", "categories", project_id,
-        search=search, sort_column=sort_column, sort_order=sort_order, page=page,
-    )  # fmt: skip
-
-
-@post(
-    "/projects/{project_id:str}/categories",
-    guards=[needs_write],
-    operation_class=described(LabelAddition),
-    summary="Add a category",
-    tags=["categories"],
-    responses=_WRITES,
-)
-async def add_category(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    now_us: NamedDependency[int],
-) -> CategoryAnswer:
-    """Make a category; its name must be its own in the project, whatever the case."""
-    category = await _add(request, catalog, "category", project_id, now_us)
-    return CategoryAnswer(message="Category added.", category=category)
-
-
-@put(
-    "/categories/{category_id:str}",
-    guards=[needs_write],
-    operation_class=described(LabelEdit),
-    summary="Edit a category",
-    tags=["categories"],
-    responses=_WRITES,
-)
-async def edit_category(
-    request: Call,
-    category_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    now_us: NamedDependency[int],
-) -> CategoryAnswer:
-    """Give a category another name, or say whether it is active; keys that are not sent stay."""
-    category = await _edit(request, catalog, "category", category_id, now_us)
-    return CategoryAnswer(message="Category updated.", category=category)
-
-
-@delete(
-    "/categories/{category_id:str}",
-    guards=[needs_write],
-    summary="Delete a category",
-    tags=["categories"],
-    responses=_DELETES,
-)
-async def delete_category(
-    request: Call,
-    category_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    now_us: NamedDependency[int],
-) -> None:
-    """Delete a category; streams and videos lose it."""
-    await _delete(request, catalog, "category", category_id, now_us)
-
-
-HANDLERS: Final = (
-    list_tags,
-    add_tag,
-    edit_tag,
-    delete_tag,
-    list_categories,
-    add_category,
-    edit_category,
-    delete_category,
-)
+    @delete(
+        _CATEGORY,
+        guards=[needs_write],
+        summary="Delete a category",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def delete_category(
+        self,
+        request: ApiRequest,
+        category: NamedDependency[LabelRecord],
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> None:
+        """Delete a category; streams and videos lose it."""
+        await _delete(request, catalog, "category", category.id, now_us)

@@ -1,42 +1,31 @@
-"""The operations on players: how the page that plays behaves and looks."""
+"""Players: how the page that plays a stream or a video behaves and looks."""
 
-from http import HTTPStatus
-from typing import Annotated, Any, Final
-from urllib.parse import quote
+from typing import Annotated, Final
 
 import msgspec
-from litestar import Request, delete, get, post, put
-from litestar.di import NamedDependency
+from litestar import Controller, delete, get, post, put
+from litestar.di import NamedDependency, Provide
 
-from api.http.auth import needs_write
+from api.http.auth import ApiRequest, needs_write
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS
 from api.http.errors import documented
 from api.http.json_body import described, read_body
-from api.http.paging import envelope, read_query
-from api.http.parameters import (
-    PageNumber,
-    RecordId,
-    Search,
-    SortOrder,
-    missing,
-    number_of,
-    sort_columns,
-)
-from api.library.projects import ProjectId, project_of
+from api.http.paging import ListQuery, envelope
+from api.http.parameters import RecordId, missing, number_of
+from api.library.lookup import PROJECT, ProjectId, list_url, provide_list_query
 from api.schemas.common import Listing
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
 from storage.catalog.library.players import STANDARD
-from storage.catalog.records.common import PlayerOptions, PlayerRecord, Principal
+from storage.catalog.records.common import PlayerOptions, PlayerRecord, ProjectRecord
 
-__all__ = ["HANDLERS"]
+__all__ = ["PlayersController"]
 
-Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open
 _PATH: Final = "/projects/{project_id:str}/players"
 _ONE: Final = "/players/{player_id:str}"
 _COLUMNS: Final = ("id", "name")
-SortColumn = Annotated[str | None, sort_columns(_COLUMNS)]
 Color = Annotated[str, msgspec.Meta(pattern="^#[0-9A-Fa-f]{6}$", max_length=7)]
 
 
@@ -83,164 +72,136 @@ class PlayerAnswer(msgspec.Struct, frozen=True, kw_only=True):
     player: Player
 
 
-_READS: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-_WRITES: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-_DELETES: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-)
-
-
-def _shown(record: PlayerRecord) -> Player:
-    options = record.options
+def _player(record: PlayerRecord) -> Player:
     return Player(
         id=record.id,
         name=record.name,
-        autoplay=options.autoplay,
-        muted=options.muted,
-        loop=options.loop,
-        controls=options.controls,
-        color=options.color,
+        **msgspec.structs.asdict(record.options),
         created_at=format_timestamp(record.created_us),
         updated_at=format_timestamp(record.updated_us),
     )
 
 
-async def _player_of(catalog: Catalog, caller: Principal, text: str) -> PlayerRecord:
-    """Return the player of a path.
+async def provide_player(
+    request: ApiRequest, player_id: RecordId, catalog: NamedDependency[Catalog]
+) -> PlayerRecord:
+    """Return the player that a path names.
 
     Raises:
-        ApiError: 404 where there is none, or none that the caller may know of.
+        ApiError: 404 if there is no such player, or if the caller's token does not reach it.
     """
-    record = await catalog.players.find(number_of(text, "player"))
-    if record is None or not caller.reaches(record.project):
+    player = await catalog.players.find(number_of(player_id, "player"))
+    if player is None or not request.auth.reaches(player.project):
         raise missing("player")
-    return record
+    return player
 
 
-@get(_PATH, summary="List players", tags=["players"], responses=_READS)
-async def list_players(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    search: Search = None,
-    sort_column: SortColumn = None,
-    sort_order: SortOrder = None,
-    page: PageNumber = None,
-) -> Listing[Player]:
-    """List a project's players in pages of ten, newest first unless a column is named."""
-    project = await project_of(catalog, request.auth, project_id)
-    query = read_query(
-        search=search,
-        sort_column=sort_column,
-        sort_order=sort_order,
-        page=page,
-        columns=_COLUMNS,
+_DEPENDENCIES: Final = {
+    **PROJECT,
+    "player": Provide(provide_player),
+    "list_query": provide_list_query(_COLUMNS),
+}
+
+
+class PlayersController(Controller):
+    """The players of a project."""
+
+    tags = ("players",)
+    dependencies = _DEPENDENCIES
+
+    @get(_PATH, summary="List players", responses=documented(*LIST_ERRORS))
+    async def list_players(
+        self,
+        project: NamedDependency[ProjectRecord],
+        project_id: ProjectId,
+        list_query: NamedDependency[ListQuery],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+    ) -> Listing[Player]:
+        """List a project's players in pages of ten, newest first unless a column is named."""
+        page = await catalog.players.find_page(
+            project.id, search=list_query.search, sort=list_query.sort, page=list_query.page
+        )
+        return envelope(
+            page,
+            [_player(record) for record in page.items],
+            path=list_url(presenter.addresses, project_id, "players"),
+            filters=list_query.filters,
+        )
+
+    @post(
+        _PATH,
+        guards=[needs_write],
+        operation_class=described(PlayerAddition),
+        summary="Add a player",
+        responses=documented(*BODY_ERRORS),
     )
-    found = await catalog.players.find_page(
-        project.id, search=query.search, sort=query.sort, page=query.page
+    async def add_player(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> PlayerAnswer:
+        """Make a player, which streams and videos can then be shown in."""
+        body = await read_body(request, PlayerAddition)
+        options = PlayerOptions(
+            autoplay=body.autoplay,
+            muted=body.muted,
+            loop=body.loop,
+            controls=body.controls,
+            color=body.color,
+        )
+        record = await catalog.players.add(
+            project.id, str(body.name), options, by=request.auth.id, now_us=now_us
+        )
+        return PlayerAnswer(message="Player added.", player=_player(record))
+
+    @put(
+        _ONE,
+        guards=[needs_write],
+        operation_class=described(PlayerEdit),
+        summary="Edit a player",
+        responses=documented(*BODY_ERRORS),
     )
-    return envelope(
-        found,
-        [_shown(record) for record in found.items],
-        path=f"{presenter.addresses.http}/api/projects/{quote(project_id, safe='')}/players",
-        filters=query.filters,
+    async def edit_player(
+        self,
+        request: ApiRequest,
+        player: NamedDependency[PlayerRecord],
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> PlayerAnswer:
+        """Change a player, and with it every page that shows a record in it; keys not sent stay."""
+        body = await read_body(request, PlayerEdit)
+        options = {
+            key: value
+            for key, value in msgspec.structs.asdict(body).items()
+            if key != "name" and value is not msgspec.UNSET
+        }
+        record = await catalog.players.edit(
+            player.id,
+            name=None if body.name is msgspec.UNSET else str(body.name),
+            options=options,
+            by=request.auth.id,
+            now_us=now_us,
+        )
+        if record is None:
+            raise missing("player")
+        return PlayerAnswer(message="Player updated.", player=_player(record))
+
+    @delete(
+        _ONE,
+        guards=[needs_write],
+        summary="Delete a player",
+        responses=documented(*CHANGE_ERRORS),
     )
-
-
-@post(
-    _PATH,
-    guards=[needs_write],
-    operation_class=described(PlayerAddition),
-    summary="Add a player",
-    tags=["players"],
-    responses=_WRITES,
-)
-async def add_player(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    now_us: NamedDependency[int],
-) -> PlayerAnswer:
-    """Make a player, which streams and videos can then be shown in."""
-    project = await project_of(catalog, request.auth, project_id)
-    body = await read_body(request, PlayerAddition)
-    options = PlayerOptions(
-        autoplay=body.autoplay,
-        muted=body.muted,
-        loop=body.loop,
-        controls=body.controls,
-        color=body.color,
-    )
-    record = await catalog.players.add(
-        project.id, str(body.name), options, by=request.auth.id, now_us=now_us
-    )
-    return PlayerAnswer(message="Player added.", player=_shown(record))
-
-
-@put(
-    _ONE,
-    guards=[needs_write],
-    operation_class=described(PlayerEdit),
-    summary="Edit a player",
-    tags=["players"],
-    responses=_WRITES,
-)
-async def edit_player(
-    request: Call,
-    player_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    now_us: NamedDependency[int],
-) -> PlayerAnswer:
-    """Change a player, and with it every page that shows a record in it; keys not sent stay."""
-    player = await _player_of(catalog, request.auth, player_id)
-    body = await read_body(request, PlayerEdit)
-    sent: dict[str, bool | str | msgspec.UnsetType | None] = {
-        "autoplay": body.autoplay,
-        "muted": body.muted,
-        "loop": body.loop,
-        "controls": body.controls,
-        "color": body.color,
-    }
-    record = await catalog.players.edit(
-        player.id,
-        name=None if body.name is msgspec.UNSET else str(body.name),
-        options={key: value for key, value in sent.items() if value is not msgspec.UNSET},
-        by=request.auth.id,
-        now_us=now_us,
-    )
-    if record is None:
-        raise missing("player")
-    return PlayerAnswer(message="Player updated.", player=_shown(record))
-
-
-@delete(_ONE, guards=[needs_write], summary="Delete a player", tags=["players"], responses=_DELETES)
-async def delete_player(
-    request: Call,
-    player_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    now_us: NamedDependency[int],
-) -> None:
-    """Delete a player; what was shown in it is shown in the page's own."""
-    player = await _player_of(catalog, request.auth, player_id)
-    if not await catalog.players.remove(player.id, by=request.auth.id, now_us=now_us):
-        raise missing("player")
-
-
-HANDLERS: Final = (list_players, add_player, edit_player, delete_player)
+    async def delete_player(
+        self,
+        request: ApiRequest,
+        player: NamedDependency[PlayerRecord],
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> None:
+        """Delete a player; what was shown in it is shown in the page's own."""
+        if not await catalog.players.remove(player.id, by=request.auth.id, now_us=now_us):
+            raise missing("player")

@@ -1,19 +1,22 @@
-"""Projects: the operations on them, and the project of a path where the caller may know of it."""
+"""Projects: the owners of streams, videos, labels, players and tokens."""
 
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-from litestar import Request, delete, get, post, put
+from litestar import Controller, delete, get, post, put
+from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
-from litestar.params import PathParameter
+from litestar.handlers import BaseRouteHandler
 
-from api.http.auth import needs_write
+from api.http.auth import ApiRequest, needs_write
 from api.http.cors import normalize_origins, origins_error
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS
 from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber, missing
+from api.library.lookup import PROJECT
 from api.ports import MediaRemover
 from api.schemas.common import Listing
 from api.schemas.presenter import Presenter
@@ -23,12 +26,10 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import Principal, ProjectRecord
 from storage.errors import ProjectNotDeletable
 
-__all__ = ["HANDLERS", "ProjectId", "project_of"]
+__all__ = ["ProjectsController"]
 
-Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open
+_PATH: Final = "/projects"
 _ONE: Final = "/projects/{project_id:str}"
-
-ProjectId = Annotated[str, PathParameter(description="The project's number or its short string.")]
 
 
 class ProjectNaming(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,58 +73,26 @@ class ProjectAnswer(msgspec.Struct, frozen=True, kw_only=True):
     project: Project
 
 
-_READS: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-_WRITES: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-_DELETES: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.CONFLICT,
-)
-
-
-async def project_of(catalog: Catalog, caller: Principal, name: str) -> ProjectRecord:
-    """Return the project of a path.
-
-    Raises:
-        ApiError: 404 where there is none, or none that the caller may know of.
-    """
-    project = await catalog.projects.find(name)
-    if project is None or not caller.reaches(project.id):
-        raise missing("project")
-    return project
-
-
-def _needs_all(caller: Principal) -> None:
-    """Let only callers on whose token is for all projects.
+def needs_all_projects(
+    connection: ASGIConnection[Any, Any, Any, Any],  # Any: what Litestar leaves open
+    _handler: BaseRouteHandler,
+) -> None:
+    """Admit only tokens for all projects (a guard, after that of `needs_token`).
 
     Raises:
         ApiError: 403 for a token of one project.
     """
-    if caller.project is not None:
+    principal = connection.auth
+    if not isinstance(principal, Principal) or principal.project is not None:
         message = "This token is for one project; this takes one for all projects."
         raise ApiError(HTTPStatus.FORBIDDEN, message)
 
 
 def _origins(texts: list[str]) -> tuple[str, ...]:
-    """Return the origins of a body.
+    """Return the origins that a body names.
 
     Raises:
-        ApiError: 422 where one is none.
+        ApiError: 422 if one of them is no origin.
     """
     fault = origins_error(texts)
     if fault is not None:
@@ -131,7 +100,7 @@ def _origins(texts: list[str]) -> tuple[str, ...]:
     return normalize_origins(texts)
 
 
-def _shown(record: ProjectRecord, presenter: Presenter) -> Project:
+def _project(record: ProjectRecord, presenter: Presenter) -> Project:
     return Project(
         id=record.id,
         key=record.key,
@@ -143,113 +112,110 @@ def _shown(record: ProjectRecord, presenter: Presenter) -> Project:
     )
 
 
-@get("/projects", summary="List projects", tags=["projects"], responses=_READS)
-async def list_projects(
-    request: Call,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    page: PageNumber = None,
-) -> Listing[Project]:
-    """List the projects that the token reaches in pages of ten, newest first."""
-    query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
-    found = await catalog.projects.find_page(reach=request.auth.project, page=query.page)
-    return envelope(
-        found,
-        [_shown(record, presenter) for record in found.items],
-        path=f"{presenter.addresses.http}/api/projects",
-        filters=(),
-    )
+class ProjectsController(Controller):
+    """Projects."""
 
+    tags = ("projects",)
+    dependencies = PROJECT
 
-@post(
-    "/projects",
-    guards=[needs_write],
-    operation_class=described(ProjectNaming),
-    summary="Add a project",
-    tags=["projects"],
-    responses=_WRITES,
-)
-async def add_project(
-    request: Call,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    now_us: NamedDependency[int],
-) -> ProjectAnswer:
-    """Make a project; this takes a token for all projects."""
-    _needs_all(request.auth)
-    body = await read_body(request, ProjectNaming)
-    record = await catalog.projects.add(str(body.name), now_us, by=request.auth.id)
-    return ProjectAnswer(message="Project added.", project=_shown(record, presenter))
-
-
-@get(_ONE, summary="Show a project", tags=["projects"], responses=_READS)
-async def show_project(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-) -> ProjectShown:
-    """Show a project."""
-    project = await project_of(catalog, request.auth, project_id)
-    return ProjectShown(data=_shown(project, presenter))
-
-
-@put(
-    _ONE,
-    guards=[needs_write],
-    operation_class=described(ProjectEdit),
-    summary="Edit a project",
-    tags=["projects"],
-    responses=_WRITES,
-)
-async def edit_project(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    now_us: NamedDependency[int],
-) -> ProjectAnswer:
-    """Give a project another name, or other origins; its number and its short string stay."""
-    project = await project_of(catalog, request.auth, project_id)
-    body = await read_body(request, ProjectEdit)
-    name = None if body.name is msgspec.UNSET else str(body.name)
-    origins = None if body.origins is msgspec.UNSET else _origins(body.origins)
-    record: ProjectRecord | None = project
-    if name is not None or origins is not None:
-        record = await catalog.projects.edit(
-            project.id, name=name, origins=origins, by=request.auth.id, now_us=now_us
+    @get(_PATH, summary="List projects", responses=documented(*LIST_ERRORS))
+    async def list_projects(
+        self,
+        request: ApiRequest,
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        page: PageNumber = None,
+    ) -> Listing[Project]:
+        """List the projects that the token reaches in pages of ten, newest first."""
+        query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
+        records = await catalog.projects.find_page(reach=request.auth.project, page=query.page)
+        return envelope(
+            records,
+            [_project(record, presenter) for record in records.items],
+            path=f"{presenter.addresses.http}/api/projects",
+            filters=(),
         )
-    if record is None:
-        raise missing("project")
-    return ProjectAnswer(message="Project updated.", project=_shown(record, presenter))
 
+    @post(
+        _PATH,
+        guards=[needs_write, needs_all_projects],
+        operation_class=described(ProjectNaming),
+        summary="Add a project",
+        responses=documented(*BODY_ERRORS),
+    )
+    async def add_project(
+        self,
+        request: ApiRequest,
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        now_us: NamedDependency[int],
+    ) -> ProjectAnswer:
+        """Make a project; this takes a token for all projects."""
+        body = await read_body(request, ProjectNaming)
+        record = await catalog.projects.add(str(body.name), now_us, by=request.auth.id)
+        return ProjectAnswer(message="Project added.", project=_project(record, presenter))
 
-@delete(
-    _ONE, guards=[needs_write], summary="Delete a project", tags=["projects"], responses=_DELETES
-)
-async def delete_project(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    media: NamedDependency[MediaRemover | None],
-    now_us: NamedDependency[int],
-) -> None:
-    """Delete a project with its streams, videos, labels, players and tokens, and all their media.
+    @get(_ONE, summary="Show a project", responses=documented(*LIST_ERRORS))
+    async def show_project(
+        self, project: NamedDependency[ProjectRecord], presenter: NamedDependency[Presenter]
+    ) -> ProjectShown:
+        """Show a project."""
+        return ProjectShown(data=_project(project, presenter))
 
-    This takes a token for all projects. The first project stays, and so does one of whose streams
-    one is on air.
-    """
-    _needs_all(request.auth)
-    project = await project_of(catalog, request.auth, project_id)
-    try:
-        hashes = await catalog.projects.remove(project.id, by=request.auth.id, now_us=now_us)
-    except ProjectNotDeletable as error:
-        raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
-    if hashes is None:
-        raise missing("project")
-    if media is not None:
-        await media.remove(hashes)
-        await media.remove_project(project.key)
+    @put(
+        _ONE,
+        guards=[needs_write],
+        operation_class=described(ProjectEdit),
+        summary="Edit a project",
+        responses=documented(*BODY_ERRORS),
+    )
+    async def edit_project(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        now_us: NamedDependency[int],
+    ) -> ProjectAnswer:
+        """Give a project another name, or other origins; its number and its short string stay."""
+        body = await read_body(request, ProjectEdit)
+        name = None if body.name is msgspec.UNSET else str(body.name)
+        origins = None if body.origins is msgspec.UNSET else _origins(body.origins)
+        record: ProjectRecord | None = project
+        if name is not None or origins is not None:
+            record = await catalog.projects.edit(
+                project.id, name=name, origins=origins, by=request.auth.id, now_us=now_us
+            )
+        if record is None:
+            raise missing("project")
+        return ProjectAnswer(message="Project updated.", project=_project(record, presenter))
 
+    @delete(
+        _ONE,
+        guards=[needs_write, needs_all_projects],
+        summary="Delete a project",
+        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
+    )
+    async def delete_project(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        catalog: NamedDependency[Catalog],
+        media: NamedDependency[MediaRemover | None],
+        now_us: NamedDependency[int],
+    ) -> None:
+        """Delete a project with its streams, videos, labels, players and tokens, and all their
+        media.
 
-HANDLERS: Final = (list_projects, add_project, show_project, edit_project, delete_project)
+        This takes a token for all projects. The first project stays, and so does one of whose
+        streams one is on air.
+        """
+        try:
+            hashes = await catalog.projects.remove(project.id, by=request.auth.id, now_us=now_us)
+        except ProjectNotDeletable as error:
+            raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
+        if hashes is None:
+            raise missing("project")
+        if media is not None:
+            await media.remove(hashes)
+            await media.remove_project(project.key)

@@ -1,15 +1,14 @@
-"""The resolutions that streams can be offered in, as their `resolutions` name them."""
+"""The resolutions that a stream's `resolutions` can be chosen from."""
 
-from http import HTTPStatus
 from typing import Final
 
 import msgspec
-from litestar import get
+from litestar import Controller, get
 
 from api.http.errors import documented
 from media.ladder import SELECTABLE_BOXES
 
-__all__ = ["HANDLERS"]
+__all__ = ["ResolutionsController"]
 
 
 class ResolutionItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,15 +41,12 @@ _LIST: Final = ResolutionList(
 )
 
 
-@get(
-    "/resolutions",
-    summary="List resolutions",
-    tags=["resolutions"],
-    responses=documented(HTTPStatus.UNAUTHORIZED),
-)
-async def list_resolutions() -> ResolutionList:
-    """List the resolutions that a stream's `resolutions` can be chosen from."""
-    return _LIST
+class ResolutionsController(Controller):
+    """Resolutions."""
 
+    tags = ("resolutions",)
 
-HANDLERS: Final = (list_resolutions,)
+    @get("/resolutions", summary="List resolutions", responses=documented())
+    async def list_resolutions(self) -> ResolutionList:
+        """List the resolutions that a stream's `resolutions` can be chosen from."""
+        return _LIST

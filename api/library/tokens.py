@@ -1,17 +1,17 @@
-"""The operations on tokens: who may call.
+"""API tokens.
 
-A token for all projects that may write manages every token; one of a project that may write those
-of its own project, and can make none that opens more than it does itself.
+A token for all projects that may write manages every token. One of a single project that may write
+manages those of its project, and cannot make a token with more rights than it has itself.
 """
 
 from http import HTTPStatus
-from typing import Any, Final
 
 import msgspec
-from litestar import Request, delete, get, post
+from litestar import Controller, delete, get, post
 from litestar.di import NamedDependency
 
-from api.http.auth import needs_write
+from api.http.auth import ApiRequest, needs_write
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS
 from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
@@ -23,9 +23,7 @@ from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal, TokenRecord
 
-__all__ = ["HANDLERS"]
-
-Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open
+__all__ = ["TokensController"]
 
 
 class TokenAddition(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +38,7 @@ class TokenAddition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A token, without itself; `project` null is for all projects, `revoked_at` ends its use."""
+    """A token without its secret; `project` null is for all projects, `revoked_at` ends its use."""
 
     id: int
     name: str
@@ -51,36 +49,14 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenAdded(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to adding a token; `secret` is the token itself, which is nowhere else."""
+    """The answer to adding a token; `secret` is the token itself, which is shown only here."""
 
     message: str
     token: Token
     secret: str
 
 
-_READS: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-_WRITES: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-_DELETES: Final = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-)
-
-
-def _shown(record: TokenRecord) -> Token:
+def _token(record: TokenRecord) -> Token:
     return Token(
         id=record.id,
         name=record.name,
@@ -91,32 +67,12 @@ def _shown(record: TokenRecord) -> Token:
     )
 
 
-@get("/tokens", guards=[needs_write], summary="List tokens", tags=["tokens"], responses=_READS)
-async def list_tokens(
-    request: Call,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    page: PageNumber = None,
-) -> Listing[Token]:
-    """List the tokens that the caller may manage in pages of ten, newest first, revoked ones too.
-
-    This takes a token that may write.
-    """
-    query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
-    found = await catalog.tokens.find_page(reach=request.auth.project, page=query.page)
-    return envelope(
-        found,
-        [_shown(record) for record in found.items],
-        path=f"{presenter.addresses.http}/api/tokens",
-        filters=(),
-    )
-
-
 async def _project(catalog: Catalog, caller: Principal, body: TokenAddition) -> int | None:
-    """Return the project that a new token is for.
+    """Return the project that a new token is for, None for all projects.
 
     Raises:
-        ApiError: 403 where it would open more than the caller's, 422 where there is none.
+        ApiError: 403 if it would have more rights than the caller's, 422 if there is no such
+            project.
     """
     if body.project is msgspec.UNSET:
         return caller.project
@@ -130,45 +86,77 @@ async def _project(catalog: Catalog, caller: Principal, body: TokenAddition) -> 
     return body.project
 
 
-@post(
-    "/tokens",
-    guards=[needs_write],
-    operation_class=described(TokenAddition),
-    summary="Add a token",
-    tags=["tokens"],
-    responses=_WRITES,
-)
-async def add_token(
-    request: Call, catalog: NamedDependency[Catalog], now_us: NamedDependency[int]
-) -> TokenAdded:
-    """Make a token; it is in this answer (`secret`) and can be read nowhere else."""
-    body = await read_body(request, TokenAddition)
-    project = await _project(catalog, request.auth, body)
-    record, secret = await catalog.tokens.add(
-        str(body.name), project, write=body.write, now_us=now_us, by=request.auth.id
+class TokensController(Controller):
+    """The tokens that the caller may manage."""
+
+    tags = ("tokens",)
+
+    @get(
+        "/tokens",
+        guards=[needs_write],
+        summary="List tokens",
+        responses=documented(HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY),
     )
-    return TokenAdded(message="Token added.", token=_shown(record), secret=secret)
+    async def list_tokens(
+        self,
+        request: ApiRequest,
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        page: PageNumber = None,
+    ) -> Listing[Token]:
+        """List the tokens that the caller may manage in pages of ten, newest first, revoked ones
+        too.
 
+        This takes a token that may write.
+        """
+        query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
+        records = await catalog.tokens.find_page(reach=request.auth.project, page=query.page)
+        return envelope(
+            records,
+            [_token(record) for record in records.items],
+            path=f"{presenter.addresses.http}/api/tokens",
+            filters=(),
+        )
 
-@delete(
-    "/tokens/{token_id:str}",
-    guards=[needs_write],
-    summary="Revoke a token",
-    tags=["tokens"],
-    responses=_DELETES,
-)
-async def revoke_token(
-    request: Call,
-    token_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    now_us: NamedDependency[int],
-) -> None:
-    """End a token's use at once; it stays in the list, with the moment. Once more does nothing."""
-    record = await catalog.tokens.find(number_of(token_id, "token"))
-    mine = request.auth.project
-    if record is None or (mine is not None and record.project != mine):
-        raise missing("token")
-    await catalog.tokens.revoke(record.id, now_us, by=request.auth.id)
+    @post(
+        "/tokens",
+        guards=[needs_write],
+        operation_class=described(TokenAddition),
+        summary="Add a token",
+        responses=documented(*(set(BODY_ERRORS) - {HTTPStatus.NOT_FOUND})),
+    )
+    async def add_token(
+        self,
+        request: ApiRequest,
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> TokenAdded:
+        """Make a token; it is in this answer (`secret`) and can be read nowhere else."""
+        body = await read_body(request, TokenAddition)
+        project = await _project(catalog, request.auth, body)
+        record, secret = await catalog.tokens.add(
+            str(body.name), project, write=body.write, now_us=now_us, by=request.auth.id
+        )
+        return TokenAdded(message="Token added.", token=_token(record), secret=secret)
 
-
-HANDLERS: Final = (list_tokens, add_token, revoke_token)
+    @delete(
+        "/tokens/{token_id:str}",
+        guards=[needs_write],
+        summary="Revoke a token",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def revoke_token(
+        self,
+        request: ApiRequest,
+        token_id: RecordId,
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> None:
+        """End a token's use at once; it stays in the list, with the moment. Once more does
+        nothing.
+        """
+        record = await catalog.tokens.find(number_of(token_id, "token"))
+        reach = request.auth.project
+        if record is None or (reach is not None and record.project != reach):
+            raise missing("token")
+        await catalog.tokens.revoke(record.id, now_us, by=request.auth.id)

@@ -24,13 +24,14 @@ __all__ = [
     "StreamBody",
     "StreamItem",
     "TagBody",
+    "shown_as",
 ]
 
 T = TypeVar("T")
 _Body = TypeVar("_Body", bound=type[msgspec.Struct])
 
 
-def _shown_as(name: str) -> Callable[[_Body], _Body]:
+def shown_as(name: str) -> Callable[[_Body], _Body]:
     """Set the name of a schema in the OpenAPI document, from which clients are generated."""
 
     def rename(body: _Body) -> _Body:
@@ -54,7 +55,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     active: bool
 
 
-@_shown_as("Tag")
+@shown_as("Tag")
 class TagBody(msgspec.Struct, frozen=True, kw_only=True):
     """A tag as records show it."""
 
@@ -69,7 +70,7 @@ class Category(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
-@_shown_as("Country")
+@shown_as("Country")
 class CountryBody(msgspec.Struct, frozen=True, kw_only=True):
     """A country (ISO 3166-1: numeric and alpha-2 code)."""
 
@@ -104,7 +105,7 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     live: bool
 
 
-@_shown_as("Stream")
+@shown_as("Stream")
 class StreamBody(msgspec.Struct, frozen=True, kw_only=True):
     """A stream in full; `stream` is `<hash>_<uuid>`."""
 
@@ -190,7 +191,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
 
 
-@_shown_as("Links")
+@shown_as("Links")
 class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
     """Where the pages around this one are."""
 

@@ -1,8 +1,8 @@
-"""How the API asks the process that takes encoders in, and waits for its answer.
+"""Commands from the API to the ingest role, which may be another process.
 
-What is asked stands in rows (`storage.catalog.streams.commands`), written with the change that
-makes it due. Times are seconds; how long a caller waits for what takes long is bounded, and the
-change holds whether the answer came or not.
+A command is a row in the catalog (`storage.catalog.streams.commands`), written in the transaction
+of the change that needs it. The client waits for the answer for a bounded time; the change holds
+whether or not the answer arrives. Times are seconds.
 """
 
 import asyncio
@@ -16,46 +16,46 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.commands import Command, CommandKind, CommandRecord, Standing
 
-__all__ = ["DRILL_SECONDS", "TAKEN_SECONDS", "Ingest"]
+__all__ = ["DRILL_SECONDS", "TAKEN_SECONDS", "IngestClient"]
 
-# An ingest looks four times a second: who has not taken a command by then is not there.
+# The ingest role polls four times a second: if it has not taken a command by then, it is down.
 TAKEN_SECONDS: Final = 2.0
-# An engine's last segments and the disk; what takes longer is told as it stands.
+# For the engine to write its last segments. A command that takes longer is reported as unfinished.
 DONE_SECONDS: Final = 10.0
-# Detecting a lost encoder may be set to 30 s; a drill cuts one off at once, so it takes the
-# backup's next keyframe and what is in the pipe.
+# Detection of a lost encoder may be set to 30 s. A drill cuts the encoder off at once, so it needs
+# the time until the backup's next keyframe, and the delay of the pipeline.
 DRILL_SECONDS: Final = 20.0
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 
 
-class Ingest:
-    """The process that takes encoders in, as the API reaches it.
+class IngestClient:
+    """Sends commands to the ingest role and waits for their answers.
 
-    `nudge` wakes an ingest that runs in this process; one in another process polls. `media` removes
-    stored media while no ingest runs.
+    `wake_up` wakes an ingest role that runs in this process; one in another process polls. `media`
+    removes the media of deleted streams while no ingest role runs.
     """
 
     def __init__(
         self,
         catalog: Catalog,
         media: MediaRemover | None = None,
-        nudge: Callable[[], None] = do_nothing,
+        wake_up: Callable[[], None] = do_nothing,
         *,
         taken_seconds: float = TAKEN_SECONDS,
     ) -> None:
         self.taken_seconds = taken_seconds
         self._catalog = catalog
         self._media = media
-        self._nudge = nudge
+        self._wake_up = wake_up
 
-    async def answer(
+    async def wait(
         self, command: int, *, done_seconds: float = DONE_SECONDS
     ) -> CommandRecord | None:
-        """Return how a command stands once it is answered, or when waiting for it is of no use.
+        """Return a command once it is answered, or once its time is up.
 
-        That is: nobody took it in `taken_seconds`, or it is not done `done_seconds` later.
+        Its time is up if it is not taken within `taken_seconds`, or not done `done_seconds` later.
         """
-        self._nudge()
+        self._wake_up()
         clock = asyncio.get_running_loop().time
         began = clock()
         while True:
@@ -65,26 +65,26 @@ class Ingest:
             taken = record.standing is Standing.TAKEN
             if clock() - began >= self.taken_seconds + (done_seconds if taken else 0.0):
                 return record
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
-    async def carried_out(
+    async def wait_or_withdraw(
         self, command: int, now_us: int, *, done_seconds: float = DONE_SECONDS
     ) -> CommandRecord | None:
-        """Return how a command with a deadline stands; one that nobody took is taken back."""
-        record = await self.answer(command, done_seconds=done_seconds)
+        """Return a command with a deadline as `wait` does; withdraw it if it was not taken."""
+        record = await self.wait(command, done_seconds=done_seconds)
         if record is None or record.standing is not Standing.WAITING:
             return record
         if not await self._catalog.commands.withdraw(command, now_us):
             # It was taken at the last moment.
-            return await self.answer(command, done_seconds=done_seconds)
+            return await self.wait(command, done_seconds=done_seconds)
         return await self._catalog.commands.find(command)
 
     async def report(
         self, stream: StreamRecord, now_us: int, *, by: int | None = None
-    ) -> dict[str, Any] | None:  # Any: JSON, as the ingest says it
-        """Return what the ingest knows of a stream's encoders now; None: nobody answered in time.
+    ) -> dict[str, Any] | None:  # Any: JSON, a `media.encoder_report.StreamReport`
+        """Return what a stream's encoders send now; None if no answer came in `taken_seconds`.
 
-        That is `taken_seconds` in all. Nothing of it stays in the catalog.
+        The command is deleted in any case: a report leaves nothing in the catalog.
         """
         command = Command(
             stream=stream.id,
@@ -95,18 +95,18 @@ class Ingest:
         )
         number = await self._catalog.commands.ask(command, now_us)
         try:
-            record = await self.answer(number, done_seconds=0.0)
+            record = await self.wait(number, done_seconds=0.0)
         finally:
             await self._catalog.commands.drop(number)
         done = record is not None and record.standing is Standing.DONE
         return record.answer if record is not None and done else None
 
     def deadline_us(self, now_us: int) -> int:
-        """Return until when a command that is asked now may be taken."""
+        """Return the moment until which a command issued now may be taken."""
         return now_us + round(self.taken_seconds * MICROSECONDS)
 
-    async def forgotten(self, command: int, hash_: str) -> None:
-        """Wait until a stream that was deleted has ended, then see that its media are gone."""
-        await self.answer(command)
+    async def finish_removal(self, command: int, hash_: str) -> None:
+        """Wait until a deleted stream has ended, then remove its media."""
+        await self.wait(command)
         if self._media is not None:
             await self._media.remove([hash_])

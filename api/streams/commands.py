@@ -1,7 +1,7 @@
-"""What a stream's run is told: to end, to pause, to switch; and what ends its key and itself.
+"""Commands to a stream's run: end, pause, resume, drill a failover, change the key.
 
-Each is a change in the database and a command to the process that takes encoders in; the answer
-comes when that has done its part, or when it is clear that there is none.
+Each is a change in the database and a command to the ingest role. The answer comes once the ingest
+role has carried the command out, or once it is clear that it will not do so in time.
 """
 
 from collections.abc import Generator
@@ -10,21 +10,23 @@ from http import HTTPStatus
 from typing import Final
 
 import msgspec
-from litestar import delete, post
+from litestar import Controller, post
 from litestar.di import NamedDependency
 
-from api.http.auth import needs_write
+from api.http.auth import ApiRequest, needs_write
+from api.http.error_statuses import CHANGE_ERRORS
 from api.http.errors import ApiError, documented
-from api.http.parameters import RecordId, missing
+from api.http.parameters import missing
 from api.schemas.presenter import Presenter
-from api.streams.command_client import DRILL_SECONDS, Ingest
-from api.streams.lookup import CHANGES, STREAM, Call, found, stream_of
+from api.streams.command_client import DRILL_SECONDS, IngestClient
+from api.streams.lookup import STREAM, still_there
 from api.streams.schemas import Drill, Drilled, StreamChanged
 from storage.catalog import Catalog
+from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.commands import Standing
 from storage.errors import StreamStateConflict
 
-__all__ = ["HANDLERS"]
+__all__ = ["StreamCommandsController"]
 
 _NOTHING: Final = "The stream has no run and no encoder: there is nothing to end."
 _NO_INGEST: Final = "No process takes encoders in now, so nothing was ended; try again in a moment."
@@ -32,220 +34,188 @@ _NO_DRILL: Final = "No process takes encoders in now, so nothing was tried; try 
 _SLOW_DRILL: Final = "No other encoder has taken over so far; the events tell if one does."
 _OVER: Final = "The stream's run is over: there is nothing to pause."
 _RETRY_SECONDS: Final = "5"
-_HOLDS: Final = {**CHANGES, **documented(HTTPStatus.CONFLICT)}
-_ORDERS: Final = {
-    **CHANGES,
-    **documented(HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE),
-}
 
 
-def _unavailable(sentence: str) -> ApiError:
-    return ApiError(
-        HTTPStatus.SERVICE_UNAVAILABLE, sentence, headers={"Retry-After": _RETRY_SECONDS}
+class StreamCommandsController(Controller):
+    """Commands to a stream's run."""
+
+    path = "/streams/{stream_id:str}"
+    tags = ("streams",)
+    dependencies = STREAM
+
+    @post(
+        "/end",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="End a stream's run",
+        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE),
     )
+    async def end_stream(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        ingest: NamedDependency[IngestClient],
+        now_us: NamedDependency[int],
+    ) -> StreamChanged:
+        """End the run that is on now, and disconnect its encoders; who connects then begins
+        another.
 
+        Viewers' playlists end. The message says whether it is over, or still ending.
+        """
+        command = await catalog.streams.ask_end(
+            stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
+        )
+        if command is None:
+            raise missing("stream")
+        answered = await ingest.wait_or_withdraw(command, now_us)
+        if answered is None or answered.standing is Standing.LATE:
+            raise _unavailable(_NO_INGEST)
+        done = answered.standing is Standing.DONE
+        if done and not answered.answer.get("ended"):
+            raise ApiError(HTTPStatus.CONFLICT, _NOTHING)
+        message = "Stream ended." if done else "Stream is ending."
+        return await _changed(catalog, presenter, stream, message)
 
-@post(
-    f"{STREAM}/end",
-    guards=[needs_write],
-    status_code=200,
-    summary="End a stream's run",
-    tags=["streams"],
-    responses=_ORDERS,
-)
-async def end_stream(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    ingest: NamedDependency[Ingest],
-    now_us: NamedDependency[int],
-) -> StreamChanged:
-    """End the run that is on now, and disconnect its encoders; who connects then begins another.
-
-    Viewers' playlists end. The message says whether it is over, or still ending.
-    """
-    stream = await stream_of(catalog, request.auth, stream_id)
-    command = await catalog.streams.ask_end(
-        stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
+    @post(
+        "/pause",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="Pause a stream",
+        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
     )
-    if command is None:
-        raise missing("stream")
-    came = await ingest.carried_out(command, now_us)
-    if came is None or came.standing is Standing.LATE:
-        raise _unavailable(_NO_INGEST)
-    if came.standing is Standing.DONE and not came.answer.get("ended"):
-        raise ApiError(HTTPStatus.CONFLICT, _NOTHING)
-    message = "Stream ended." if came.standing is Standing.DONE else "Stream is ending."
-    record = found(await catalog.streams.find(stream.id))
-    return StreamChanged(message=message, stream=presenter.stream(record))
+    async def pause_stream(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        ingest: NamedDependency[IngestClient],
+        now_us: NamedDependency[int],
+    ) -> StreamChanged:
+        """Show viewers the slate until the stream is resumed; its encoders stay connected."""
+        with _conflicts():
+            command = await catalog.streams.pause(stream.id, now_us=now_us, by=request.auth.id)
+        if command is None:
+            raise missing("stream")
+        answered = await ingest.wait(command)
+        done = answered is not None and answered.standing is Standing.DONE
+        if answered is not None and done and not answered.answer.get("done"):
+            raise ApiError(HTTPStatus.CONFLICT, _OVER)
+        return await _changed(catalog, presenter, stream, "Stream paused.")
 
+    @post(
+        "/resume",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="Resume a stream",
+        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
+    )
+    async def resume_stream(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        ingest: NamedDependency[IngestClient],
+        now_us: NamedDependency[int],
+    ) -> StreamChanged:
+        """Show viewers the encoder on air again, in the same playlist."""
+        with _conflicts():
+            command = await catalog.streams.resume(stream.id, now_us=now_us, by=request.auth.id)
+        if command is None:
+            raise missing("stream")
+        # The answer is of no interest: a run that ended meanwhile is not paused either.
+        await ingest.wait(command)
+        return await _changed(catalog, presenter, stream, "Stream resumed.")
 
-@post(
-    f"{STREAM}/pause",
-    guards=[needs_write],
-    status_code=200,
-    summary="Pause a stream",
-    tags=["streams"],
-    responses=_HOLDS,
-)
-async def pause_stream(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    ingest: NamedDependency[Ingest],
-    now_us: NamedDependency[int],
-) -> StreamChanged:
-    """Show viewers the slate until the stream is resumed; its encoders stay connected."""
-    stream = await stream_of(catalog, request.auth, stream_id)
-    with _as_it_stands():
-        command = await catalog.streams.pause(stream.id, now_us=now_us, by=request.auth.id)
-    if command is None:
-        raise missing("stream")
-    came = await ingest.answer(command)
-    if came is not None and came.standing is Standing.DONE and not came.answer.get("done"):
-        raise ApiError(HTTPStatus.CONFLICT, _OVER)
-    record = found(await catalog.streams.find(stream.id))
-    return StreamChanged(message="Stream paused.", stream=presenter.stream(record))
+    @post(
+        "/failover-drill",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="Drill a failover",
+        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE),
+    )
+    async def drill_failover(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        ingest: NamedDependency[IngestClient],
+        now_us: NamedDependency[int],
+    ) -> Drilled:
+        """Have the encoder on air count as lost until another has taken over, and say how that
+        went.
 
+        The answer comes when viewers get the other one, 20 s at the latest. The encoder stays
+        connected, and comes back on air as the stream's settings say.
+        """
+        with _conflicts():
+            command = await catalog.streams.ask_drill(
+                stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
+            )
+        if command is None:
+            raise missing("stream")
+        answered = await ingest.wait_or_withdraw(command, now_us, done_seconds=DRILL_SECONDS)
+        if answered is None or answered.standing in (Standing.LATE, Standing.WAITING):
+            raise _unavailable(_NO_DRILL)
+        if answered.standing is Standing.TAKEN:
+            raise _unavailable(_SLOW_DRILL)
+        refused = answered.answer.get("refused")
+        if refused is not None:
+            raise ApiError(HTTPStatus.CONFLICT, _sentence(str(refused)))
+        return Drilled(message="Failover drilled.", drill=msgspec.convert(answered.answer, Drill))
 
-@post(
-    f"{STREAM}/resume",
-    guards=[needs_write],
-    status_code=200,
-    summary="Resume a stream",
-    tags=["streams"],
-    responses=_HOLDS,
-)
-async def resume_stream(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    ingest: NamedDependency[Ingest],
-    now_us: NamedDependency[int],
-) -> StreamChanged:
-    """Show viewers the encoder on air again, in the same playlist."""
-    stream = await stream_of(catalog, request.auth, stream_id)
-    with _as_it_stands():
-        command = await catalog.streams.resume(stream.id, now_us=now_us, by=request.auth.id)
-    if command is None:
-        raise missing("stream")
-    # Where its run has ended meanwhile, it is not paused any more all the same.
-    await ingest.answer(command)
-    record = found(await catalog.streams.find(stream.id))
-    return StreamChanged(message="Stream resumed.", stream=presenter.stream(record))
+    @post(
+        "/rotate-key",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="Change a stream's key",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def rotate_key(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        ingest: NamedDependency[IngestClient],
+        now_us: NamedDependency[int],
+    ) -> StreamChanged:
+        """Give a stream a fresh key; encoders with the old one are disconnected.
+
+        The run goes on for an encoder that comes back with the new key in time.
+        """
+        command = await catalog.streams.rotate(stream.id, now_us=now_us, by=request.auth.id)
+        if command is None:
+            raise missing("stream")
+        await ingest.wait(command)
+        return await _changed(catalog, presenter, stream, "Stream key changed.")
 
 
 @contextmanager
-def _as_it_stands() -> Generator[None, None, None]:
-    """Turn what a stream cannot do now into an answer."""
+def _conflicts() -> Generator[None, None, None]:
+    """Answer 409 to a command that is impossible in the stream's present state."""
     try:
         yield
     except StreamStateConflict as error:
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
 
 
-@post(
-    f"{STREAM}/failover-drill",
-    guards=[needs_write],
-    status_code=200,
-    summary="Drill a failover",
-    tags=["streams"],
-    responses=_ORDERS,
-)
-async def drill_failover(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    ingest: NamedDependency[Ingest],
-    now_us: NamedDependency[int],
-) -> Drilled:
-    """Have the encoder on air count as lost until another has taken over, and say how that went.
-
-    The answer comes when viewers get the other one, 20 s at the latest. The encoder stays
-    connected, and comes back on air as the stream's settings say.
-    """
-    stream = await stream_of(catalog, request.auth, stream_id)
-    with _as_it_stands():
-        command = await catalog.streams.ask_drill(
-            stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
-        )
-    if command is None:
-        raise missing("stream")
-    came = await ingest.carried_out(command, now_us, done_seconds=DRILL_SECONDS)
-    if came is None or came.standing in (Standing.LATE, Standing.WAITING):
-        raise _unavailable(_NO_DRILL)
-    if came.standing is Standing.TAKEN:
-        raise _unavailable(_SLOW_DRILL)
-    refused = came.answer.get("refused")
-    if refused is not None:
-        raise ApiError(HTTPStatus.CONFLICT, _sentence(str(refused)))
-    return Drilled(message="Failover drilled.", drill=msgspec.convert(came.answer, Drill))
+def _unavailable(message: str) -> ApiError:
+    return ApiError(
+        HTTPStatus.SERVICE_UNAVAILABLE, message, headers={"Retry-After": _RETRY_SECONDS}
+    )
 
 
 def _sentence(reason: str) -> str:
-    """Return a reason as one that stands by itself."""
+    """Return the ingest role's reason as a sentence of its own."""
     return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
 
 
-@post(
-    f"{STREAM}/rotate-key",
-    guards=[needs_write],
-    status_code=200,
-    summary="Change a stream's key",
-    tags=["streams"],
-    responses=CHANGES,
-)
-async def rotate_key(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    ingest: NamedDependency[Ingest],
-    now_us: NamedDependency[int],
+async def _changed(
+    catalog: Catalog, presenter: Presenter, stream: StreamRecord, message: str
 ) -> StreamChanged:
-    """Give a stream a fresh key; encoders with the old one are disconnected.
-
-    The run goes on for an encoder that comes back with the new key in time.
-    """
-    stream = await stream_of(catalog, request.auth, stream_id)
-    command = await catalog.streams.rotate(stream.id, now_us=now_us, by=request.auth.id)
-    if command is None:
-        raise missing("stream")
-    await ingest.answer(command)
-    record = found(await catalog.streams.find(stream.id))
-    return StreamChanged(message="Stream key changed.", stream=presenter.stream(record))
-
-
-@delete(
-    STREAM,
-    guards=[needs_write],
-    summary="Delete a stream",
-    tags=["streams"],
-    responses=CHANGES,
-)
-async def delete_stream(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    ingest: NamedDependency[Ingest],
-    now_us: NamedDependency[int],
-) -> None:
-    """Delete a stream: its encoders are disconnected, its run ends, its media are removed."""
-    stream = await stream_of(catalog, request.auth, stream_id)
-    command = await catalog.streams.remove(stream.id, now_us=now_us, by=request.auth.id)
-    if command is None:
-        raise missing("stream")
-    await ingest.forgotten(command, stream.hash)
-
-
-HANDLERS: Final = (
-    end_stream,
-    pause_stream,
-    resume_stream,
-    drill_failover,
-    rotate_key,
-    delete_stream,
-)
+    record = still_there(await catalog.streams.find(stream.id))
+    return StreamChanged(message=message, stream=presenter.stream(record))

@@ -1,132 +1,189 @@
-"""One stream: shown, edited, published and unpublished."""
+"""One stream: shown, edited, published, unpublished, deleted; its backups."""
 
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
-from litestar import get, post, put
+from litestar import Controller, delete, get, post, put
 from litestar.di import NamedDependency
 
-from api.http.auth import needs_write
-from api.http.errors import invalid
+from api.http.auth import ApiRequest, needs_write
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
+from api.http.errors import ApiError, documented
 from api.http.json_body import described, read_body
-from api.http.parameters import RecordId
-from api.library.countries import read_countries
-from api.library.labels import wanted_tags
+from api.http.parameters import RecordId, missing, number_of
+from api.library.references import read_countries, read_resolutions, wanted_tags
 from api.schemas.presenter import Presenter
-from api.streams.lookup import CHANGES, LOOKS, STREAM, WRITES, Call, found, stream_of
-from api.streams.schemas import StreamChanged, StreamData, StreamEdit
-from media.ladder import SELECTABLE_BOXES
+from api.streams.command_client import IngestClient
+from api.streams.lookup import STREAM, still_there
+from api.streams.schemas import BackupAdded, StreamChanged, StreamData, StreamEdit
 from storage.catalog import Catalog
+from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.repository import StreamChange
+from storage.errors import BackupInUse, TooManyBackups
 
-__all__ = ["HANDLERS"]
+__all__ = ["StreamController"]
 
-_CHOICES: Final = frozenset(box.number for box in SELECTABLE_BOXES)
+_BACKUPS: Final = "/backups"
+_BACKUP: Final = "/backups/{backup_id:str}"
 
 
-def _resolutions(numbers: list[int]) -> frozenset[int]:
-    unknown = sorted(set(numbers) - _CHOICES)
-    if unknown:
-        faults = [f"There is no resolution {str(number)[:20]}." for number in unknown]
-        raise invalid({"resolutions": faults})
-    return frozenset(numbers)
+class StreamController(Controller):
+    """One stream."""
+
+    path = "/streams/{stream_id:str}"
+    tags = ("streams",)
+    dependencies = STREAM
+
+    @get(summary="Show a stream", responses=documented(*READ_ERRORS))
+    async def show_stream(
+        self, stream: NamedDependency[StreamRecord], presenter: NamedDependency[Presenter]
+    ) -> StreamData:
+        """Show a stream in full, its key included."""
+        return StreamData(data=presenter.stream(stream))
+
+    @put(
+        guards=[needs_write],
+        operation_class=described(StreamEdit),
+        summary="Edit a stream",
+        responses=documented(*BODY_ERRORS),
+    )
+    async def edit_stream(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        now_us: NamedDependency[int],
+    ) -> StreamChanged:
+        """Change what is sent of a stream; resolutions count from its next run."""
+        body = await read_body(request, StreamEdit)
+        record = await catalog.streams.edit(
+            stream.id, _change(body), now_us=now_us, by=request.auth.id
+        )
+        return StreamChanged(
+            message="Stream updated.", stream=presenter.stream(still_there(record))
+        )
+
+    @post(
+        "/publish",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="Publish a stream",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def publish_stream(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        now_us: NamedDependency[int],
+    ) -> StreamChanged:
+        """Show a stream to viewers; before its first run its pages wait for it."""
+        record = await catalog.streams.publish(stream.id, now_us=now_us, by=request.auth.id)
+        return StreamChanged(
+            message="Stream published.", stream=presenter.stream(still_there(record))
+        )
+
+    @post(
+        "/unpublish",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="Unpublish a stream",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def unpublish_stream(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        now_us: NamedDependency[int],
+    ) -> StreamChanged:
+        """Hide a stream from viewers until it is published again, whatever runs meanwhile."""
+        record = await catalog.streams.unpublish(stream.id, now_us=now_us, by=request.auth.id)
+        return StreamChanged(
+            message="Stream unpublished.", stream=presenter.stream(still_there(record))
+        )
+
+    @delete(guards=[needs_write], summary="Delete a stream", responses=documented(*CHANGE_ERRORS))
+    async def delete_stream(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        ingest: NamedDependency[IngestClient],
+        now_us: NamedDependency[int],
+    ) -> None:
+        """Delete a stream: its encoders are disconnected, its run ends, its media are removed."""
+        command = await catalog.streams.remove(stream.id, now_us=now_us, by=request.auth.id)
+        if command is None:
+            raise missing("stream")
+        await ingest.finish_removal(command, stream.hash)
+
+    @post(
+        _BACKUPS,
+        guards=[needs_write],
+        summary="Add a backup",
+        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
+    )
+    async def add_backup(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        now_us: NamedDependency[int],
+    ) -> BackupAdded:
+        """Give a stream one more ingest address, with a number that it never had before."""
+        try:
+            added = await catalog.streams.add_backup(stream.id, now_us=now_us, by=request.auth.id)
+        except TooManyBackups as error:
+            message = f"A stream may have at most {error.limit} backups."
+            raise ApiError(HTTPStatus.CONFLICT, message) from error
+        if added is None:
+            raise missing("stream")
+        record, number = added
+        backup = next(each for each in presenter.stream(record).backups if each.id == number)
+        return BackupAdded(message="Backup added.", backup=backup)
+
+    @delete(
+        _BACKUP,
+        guards=[needs_write],
+        summary="Delete a backup",
+        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
+    )
+    async def delete_backup(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        backup_id: RecordId,
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> None:
+        """Take an ingest address away, while no encoder sends to it."""
+        backup = number_of(backup_id, "backup")
+        try:
+            removed = await catalog.streams.remove_backup(
+                stream.id, backup, now_us=now_us, by=request.auth.id
+            )
+        except BackupInUse as error:
+            message = f"An encoder is sending to backup {error.number}: it cannot be deleted now."
+            raise ApiError(HTTPStatus.CONFLICT, message) from error
+        if not removed:
+            raise missing("backup")
 
 
 def _change(body: StreamEdit) -> StreamChange:
-    """Return what a body asks for; null is the empty list where it stands for one."""
-    change = StreamChange(
-        title=body.title if body.title is msgspec.UNSET else str(body.title),
-        description=(
-            body.description if body.description is msgspec.UNSET else str(body.description)
-        ),
+    """Return the change that a body describes; null stands for the empty list."""
+    unset = msgspec.UNSET
+    return StreamChange(
+        title=unset if body.title is unset else str(body.title),
+        description=unset if body.description is unset else str(body.description),
         category=body.category,
         player=body.player,
+        countries=unset if body.countries is unset else read_countries(body.countries or []),
+        tags=unset if body.tags is unset else wanted_tags(body.tags or []),
+        resolutions=(unset if body.resolutions is unset else read_resolutions(body.resolutions)),
     )
-    if body.countries is not msgspec.UNSET:
-        countries = read_countries(body.countries or [])
-        change = msgspec.structs.replace(change, countries=countries)
-    if body.tags is not msgspec.UNSET:
-        change = msgspec.structs.replace(change, tags=wanted_tags(body.tags or []))
-    if body.resolutions is not msgspec.UNSET:
-        resolutions = _resolutions(body.resolutions)
-        change = msgspec.structs.replace(change, resolutions=resolutions)
-    return change
-
-
-@get(STREAM, summary="Show a stream", tags=["streams"], responses=LOOKS)
-async def show_stream(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-) -> StreamData:
-    """Show a stream in full, its key included."""
-    record = await stream_of(catalog, request.auth, stream_id)
-    return StreamData(data=presenter.stream(record))
-
-
-@put(
-    STREAM,
-    guards=[needs_write],
-    operation_class=described(StreamEdit),
-    summary="Edit a stream",
-    tags=["streams"],
-    responses=WRITES,
-)
-async def edit_stream(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    now_us: NamedDependency[int],
-) -> StreamChanged:
-    """Change what is sent of a stream; resolutions count from its next run."""
-    stream = await stream_of(catalog, request.auth, stream_id)
-    body = await read_body(request, StreamEdit)
-    record = await catalog.streams.edit(stream.id, _change(body), now_us=now_us, by=request.auth.id)
-    return StreamChanged(message="Stream updated.", stream=presenter.stream(found(record)))
-
-
-@post(
-    f"{STREAM}/publish",
-    guards=[needs_write],
-    status_code=200,
-    summary="Publish a stream",
-    tags=["streams"],
-    responses=CHANGES,
-)
-async def publish_stream(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    now_us: NamedDependency[int],
-) -> StreamChanged:
-    """Show a stream to viewers; before its first run its pages wait for it."""
-    stream = await stream_of(catalog, request.auth, stream_id)
-    record = await catalog.streams.publish(stream.id, now_us=now_us, by=request.auth.id)
-    return StreamChanged(message="Stream published.", stream=presenter.stream(found(record)))
-
-
-@post(
-    f"{STREAM}/unpublish",
-    guards=[needs_write],
-    status_code=200,
-    summary="Unpublish a stream",
-    tags=["streams"],
-    responses=CHANGES,
-)
-async def unpublish_stream(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    now_us: NamedDependency[int],
-) -> StreamChanged:
-    """Hide a stream from viewers until it is published again, whatever runs meanwhile."""
-    stream = await stream_of(catalog, request.auth, stream_id)
-    record = await catalog.streams.unpublish(stream.id, now_us=now_us, by=request.auth.id)
-    return StreamChanged(message="Stream unpublished.", stream=presenter.stream(found(record)))
-
-
-HANDLERS: Final = (show_stream, edit_stream, publish_stream, unpublish_stream)

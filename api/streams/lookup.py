@@ -1,52 +1,43 @@
-"""The stream of a path, where the caller may know of it; what operations on one have in common."""
+"""The stream of a path.
 
-from http import HTTPStatus
-from typing import Any, Final
+`STREAM` gives the handlers of a controller the `StreamRecord` that their path names.
+"""
 
-from litestar import Request
+from typing import Final
 
-from api.http.errors import documented
-from api.http.parameters import missing, number_of
+from litestar.di import NamedDependency, Provide
+
+from api.http.auth import ApiRequest
+from api.http.parameters import RecordId, missing, number_of
 from storage.catalog import Catalog
-from storage.catalog.records.common import Principal, StreamRecord
+from storage.catalog.records.common import StreamRecord
 
-__all__ = ["CHANGES", "LOOKS", "STREAM", "WRITES", "Call", "found", "stream_of"]
-
-Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open to every application
-
-STREAM: Final = "/streams/{stream_id:str}"
-_NOUN: Final = "stream"
-
-_LOOKS: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND)
-_CHANGES: Final = (*_LOOKS, HTTPStatus.FORBIDDEN)
-_BODIES: Final = (
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
-LOOKS: Final = documented(*_LOOKS)  # what a look at a stream may be refused with
-CHANGES: Final = documented(*_CHANGES)  # the same of a change without a body
-WRITES: Final = documented(*_CHANGES, *_BODIES)  # and of one with a body
+__all__ = ["STREAM", "provide_stream", "still_there"]
 
 
-async def stream_of(catalog: Catalog, caller: Principal, text: str) -> StreamRecord:
-    """Return the stream of a path.
+async def provide_stream(
+    request: ApiRequest, stream_id: RecordId, catalog: NamedDependency[Catalog]
+) -> StreamRecord:
+    """Return the stream that a path names.
 
     Raises:
-        ApiError: 404 where there is none, or none that the caller may know of.
+        ApiError: 404 if there is no such stream, or if the caller's token does not reach it.
     """
-    record = await catalog.streams.find(number_of(text, _NOUN))
-    if record is None or not caller.reaches(record.project):
-        raise missing(_NOUN)
+    record = await catalog.streams.find(number_of(stream_id, "stream"))
+    if record is None or not request.auth.reaches(record.project):
+        raise missing("stream")
     return record
 
 
-def found(record: StreamRecord | None) -> StreamRecord:
-    """Return a record that was there a moment ago.
+STREAM: Final = {"stream": Provide(provide_stream)}
+
+
+def still_there(record: StreamRecord | None) -> StreamRecord:
+    """Return the record of a stream that existed when the request began.
 
     Raises:
-        ApiError: 404 where it was deleted meanwhile.
+        ApiError: 404 if it was deleted since.
     """
     if record is None:
-        raise missing(_NOUN)
+        raise missing("stream")
     return record

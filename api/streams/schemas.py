@@ -1,28 +1,34 @@
-"""The bodies of the operations on single streams that are not in `api.schemas.common`."""
+"""The bodies of the operations on single streams, except those in `api.schemas.common`.
+
+Classes that end in `Body` are shown without that suffix in the OpenAPI document.
+"""
 
 from typing import Annotated, Literal
 
 import msgspec
 
-from api.library.countries import CountryReferences
-from api.library.labels import TagReferences
-from api.schemas.common import Backup, StreamBody
+from api.library.references import CountryReferences, TagReferences
+from api.schemas.common import Backup, StreamBody, shown_as
 from api.schemas.text_fields import Description, Title
+from media.encoder_report import ClockReport, NetworkReport, PictureReport, SoundReport
 from storage.catalog.records.settings import DETECT_SECONDS, KEEP_DAYS, MAX_SECONDS, RETURN_SECONDS
 
 __all__ = [
     "BackupAdded",
     "Drill",
     "Drilled",
-    "Failover",
+    "EncoderBody",
+    "FailoverBody",
     "FailoverEdit",
-    "Recording",
+    "IngestData",
+    "IngestReport",
+    "RecordingBody",
     "RecordingEdit",
-    "Settings",
+    "SettingsBody",
     "SettingsChanged",
     "SettingsData",
     "SettingsEdit",
-    "Slate",
+    "SlateBody",
     "StreamChanged",
     "StreamData",
     "StreamEdit",
@@ -53,13 +59,13 @@ class StreamEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamData(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a look at one stream."""
+    """The answer to showing a stream."""
 
     data: StreamBody
 
 
 class StreamChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a change."""
+    """The answer to changing a stream."""
 
     message: str
     stream: StreamBody
@@ -73,10 +79,10 @@ class BackupAdded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drill(msgspec.Struct, frozen=True, kw_only=True):
-    """How a drill went: from which slot to which ("primary", "backup 1").
+    """The result of a drill; `from` and `to` name slots ("primary", "backup 1").
 
-    `gap_ms` is how much of the programme viewers missed, `switched_after_ms` how long the switch
-    took from the order on.
+    `gap_ms` is how much of the programme viewers missed, `switched_after_ms` the time from the
+    command to the switch.
     """
 
     from_: str = msgspec.field(name="from")
@@ -92,10 +98,11 @@ class Drilled(msgspec.Struct, frozen=True, kw_only=True):
     drill: Drill
 
 
-class Failover(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run does without its encoder; null: what stands behind it says.
+@shown_as("Failover")
+class FailoverBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run does without its encoder.
 
-    That is the project for a stream, and the service's own settings for a project.
+    A null of a stream is decided by its project, a null of a project by the service's settings.
     """
 
     mode: str | None
@@ -119,14 +126,18 @@ class FailoverEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     goodbye_seconds: Seconds | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Slate(msgspec.Struct, frozen=True, kw_only=True):
-    """What viewers get while nobody is on air; `picture` is an address, null where none is set."""
+@shown_as("Slate")
+class SlateBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The picture that viewers get while no encoder is on air; `picture` is its URL or null."""
 
     picture: str | None
 
 
-class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether runs are kept as videos, and for how many days; null as in `Failover`."""
+@shown_as("Recording")
+class RecordingBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether runs are recorded as videos, and kept for how many days; null as in
+    `FailoverBody`.
+    """
 
     enabled: bool | None
     keep_days: int | None
@@ -139,12 +150,13 @@ class RecordingEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     keep_days: Days | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What was set for a stream, or for all streams of a project."""
+@shown_as("Settings")
+class SettingsBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a stream, or of all streams of a project."""
 
-    failover: Failover
-    slate: Slate
-    recording: Recording
+    failover: FailoverBody
+    slate: SlateBody
+    recording: RecordingBody
 
 
 class SettingsEdit(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,13 +167,43 @@ class SettingsEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SettingsData(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a look at settings."""
+    """The answer to showing settings."""
 
-    data: Settings
+    data: SettingsBody
 
 
 class SettingsChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a change of settings."""
+    """The answer to changing settings."""
 
     message: str
-    settings: Settings
+    settings: SettingsBody
+
+
+@shown_as("Encoder")
+class EncoderBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A connected encoder; `backup_id` is null for the primary."""
+
+    slot: str
+    backup_id: int | None
+    peer: str
+    connected_seconds: float
+    video: PictureReport | None
+    audio: SoundReport | None
+    network: NetworkReport
+    clock: ClockReport
+    advice: list[str]
+
+
+class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
+    """All encoders of a stream; `on_air` is the slot that viewers get now."""
+
+    live: bool
+    on_air: str | None
+    slots: list[EncoderBody]
+    advice: list[str]
+
+
+class IngestData(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to showing what a stream's encoders send."""
+
+    data: IngestReport

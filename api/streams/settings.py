@@ -1,62 +1,117 @@
-"""What a stream's runs do: set for one stream, or for all of a project that say nothing themselves.
+"""What the runs of a stream do: set for one stream, or as the default of a project's streams.
 
-What is set counts for an encoder that connects from then on.
+A setting applies to encoders that connect after it was changed.
 """
 
 from typing import Final
 
 import msgspec
-from litestar import get, put
+from litestar import Controller, get, put
 from litestar.di import NamedDependency
 
-from api.http.auth import needs_write
+from api.http.auth import ApiRequest, needs_write
+from api.http.error_statuses import BODY_ERRORS, READ_ERRORS
+from api.http.errors import documented
 from api.http.json_body import described, read_body
-from api.http.parameters import RecordId, missing
-from api.library.projects import ProjectId, project_of
+from api.library.lookup import PROJECT
 from api.schemas.presenter import Presenter
-from api.schemas.urls import Addresses
-from api.streams.lookup import LOOKS, STREAM, WRITES, Call, stream_of
-from api.streams.schemas import (
-    Failover,
-    Recording,
-    Settings,
-    SettingsChanged,
-    SettingsData,
-    SettingsEdit,
-    Slate,
-)
+from api.streams.lookup import STREAM
+from api.streams.presenter import present_settings
+from api.streams.schemas import SettingsChanged, SettingsData, SettingsEdit
 from storage.catalog import Catalog
-from storage.catalog.records.settings import (
-    FailoverChange,
-    OwnerSettings,
-    RecordingChange,
-    SettingsChange,
-)
+from storage.catalog.records.common import ProjectRecord, StreamRecord
+from storage.catalog.records.settings import FailoverChange, RecordingChange, SettingsChange
 
-__all__ = ["HANDLERS", "shown"]
+__all__ = ["ProjectSettingsController", "StreamSettingsController"]
 
-_STREAM: Final = f"{STREAM}/settings"
-_PROJECT: Final = "/projects/{project_id:str}/settings"
 _CHANGED: Final = "Settings updated."
 
 
-def shown(record: OwnerSettings | None, noun: str, addresses: Addresses) -> Settings:
-    """Return what was set, for a stream or a project that was there a moment ago.
+class StreamSettingsController(Controller):
+    """The settings of one stream."""
 
-    Raises:
-        ApiError: 404 where it was deleted meanwhile.
-    """
-    if record is None:
-        raise missing(noun)
-    picture = None if record.slate is None else addresses.slate(record.slate)
-    return Settings(
-        failover=Failover(**msgspec.structs.asdict(record.failover)),
-        slate=Slate(picture=picture),
-        recording=Recording(**msgspec.structs.asdict(record.recording)),
+    path = "/streams/{stream_id:str}/settings"
+    tags = ("streams",)
+    dependencies = STREAM
+
+    @get(summary="Show a stream's settings", responses=documented(*READ_ERRORS))
+    async def show_settings(
+        self,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+    ) -> SettingsData:
+        """Show what was set for a stream; null where its project's settings hold."""
+        record = await catalog.settings.find_stream(stream.id)
+        return SettingsData(data=present_settings(record, "stream", presenter.addresses))
+
+    @put(
+        guards=[needs_write],
+        operation_class=described(SettingsEdit),
+        summary="Set what a stream's runs do",
+        responses=documented(*BODY_ERRORS),
     )
+    async def change_settings(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        now_us: NamedDependency[int],
+    ) -> SettingsChanged:
+        """Set who is on air, how long a run waits, what is recorded; null takes back what was
+        set.
+        """
+        change = await _read_change(request)
+        record = await catalog.settings.change_stream(
+            stream.id, change, now_us=now_us, by=request.auth.id
+        )
+        settings = present_settings(record, "stream", presenter.addresses)
+        return SettingsChanged(message=_CHANGED, settings=settings)
 
 
-async def _change(request: Call) -> SettingsChange:
+class ProjectSettingsController(Controller):
+    """The settings of all streams of a project."""
+
+    path = "/projects/{project_id:str}/settings"
+    tags = ("projects",)
+    dependencies = PROJECT
+
+    @get(summary="Show a project's settings", responses=documented(*READ_ERRORS))
+    async def show_project_settings(
+        self,
+        project: NamedDependency[ProjectRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+    ) -> SettingsData:
+        """Show what was set for a project's streams; null where the service's own settings hold."""
+        record = await catalog.settings.find_project(project.id)
+        return SettingsData(data=present_settings(record, "project", presenter.addresses))
+
+    @put(
+        guards=[needs_write],
+        operation_class=described(SettingsEdit),
+        summary="Set what the runs of a project's streams do",
+        responses=documented(*BODY_ERRORS),
+    )
+    async def change_project_settings(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        now_us: NamedDependency[int],
+    ) -> SettingsChanged:
+        """Set the same for all streams of a project that have no setting of their own."""
+        change = await _read_change(request)
+        record = await catalog.settings.change_project(
+            project.id, change, now_us=now_us, by=request.auth.id
+        )
+        settings = present_settings(record, "project", presenter.addresses)
+        return SettingsChanged(message=_CHANGED, settings=settings)
+
+
+async def _read_change(request: ApiRequest) -> SettingsChange:
     body = await read_body(request, SettingsEdit)
     change = SettingsChange()
     if body.failover is not msgspec.UNSET:
@@ -66,87 +121,3 @@ async def _change(request: Call) -> SettingsChange:
         recording = RecordingChange(**msgspec.structs.asdict(body.recording))
         change = msgspec.structs.replace(change, recording=recording)
     return change
-
-
-@get(_STREAM, summary="Show a stream's settings", tags=["streams"], responses=LOOKS)
-async def show_settings(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-) -> SettingsData:
-    """Show what was set for a stream; null where its project's settings hold."""
-    stream = await stream_of(catalog, request.auth, stream_id)
-    return SettingsData(
-        data=shown(await catalog.settings.find_stream(stream.id), "stream", presenter.addresses)
-    )
-
-
-@put(
-    _STREAM,
-    guards=[needs_write],
-    operation_class=described(SettingsEdit),
-    summary="Set what a stream's runs do",
-    tags=["streams"],
-    responses=WRITES,
-)
-async def change_settings(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    now_us: NamedDependency[int],
-) -> SettingsChanged:
-    """Set who is on air, how long a run waits, what is recorded; null takes back what was set."""
-    stream = await stream_of(catalog, request.auth, stream_id)
-    change = await _change(request)
-    record = await catalog.settings.change_stream(
-        stream.id, change, now_us=now_us, by=request.auth.id
-    )
-    return SettingsChanged(message=_CHANGED, settings=shown(record, "stream", presenter.addresses))
-
-
-@get(_PROJECT, summary="Show a project's settings", tags=["projects"], responses=LOOKS)
-async def show_project_settings(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-) -> SettingsData:
-    """Show what was set for a project's streams; null where the service's own settings hold."""
-    project = await project_of(catalog, request.auth, project_id)
-    return SettingsData(
-        data=shown(await catalog.settings.find_project(project.id), "project", presenter.addresses)
-    )
-
-
-@put(
-    _PROJECT,
-    guards=[needs_write],
-    operation_class=described(SettingsEdit),
-    summary="Set what the runs of a project's streams do",
-    tags=["projects"],
-    responses=WRITES,
-)
-async def change_project_settings(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    now_us: NamedDependency[int],
-) -> SettingsChanged:
-    """Set the same for all streams of a project that have no setting of their own."""
-    project = await project_of(catalog, request.auth, project_id)
-    change = await _change(request)
-    record = await catalog.settings.change_project(
-        project.id, change, now_us=now_us, by=request.auth.id
-    )
-    return SettingsChanged(message=_CHANGED, settings=shown(record, "project", presenter.addresses))
-
-
-HANDLERS: Final = (
-    show_settings,
-    change_settings,
-    show_project_settings,
-    change_project_settings,
-)

@@ -1,7 +1,7 @@
-"""The picture that viewers get while nobody is on air: set for a stream, or for a whole project.
+"""Slates: the picture that viewers get while no encoder is on air, of a stream or of a project.
 
-A stream without one of its own shows its project's, and a project without one the card of the
-service. It counts for an encoder that connects from then on.
+A stream without a slate shows that of its project, and a project without one the picture that comes
+with the service. A slate applies to encoders that connect after it was set.
 """
 
 import contextlib
@@ -10,120 +10,206 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-import msgspec
-from litestar import delete, put
-from litestar.di import NamedDependency
+from litestar import Controller, delete, put
+from litestar.di import NamedDependency, Provide
 
-from api.http.auth import needs_write
+from api.http.auth import ApiRequest, needs_write
+from api.http.error_statuses import CHANGE_ERRORS, FORM_ERRORS
 from api.http.errors import documented, invalid
-from api.http.multipart import MAX_TEXT_BYTES, FileField, read_form
 from api.http.multipart_schemas import SlateForm
-from api.http.parameters import RecordId, missing
-from api.library.projects import ProjectId, project_of
+from api.http.parameters import missing
+from api.library.lookup import PROJECT
 from api.ports import FileRefused
 from api.schemas.presenter import Presenter
-from api.streams.lookup import CHANGES, STREAM, Call, stream_of
+from api.streams.lookup import STREAM
+from api.streams.presenter import present_settings
 from api.streams.schemas import SettingsChanged
-from api.streams.settings import shown
-from api.uploads.single_request import (
-    FRAME,
-    MAX_POSTER,
-    REFUSALS,
-    Intake,
-    announced,
-    guarded,
-    stored,
-)
+from api.uploads.intake import MAX_PICTURE, PICTURE_FORM_BYTES, UploadIntake, received_file
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
+from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings, SlateChange
 from storage.errors import StorageError
 from storage.objects.addresses import slate_folder, slate_picture
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming_file import IncomingFile, open_incoming_file
+from storage.objects.incoming_file import IncomingFile
 
-__all__ = ["HANDLERS"]
+__all__ = ["ProjectSlateController", "StreamSlateController"]
 
 log = logging.getLogger(__name__)
 
-_STREAM: Final = f"{STREAM}/slate"
-_PROJECT: Final = "/projects/{project_id:str}/slate"
 _FIELD: Final = "picture"
-_MOST: Final = MAX_POSTER + MAX_TEXT_BYTES + FRAME
 _CHANGED: Final = "Slate updated."
 
 
-class _Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose picture it is: `owner` as in its address, how it is set and looked at."""
+class SlateOwner:
+    """The stream or the project (`noun`) whose slate a request sets; `folder` is in its address.
 
-    noun: str
-    owner: str
-    change: Callable[[str | None], Awaitable[SlateChange | None]]
-    look: Callable[[], Awaitable[OwnerSettings | None]]
+    `set_slate` records a slate by its name, None for no slate. `settings` reads the settings.
+    """
+
+    def __init__(
+        self,
+        *,
+        noun: str,
+        folder: str,
+        set_slate: Callable[[str | None], Awaitable[SlateChange | None]],
+        settings: Callable[[], Awaitable[OwnerSettings | None]],
+    ) -> None:
+        self.noun = noun
+        self.folder = folder
+        self.set_slate = set_slate
+        self.settings = settings
 
 
-async def _of_stream(
-    catalog: Catalog, request: Call, stream_id: str, clock_us: Callable[[], int]
-) -> _Place:
-    stream = await stream_of(catalog, request.auth, stream_id)
+def provide_stream_owner(
+    request: ApiRequest,
+    stream: NamedDependency[StreamRecord],
+    catalog: NamedDependency[Catalog],
+    clock_us: NamedDependency[Callable[[], int]],
+) -> SlateOwner:
+    """Return a stream as the owner of a slate."""
 
-    async def change(name: str | None) -> SlateChange | None:
+    async def set_slate(name: str | None) -> SlateChange | None:
         return await catalog.settings.set_stream_slate(
             stream.id, name, now_us=clock_us(), by=request.auth.id
         )
 
-    look = partial(catalog.settings.find_stream, stream.id)
-    return _Place(noun="stream", owner=f"s-{stream.hash}", change=change, look=look)
+    return SlateOwner(
+        noun="stream",
+        folder=f"s-{stream.hash}",
+        set_slate=set_slate,
+        settings=partial(catalog.settings.find_stream, stream.id),
+    )
 
 
-async def _of_project(
-    catalog: Catalog, request: Call, project_id: str, clock_us: Callable[[], int]
-) -> _Place:
-    project = await project_of(catalog, request.auth, project_id)
+def provide_project_owner(
+    request: ApiRequest,
+    project: NamedDependency[ProjectRecord],
+    catalog: NamedDependency[Catalog],
+    clock_us: NamedDependency[Callable[[], int]],
+) -> SlateOwner:
+    """Return a project as the owner of a slate."""
 
-    async def change(name: str | None) -> SlateChange | None:
+    async def set_slate(name: str | None) -> SlateChange | None:
         return await catalog.settings.set_project_slate(
             project.id, name, now_us=clock_us(), by=request.auth.id
         )
 
-    look = partial(catalog.settings.find_project, project.id)
-    return _Place(noun="project", owner=f"p-{project.key}", change=change, look=look)
+    return SlateOwner(
+        noun="project",
+        folder=f"p-{project.key}",
+        set_slate=set_slate,
+        settings=partial(catalog.settings.find_project, project.id),
+    )
 
 
-async def _put(request: Call, intake: Intake, place: _Place) -> OwnerSettings:
-    """Take a picture in and have it shown; returns what is set then.
+_OF_STREAM: Final = {**STREAM, "owner": Provide(provide_stream_owner, sync_to_thread=False)}
+_OF_PROJECT: Final = {**PROJECT, "owner": Provide(provide_project_owner, sync_to_thread=False)}
+
+
+class StreamSlateController(Controller):
+    """The slate of one stream."""
+
+    path = "/streams/{stream_id:str}/slate"
+    tags = ("streams",)
+    dependencies = _OF_STREAM
+
+    @put(
+        guards=[needs_write],
+        request_max_body_size=PICTURE_FORM_BYTES,
+        operation_class=SlateForm,
+        summary="Give a stream a slate",
+        responses=documented(*FORM_ERRORS),
+    )
+    async def put_slate(
+        self,
+        request: ApiRequest,
+        owner: NamedDependency[SlateOwner],
+        presenter: NamedDependency[Presenter],
+        intake: NamedDependency[UploadIntake],
+    ) -> SettingsChanged:
+        """Show a picture of the owner's while nobody is on air, from the next encoder on."""
+        return await _put(request, owner, presenter, intake)
+
+    @delete(
+        guards=[needs_write],
+        summary="Take a stream's slate back",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def delete_slate(
+        self, owner: NamedDependency[SlateOwner], intake: NamedDependency[UploadIntake]
+    ) -> None:
+        """Show what the project shows while nobody is on air, from the next encoder on."""
+        await _remove_old(intake.objects, owner, await owner.set_slate(None))
+
+
+class ProjectSlateController(Controller):
+    """The slate of a project's streams that have none of their own."""
+
+    path = "/projects/{project_id:str}/slate"
+    tags = ("projects",)
+    dependencies = _OF_PROJECT
+
+    @put(
+        guards=[needs_write],
+        request_max_body_size=PICTURE_FORM_BYTES,
+        operation_class=SlateForm,
+        summary="Give a project's streams a slate",
+        responses=documented(*FORM_ERRORS),
+    )
+    async def put_project_slate(
+        self,
+        request: ApiRequest,
+        owner: NamedDependency[SlateOwner],
+        presenter: NamedDependency[Presenter],
+        intake: NamedDependency[UploadIntake],
+    ) -> SettingsChanged:
+        """Show a picture while nobody is on air in those streams that have none of their own."""
+        return await _put(request, owner, presenter, intake)
+
+    @delete(
+        guards=[needs_write],
+        summary="Take a project's slate back",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def delete_project_slate(
+        self, owner: NamedDependency[SlateOwner], intake: NamedDependency[UploadIntake]
+    ) -> None:
+        """Show the card of the service while nobody is on air, from the next encoder on."""
+        await _remove_old(intake.objects, owner, await owner.set_slate(None))
+
+
+async def _put(
+    request: ApiRequest, owner: SlateOwner, presenter: Presenter, intake: UploadIntake
+) -> SettingsChanged:
+    """Receive a picture and set it as the owner's slate.
 
     Raises:
-        ApiError: the form is wrong, it holds no picture that can be shown, or there is no room.
+        ApiError: the form is invalid, the picture cannot be decoded, or the disk is full.
     """
-    guarded(intake, announced(request))
-    async with (
-        stored(intake, request.auth.id),
-        open_incoming_file(
-            intake.objects, max_bytes=MAX_POSTER, min_free_bytes=intake.least_free
-        ) as file,
-    ):
-        fields = {_FIELD: FileField(inflow=file, limit_text=f"{MAX_POSTER} bytes")}
-        form = await read_form(request, texts={}, files=fields, stall_seconds=intake.quiet_seconds)
-        if _FIELD not in form.files:
-            raise invalid({_FIELD: ["The picture is required."]})
-        picture = await _made(intake, file)
+    async with received_file(
+        request, intake, _FIELD, most=MAX_PICTURE, caller=request.auth.id
+    ) as file:
+        slate = await _make_slate(intake, file)
         name = new_hash()
-        address = slate_picture(place.owner, name)
-        await intake.objects.put(address, picture)
+        address = slate_picture(owner.folder, name)
+        await intake.objects.put(address, slate)
         try:
-            made = await place.change(name)
+            recorded = await owner.set_slate(name)
         except StorageError:
-            await _undone(intake.objects, place, address)
+            await _remove_unset(intake.objects, owner, address)
             raise
-    return await _replaced(intake.objects, place, made)
+    chosen = await _remove_old(intake.objects, owner, recorded)
+    settings = present_settings(chosen, owner.noun, presenter.addresses)
+    return SettingsChanged(message=_CHANGED, settings=settings)
 
 
-async def _made(intake: Intake, file: IncomingFile) -> bytes:
-    """Return a picture as it is to be shown.
+async def _make_slate(intake: UploadIntake, file: IncomingFile) -> bytes:
+    """Return an uploaded picture as a slate.
 
     Raises:
-        ApiError: 422 where it is none that can be.
+        ApiError: 422 if it cannot be decoded.
     """
     await file.flush()
     try:
@@ -132,118 +218,28 @@ async def _made(intake: Intake, file: IncomingFile) -> bytes:
         raise invalid({_FIELD: [error.reason]}) from error
 
 
-async def _undone(objects: DiskObjects, place: _Place, address: str) -> None:
-    """Remove a picture that was not set; where the catalog does not say so, it stays."""
+async def _remove_unset(objects: DiskObjects, owner: SlateOwner, address: str) -> None:
+    """Delete a slate that was not recorded; keep it if the catalog cannot tell."""
     with contextlib.suppress(StorageError):
-        chosen = await place.look()
+        chosen = await owner.settings()
         if chosen is None or chosen.slate != address:
             await objects.delete(address)
 
 
-async def _replaced(objects: DiskObjects, place: _Place, made: SlateChange | None) -> OwnerSettings:
-    """Remove what is not shown any more; returns what is set now.
+async def _remove_old(
+    objects: DiskObjects, owner: SlateOwner, recorded: SlateChange | None
+) -> OwnerSettings:
+    """Delete the slate that is shown no more, and return the settings.
 
     Raises:
-        ApiError: 404 where the stream or the project was deleted meanwhile.
+        ApiError: 404 if the stream or the project was deleted meanwhile.
     """
-    unused = slate_folder(place.owner) if made is None else made.unused
+    unused = slate_folder(owner.folder) if recorded is None else recorded.unused
     if unused is not None:
         try:
-            await (objects.delete_tree if made is None else objects.delete)(unused)
+            await (objects.delete_tree if recorded is None else objects.delete)(unused)
         except StorageError as error:
             log.warning("picture not removed", extra={"address": unused, "cause": str(error)})
-    if made is None:
-        raise missing(place.noun)
-    return made.settings
-
-
-def _answer(chosen: OwnerSettings, place: _Place, presenter: Presenter) -> SettingsChanged:
-    settings = shown(chosen, place.noun, presenter.addresses)
-    return SettingsChanged(message=_CHANGED, settings=settings)
-
-
-@put(
-    _STREAM,
-    guards=[needs_write],
-    request_max_body_size=_MOST,
-    operation_class=SlateForm,
-    summary="Give a stream a slate",
-    tags=["streams"],
-    responses=documented(*REFUSALS),
-)
-async def put_slate(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    intake: NamedDependency[Intake],
-    clock_us: NamedDependency[Callable[[], int]],
-) -> SettingsChanged:
-    """Show a picture of the owner's while nobody is on air, from the next encoder on."""
-    place = await _of_stream(catalog, request, stream_id, clock_us)
-    chosen = await _put(request, intake, place)
-    return _answer(chosen, place, presenter)
-
-
-@delete(
-    _STREAM,
-    guards=[needs_write],
-    summary="Take a stream's slate back",
-    tags=["streams"],
-    responses=CHANGES,
-)
-async def delete_slate(
-    request: Call,
-    stream_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    intake: NamedDependency[Intake],
-    clock_us: NamedDependency[Callable[[], int]],
-) -> None:
-    """Show what the project shows while nobody is on air, from the next encoder on."""
-    place = await _of_stream(catalog, request, stream_id, clock_us)
-    await _replaced(intake.objects, place, await place.change(None))
-
-
-@put(
-    _PROJECT,
-    guards=[needs_write],
-    request_max_body_size=_MOST,
-    operation_class=SlateForm,
-    summary="Give a project's streams a slate",
-    tags=["projects"],
-    responses=documented(*REFUSALS),
-)
-async def put_project_slate(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    intake: NamedDependency[Intake],
-    clock_us: NamedDependency[Callable[[], int]],
-) -> SettingsChanged:
-    """Show a picture while nobody is on air in those streams that have none of their own."""
-    place = await _of_project(catalog, request, project_id, clock_us)
-    chosen = await _put(request, intake, place)
-    return _answer(chosen, place, presenter)
-
-
-@delete(
-    _PROJECT,
-    guards=[needs_write],
-    summary="Take a project's slate back",
-    tags=["projects"],
-    responses=CHANGES,
-)
-async def delete_project_slate(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    intake: NamedDependency[Intake],
-    clock_us: NamedDependency[Callable[[], int]],
-) -> None:
-    """Show the card of the service while nobody is on air, from the next encoder on."""
-    place = await _of_project(catalog, request, project_id, clock_us)
-    await _replaced(intake.objects, place, await place.change(None))
-
-
-HANDLERS: Final = (put_slate, delete_slate, put_project_slate, delete_project_slate)
+    if recorded is None:
+        raise missing(owner.noun)
+    return recorded.settings

@@ -1,7 +1,7 @@
-"""Resumable uploads as they begin: what their creation asks for, checked and written down.
+"""The creation of a resumable upload: its headers and metadata checked, then recorded.
 
-A creation asks for a new video, or with `replaces` in its metadata for another file of one that
-there is. What a link is for counts before what comes through it says.
+An upload creates a video, or with `replaces` in its metadata replaces the file of an existing one.
+Through an upload link, the link's details take precedence over the metadata.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,11 @@ from api.http.tus import (
     read_metadata,
     require_version,
 )
-from api.uploads.metadata import REPLACES, read_replaced, read_words
-from api.uploads.receiver import Receiver
-from api.uploads.replace_file import coming
-from api.uploads.single_request import announced, guarded
+from api.library.references import unknown_label
+from api.uploads.intake import content_length, require_room
+from api.uploads.metadata import REPLACES, read_details, read_replaced
+from api.uploads.receiver import UploadReceiver
+from api.uploads.replace_file import first_file_pending
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.uploads import LinkRecord, NewUpload, UploadRecord, Wanted
@@ -38,33 +39,33 @@ from storage.errors import (
     UploadLinkSpent,
 )
 
-__all__ = ["begin"]
+__all__ = ["create"]
 
-_THEIRS: Final = "Whoever made the link sets this."
+_SET_BY_LINK: Final = "Whoever made the link sets this."
 
 
-async def begin(
+async def create(
     request: Request[Any, Any, Any],  # Any: what Litestar leaves open to every application
     catalog: Catalog,
-    receiver: Receiver,
+    receiver: UploadReceiver,
     project: int,
     link: LinkRecord | None = None,
 ) -> UploadRecord:
-    """Make an upload and take what of it came with its creation.
+    """Create an upload, and receive the bytes that came with the request.
 
     Raises:
-        ApiError: 400, 404, 409, 412, 413, 415, 422, 429, 503 for what is wrong with it.
+        ApiError: 400, 404, 409, 412, 413, 415, 422, 429 or 503.
     """
     require_version(request.headers)
     intake = receiver.intake
     most = intake.most_upload if link is None else min(link.most_bytes, intake.most_upload)
-    asked = read_creation(request.headers, most)
+    creation = read_creation(request.headers, most)
     with_bytes = _has_bytes(request)
     checksum = read_checksum(request.headers) if with_bytes else None
-    metadata = read_metadata(asked.metadata)
-    guarded(intake, asked.length)
+    metadata = read_metadata(creation.metadata)
+    require_room(intake, creation.length)
     now_us = receiver.clock_us()
-    new = _new(asked, metadata, link, most=most, expires_us=now_us + intake.keep_us)
+    new = _new_upload(creation, metadata, link, most=most, expires_us=now_us + intake.keep_us)
     if new.replaces is None:
         new = msgspec.structs.replace(new, hash=await catalog.videos.free_hash())
     try:
@@ -78,33 +79,33 @@ async def begin(
 
 
 def _has_bytes(request: Request[Any, Any, Any]) -> bool:  # Any: as above
-    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind == OFFSET_STREAM:
+    content_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if content_type == OFFSET_STREAM:
         return True
-    if announced(request) or "transfer-encoding" in request.headers:
+    if content_length(request) or "transfer-encoding" in request.headers:
         message = f"Bytes that come with the creation must have Content-Type: {OFFSET_STREAM}."
         raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
     return False
 
 
-def _new(
-    asked: Creation,
+def _new_upload(
+    creation: Creation,
     metadata: Mapping[str, str],
     link: LinkRecord | None,
     *,
     most: int,
     expires_us: int,
 ) -> NewUpload:
-    """Return what is to be written down; a new video's hash is still to be had."""
+    """Return the upload to record; the hash of a new video is still "" in it."""
     replaces = _replaces(metadata, link)
-    name, wanted = ("", Wanted()) if replaces is not None else read_words(metadata)
+    name, wanted = ("", Wanted()) if replaces is not None else read_details(metadata)
     if link is not None and replaces is None:
-        wanted = _through(link, wanted)
+        wanted = _through_link(link, wanted)
     return NewUpload(
         name=f"{new_hash()}{new_hash()}",
-        length=asked.length,
+        length=creation.length,
         most_bytes=most,
-        metadata=asked.metadata,
+        metadata=creation.metadata,
         hash="",
         file_title=file_title(name),
         slug=slug(name),
@@ -116,20 +117,19 @@ def _new(
 
 
 def _replaces(metadata: Mapping[str, str], link: LinkRecord | None) -> int | None:
-    """Return the number of the video whose file is replaced; None where a new one is made."""
+    """Return the number of the video whose file is replaced; None for a new video."""
     if link is not None and REPLACES in metadata:
-        raise invalid({REPLACES: [_THEIRS]})
+        raise invalid({REPLACES: [_SET_BY_LINK]})
     text = read_replaced(metadata, replacing=link is not None and link.video is not None)
     if link is not None:
         return link.video
     return None if text is None else number_of(text, "video")
 
 
-def _through(link: LinkRecord, wanted: Wanted) -> Wanted:
-    """Return what is said of a video that comes through a link: its maker's word counts first."""
+def _through_link(link: LinkRecord, wanted: Wanted) -> Wanted:
+    """Return the details of a video that is uploaded through a link: first the link's own."""
     if wanted.tags or wanted.countries or wanted.category is not None:
-        said = ("category", "countries", "tags")
-        raise invalid({key: [_THEIRS] for key in said})
+        raise invalid({key: [_SET_BY_LINK] for key in ("category", "countries", "tags")})
     own = link.wanted
     return msgspec.structs.replace(
         own,
@@ -143,12 +143,11 @@ def _refused(
 ) -> ApiError:
     match error:
         case NoSuchLabel():
-            field = {"tag": "tags"}.get(error.kind, error.kind)
-            return invalid({field: [f"There is no {error.kind} {error.number} in this project."]})
+            return unknown_label(error)
         case NoSuchVideo():
             return missing("video")
         case UploadInProgress():
-            return coming()
+            return first_file_pending()
         case UploadLinkSpent():
             return ApiError(HTTPStatus.CONFLICT, str(error))
         case TooManyUploads():

@@ -1,4 +1,4 @@
-"""What a resumable upload may take: settings, each number with its reason."""
+"""The settings of resumable uploads, each number with its reason."""
 
 from typing import Annotated, Final
 
@@ -12,7 +12,7 @@ _HOUR_US: Final = 3600 * MICROSECONDS
 
 
 class UploadLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Uploads that can be resumed."""
+    """Limits of resumable uploads."""
 
     most_bytes: Annotated[
         int,
@@ -35,5 +35,5 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def keep_us(self) -> int:
-        """The same in microseconds."""
+        """`keep_hours` in microseconds."""
         return int(self.keep_hours * _HOUR_US)

@@ -1,38 +1,76 @@
-"""Upload links as their project's people see them: listed, taken away.
+"""Upload links: permissions to upload one file without a token, made, listed and deleted.
 
-How one is made and used is in `api.uploads.link_endpoints`. What its address holds is shown
-nowhere again.
+A link's address holds its secret and is shown once, to whoever makes the link. The catalog keeps
+only a digest of the secret, and no log and no event holds it. How a link is used is in
+`api.uploads.link_uploads`.
 """
 
 import contextlib
 from http import HTTPStatus
-from typing import Any, Final, Literal
-from urllib.parse import quote
+from typing import Annotated, Final, Literal
 
 import msgspec
-from litestar import Request, delete, get
+from litestar import Controller, delete, get, post
 from litestar.di import NamedDependency
 
-from api.http.auth import needs_write
-from api.http.errors import documented
+from api.http.auth import ApiRequest, needs_write
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS
+from api.http.errors import documented, invalid
+from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber, RecordId, missing, number_of
-from api.library.projects import ProjectId, project_of
+from api.library.lookup import PROJECT, ProjectId, list_url
 from api.schemas.common import Listing
 from api.schemas.presenter import Presenter
 from api.schemas.timestamps import format_timestamp
-from api.uploads.single_request import Intake
+from api.uploads.intake import UploadIntake
+from api.uploads.metadata import NO_DETAILS, VideoDetails, wanted_details
+from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
-from storage.catalog.records.common import Principal
+from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.uploads import ListedLink
+from storage.errors import NoSuchVideo
 from storage.objects import addresses
 from storage.objects.base import ObjectError
 
-__all__ = ["HANDLERS"]
+__all__ = ["UploadLinksController"]
 
-_LIST: Final = "/projects/{project_id:str}/upload-links"
+_ABSENT: Final = (None, msgspec.UNSET)
+_DAY_SECONDS: Final = 24 * 3600
+_MIN_SECONDS: Final = 60
+# For longer than that, a token of the project is the better permission.
+_MAX_SECONDS: Final = 30 * _DAY_SECONDS
 
-Call = Request[Any, Principal, Any]  # Any: what Litestar leaves open to every application
+
+class LinkAddition(VideoDetails, frozen=True, kw_only=True):
+    """What a link is for: how much may come, until when, and what is said of the video.
+
+    With `video_id` it replaces that video's file, and nothing is said of it.
+    """
+
+    most_bytes: Annotated[int, msgspec.Meta(ge=1, le=1 << 50)] | None = None
+    expires_seconds: Annotated[int, msgspec.Meta(ge=_MIN_SECONDS, le=_MAX_SECONDS)] = _DAY_SECONDS
+    video_id: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class UploadLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A link; `address` holds its secret and is shown this once.
+
+    `video_id` is the video whose file it replaces, null where it makes a new one.
+    """
+
+    id: int
+    address: str
+    most_bytes: int
+    expires_at: str
+    video_id: int | None
+
+
+class LinkAdded(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to making a link."""
+
+    message: str
+    upload_link: UploadLink
 
 
 class ListedUploadLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +89,7 @@ class ListedUploadLink(msgspec.Struct, frozen=True, kw_only=True):
     video_id: int | None
 
 
-def _shown(record: ListedLink, now_us: int) -> ListedUploadLink:
+def _listed_link(record: ListedLink, now_us: int) -> ListedUploadLink:
     over: Literal["open", "expired"] = "expired" if record.expires_us <= now_us else "open"
     return ListedUploadLink(
         id=record.id,
@@ -65,68 +103,117 @@ def _shown(record: ListedLink, now_us: int) -> ListedUploadLink:
     )
 
 
-@get(
-    _LIST,
-    guards=[needs_write],
-    summary="List upload links",
-    tags=["videos"],
-    responses=documented(
-        HTTPStatus.BAD_REQUEST,
-        HTTPStatus.UNAUTHORIZED,
-        HTTPStatus.FORBIDDEN,
-        HTTPStatus.NOT_FOUND,
-        HTTPStatus.UNPROCESSABLE_ENTITY,
-    ),
-)
-async def list_upload_links(
-    request: Call,
-    project_id: ProjectId,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    now_us: NamedDependency[int],
-    page: PageNumber = None,
-) -> Listing[ListedUploadLink]:
-    """List a project's upload links in pages of ten, newest first; gone a week after their end.
+class UploadLinksController(Controller):
+    """The upload links of a project."""
 
-    This takes a token that may write.
+    path = "/projects/{project_id:str}/upload-links"
+    tags = ("videos",)
+    dependencies = PROJECT
+
+    @get(
+        guards=[needs_write],
+        summary="List upload links",
+        responses=documented(*CHANGE_ERRORS, HTTPStatus.UNPROCESSABLE_ENTITY),
+    )
+    async def list_upload_links(
+        self,
+        project: NamedDependency[ProjectRecord],
+        project_id: ProjectId,
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        now_us: NamedDependency[int],
+        page: PageNumber = None,
+    ) -> Listing[ListedUploadLink]:
+        """List a project's upload links in pages of ten, newest first; gone a week after their end.
+
+        This takes a token that may write.
+        """
+        query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
+        links = await catalog.links.page(project.id, query.page)
+        return envelope(
+            links,
+            [_listed_link(record, now_us) for record in links.items],
+            path=list_url(presenter.addresses, project_id, "upload-links"),
+            filters=(),
+        )
+
+    @post(
+        guards=[needs_write],
+        operation_class=described(LinkAddition),
+        summary="Make an upload link",
+        responses=documented(*BODY_ERRORS),
+    )
+    async def add_upload_link(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        intake: NamedDependency[UploadIntake],
+        now_us: NamedDependency[int],
+    ) -> LinkAdded:
+        """Let somebody without a token upload one file; the address is shown this once."""
+        body = await read_body(request, LinkAddition)
+        _require_one_purpose(body)
+        most = min(body.most_bytes or intake.most_upload, intake.most_upload)
+        expires_us = now_us + body.expires_seconds * MICROSECONDS
+        try:
+            number, secret = await catalog.links.add(
+                project.id,
+                wanted_details(body),
+                most_bytes=most,
+                expires_us=expires_us,
+                now_us=now_us,
+                by=request.auth.id,
+                video=body.video_id,
+            )
+        except NoSuchVideo as error:
+            message = f"There is no video {error.video} in this project."
+            raise invalid({"video_id": [message]}) from error
+        link = UploadLink(
+            id=number,
+            address=f"{presenter.addresses.http}/api/upload-links/{secret}",
+            most_bytes=most,
+            expires_at=format_timestamp(expires_us),
+            video_id=body.video_id,
+        )
+        return LinkAdded(message="Upload link added.", upload_link=link)
+
+    @delete(
+        "/{link_id:str}",
+        guards=[needs_write],
+        summary="Delete an upload link",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def delete_upload_link(
+        self,
+        request: ApiRequest,
+        project: NamedDependency[ProjectRecord],
+        link_id: RecordId,
+        catalog: NamedDependency[Catalog],
+        intake: NamedDependency[UploadIntake],
+        now_us: NamedDependency[int],
+    ) -> None:
+        """End a link at once, and what is still coming through it; a video that has its file
+        stays.
+        """
+        number = number_of(link_id, "upload link")
+        ended = await catalog.uploads.end_link(project.id, number, now_us, by=request.auth.id)
+        if ended is None:
+            raise missing("upload link")
+        for name in ended:
+            with contextlib.suppress(ObjectError):  # the cleanup of expired uploads deletes it
+                await intake.objects.delete(addresses.upload(name))
+
+
+def _require_one_purpose(body: LinkAddition) -> None:
+    """Check that a link that replaces a file holds no details of the video.
+
+    Raises:
+        ApiError: 422 with the keys of such details.
     """
-    project = await project_of(catalog, request.auth, project_id)
-    query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
-    found = await catalog.links.page(project.id, query.page)
-    where = f"{presenter.addresses.http}/api/projects/{quote(project_id, safe='')}/upload-links"
-    items = [_shown(record, now_us) for record in found.items]
-    return envelope(found, items, path=where, filters=())
-
-
-@delete(
-    f"{_LIST}/{{link_id:str}}",
-    guards=[needs_write],
-    summary="Delete an upload link",
-    tags=["videos"],
-    responses=documented(
-        HTTPStatus.BAD_REQUEST,
-        HTTPStatus.UNAUTHORIZED,
-        HTTPStatus.FORBIDDEN,
-        HTTPStatus.NOT_FOUND,
-    ),
-)
-async def delete_upload_link(
-    request: Call,
-    project_id: ProjectId,
-    link_id: RecordId,
-    catalog: NamedDependency[Catalog],
-    intake: NamedDependency[Intake],
-    now_us: NamedDependency[int],
-) -> None:
-    """End a link at once, and what is still coming through it; a video that has its file stays."""
-    project = await project_of(catalog, request.auth, project_id)
-    number = number_of(link_id, "upload link")
-    ended = await catalog.uploads.end_link(project.id, number, now_us, by=request.auth.id)
-    if ended is None:
-        raise missing("upload link")
-    for name in ended:
-        with contextlib.suppress(ObjectError):  # goes with the uploads that nobody goes on with
-            await intake.objects.delete(addresses.upload(name))
-
-
-HANDLERS: Final = (list_upload_links, delete_upload_link)
+    if body.video_id is None:
+        return
+    details = [key for key in VideoDetails.__struct_fields__ if getattr(body, key) not in _ABSENT]
+    if details:
+        raise invalid({key: [NO_DETAILS] for key in details})

@@ -1,7 +1,7 @@
-"""What is said of a video before its file is there: in an upload's metadata, in a link's body.
+"""What a client says about a video before its file has arrived.
 
-The keys are those that edit a video. In metadata, which knows texts alone, what is no text there is
-JSON: `category`, `countries` and `tags`.
+The keys are those of editing a video. Metadata of resumable uploads holds only texts, so
+`category`, `countries` and `tags` are JSON there.
 """
 
 from collections.abc import Mapping
@@ -11,25 +11,31 @@ import msgspec
 
 from api.http.errors import invalid
 from api.http.json_body import parse_fields
-from api.library.countries import CountryReferences, read_countries
-from api.library.labels import TagReferences, wanted_tags
+from api.library.references import CountryReferences, TagReferences, read_countries, wanted_tags
 from api.schemas.text_fields import Description, OptionalTitle
 from storage.catalog.library.labels import TagById
 from storage.catalog.records.uploads import Wanted
 
-__all__ = ["NOT_SAID", "REPLACES", "Words", "read_replaced", "read_words", "wanted_of"]
+__all__ = [
+    "NO_DETAILS",
+    "REPLACES",
+    "VideoDetails",
+    "read_details",
+    "read_replaced",
+    "wanted_details",
+]
 
 # The number of the video whose file an upload replaces.
 REPLACES: Final = "replaces"
-NOT_SAID: Final = "What replaces a file says nothing else of the video: edit that apart."
+NO_DETAILS: Final = "What replaces a file says nothing else of the video: edit that apart."
 _NAMES: Final = ("filename", "name")
-# What clients say of a file by themselves; what it is shows in the file.
+# Keys that clients send on their own. What the file is, the probe finds out.
 _IGNORED: Final = frozenset({*_NAMES, "filetype", "type", "contentType", "relativePath"})
 _JSON: Final = ("category", "countries", "tags")
 
 
-class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be said; a title of "" is the file's name."""
+class VideoDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """The details of a video; a title of "" stands for the file's name."""
 
     title: OptionalTitle | msgspec.UnsetType = msgspec.UNSET
     description: Description | msgspec.UnsetType = msgspec.UNSET
@@ -38,41 +44,41 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     tags: TagReferences | None = None
 
 
-def wanted_of(words: Words) -> Wanted:
-    """Return what is said as the catalog takes it.
+def wanted_details(details: VideoDetails) -> Wanted:
+    """Return the details as the catalog expects them.
 
     Raises:
-        ApiError: 422 for a country that there is not, or a tag without number and name.
+        ApiError: 422 for an unknown country, or a tag with neither id nor name.
     """
-    tags = wanted_tags(words.tags or [])
+    tags = wanted_tags(details.tags or [])
     return Wanted(
-        title=None if words.title is msgspec.UNSET else str(words.title) or None,
-        description="" if words.description is msgspec.UNSET else str(words.description),
-        category=words.category,
-        countries=tuple(each.number for each in read_countries(words.countries or [])),
+        title=None if details.title is msgspec.UNSET else str(details.title) or None,
+        description="" if details.description is msgspec.UNSET else str(details.description),
+        category=details.category,
+        countries=tuple(each.number for each in read_countries(details.countries or [])),
         tags=tuple(tag.id if isinstance(tag, TagById) else tag.name for tag in tags),
     )
 
 
 def read_replaced(metadata: Mapping[str, str], *, replacing: bool = False) -> str | None:
-    """Return what names the video whose file is replaced, unread; None where nothing does.
+    """Return the unchecked number of the video whose file is replaced; None if there is none.
 
-    `replacing`: a file is replaced whatever is named here.
+    `replacing`: the upload replaces a file even if the metadata does not say so.
 
     Raises:
-        ApiError: 422 where more is said of a video whose file is replaced.
+        ApiError: 422 if the metadata of a replacement holds details of the video.
     """
-    named = metadata.get(REPLACES)
-    if named is None and not replacing:
+    replaced = metadata.get(REPLACES)
+    if replaced is None and not replacing:
         return None
-    said = [key for key in metadata if key != REPLACES and key not in _IGNORED]
-    if said:
-        raise invalid({key: [NOT_SAID] for key in said})
-    return named
+    details = [key for key in metadata if key != REPLACES and key not in _IGNORED]
+    if details:
+        raise invalid({key: [NO_DETAILS] for key in details})
+    return replaced
 
 
-def read_words(metadata: Mapping[str, str]) -> tuple[str, Wanted]:
-    """Return the file's name ("" where there is none) and what is said of the video.
+def read_details(metadata: Mapping[str, str]) -> tuple[str, Wanted]:
+    """Return the file's name ("" if there is none) and the details of the video.
 
     Raises:
         ApiError: 422 with every key that is wrong or unknown.
@@ -92,4 +98,4 @@ def read_words(metadata: Mapping[str, str]) -> tuple[str, Wanted]:
     if faults:
         raise invalid(faults)
     name = next((metadata[key] for key in _NAMES if metadata.get(key)), "")
-    return name, wanted_of(parse_fields(sent, Words))
+    return name, wanted_details(parse_fields(sent, VideoDetails))

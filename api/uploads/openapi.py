@@ -1,7 +1,7 @@
-"""What the API's description says of resumable uploads: their headers, which are all of tus 1.0.
+"""Resumable uploads in the OpenAPI document: the headers of tus 1.0.
 
-A description can say which headers there are and what each may hold; that offsets must agree with
-what came before is the protocol's, and the pages' to tell.
+The document lists the headers and their values. Rules between requests, such as matching offsets,
+are the protocol's and are explained in the docs.
 """
 
 from dataclasses import dataclass, replace
@@ -24,18 +24,18 @@ from api.http.errors import ErrorBody, documented
 from api.http.tus import ALGORITHMS, CHECKSUM_MISMATCH, OFFSET_STREAM, VERSION
 
 __all__ = [
-    "APPENDING",
-    "ASKING",
-    "CREATING",
+    "APPEND_ERRORS",
+    "CREATE_ERRORS",
     "LOCATION",
     "OFFSET",
     "OVERRIDE",
-    "OVERRIDING",
-    "SHOWING",
-    "Appending",
-    "Asking",
-    "Creating",
-    "Overriding",
+    "OVERRIDE_ERRORS",
+    "SHOW_ERRORS",
+    "STATE_ERRORS",
+    "AppendOperation",
+    "CreateOperation",
+    "OverrideOperation",
+    "UploadStateOperation",
 ]
 
 OVERRIDE: Final = "X-HTTP-Method-Override"
@@ -95,19 +95,19 @@ def _add(operation: Operation, *parameters: Parameter) -> None:
     operation.parameters = [*(operation.parameters or ()), _RESUMABLE, *parameters]
 
 
-@dataclass  # without it, the parent's generated __init__ knows of no __post_init__
-class Creating(Operation):
-    """An upload begins."""
+@dataclass  # so that the generated __init__ calls __post_init__
+class CreateOperation(Operation):
+    """Describes the creation of an upload."""
 
     def __post_init__(self) -> None:
-        """Describe the headers, and the body: first bytes, where they come with it."""
+        """Describe the headers and the optional body, the first bytes."""
         _add(self, _LENGTH, _DEFERRED, _METADATA, _CHECKSUM)
         self.request_body = _BODY
 
 
 @dataclass  # as above
-class Appending(Operation):
-    """Bytes are appended."""
+class AppendOperation(Operation):
+    """Describes appending bytes."""
 
     def __post_init__(self) -> None:
         """Describe the headers and the body."""
@@ -116,8 +116,8 @@ class Appending(Operation):
 
 
 @dataclass  # as above
-class Asking(Operation):
-    """An upload is asked about, or ended."""
+class UploadStateOperation(Operation):
+    """Describes reading the offset of an upload, and ending it."""
 
     def __post_init__(self) -> None:
         """Describe the header."""
@@ -125,8 +125,8 @@ class Asking(Operation):
 
 
 @dataclass  # as above
-class Overriding(Operation):
-    """A POST that stands for another method."""
+class OverrideOperation(Operation):
+    """Describes a POST that stands for another method."""
 
     def __post_init__(self) -> None:
         """Describe the headers and the body."""
@@ -134,10 +134,10 @@ class Overriding(Operation):
         self.request_body = _BODY
 
 
-_KNOWN: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
-_ENDED: Final = (*_KNOWN, HTTPStatus.FORBIDDEN, HTTPStatus.LOCKED, HTTPStatus.PRECONDITION_FAILED)
-_TAKEN: Final = (
-    *_ENDED,
+_READ: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
+_CHANGE: Final = (*_READ, HTTPStatus.FORBIDDEN, HTTPStatus.LOCKED, HTTPStatus.PRECONDITION_FAILED)
+_BODY_ERRORS: Final = (
+    *_CHANGE,
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.CONFLICT,
@@ -152,11 +152,14 @@ _MISMATCH: Final = ResponseSpec(
     description="The bytes do not come to Upload-Checksum: none of them was kept",
     generate_examples=False,
 )
-SHOWING: Final = documented(*_KNOWN)
-ASKING: Final = documented(*_ENDED, HTTPStatus.GONE)
-CREATING: Final = {**documented(*_TAKEN), CHECKSUM_MISMATCH: _MISMATCH}
-APPENDING: Final = CREATING
-OVERRIDING: Final = {**documented(*_TAKEN, HTTPStatus.METHOD_NOT_ALLOWED), **CREATING}
+SHOW_ERRORS: Final = documented(*_READ)
+STATE_ERRORS: Final = documented(*_CHANGE, HTTPStatus.GONE)
+CREATE_ERRORS: Final = {**documented(*_BODY_ERRORS), CHECKSUM_MISMATCH: _MISMATCH}
+APPEND_ERRORS: Final = CREATE_ERRORS
+OVERRIDE_ERRORS: Final = {
+    **documented(*_BODY_ERRORS, HTTPStatus.METHOD_NOT_ALLOWED),
+    **CREATE_ERRORS,
+}
 LOCATION: Final = ResponseHeader(
     name="Location", documentation_only=True, description="The address of the upload."
 )

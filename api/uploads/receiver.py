@@ -1,8 +1,8 @@
-"""The bytes of a resumable upload on their way to the disk, and what becomes of them.
+"""Receives the bytes of resumable uploads: appends them to the file, and finishes the upload.
 
-Whoever comes last appends: whoever did before is told to stop, at once within a process and within
-a second from another one. What came stays, whatever ends a request; the catalog is told of it once
-a second, after it is on the disk, and viewers of the video's channel with it.
+The latest request appends. An earlier one is stopped, at once in the same process and within a
+second in another one. Received bytes are kept however a request ends. The offset is recorded in the
+catalog once a second, after the bytes are on disk, and is published on the video's channel then.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from api.http.errors import ApiError, invalid
 from api.http.multipart import MIN_PROGRESS_BYTES
 from api.http.parameters import missing
 from api.http.tus import CHECKSUM_MISMATCH, Patch
-from api.uploads.replace_file import settled
-from api.uploads.single_request import Intake, kept, stored
+from api.uploads.intake import FIRST_GENERATION, UploadIntake, admitted, store_errors_translated
+from api.uploads.replace_file import replace_source
 from api.uploads.writer_turns import Turn
 from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import Landed, WholeVideo
@@ -33,25 +33,20 @@ from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.resumable_file import FileStillLocked, ResumableFile, open_resumable_file
 
-__all__ = ["Receiver", "gone"]
+__all__ = ["UploadReceiver"]
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 0.25  # until whoever is told to stop has heard it
-# Whoever appends in this process saves what came and leaves, within so long.
-_LEAVE_SECONDS: Final = 1.5
-_WAIT_SECONDS: Final = 10.0
-_TELL_SECONDS: Final = 1.0  # between two looks at the catalog
-# What the events are called.
+_POLL_SECONDS: Final = 0.25  # how often a request checks whether its turn is over
+# For an earlier request of this process to save its bytes and release the file.
+_LOCAL_LOCK_SECONDS: Final = 1.5
+# The same for one of another process.
+_REMOTE_LOCK_SECONDS: Final = 10.0
+_RECORD_SECONDS: Final = 1.0  # between two updates of the catalog
+# Kinds of events.
 _DELETED, _REFUSED = "upload deleted", "upload refused"
-_FIRST: Final = 1  # the generation of a video's first file
 
 Receive = Callable[[], Awaitable[Any]]  # Any: ASGI's own messages
-
-
-def gone() -> ApiError:
-    """Return the refusal where there is no such upload (any more)."""
-    return missing("upload")
 
 
 def _too_long(most: int) -> ApiError:
@@ -68,8 +63,8 @@ def _overtaken() -> ApiError:
     )
 
 
-class _Held:
-    """An upload whose writer we are; `record` is how it stands."""
+class _OpenUpload:
+    """An upload that this request appends to; `record` is its present state."""
 
     def __init__(self, record: UploadRecord, writer: str, turn: Turn, file: ResumableFile) -> None:
         self.record = record
@@ -78,95 +73,93 @@ class _Held:
         self.file = file
 
 
-class Receiver(msgspec.Struct, frozen=True, kw_only=True):
-    """Takes the bytes of uploads; `by` is the number of the caller's token, None for a link's.
+class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
+    """Receives the bytes of uploads for one caller.
 
-    `caller` is whom the gate counts.
+    `caller` is the number that the gate counts by, `by` that of the caller's token, None for the
+    user of a link.
     """
 
     uploads: Uploads
-    intake: Intake
+    intake: UploadIntake
     clock_us: Callable[[], int]
     caller: int
     by: int | None
 
     async def receive(self, name: str, patch: Patch, receive: Receive) -> UploadRecord:
-        """Append the body of a request; return the upload as it stands then.
+        """Append the body of a request, and return the upload after that.
 
         Raises:
-            ApiError: 404 or 410 where there is no such upload, 409 where it has another offset,
-                400, 408, 413, 423, 460 and 503 for what goes wrong with the bytes, 422 where they
-                come to no video.
+            ApiError: 404 or 410 if there is no such upload, 409 if it has another offset, 400, 408,
+                413, 423, 460 or 503 if the bytes cannot be received, 422 if the whole file is no
+                video.
         """
         try:
-            async with stored(self.intake, self.caller), self._held(name) as held:
-                await self._agree(held, patch)
-                if not held.record.done:
-                    await self._append(held, patch, receive)
-                    await self._finish(held)
-                return held.record
+            async with admitted(self.intake, self.caller), self._open(name) as upload:
+                await self._check_offset(upload, patch)
+                if not upload.record.done:
+                    await self._append(upload, patch, receive)
+                    await self._finish(upload)
+                return upload.record
         except FileStillLocked as error:
             raise _overtaken() from error
 
     async def offset(self, name: str) -> UploadRecord:
-        """Return how an upload stands, after whoever appends to it was told to stop.
+        """Stop the request that appends to an upload, if there is one, and return the upload.
 
         Raises:
-            ApiError: 404 or 410 where there is no such upload, 422 where it came to no video.
+            ApiError: 404 or 410 if there is no such upload, 422 if the whole file is no video.
         """
-        with kept():
+        with store_errors_translated():
             try:
-                async with self._held(name) as held:
-                    # All of it came, and the process died before it was a video.
-                    await self._finish(held)
-                    return held.record
+                async with self._open(name) as upload:
+                    # All bytes arrived, and the process died before it recorded the video.
+                    await self._finish(upload)
+                    return upload.record
             except FileStillLocked:
                 pass
             except ApiError as error:
                 if error.status_code != HTTPStatus.LOCKED:
                     raise
-            # Others want it too: what is written down is true at any time.
+            # Other requests compete for the file; the recorded offset is always valid.
             return await self._usable(await self.uploads.find(name))
 
     async def end(self, name: str) -> None:
-        """Take an upload and its bytes away.
+        """Delete an upload and its bytes.
 
         Raises:
-            ApiError: 404 or 410 where there is no such upload, 423 where its bytes are not let go
-                of.
+            ApiError: 404 or 410 if there is no such upload, 423 if another request keeps its file.
         """
         try:
-            with kept():
-                async with self._held(name) as held:
+            with store_errors_translated():
+                async with self._open(name) as upload:
                     if not await self.uploads.remove(name, _DELETED, self.clock_us(), by=self.by):
-                        raise gone()
-                    if not held.record.done:
-                        await held.file.remove()
+                        raise missing("upload")
+                    if not upload.record.done:
+                        await upload.file.remove()
         except FileStillLocked as error:
             raise _overtaken() from error
 
-    # -- an upload that is ours -------------------------------------------------------------------
-
     @asynccontextmanager
-    async def _held(self, name: str) -> AsyncGenerator[_Held]:
-        """Be the one who appends for the length of the block."""
+    async def _open(self, name: str) -> AsyncGenerator[_OpenUpload]:
+        """Hold the right to append to an upload during the block."""
         writer = secrets.token_hex(16)
         with self.intake.writers.turn(name) as turn:
             record = await self._usable(await self.uploads.find(name))
             async with AsyncExitStack() as stack:
                 try:
-                    file = await stack.enter_async_context(self._file(record, _LEAVE_SECONDS))
+                    file = await stack.enter_async_context(self._file(record, _LOCAL_LOCK_SECONDS))
                     latest = await self.uploads.claim(name, writer)
                 except FileStillLocked:
-                    # By another process, which hears of it through the catalog.
+                    # By another process, which learns of the claim from the catalog.
                     await self.uploads.claim(name, writer)
-                    file = await stack.enter_async_context(self._file(record, _WAIT_SECONDS))
+                    file = await stack.enter_async_context(self._file(record, _REMOTE_LOCK_SECONDS))
                     latest = await self.uploads.held(name, writer)
                 if latest is None:
                     raise await self._lost(name, file)
-                if latest.done and not file.is_relocated:  # it was made by looking for it
+                if latest.done and not file.is_relocated:  # opening has just created it
                     await file.remove()
-                yield _Held(latest, writer, turn, file)
+                yield _OpenUpload(latest, writer, turn, file)
 
     def _file(
         self, record: UploadRecord, seconds: float
@@ -174,33 +167,33 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
         return open_resumable_file(
             self.intake.objects,
             addresses.upload(record.name),
-            _place(record),
+            _source_address(record),
             min_free_bytes=self.intake.least_free,
             wait_seconds=seconds,
         )
 
     async def _usable(self, record: UploadRecord | None) -> UploadRecord:
         if record is None:
-            raise gone()
+            raise missing("upload")
         if not record.done and record.expires_us <= self.clock_us():
             raise ApiError(HTTPStatus.GONE, "The time of this upload is over.")
         return record
 
     async def _lost(self, name: str, file: ResumableFile) -> ApiError:
-        """Say why an upload is not ours any more; of one that is gone no byte stays."""
+        """Return the response for an upload that this request lost; clean up if it was deleted."""
         if await self.uploads.find(name) is not None:
             return _overtaken()
         with contextlib.suppress(ObjectError):
             await file.remove()
-        return gone()
+        return missing("upload")
 
-    async def _agree(self, held: _Held, patch: Patch) -> None:
-        """See that a request fits to how the upload stands."""
-        if not held.record.done:
-            at = await held.file.truncate(held.record.received)
-            if at != held.record.received:  # what was on no disk when the power went
-                await self._advance(held, at)
-        record = held.record
+    async def _check_offset(self, upload: _OpenUpload, patch: Patch) -> None:
+        """Check that a request continues the upload where it ends, and record a deferred length."""
+        if not upload.record.done:
+            at = await upload.file.truncate(upload.record.received)
+            if at != upload.record.received:  # bytes that a power failure lost
+                await self._advance(upload, at)
+        record = upload.record
         if patch.offset != record.received:
             raise ApiError(
                 HTTPStatus.CONFLICT,
@@ -214,82 +207,88 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
         if patch.length > record.most_bytes:
             raise _too_long(record.most_bytes)
         now_us = self.clock_us()
-        if not await self.uploads.declare(record.name, held.writer, patch.length, now_us):
-            raise await self._lost(record.name, held.file)
-        held.record = msgspec.structs.replace(record, length=patch.length)
+        if not await self.uploads.declare(record.name, upload.writer, patch.length, now_us):
+            raise await self._lost(record.name, upload.file)
+        upload.record = msgspec.structs.replace(record, length=patch.length)
 
-    async def _append(self, held: _Held, patch: Patch, receive: Receive) -> None:
-        """Write a body down; with a checksum all of it counts or nothing."""
-        checksum, file, start = patch.checksum, held.file, held.record.received
+    async def _append(self, upload: _OpenUpload, patch: Patch, receive: Receive) -> None:
+        """Append a body; with a checksum, all of it or nothing."""
+        checksum, file, start = patch.checksum, upload.file, upload.record.received
         if checksum is None:
             try:
-                await self._pour(held, receive)
+                await self._write_body(upload, receive)
             except (ApiError, StoreFull):
-                await self._save(held)
+                await self._save(upload)
                 raise
-            await self._save(held)
+            await self._save(upload)
             return
         digest = checksum.new_digest()
         try:
             await file.truncate(start, digest)
-            await self._pour(held, receive, whole=True)
+            await self._write_body(upload, receive, whole=True)
             await file.flush()
-            _compare(digest.digest(), checksum.digest)
+            _check_digest(digest.digest(), checksum.digest)
         except (ApiError, StoreFull):
             await file.truncate(start)
             raise
-        await self._save(held)
+        await self._save(upload)
 
-    async def _pour(self, held: _Held, receive: Receive, *, whole: bool = False) -> None:
-        """Take what comes to the file, and tell of it now and then unless it counts as a whole."""
-        record, file = held.record, held.file
+    async def _write_body(
+        self, upload: _OpenUpload, receive: Receive, *, whole: bool = False
+    ) -> None:
+        """Write a body to the file; record progress every second unless it counts as a `whole`."""
+        record, file = upload.record, upload.file
         most = record.most_bytes if record.length is None else record.length
         clock = asyncio.get_running_loop().time
-        told = clock()
-        async for piece in _pieces(receive, held.turn, self.intake.quiet_seconds):
+        recorded = clock()
+        async for piece in _pieces(receive, upload.turn, self.intake.quiet_seconds):
             room = most - file.position
             await file.write(piece[:room])
             if len(piece) > room:
                 raise _too_long(most)
-            if clock() - told < _TELL_SECONDS:
+            if clock() - recorded < _RECORD_SECONDS:
                 continue
-            if whole or file.position == held.record.received:
-                if await self.uploads.held(record.name, held.writer) is None:
+            if whole or file.position == upload.record.received:
+                if await self.uploads.held(record.name, upload.writer) is None:
                     raise await self._lost(record.name, file)
             else:
-                await self._save(held)
-            told = clock()
+                await self._save(upload)
+            recorded = clock()
 
-    async def _save(self, held: _Held) -> None:
-        """Have all that came be safe, and write down how much that is."""
+    async def _save(self, upload: _OpenUpload) -> None:
+        """Sync the received bytes to disk, and record their number."""
         try:
-            await held.file.flush()
+            await upload.file.flush()
         finally:
-            safe = await held.file.sync()
-            if safe != held.record.received:
-                await self._advance(held, safe)
+            synced = await upload.file.sync()
+            if synced != upload.record.received:
+                await self._advance(upload, synced)
 
-    async def _advance(self, held: _Held, received: int) -> None:
+    async def _advance(self, upload: _OpenUpload, received: int) -> None:
         now_us = self.clock_us()
         expires_us = now_us + self.intake.keep_us
-        if not await self.uploads.advance(held.record, held.writer, received, expires_us, now_us):
-            raise await self._lost(held.record.name, held.file)
-        held.record = msgspec.structs.replace(held.record, received=received, expires_us=expires_us)
+        if not await self.uploads.advance(
+            upload.record, upload.writer, received, expires_us, now_us
+        ):
+            raise await self._lost(upload.record.name, upload.file)
+        upload.record = msgspec.structs.replace(
+            upload.record, received=received, expires_us=expires_us
+        )
 
-    async def _finish(self, held: _Held) -> None:
-        """Make a video of an upload of which all has come."""
-        record, file = held.record, held.file
+    async def _finish(self, upload: _OpenUpload) -> None:
+        """Give the video its file, if all bytes have arrived."""
+        record, file = upload.record, upload.file
         if record.done or not record.whole:
             return
-        if file.is_relocated:  # by one who died before it was written down
+        if file.is_relocated:  # by a process that died before it recorded the move
             await file.truncate(record.received)
         if file.size() != record.received:
-            await self._advance(held, await file.truncate(record.received))
+            await self._advance(upload, await file.truncate(record.received))
             return
         now_us = self.clock_us()
         try:
             landed = await probe_source(
-                self.intake.probe, file.path, _place(record), record.received
+                self.intake.probe, file.path, _source_address(record), record.received
             )
         except FileRefused as error:
             await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
@@ -297,46 +296,46 @@ class Receiver(msgspec.Struct, frozen=True, kw_only=True):
             raise invalid({"video": [error.reason]}) from error
         await file.relocate(self.intake.objects.path(landed.source))
         if record.replaces:
-            await self._replace(held, landed, now_us)
+            await self._replace(upload, landed, now_us)
         else:
-            await self._add(held, landed, now_us)
-        held.record = msgspec.structs.replace(record, state="done")
+            await self._add(upload, landed, now_us)
+        upload.record = msgspec.structs.replace(record, state="done")
 
-    async def _add(self, held: _Held, file: Landed, now_us: int) -> None:
-        """Give a new video its file."""
-        record = held.record
-        whole = await self.uploads.finish(record.name, held.writer, file, now_us, by=self.by)
+    async def _add(self, upload: _OpenUpload, file: Landed, now_us: int) -> None:
+        """Record the file of a new video."""
+        record = upload.record
+        whole = await self.uploads.finish(record.name, upload.writer, file, now_us, by=self.by)
         if whole is None:
-            raise await self._lost(record.name, held.file)
+            raise await self._lost(record.name, upload.file)
         log.info("uploaded", extra={"video": record.hash, "bytes": record.received})
 
-    async def _replace(self, held: _Held, file: Landed, now_us: int) -> None:
-        """Give a video another file; of an upload that comes too late for that nothing stays."""
-        record = held.record
+    async def _replace(self, upload: _OpenUpload, file: Landed, now_us: int) -> None:
+        """Replace the file of a video; an upload that is too late for that is deleted."""
+        record = upload.record
 
-        async def write(file: Landed) -> tuple[WholeVideo, str | None] | None:
-            return await self.uploads.replace(record, held.writer, file, now_us, by=self.by)
+        async def record_file(file: Landed) -> tuple[WholeVideo, str | None] | None:
+            return await self.uploads.replace(record, upload.writer, file, now_us, by=self.by)
 
         try:
-            await settled(self.intake.objects, record.hash, file, write)
+            await replace_source(self.intake.objects, record.hash, file, record_file)
         except UploadLost as error:
-            raise await self._lost(record.name, held.file) from error
+            raise await self._lost(record.name, upload.file) from error
         except ApiError:
             await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
             raise
 
 
-def _place(record: UploadRecord) -> str:
-    """Return the address that an upload's file gets in the end; nobody else's has that name."""
+def _source_address(record: UploadRecord) -> str:
+    """Return the address of the finished file, which no other upload has."""
     if record.replaces:
         return addresses.replaced_source(record.hash, record.name)
-    return addresses.video_source(record.hash, _FIRST)
+    return addresses.video_source(record.hash, FIRST_GENERATION)
 
 
-def _compare(found: bytes, announced: bytes) -> None:
-    if not hmac.compare_digest(found, announced):
+def _check_digest(actual: bytes, announced: bytes) -> None:
+    if not hmac.compare_digest(actual, announced):
         raise ApiError(
-            CHECKSUM_MISMATCH,  # pyright: ignore[reportArgumentType]  # a number of tus' own
+            CHECKSUM_MISMATCH,  # pyright: ignore[reportArgumentType]  # a status of tus
             "The bytes do not come to Upload-Checksum: none of them was kept.",
         )
 
@@ -344,16 +343,16 @@ def _compare(found: bytes, announced: bytes) -> None:
 async def _pieces(
     receive: Receive, turn: Turn, quiet_seconds: float
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a body as it comes, and b"" now and then while nothing does.
+    """Yield a body as it arrives, and b"" every `_POLL_SECONDS` while nothing does.
 
-    Only the time that the client is waited for counts against it.
+    Only the time spent waiting for the client counts towards `quiet_seconds`.
     """
     clock = asyncio.get_running_loop().time
-    left, came = quiet_seconds, 0
+    left, received = quiet_seconds, 0
     while not turn.over:
         began = clock()
         try:
-            async with asyncio.timeout(min(_LOOK_SECONDS, left)):
+            async with asyncio.timeout(min(_POLL_SECONDS, left)):
                 message = await receive()
         except TimeoutError:
             left -= clock() - began
@@ -367,13 +366,14 @@ async def _pieces(
             continue
         left -= clock() - began
         if message["type"] == "http.disconnect":
-            # Nobody reads the answer.
             raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off; what came is kept.")
         piece = message.get("body", b"")
-        came += len(piece)
-        if came >= MIN_PROGRESS_BYTES:
-            left, came = quiet_seconds, 0
-        left = max(left, _LOOK_SECONDS / 10)  # what is there is taken before it is called late
+        received += len(piece)
+        if received >= MIN_PROGRESS_BYTES:
+            left, received = quiet_seconds, 0
+        left = max(
+            left, _POLL_SECONDS / 10
+        )  # a body that has arrived is read before it counts as late
         yield piece
         if not message.get("more_body", False):
             return

@@ -1,26 +1,26 @@
-"""Who appends to which resumable upload in this process: the newest does."""
+"""Which request of this process may append to a resumable upload: the latest one."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["Turn", "Writers"]
+__all__ = ["Turn", "WriterTurns"]
 
 
 class Turn:
-    """A writer's turn at an upload; `over` says that another has taken it."""
+    """One request's turn to append; `over` is True once a later request has taken over."""
 
     over = False
 
 
-class Writers:
-    """Who appends to which upload in this process."""
+class WriterTurns:
+    """The current turns, by the names of uploads."""
 
     def __init__(self) -> None:
         self._turns: dict[str, Turn] = {}
 
     @contextmanager
     def turn(self, name: str) -> Generator[Turn]:
-        """Take the turn at an upload for the length of the block, or until another takes it."""
+        """Hold the turn at an upload during the block; it is over once another request takes it."""
         if name in self._turns:
             self._turns[name].over = True
         turn = self._turns[name] = Turn()

@@ -1,4 +1,4 @@
-"""Rows into bodies: a video in each of the forms that the interface shows."""
+"""Turns videos into bodies, in each of their forms."""
 
 from typing import Any, Final
 
@@ -21,12 +21,12 @@ from api.videos.schemas import (
 from media.ladder import BOX_LABELS
 from storage.catalog.records.videos import VideoRecord, VideoStatus, WholeVideo
 
-__all__ = ["BROADCASTER", "CLUSTER", "VideoPresenter", "iso8601_duration", "status"]
+__all__ = ["VideoPresenter", "iso8601_duration", "present_status"]
 
-# The protocol is Pusher's (version 7); the cluster is a name that clients must be given.
-BROADCASTER: Final = "pusher"
-CLUSTER: Final = "headend"
-_CARD: Final = "default"  # the poster that there always is: a card until there is one
+# The protocol is Pusher's (version 7). The cluster is a placeholder that clients require.
+_BROADCASTER: Final = "pusher"
+_CLUSTER: Final = "headend"
+_CARD: Final = "default"  # the poster that always exists: a placeholder until there is a real one
 _Values = dict[str, Any]  # Any: fields of every type, by their names
 
 
@@ -35,9 +35,9 @@ def _milliseconds(length_us: int) -> int:
 
 
 def iso8601_duration(length_us: int) -> str:
-    """Return a length in microseconds as ISO 8601 has it, to the millisecond: `PT1H2M3.456S`.
+    """Return a length in microseconds as an ISO 8601 duration, to the millisecond: `PT1H2M3.456S`.
 
-    Parts that are zero are left out; no length at all is `PT0S`.
+    Parts that are zero are left out; a length of 0 is `PT0S`.
     """
     minutes, milliseconds = divmod(_milliseconds(length_us), 60_000)
     hours, minutes = divmod(minutes, 60)
@@ -63,15 +63,17 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
     broadcaster_key: str
 
     def item(self, record: VideoRecord) -> VideoItem:
-        """Return a video as a list shows it."""
-        return VideoItem(**self._common(record), **self._making(record), embed=self._embed(record))
+        """Return a video in the form of lists."""
+        return VideoItem(
+            **self._common(record), **self._progress(record), embed=self._embed(record)
+        )
 
     def full(self, whole: WholeVideo) -> Video:
         """Return a video in full."""
         record = whole.video
         return Video(
             **self._common(record),
-            **self._making(record),
+            **self._progress(record),
             **_labelled(whole),
             player=_player(whole),
             resolutions=_resolutions(whole),
@@ -79,24 +81,24 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def added(self, whole: WholeVideo) -> VideoAdded:
-        """Return the answer to an upload."""
+        """Return the answer to adding a video."""
         record = whole.video
         return VideoAdded(
             message="Video added.",
             video=UploadedVideo(
                 **self._common(record),
-                **self._making(record),
+                **self._progress(record),
                 **_labelled(whole),
                 player=_player(whole),
                 resolutions=_resolutions(whole),
             ),
-            web_socket_broadcaster=BROADCASTER,
+            web_socket_broadcaster=_BROADCASTER,
             web_socket_key=self.broadcaster_key,
-            web_socket_cluster=CLUSTER,
+            web_socket_cluster=_CLUSTER,
         )
 
     def shown(self, whole: WholeVideo) -> VideoShown:
-        """Return a video by itself."""
+        """Return a video in the form of its own page."""
         record = whole.video
         return VideoShown(
             **self._common(record),
@@ -146,7 +148,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             "video_json": addresses.video_document(hash_),
         }
 
-    def _making(self, record: VideoRecord) -> _Values:
+    def _progress(self, record: VideoRecord) -> _Values:
         return {
             "uploading": record.state == "uploading",
             "transcoding_progress": record.progress,
@@ -161,8 +163,8 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         return embed_snippets(self.addresses, record.hash, record.title, "video")
 
 
-def status(record: VideoStatus) -> VideoStatusBody:
-    """Return how far the making of a video is."""
+def present_status(record: VideoStatus) -> VideoStatusBody:
+    """Return the progress of transcoding a video."""
     return VideoStatusBody(
         state=record.state,
         progress=record.progress,

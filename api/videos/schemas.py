@@ -1,8 +1,13 @@
-"""The bodies of the operations on videos, key by key as the interface documents them."""
+"""The bodies of the operations on videos.
+
+Lengths are seconds, sizes bytes, widths and heights pixels.
+"""
 
 import msgspec
 
+from api.library.references import CountryReferences, TagReferences
 from api.schemas.common import Category, CountryBody, Embed, PlayerReference, TagBody
+from api.schemas.text_fields import Description, OptionalTitle
 
 __all__ = [
     "PlayerChoice",
@@ -12,6 +17,7 @@ __all__ = [
     "VideoAdded",
     "VideoChanged",
     "VideoData",
+    "VideoEdit",
     "VideoItem",
     "VideoResolution",
     "VideoShown",
@@ -30,9 +36,9 @@ class VideoResolution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownRung(msgspec.Struct, frozen=True, kw_only=True):
-    """A resolution as the show form has it: `transcoded` is 1 once it plays.
+    """A resolution in `VideoShown`; `transcoded` is 1 once it plays.
 
-    `size` is in bytes, `transcode_duration` in seconds; the values are the picture's sides.
+    `transcode_duration` is in seconds; the values are the height and the width of the picture.
     """
 
     resolution: str
@@ -45,7 +51,7 @@ class ShownRung(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Common(msgspec.Struct, frozen=True, kw_only=True):
-    """What every form has."""
+    """The keys of every form."""
 
     id: int
     hash: str
@@ -71,7 +77,7 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Making(_Common, frozen=True, kw_only=True):
-    """What every form but the show form has."""
+    """The keys of every form except `VideoShown`."""
 
     uploading: bool
     transcoding_progress: int
@@ -83,13 +89,13 @@ class _Making(_Common, frozen=True, kw_only=True):
 
 
 class VideoItem(_Making, frozen=True, kw_only=True):
-    """A video in a list; `length` in seconds, sizes in bytes."""
+    """A video in a list."""
 
     embed: Embed
 
 
 class UploadedVideo(_Making, frozen=True, kw_only=True):
-    """A video that was just uploaded: the full form without its snippets."""
+    """A video that was just added: the full form without its snippets."""
 
     category: Category | None
     countries: list[CountryBody]
@@ -117,7 +123,7 @@ class VideoShown(_Common, frozen=True, kw_only=True):
 
 
 class VideoAdded(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to an upload: the video, and where its progress is told."""
+    """The answer to adding a video; its progress is published on the web socket."""
 
     message: str
     video: UploadedVideo
@@ -127,14 +133,14 @@ class VideoAdded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VideoChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a change."""
+    """The answer to changing a video."""
 
     message: str
     video: Video
 
 
 class VideoStatusBody(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the making of a video is: `eta` in seconds, 0 when unknown or done.
+    """The progress of transcoding a video; `eta` is in seconds, 0 if unknown or done.
 
     `state` is uploading, queued, transcoding, completed or failed; `reason` says why it failed.
     """
@@ -147,14 +153,27 @@ class VideoStatusBody(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str]
 
 
+class VideoEdit(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a video is to change: the keys that are sent.
+
+    A title of null or "" is the file's name; null clears what else may be empty.
+    """
+
+    title: OptionalTitle | msgspec.UnsetType = msgspec.UNSET
+    description: Description | msgspec.UnsetType = msgspec.UNSET
+    category: int | msgspec.UnsetType | None = msgspec.UNSET
+    countries: CountryReferences | msgspec.UnsetType | None = msgspec.UNSET
+    tags: TagReferences | msgspec.UnsetType | None = msgspec.UNSET
+
+
 class VideoData(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a look at one video."""
+    """The answer to showing a video."""
 
     data: VideoShown
 
 
 class VideoStatusData(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a look at how far a video is."""
+    """The answer to showing the status of a video."""
 
     data: VideoStatusBody
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from api.ports import FileFacts, FileRefused
+from api.uploads.intake import UploadIntake
 from api.uploads.limits import UploadLimits
-from api.uploads.single_request import Intake
 from storage.objects.disk import DiskObjects
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 from transcode.inspect.still import NotImage, make_image, make_posters
@@ -59,9 +59,9 @@ async def uploaded_slate(file: Path, /) -> bytes:
 
 def create_intake(
     objects: DiskObjects, min_free_bytes: int, uploads: UploadLimits = _DEFAULTS
-) -> Intake:
+) -> UploadIntake:
     """Return the intake of a store; `min_free_bytes` of its disk stay free."""
-    return Intake(
+    return UploadIntake(
         objects=objects,
         probe=probe_upload,
         posters=uploaded_posters,

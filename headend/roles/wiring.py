@@ -24,7 +24,7 @@ from api.pusher.signed import signed_event_handlers
 from api.pusher.socket import Broadcaster
 from api.schemas.urls import Addresses
 from api.status import status_app, status_handlers
-from api.streams.command_client import Ingest
+from api.streams.command_client import IngestClient
 from headend.config.listen_sockets import bind, port_of, public_base
 from headend.config.settings import ServiceSettings
 from headend.http.metrics import CountedApplication, HttpMetrics
@@ -235,7 +235,7 @@ def _application(
         intake=create_intake(
             context.objects, context.settings.storage.min_free_bytes, context.settings.uploads
         ),
-        ingest=Ingest(catalog, media, nudge),
+        ingest=IngestClient(catalog, media, nudge),
         rate_limiter=callers,
         import_rules=import_rules(context.settings.imports),
         handlers=[

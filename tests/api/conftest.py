@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from litestar.testing import AsyncTestClient
 
-from api.streams.command_client import Ingest
+from api.streams.command_client import IngestClient
 from headend.roles.media_remover import StoredMedia
 from storage.catalog import open_catalog
 from storage.edge.memory import MemoryEdge
@@ -56,7 +56,7 @@ async def house(
         app = application_over(
             catalog=catalog,
             media=media,
-            ingest=Ingest(catalog, media, taken_seconds=taken_seconds),
+            ingest=IngestClient(catalog, media, taken_seconds=taken_seconds),
             objects=objects,
         )
         # The application answers its own errors: none may come through to the server.

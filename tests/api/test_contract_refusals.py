@@ -27,7 +27,7 @@ OF_NO_RECORD: Final = {
 }  # fmt: skip
 # Reads no record: it asks the process that takes encoders in, of which there is none here.
 OF_AN_INGEST: Final = "/api/streams/{stream_id}/ingest"
-# Resumable uploads speak tus, with answers of its own (tests/api/uploads/test_endpoints.py).
+# Resumable uploads speak tus, with answers of its own (tests/api/uploads/test_resumable.py).
 OF_TUS: Final = "/api/projects/{project_id}/uploads"
 
 

@@ -4,13 +4,13 @@ import iso3166
 import pytest
 
 from api.http.errors import ApiError
-from api.library.countries import read_countries
-from tests.support.api.application import ApiService
+from api.library.references import read_countries
+from tests.support.api.application import House
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_every_country_is_listed_with_the_documented_keys(house: ApiService) -> None:
+async def test_every_country_is_listed_with_the_documented_keys(house: House) -> None:
     body = await house.listed(path="/api/countries")
     assert set(body) == {"data"}
     assert all(set(item) == {"id", "name"} for item in body["data"])
@@ -22,11 +22,11 @@ async def test_every_country_is_listed_with_the_documented_keys(house: ApiServic
     assert body["data"][0]["name"] == "Afghanistan"
 
 
-async def test_the_list_takes_a_token(house: ApiService) -> None:
+async def test_the_list_takes_a_token(house: House) -> None:
     assert (await house.client.get("/api/countries")).status_code == 401
 
 
-async def test_a_token_of_a_project_that_may_read_gets_the_same_list(house: ApiService) -> None:
+async def test_a_token_of_a_project_that_may_read_gets_the_same_list(house: House) -> None:
     reader = await house.headers_of("reader", 1, write=False)
     answer = await house.client.get("/api/countries", headers=reader)
     assert answer.json() == await house.listed(path="/api/countries")

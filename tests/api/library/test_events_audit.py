@@ -119,7 +119,7 @@ ELSEWHERE: Final = {
     "pause_stream": "a run, of an ingest (tests/api/streams/test_commands.py)",
     "resume_stream": "the same",
     "drill_failover": "the same",
-    "create_upload": "tus, with headers of its own (tests/api/uploads/test_endpoints.py)",
+    "create_upload": "tus, with headers of its own (tests/api/uploads/test_resumable.py)",
     "append": "the same",
     "end_upload": "the same",
     "ask_offset": "the same",

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from api.http.errors import ApiError
-from api.library.labels import TagReference, TagReferences, wanted_tags
+from api.library.references import TagReference, TagReferences, wanted_tags
 from api.schemas.text_fields import Name
 from storage.catalog.library.labels import TagById, TagByName
 from tests.support.api.application import ApiService, Json

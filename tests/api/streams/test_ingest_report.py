@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from api.app import create_app
-from api.streams.command_client import Ingest
+from api.streams.command_client import IngestClient
 from headend.roles.adapters import CatalogJournal
 from headend.roles.command_executor import CommandExecutor
 from headend.roles.media_remover import StoredMedia
@@ -167,7 +167,7 @@ async def room(catalog_place: str | Path, objects: DiskObjects) -> AsyncGenerato
             addresses=ADDRESSES,
             broadcaster_key=first.broadcaster_key,
             version="1.2.3",
-            ingest=Ingest(catalog, nudge=orders.nudge),
+            ingest=IngestClient(catalog, wake_up=orders.nudge),
             clock_us=lambda: NOW_US,
         )
         carrying = tasks.create_task(orders.run())

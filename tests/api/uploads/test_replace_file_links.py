@@ -6,7 +6,7 @@ from media.stream_keys import new_hash
 from storage.catalog.records.videos import Arrived
 from storage.cleanup.expired_uploads import AGE_US, remove_expired_uploads
 from storage.objects.disk import DiskObjects
-from tests.api.uploads.test_link_endpoints import LINKS, create, form, link, listed, videos
+from tests.api.uploads.test_link_uploads import LINKS, create, form, link, listed, videos
 from tests.api.uploads.test_replace_file_resumable import OTHER, kinds, source_of
 from tests.api.uploads.test_single_request import nothing_is_left
 from tests.support.api.application import NOW_US, ApiService, Json

@@ -14,7 +14,7 @@ import pytest
 from api.app import create_app
 from api.http.concurrency_limit import ConcurrencyLimit
 from api.ports import FileFacts
-from api.uploads.single_request import Intake
+from api.uploads.intake import UploadIntake
 from headend.http.server import serving
 from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog, open_catalog
@@ -262,7 +262,7 @@ async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
             )
             return FileFacts(length_us=1, width=640, height=360)
 
-        intake = Intake(
+        intake = UploadIntake(
             objects=door.objects,
             probe=then_delete,
             posters=create_intake(door.objects, 0).posters,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from api.streams.command_client import Ingest
+from api.streams.command_client import IngestClient
 from headend.roles.adapters import CatalogDirectory, CatalogJournal
 from headend.roles.command_executor import CommandExecutor
 from headend.roles.media_remover import StoredMedia
@@ -39,7 +39,7 @@ class Room(msgspec.Struct, kw_only=True):
     place: FakePorts
     streams: LiveStreams
     orders: CommandExecutor
-    ingest: Ingest
+    ingest: IngestClient
 
     async def publish(self, key: StreamRecord | None = None) -> FakePublisher:
         """Let an encoder in, with the key that a stream's record has."""
@@ -63,7 +63,7 @@ class Room(msgspec.Struct, kw_only=True):
             self.stream.id, now_us=NOW, deadline_us=deadline_us, by=BY
         )
         assert number is not None
-        return await self.ingest.carried_out(number, NOW)
+        return await self.ingest.wait_or_withdraw(number, NOW)
 
 
 @asynccontextmanager
@@ -96,7 +96,7 @@ async def room(folder: Path, *, nudged: bool = True) -> AsyncGenerator[Room, Non
                     place=place,
                     streams=streams,
                     orders=orders,
-                    ingest=Ingest(catalog, StoredMedia(objects, edge), *nudge),
+                    ingest=IngestClient(catalog, StoredMedia(objects, edge), *nudge),
                 )
                 streams.drain()
                 await streams.wait_closed()
@@ -155,7 +155,7 @@ def test_a_changed_key_takes_the_old_ones_encoder_off_and_no_other(tmp_path: Pat
         old = await inside.publish()
         number = await inside.catalog.streams.rotate(inside.stream.id, now_us=NOW, by=BY)
         assert number is not None
-        came = await inside.ingest.answer(number)
+        came = await inside.ingest.wait(number)
         assert came is not None
         assert came.answer == {"disconnected": 1}
         assert old.disconnected == "the stream key was changed"
@@ -165,7 +165,7 @@ def test_a_changed_key_takes_the_old_ones_encoder_off_and_no_other(tmp_path: Pat
             Command(stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.DISCONNECT),
             NOW,
         )
-        came = await inside.ingest.answer(again)
+        came = await inside.ingest.wait(again)
         assert came is not None
         assert came.answer == {"disconnected": 0}
         assert new.disconnected is None
@@ -182,7 +182,7 @@ def test_a_deleted_streams_encoder_is_taken_off_and_its_media_removed(tmp_path: 
         await inside.objects.put("live/Other6hIj9lA/index.m3u8", b"x")
         number = await inside.catalog.streams.remove(inside.stream.id, now_us=NOW, by=BY)
         assert number is not None
-        await inside.ingest.forgotten(number, hash_)
+        await inside.ingest.finish_removal(number, hash_)
         assert encoder.disconnected == "the stream was deleted"
         assert inside.place.sinks[0].told[-1] == "end"
         assert await inside.objects.addresses("live") == ["live/Other6hIj9lA/index.m3u8"]
@@ -198,7 +198,7 @@ def test_a_deletion_that_no_ingest_heard_of_is_made_up_for_at_the_next_start(
         await inside.objects.put("live/Gone6hIj9lAb/index.m3u8", b"x")
         forget = Command(stream=77, hash="Gone6hIj9lAb", kind=CommandKind.FORGET)
         number = await inside.catalog.commands.ask(forget, 1)
-        came = await inside.ingest.answer(number)
+        came = await inside.ingest.wait(number)
         assert came is not None
         assert came.standing is Standing.DONE
         assert await inside.objects.addresses("live") == []
@@ -208,13 +208,13 @@ def test_a_deletion_that_no_ingest_heard_of_is_made_up_for_at_the_next_start(
 
 def test_without_an_ingest_a_command_is_taken_back_in_time(tmp_path: Path) -> None:
     async def story(inside: Room) -> None:
-        lonely = Ingest(inside.catalog, taken_seconds=0.0)
+        lonely = IngestClient(inside.catalog, taken_seconds=0.0)
         async with asyncio.timeout(5):
             command = Command(
                 stream=1, hash=inside.stream.hash, kind=CommandKind.END, deadline_us=NOW - 1
             )
             number = await inside.catalog.commands.ask(command, NOW)
-            came = await lonely.carried_out(number, NOW)
+            came = await lonely.wait_or_withdraw(number, NOW)
         assert came is not None
         assert came.standing is Standing.LATE
         assert not await inside.catalog.commands.take(number, NOW - 1)
@@ -228,7 +228,7 @@ def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:
         streams = inside.catalog.streams
         number = await streams.pause(inside.stream.id, now_us=NOW, by=BY)
         assert number is not None
-        came = await inside.ingest.answer(number)
+        came = await inside.ingest.wait(number)
         assert came is not None
         assert came.answer == {"done": True}
         record = await inside.now()
@@ -237,7 +237,7 @@ def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:
         assert encoder.disconnected is None
         number = await streams.resume(inside.stream.id, now_us=NOW, by=BY)
         assert number is not None
-        came = await inside.ingest.answer(number)
+        came = await inside.ingest.wait(number)
         assert came is not None
         assert came.answer == {"done": True}
         encoder.send(packets=1)
@@ -265,7 +265,7 @@ def test_commands_that_overtake_each_other_leave_the_run_as_its_owner_said_last(
             assert first is not None
             assert last is not None
             for number in (last, first):
-                came = await inside.ingest.answer(number)
+                came = await inside.ingest.wait(number)
                 assert came is not None
                 assert came.answer == {"done": True}
             assert not (await inside.now()).paused
@@ -276,7 +276,7 @@ def test_commands_that_overtake_each_other_leave_the_run_as_its_owner_said_last(
 def test_a_pause_of_a_stream_without_a_run_is_not_done(tmp_path: Path) -> None:
     async def story(inside: Room) -> None:
         pause = Command(stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.PAUSE)
-        came = await inside.ingest.answer(await inside.catalog.commands.ask(pause, NOW))
+        came = await inside.ingest.wait(await inside.catalog.commands.ask(pause, NOW))
         assert came is not None
         assert came.answer == {"done": False}
 
@@ -292,7 +292,7 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
                 inside.stream.id, now_us=NOW, deadline_us=NOW, by=BY
             )
             assert number is not None
-            came = await inside.ingest.answer(number, done_seconds=20.0)
+            came = await inside.ingest.wait(number, done_seconds=20.0)
             assert came is not None
             assert came.standing is Standing.DONE
             return came.answer
@@ -339,7 +339,7 @@ def test_a_report_is_what_the_encoders_send(tmp_path: Path) -> None:
             asked = Command(
                 stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.REPORT
             )
-            came = await inside.ingest.answer(await inside.catalog.commands.ask(asked, NOW))
+            came = await inside.ingest.wait(await inside.catalog.commands.ask(asked, NOW))
             assert came is not None
             return came.answer
 

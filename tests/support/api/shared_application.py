@@ -12,7 +12,7 @@ from litestar import Litestar
 from api.app import create_app
 from api.pages.slate_images import slate_image_handlers
 from api.ports import MediaRemover
-from api.streams.command_client import Ingest
+from api.streams.command_client import IngestClient
 from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog
 from storage.objects.disk import DiskObjects
@@ -48,7 +48,7 @@ _made: list[Litestar] = []
 
 
 def application_over(
-    *, catalog: Catalog, media: MediaRemover, ingest: Ingest, objects: DiskObjects
+    *, catalog: Catalog, media: MediaRemover, ingest: IngestClient, objects: DiskObjects
 ) -> Litestar:
     """Return the application of this process, over these parts from now on.
 

@@ -1,0 +1,99 @@
+"""How the bodies of streams and videos refer to tags, countries and resolutions."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import msgspec
+
+from api.http.errors import ApiError, invalid
+from api.schemas.text_fields import Name
+from media.countries import Country, find_country
+from media.ladder import SELECTABLE_BOXES
+from storage.catalog.library.labels import TagById, TagByName, TagWanted
+from storage.errors import NoSuchLabel
+
+__all__ = [
+    "CountryReferences",
+    "TagReference",
+    "TagReferences",
+    "read_countries",
+    "read_resolutions",
+    "unknown_label",
+    "wanted_tags",
+]
+
+_RESOLUTIONS: Final = frozenset(box.number for box in SELECTABLE_BOXES)
+
+_MAX_TAGS: Final = 100
+# There are 250 countries: a body that names each twice still gets a list of its mistakes.
+_MAX_COUNTRIES: Final = 1_000
+
+
+class TagReference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tag of a record: by its id, or by its name, which makes it where there is none yet.
+
+    With both, the id counts: so a record's own tags can be sent back as they were shown.
+    """
+
+    id: int | msgspec.UnsetType = msgspec.UNSET
+    name: Name | msgspec.UnsetType = msgspec.UNSET
+
+
+TagReferences = Annotated[list[TagReference], msgspec.Meta(max_length=_MAX_TAGS)]
+# By numeric or alpha-2 code (ISO 3166-1).
+CountryReferences = Annotated[list[int | str], msgspec.Meta(max_length=_MAX_COUNTRIES)]
+
+
+def wanted_tags(references: Sequence[TagReference]) -> tuple[TagWanted, ...]:
+    """Return the tags that a body names, as the catalog expects them.
+
+    Raises:
+        ApiError: 422 if one has neither id nor name.
+    """
+    wanted: list[TagWanted] = []
+    for reference in references:
+        if reference.id is not msgspec.UNSET:
+            wanted.append(TagById(reference.id))
+        elif reference.name is not msgspec.UNSET:
+            wanted.append(TagByName(str(reference.name)))
+        else:
+            raise invalid({"tags": ["Each of the tags must have an id or a name."]})
+    return tuple(wanted)
+
+
+def read_countries(references: Sequence[int | str]) -> tuple[Country, ...]:
+    """Return the countries that a body names, in its order and without repetitions.
+
+    Raises:
+        ApiError: 422 with every reference that is no country.
+    """
+    countries: dict[int, Country] = {}
+    faults: list[str] = []
+    for reference in references:
+        named = find_country(reference)
+        if named is None:
+            faults.append(f"There is no country {str(reference)[:20]!r}.")
+        else:
+            countries[named.number] = named
+    if faults:
+        raise invalid({"countries": faults[:50]})
+    return tuple(countries.values())
+
+
+def read_resolutions(numbers: Sequence[int]) -> frozenset[int]:
+    """Return the resolutions that a body names.
+
+    Raises:
+        ApiError: 422 with every number that is no resolution.
+    """
+    unknown = sorted(set(numbers) - _RESOLUTIONS)
+    if unknown:
+        faults = [f"There is no resolution {str(number)[:20]}." for number in unknown]
+        raise invalid({"resolutions": faults})
+    return frozenset(numbers)
+
+
+def unknown_label(error: NoSuchLabel) -> ApiError:
+    """Return the error response for a tag, category or player that the project does not have."""
+    field = "tags" if error.kind == "tag" else error.kind
+    return invalid({field: [f"There is no {error.kind} {error.number} in this project."]})

@@ -1,0 +1,63 @@
+"""Turns the settings of streams and the reports on their encoders into bodies.
+
+Streams themselves are presented by `api.schemas.presenter`.
+"""
+
+import msgspec
+
+from api.http.parameters import missing
+from api.schemas.urls import Addresses
+from api.streams.schemas import (
+    EncoderBody,
+    FailoverBody,
+    IngestReport,
+    RecordingBody,
+    SettingsBody,
+    SlateBody,
+)
+from media.encoder_report import SlotReport, StreamReport
+from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.settings import OwnerSettings
+
+__all__ = ["present_report", "present_settings"]
+
+
+def present_settings(record: OwnerSettings | None, noun: str, addresses: Addresses) -> SettingsBody:
+    """Return the settings of a stream or a project (`noun`) that existed when the request began.
+
+    Raises:
+        ApiError: 404 if it was deleted since.
+    """
+    if record is None:
+        raise missing(noun)
+    picture = None if record.slate is None else addresses.slate(record.slate)
+    return SettingsBody(
+        failover=FailoverBody(**msgspec.structs.asdict(record.failover)),
+        slate=SlateBody(picture=picture),
+        recording=RecordingBody(**msgspec.structs.asdict(record.recording)),
+    )
+
+
+def present_report(report: StreamReport, stream: StreamRecord) -> IngestReport:
+    """Return what a stream's encoders send, with the ids of the backups that they feed."""
+    backups = {backup.number: backup.id for backup in stream.backups}
+    return IngestReport(
+        live=report.live,
+        on_air=report.on_air,
+        slots=[_encoder(slot, backups.get(slot.number)) for slot in report.slots],
+        advice=report.advice,
+    )
+
+
+def _encoder(slot: SlotReport, backup: int | None) -> EncoderBody:
+    return EncoderBody(
+        slot=slot.slot,
+        backup_id=backup,
+        peer=slot.peer,
+        connected_seconds=slot.connected_seconds,
+        video=slot.encoder.video,
+        audio=slot.encoder.audio,
+        network=slot.encoder.network,
+        clock=slot.encoder.clock,
+        advice=slot.advice,
+    )

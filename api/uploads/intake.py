@@ -1,0 +1,215 @@
+"""What every upload passes through, whichever endpoint takes it.
+
+The checks before a body is read, the limits on concurrent uploads, the probe of a file on disk, and
+the translation of storage errors into responses. Sizes are bytes.
+"""
+
+import logging
+import shutil
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from litestar import Request
+
+from api.http.concurrency_limit import ConcurrencyLimit
+from api.http.errors import ApiError, invalid
+from api.http.multipart import MAX_TEXT_BYTES, STALL_SECONDS, FileField, read_form
+from api.ports import FileFacts, FileRefused, PosterMaker, Probe, SlateMaker
+from api.uploads.limits import UploadLimits
+from api.uploads.writer_turns import WriterTurns
+from media.stream_keys import PublicHash, new_hash
+from storage.file_intake import probe_file
+from storage.objects import addresses
+from storage.objects.base import ObjectError, StoreFull
+from storage.objects.disk import DiskObjects
+from storage.objects.incoming_file import IncomingFile, open_incoming_file
+
+__all__ = [
+    "FIRST_GENERATION",
+    "MAX_PICTURE",
+    "MAX_VIDEO",
+    "PICTURE_FORM_BYTES",
+    "VIDEO_FORM_BYTES",
+    "UploadIntake",
+    "admitted",
+    "content_length",
+    "make_posters",
+    "new_poster_folder",
+    "probe_video",
+    "put_posters",
+    "received_file",
+    "require_room",
+    "store_errors_translated",
+]
+
+log = logging.getLogger(__name__)
+
+MAX_VIDEO: Final = 500 * 1024 * 1024  # in one request
+MAX_PICTURE: Final = 10 * 1024 * 1024
+_PART_HEADERS: Final = 1 << 16  # headers and boundaries of a form's parts
+# The longest form with a picture, and what a form with a video holds beside the video.
+PICTURE_FORM_BYTES: Final = MAX_PICTURE + MAX_TEXT_BYTES + _PART_HEADERS
+VIDEO_FORM_BYTES: Final = PICTURE_FORM_BYTES
+FIRST_GENERATION: Final = 1  # of a video's file
+# Folders of posters that the owner uploaded begin so; transcoding does not replace those.
+_OWN_POSTERS: Final = "own-"
+_RETRY_SECONDS: Final = 60
+# Each upload holds a file, a chunk in memory and, at the end, a child process for the probe.
+_MAX_CONCURRENT: Final = 24
+_MAX_CONCURRENT_OF_ONE_TOKEN: Final = 12
+
+
+class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
+    """The services and the limits that uploads need.
+
+    `least_free` bytes of the disk stay free. A client that sends next to nothing for
+    `quiet_seconds` is disconnected. `gate` limits concurrent uploads. A resumable upload may have
+    `most_upload` bytes and is kept for `keep_us` microseconds after its last one.
+    """
+
+    objects: DiskObjects
+    probe: Probe
+    posters: PosterMaker
+    slate: SlateMaker
+    least_free: int
+    max_video: int = MAX_VIDEO
+    most_upload: int = UploadLimits().most_bytes
+    keep_us: int = UploadLimits().keep_us
+    quiet_seconds: float = STALL_SECONDS
+    writers: WriterTurns = msgspec.field(default_factory=WriterTurns)
+    gate: ConcurrencyLimit = msgspec.field(
+        default_factory=lambda: ConcurrencyLimit(
+            total=_MAX_CONCURRENT, per_caller=_MAX_CONCURRENT_OF_ONE_TOKEN
+        )
+    )
+
+
+def require_room(intake: UploadIntake, incoming: int | None) -> None:
+    """Check that the disk has room for `incoming` bytes; None is an unknown number.
+
+    Raises:
+        ApiError: 503 if it has not.
+    """
+    if shutil.disk_usage(intake.objects.root).free - (incoming or 0) < intake.least_free:
+        raise _full()
+
+
+def _full() -> ApiError:
+    return ApiError(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "There is no room for the file at the moment.",
+        headers={"Retry-After": str(_RETRY_SECONDS)},
+    )
+
+
+def content_length(request: Request[Any, Any, Any]) -> int | None:  # Any: left open by Litestar
+    """Return the `Content-Length` of a request; None if it has none, or no valid one."""
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
+
+
+@asynccontextmanager
+async def admitted(intake: UploadIntake, caller: int) -> AsyncGenerator[None, None]:
+    """Count as one of the caller's concurrent uploads during the block.
+
+    Raises:
+        ApiError: 429 or 503 if there are too many, 503 if the store fails during the block.
+    """
+    with intake.gate.acquire(caller), store_errors_translated():
+        yield
+
+
+@contextmanager
+def store_errors_translated() -> Generator[None]:
+    """Turn errors of the object store into responses.
+
+    Raises:
+        ApiError: 503.
+    """
+    try:
+        yield
+    except StoreFull as error:
+        log.warning("upload refused", extra={"reason": str(error)})
+        raise _full() from error
+    except ObjectError as error:
+        log.error("upload failed", extra={"reason": str(error)})  # noqa: TRY400  # not our bug
+        raise ApiError(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The file cannot be kept at the moment.",
+            headers={"Retry-After": str(_RETRY_SECONDS)},
+        ) from error
+
+
+@asynccontextmanager
+async def received_file(
+    request: Request[Any, Any, Any],  # Any: as above
+    intake: UploadIntake,
+    name: str,
+    *,
+    most: int,
+    caller: int,
+) -> AsyncGenerator[IncomingFile, None]:
+    """Receive a form that holds one file of at most `most` bytes, in the field `name`.
+
+    The file is deleted after the block unless the block keeps it. `caller` is the number that the
+    gate counts by.
+
+    Raises:
+        ApiError: the form is invalid or has no such file, or cannot be received now.
+    """
+    require_room(intake, content_length(request))
+    async with (
+        admitted(intake, caller),
+        open_incoming_file(
+            intake.objects, max_bytes=most, min_free_bytes=intake.least_free
+        ) as inflow,
+    ):
+        fields = {name: FileField(inflow=inflow, limit_text=f"{most} bytes")}
+        form = await read_form(request, texts={}, files=fields, stall_seconds=intake.quiet_seconds)
+        if name not in form.files:
+            raise invalid({name: [f"The {name} is required."]})
+        yield inflow
+
+
+async def probe_video(intake: UploadIntake, video: IncomingFile) -> FileFacts:
+    """Return the facts about a video file; sizes are 0 if the probe takes too long.
+
+    Raises:
+        ApiError: 422 if it is no media file.
+    """
+    await video.flush()
+    try:
+        return await probe_file(intake.probe, video.path)
+    except FileRefused as error:
+        raise invalid({"video": [error.reason]}) from error
+
+
+async def make_posters(
+    intake: UploadIntake, picture: IncomingFile, facts: FileFacts
+) -> Mapping[str, bytes]:
+    """Return the posters of a video made from an uploaded picture, by resolution label.
+
+    Raises:
+        ApiError: 422 if the picture cannot be decoded.
+    """
+    await picture.flush()
+    try:
+        return await intake.posters(picture.path, facts.width, facts.height)
+    except FileRefused as error:
+        raise invalid({"poster": [error.reason]}) from error
+
+
+def new_poster_folder() -> str:
+    """Return an unused name for a folder of posters that an owner uploaded."""
+    return f"{_OWN_POSTERS}{new_hash()}"
+
+
+async def put_posters(
+    objects: DiskObjects, hash_: PublicHash, folder: str, posters: Mapping[str, bytes]
+) -> None:
+    """Store a video's posters, by resolution label."""
+    for label, poster in posters.items():
+        await objects.put(addresses.video_poster(hash_, folder, label), poster)

@@ -1,0 +1,215 @@
+"""Uploads through an upload link, which take no token.
+
+Whoever has a link's address may upload one file: as a resumable upload (tus 1.0), which can then be
+resumed until it expires, or as one form. It creates a video, or replaces the file of the video that
+the link is for, and uses the link up. Links are made in `api.uploads.link_records`.
+"""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from litestar import Controller, Request, Response, post
+from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency, Provide
+from litestar.handlers import BaseRouteHandler
+from litestar.params import FromPath
+
+from api.http.auth import Guard
+from api.http.cors import is_upload_options
+from api.http.errors import ApiError
+from api.http.parameters import missing
+from api.http.rate_limit import UNLIMITED, CallerRateLimiter
+from api.schemas.presenter import Presenter
+from api.uploads.creation import create
+from api.uploads.intake import VIDEO_FORM_BYTES, UploadIntake
+from api.uploads.presenter import upload_headers
+from api.uploads.receiver import UploadReceiver
+from api.uploads.replace_file import replace_from_form
+from api.uploads.schemas import LinkedVideo, LinkUsed
+from api.uploads.upload_operations import UploadOperations
+from api.uploads.video_form import receive_video_form
+from storage.catalog import Catalog
+from storage.catalog.records.uploads import LinkRecord, UploadRecord
+from storage.catalog.records.videos import Arrived, Landed, WholeVideo
+from storage.errors import UploadLinkSpent
+
+__all__ = ["LinkController", "LinkUploadController", "needs_link"]
+
+# A request that passed `needs_link`. Any: what Litestar leaves open to every application.
+LinkRequest = Request[Any, LinkRecord, Any]
+_MULTIPART: Final = "multipart/form-data"
+
+
+def needs_link(catalog: Catalog, callers: CallerRateLimiter | None = None) -> Guard:
+    """Return the guard that admits whoever has a link; `request.auth` is then the link.
+
+    Wrong secrets count as wrong tokens do.
+    """
+    counted = callers or CallerRateLimiter(UNLIMITED)
+
+    async def guard(
+        connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
+    ) -> None:
+        if is_upload_options(connection.scope):
+            return
+        secret = str(connection.path_params["link_secret"])
+        address = counted.address_of(connection.scope)
+        counted.check(secret, address)
+        link = await catalog.links.find(secret)
+        if link is None:
+            counted.count_unauthenticated(address, secret)
+            raise missing("upload link")
+        connection.scope["auth"] = link
+        counted.count(secret, -link.id)
+
+    return guard
+
+
+def provide_receiver(
+    request: LinkRequest,
+    catalog: NamedDependency[Catalog],
+    intake: NamedDependency[UploadIntake],
+    clock_us: NamedDependency[Callable[[], int]],
+) -> UploadReceiver:
+    """Return a receiver that acts for the user of a link."""
+    # The gate counts by numbers: those of tokens are above 0, so those of links are below.
+    return UploadReceiver(
+        uploads=catalog.uploads,
+        intake=intake,
+        clock_us=clock_us,
+        caller=-request.auth.id,
+        by=None,
+    )
+
+
+async def provide_upload(
+    request: LinkRequest, upload_name: FromPath[str], catalog: NamedDependency[Catalog]
+) -> UploadRecord:
+    """Return the upload that a path names.
+
+    Raises:
+        ApiError: 404 if there is no such upload through this link.
+    """
+    upload = await catalog.uploads.find(upload_name)
+    if upload is None or upload.link != request.auth.id:
+        raise missing("upload")
+    return upload
+
+
+_DEPENDENCIES: Final = {
+    "upload": Provide(provide_upload),
+    "receiver": Provide(provide_receiver, sync_to_thread=False),
+}
+
+
+class LinkController(Controller):
+    """The address of an upload link."""
+
+    path = "/upload-links/{link_secret:str}"
+    dependencies = _DEPENDENCIES
+
+    @post(request_max_body_size=None, status_code=HTTPStatus.CREATED)
+    async def use_link(
+        self,
+        request: LinkRequest,
+        link_secret: FromPath[str],
+        receiver: NamedDependency[UploadReceiver],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+    ) -> Response[LinkUsed | None]:
+        """Create the upload of a link, or receive its file as one form."""
+        link = request.auth
+        _require_unused(link, receiver.clock_us())
+        if request.content_type[0] == _MULTIPART:
+            used = await _receive_form(request, catalog, receiver)
+            return Response(used, status_code=HTTPStatus.CREATED)
+        record = await create(request, catalog, receiver, link.project, link)
+        url = f"{presenter.addresses.http}/api/upload-links/{link_secret}/{record.name}"
+        return Response(
+            None,
+            status_code=HTTPStatus.CREATED,
+            headers={**upload_headers(record), "Location": url},
+        )
+
+
+class LinkUploadController(UploadOperations):
+    """The resumable upload that was created through a link."""
+
+    path = "/upload-links/{link_secret:str}/{upload_name:str}"
+    dependencies = _DEPENDENCIES
+
+
+def _require_unused(link: LinkRecord, now_us: int) -> None:
+    """Check that a link can still be used.
+
+    Raises:
+        ApiError: 409 if it was used, 410 if it has expired.
+    """
+    if link.used:
+        raise ApiError(HTTPStatus.CONFLICT, "This link was used.")
+    if link.expires_us <= now_us:
+        raise ApiError(HTTPStatus.GONE, "The time of this link is over.")
+
+
+async def _receive_form(
+    request: LinkRequest, catalog: Catalog, receiver: UploadReceiver
+) -> LinkUsed:
+    link = request.auth
+    most = min(link.most_bytes, receiver.intake.max_video)
+    if (request.content_length or 0) > most + VIDEO_FORM_BYTES:
+        message = f"The video may have at most {most} bytes."
+        raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, errors={"video": [message]})
+    if link.video is None:
+        message, whole = "Video uploaded.", await _add(request, catalog, receiver, most)
+    else:
+        whole = await _replace(request, catalog, receiver, link.video, most)
+        message = "File replaced."
+    video = whole.video
+    return LinkUsed(
+        message=message,
+        video=LinkedVideo(id=video.id, hash=video.hash, title=video.title, size=video.size),
+    )
+
+
+async def _add(
+    request: LinkRequest, catalog: Catalog, receiver: UploadReceiver, most: int
+) -> WholeVideo:
+    """Create a video from the file in a form."""
+    link = request.auth
+    wanted = link.wanted
+
+    async def add(arrived: Arrived) -> WholeVideo:
+        detailed = msgspec.structs.replace(
+            arrived,
+            title=arrived.title if wanted.title is None else wanted.title,
+            description=wanted.description or arrived.description,
+        )
+        now_us = receiver.clock_us()
+        return await catalog.uploads.add(link.project, link.id, detailed, wanted, now_us)
+
+    try:
+        return await receive_video_form(
+            request, catalog, receiver.intake, caller=receiver.caller, most=most, add=add
+        )
+    except UploadLinkSpent as error:
+        raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
+
+
+async def _replace(
+    request: LinkRequest, catalog: Catalog, receiver: UploadReceiver, number: int, most: int
+) -> WholeVideo:
+    """Replace the file of the video that a link is for with the file in a form."""
+    link = request.auth
+    whole = await catalog.videos.find(number)
+    if whole is None:
+        raise missing("video")
+    video = whole.video
+
+    async def record(file: Landed) -> tuple[WholeVideo, str | None] | None:
+        return await catalog.uploads.replace_through(link.id, video.id, file, receiver.clock_us())
+
+    return await replace_from_form(
+        request, receiver.intake, video, most=most, caller=receiver.caller, record=record
+    )

@@ -1,0 +1,134 @@
+"""The operations of tus 1.0 on one upload, for whichever controller finds it.
+
+A controller inherits them and provides `upload` and `receiver`. They follow the protocol; their
+headers are described in `api.uploads.openapi`.
+"""
+
+from http import HTTPStatus
+from typing import Any
+
+from litestar import Controller, Request, Response, delete, get, head, patch, post
+from litestar.di import NamedDependency
+
+from api.http.errors import ApiError
+from api.http.tus import read_patch, require_version
+from api.uploads import openapi
+from api.uploads.intake import content_length, require_room
+from api.uploads.presenter import present_upload, upload_headers
+from api.uploads.receiver import UploadReceiver
+from api.uploads.schemas import UploadShown
+from storage.catalog.records.uploads import UploadRecord
+
+__all__ = ["UploadOperations"]
+
+AnyRequest = Request[
+    Any, Any, Any
+]  # Any: a token's bearer or a link, and what Litestar leaves open
+
+
+class UploadOperations(Controller):
+    """The operations on one upload."""
+
+    @head(
+        operation_class=openapi.UploadStateOperation,
+        summary="Ask where an upload is to go on",
+        response_headers=[openapi.OFFSET],
+        responses=openapi.STATE_ERRORS,
+    )
+    async def ask_offset(
+        self,
+        request: AnyRequest,
+        upload: NamedDependency[UploadRecord],
+        receiver: NamedDependency[UploadReceiver],
+    ) -> Response[None]:
+        """Tell where an upload is to go on; whoever still sends to it is told to stop."""
+        require_version(request.headers)
+        return Response(None, headers=upload_headers(await receiver.offset(upload.name)))
+
+    @get(summary="Show how far an upload is", responses=openapi.SHOW_ERRORS)
+    async def show_upload(self, upload: NamedDependency[UploadRecord]) -> UploadShown:
+        """Show how far an upload is."""
+        return present_upload(upload)
+
+    @patch(
+        request_max_body_size=None,
+        status_code=HTTPStatus.NO_CONTENT,
+        operation_class=openapi.AppendOperation,
+        summary="Append to an upload",
+        response_headers=[openapi.OFFSET],
+        responses=openapi.APPEND_ERRORS,
+    )
+    async def append(
+        self,
+        request: AnyRequest,
+        upload: NamedDependency[UploadRecord],
+        receiver: NamedDependency[UploadReceiver],
+    ) -> Response[None]:
+        """Take bytes that go behind those that came."""
+        return await _append(request, upload, receiver)
+
+    @delete(
+        operation_class=openapi.UploadStateOperation,
+        summary="End an upload",
+        responses=openapi.STATE_ERRORS,
+    )
+    async def end_upload(
+        self,
+        request: AnyRequest,
+        upload: NamedDependency[UploadRecord],
+        receiver: NamedDependency[UploadReceiver],
+    ) -> None:
+        """End an upload: its bytes and its video go; a video that has a file stays."""
+        require_version(request.headers)
+        await receiver.end(upload.name)
+
+    @post(
+        request_max_body_size=None,
+        status_code=HTTPStatus.NO_CONTENT,
+        operation_class=openapi.OverrideOperation,
+        summary="Append to an upload, or end it, by POST",
+        responses=openapi.OVERRIDE_ERRORS,
+    )
+    async def other_method(
+        self,
+        request: AnyRequest,
+        upload: NamedDependency[UploadRecord],
+        receiver: NamedDependency[UploadReceiver],
+    ) -> Response[None]:
+        """Do what the header that names another method says."""
+        if _overridden_method(request) == "PATCH":
+            return await _append(request, upload, receiver)
+        require_version(request.headers)
+        await receiver.end(upload.name)
+        return Response(None, status_code=HTTPStatus.NO_CONTENT)
+
+
+def _overridden_method(request: AnyRequest) -> str:
+    """Return the method that a POST stands for, sent by clients that have no other method.
+
+    Raises:
+        ApiError: 405 for a method that uploads do not have.
+    """
+    method = request.headers.get(openapi.OVERRIDE, "").upper()
+    if method not in ("PATCH", "DELETE"):
+        raise ApiError(
+            HTTPStatus.METHOD_NOT_ALLOWED,
+            "This address does not take that method.",
+            headers={"Allow": "DELETE, GET, HEAD, OPTIONS, PATCH"},
+        )
+    return method
+
+
+async def _append(
+    request: AnyRequest, upload: UploadRecord, receiver: UploadReceiver
+) -> Response[None]:
+    require_version(request.headers)
+    sent = read_patch(request.headers, upload.most_bytes)
+    incoming = content_length(request)
+    length = sent.length if upload.length is None else upload.length
+    if length is not None and incoming is not None and sent.offset + incoming > length:
+        message = f"This upload has {length} bytes: there is no room behind {sent.offset} for that."
+        raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+    require_room(receiver.intake, incoming)
+    record = await receiver.receive(upload.name, sent, request.receive)
+    return Response(None, status_code=HTTPStatus.NO_CONTENT, headers=upload_headers(record))

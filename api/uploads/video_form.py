@@ -1,0 +1,129 @@
+"""A new video that is sent as one form: received, probed, stored and recorded.
+
+The file is written to disk as it arrives and probed in a sandbox. Then one transaction creates the
+video and its job. A request that fails before that leaves neither a file nor a row.
+"""
+
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from litestar import Request
+
+from api.http.errors import invalid
+from api.http.filenames import file_title, slug
+from api.http.multipart import FileField, read_form
+from api.schemas.text_fields import Description, OptionalTitle
+from api.uploads.intake import (
+    FIRST_GENERATION,
+    MAX_PICTURE,
+    UploadIntake,
+    admitted,
+    content_length,
+    make_posters,
+    new_poster_folder,
+    probe_video,
+    put_posters,
+    require_room,
+)
+from media.stream_keys import PublicHash
+from storage.catalog import Catalog
+from storage.catalog.records.videos import Arrived, WholeVideo
+from storage.errors import StorageError
+from storage.file_intake import standard_rungs
+from storage.objects import addresses
+from storage.objects.disk import DiskObjects
+from storage.objects.incoming_file import open_incoming_file
+
+__all__ = ["receive_video_form"]
+
+log = logging.getLogger(__name__)
+
+
+async def receive_video_form(
+    request: Request[Any, Any, Any],  # Any: what Litestar leaves open to every application
+    catalog: Catalog,
+    intake: UploadIntake,
+    *,
+    caller: int,
+    most: int,
+    add: Callable[[Arrived], Awaitable[WholeVideo]],
+) -> WholeVideo:
+    """Receive a form with a video of at most `most` bytes; `add` records the video.
+
+    `caller` is the number that the gate counts by.
+
+    Raises:
+        ApiError: the form or the file is invalid, or cannot be received now; nothing is left.
+        StorageError: raised by `add`; nothing is left.
+    """
+    require_room(intake, content_length(request))
+    async with (
+        admitted(intake, caller),
+        open_incoming_file(
+            intake.objects, max_bytes=most, min_free_bytes=intake.least_free
+        ) as video,
+        open_incoming_file(
+            intake.objects, max_bytes=MAX_PICTURE, min_free_bytes=intake.least_free
+        ) as picture,
+    ):
+        form = await read_form(
+            request,
+            texts={"title": OptionalTitle.parse, "description": Description.parse},
+            files={
+                "video": FileField(inflow=video, limit_text=f"{most} bytes"),
+                "poster": FileField(inflow=picture, limit_text=f"{MAX_PICTURE} bytes"),
+            },
+            stall_seconds=intake.quiet_seconds,
+        )
+        name = form.files.get("video")
+        if name is None:
+            raise invalid({"video": ["The video is required."]})
+        facts = await probe_video(intake, video)
+        posters: Mapping[str, bytes] = {}
+        if "poster" in form.files:
+            posters = await make_posters(intake, picture, facts)
+        hash_ = await catalog.videos.free_hash()
+        folder = new_poster_folder() if posters else None
+        arrived = Arrived(
+            hash=hash_,
+            title=form.texts.get("title") or None,
+            file_title=file_title(name),
+            description=form.texts.get("description", ""),
+            name=slug(name),
+            size=video.size,
+            source=addresses.video_source(hash_, FIRST_GENERATION),
+            length_us=facts.length_us,
+            width=facts.width,
+            height=facts.height,
+            rungs=standard_rungs(facts),
+            posters=folder,
+            poster_labels=tuple(posters),
+        )
+        async with _removed_on_failure(catalog, intake.objects, hash_):
+            if folder is not None:
+                await put_posters(intake.objects, hash_, folder, posters)
+            await video.keep(arrived.source)
+            whole = await add(arrived)
+    log.info("uploaded", extra={"video": hash_, "bytes": arrived.size})
+    return whole
+
+
+@asynccontextmanager
+async def _removed_on_failure(
+    catalog: Catalog, objects: DiskObjects, hash_: PublicHash
+) -> AsyncGenerator[None, None]:
+    """Remove a video's objects if the block fails and the video was not recorded.
+
+    If the catalog cannot tell, they stay: the next start removes objects that belong to no row.
+    """
+    try:
+        yield
+    except StorageError:
+        with contextlib.suppress(StorageError):
+            if not await catalog.videos.known([hash_]):
+                await objects.delete_tree(addresses.video_sources(hash_))
+                await objects.delete_tree(addresses.video(hash_))
+        raise

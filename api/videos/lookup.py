@@ -1,0 +1,43 @@
+"""The video of a path.
+
+`VIDEO` gives the handlers of a controller the `WholeVideo` that their path names.
+"""
+
+from typing import Final
+
+from litestar.di import NamedDependency, Provide
+
+from api.http.auth import ApiRequest
+from api.http.parameters import RecordId, missing, number_of
+from storage.catalog import Catalog
+from storage.catalog.records.videos import WholeVideo
+
+__all__ = ["VIDEO", "provide_video", "still_there"]
+
+
+async def provide_video(
+    request: ApiRequest, video_id: RecordId, catalog: NamedDependency[Catalog]
+) -> WholeVideo:
+    """Return the video that a path names.
+
+    Raises:
+        ApiError: 404 if there is no such video, or if the caller's token does not reach it.
+    """
+    whole = await catalog.videos.find(number_of(video_id, "video"))
+    if whole is None or not request.auth.reaches(whole.video.project):
+        raise missing("video")
+    return whole
+
+
+VIDEO: Final = {"video": Provide(provide_video)}
+
+
+def still_there(whole: WholeVideo | None) -> WholeVideo:
+    """Return a video that existed when the request began.
+
+    Raises:
+        ApiError: 404 if it was deleted since.
+    """
+    if whole is None:
+        raise missing("video")
+    return whole
