@@ -3,13 +3,8 @@
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
-from api.http.errors import ApiError
-from api.library.references import TagReference, TagReferences, wanted_tags
-from api.schemas.text_fields import Name
-from storage.catalog.library.labels import TagById, TagByName
 from tests.support.api.application import ApiService, Json
 
 pytestmark = pytest.mark.anyio
@@ -280,20 +275,3 @@ async def test_labels_of_one_project_are_not_anothers(
     body = await house.listed(path=f"/api/projects/{other}/{nouns}")
     assert [item["name"] for item in body["data"]] == ["news"]
     assert (await add(house, nouns, 999, name="x")).status_code == 404
-
-
-def test_tags_of_a_body_are_read_by_id_by_name_and_by_both() -> None:
-    sent = [{"id": 4}, {"name": " New "}, {"id": 5, "name": "shown"}]
-
-    def text(kind: type, value: object) -> object:
-        assert kind is Name
-        return Name.parse(value)
-
-    read = msgspec.convert(sent, TagReferences, dec_hook=text)
-    assert wanted_tags(read) == (TagById(4), TagByName("New"), TagById(5))
-    for wrong in ([{"tag": 1}], [{"id": "4"}], [4], [{"id": 1}] * 101, [{"name": None}]):
-        with pytest.raises(msgspec.ValidationError):
-            msgspec.convert(wrong, TagReferences, dec_hook=text)
-    with pytest.raises(ApiError) as refused:
-        wanted_tags([TagReference()])
-    assert refused.value.errors == {"tags": ["Each of the tags must have an id or a name."]}

@@ -130,13 +130,6 @@ async def test_a_stream_on_air_shows_it(house: ApiService) -> None:
     assert (item["live"], item["published"]) == (True, True)
 
 
-async def test_a_project_is_named_by_its_number_or_its_key(house: ApiService) -> None:
-    path = f"/api/projects/{house.key}/streams"
-    added = await house.add("By key", path)
-    assert (await house.listed())["data"][0]["id"] == added["id"]
-    assert (await house.listed(path=path))["meta"]["path"] == f"https://live.example{path}"
-
-
 @pytest.mark.parametrize(
     "title", ["x", "é" * 255, "👩‍👩‍👧 日本 — “ok”", "\U0001d518", "a\u00a0b", "مباشر", "100%_\\/"]
 )
@@ -295,16 +288,3 @@ async def test_a_wrong_parameter_is_refused_by_name(
     answer = await house.client.get(STREAMS + query, headers=house.owner)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == fields
-
-
-@pytest.mark.parametrize("project", ["2", "0", "01", "unknown", "%00", "1%2F2", "-1"])
-@pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_project_that_is_not_there_is_not_found(
-    house: ApiService, project: str, method: str
-) -> None:
-    path = f"/api/projects/{project}/streams"
-    answer = await house.client.request(
-        method, path, headers=house.owner, json={"title": "x"} if method == "POST" else None
-    )
-    assert answer.status_code == 404
-    assert set(answer.json()) == {"message"}

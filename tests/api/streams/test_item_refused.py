@@ -7,8 +7,6 @@ from tests.support.api.application import ApiService, Json
 
 pytestmark = pytest.mark.anyio
 
-NEVER = [0, -1, "x", "1.0", "01", 99, 2**31, 2**63, 2**64, "9" * 400]
-
 
 async def refused(house: ApiService, stream: Json, body: object, *fields: str) -> Json:
     """See that an edit is refused for these fields, and that it changed nothing."""
@@ -97,69 +95,3 @@ async def test_a_body_that_is_none_is_refused_in_its_own_way(house: ApiService) 
         )  # fmt: skip
         assert answer.status_code == status, answer.text
     assert await shown(house, stream) == stream
-
-
-OPERATIONS = [
-    ("GET", ""),
-    ("PUT", ""),
-    ("DELETE", ""),
-    ("POST", "/publish"),
-    ("POST", "/unpublish"),
-    ("POST", "/end"),
-    ("POST", "/pause"),
-    ("POST", "/resume"),
-    ("POST", "/failover-drill"),
-    ("POST", "/rotate-key"),
-    ("GET", "/settings"),
-    ("PUT", "/settings"),
-    ("PUT", "/slate"),
-    ("DELETE", "/slate"),
-    ("POST", "/backups"),
-    ("DELETE", "/backups/1"),
-]
-every = pytest.mark.parametrize(("method", "path"), OPERATIONS)
-
-
-@every
-async def test_a_stream_that_is_not_there_is_404(house: ApiService, method: str, path: str) -> None:
-    for stream in NEVER:
-        answer = await call(house, method, stream, path)
-        assert answer.status_code == 404, (stream, answer.text)
-        assert set(answer.json()) == {"message"}
-
-
-@every
-async def test_another_projects_token_finds_nothing(
-    house: ApiService, method: str, path: str
-) -> None:
-    stream = await house.add("Mine")
-    other = await house.catalog.projects.add("Other", 1)
-    theirs = await house.headers_of("theirs", other.id, write=True)
-    answer = await call(house, method, stream["id"], path, headers=theirs)
-    assert answer.status_code == 404
-    assert await shown(house, stream) == stream
-
-
-@every
-async def test_a_token_that_may_only_read_changes_nothing(
-    house: ApiService, method: str, path: str
-) -> None:
-    stream = await house.add("Mine")
-    reader = await house.headers_of("reader", 1, write=False)
-    answer = await call(house, method, stream["id"], path, headers=reader)
-    assert answer.status_code == (200 if method == "GET" else 403)
-    assert (await call(house, method, stream["id"], path, headers={})).status_code == 401
-    assert await shown(house, stream) == stream
-
-
-async def test_an_end_that_no_process_hears_of_is_503_and_happens_never(house: ApiService) -> None:
-    stream = await house.add("Mine")
-    answer = await call(house, "POST", stream["id"], "/end")
-    assert answer.status_code == 503
-    assert answer.headers["retry-after"] == "5"
-    assert answer.json() == {
-        "message": "No process takes encoders in now, so nothing was ended; try again in a moment."
-    }
-    assert await house.catalog.commands.waiting() == ()
-    assert await shown(house, stream) == stream
-    assert (await kinds(house))[0][0] == "stream added"

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-from email.utils import parsedate_to_datetime
 
 import httpx
 import pytest
@@ -179,74 +178,6 @@ async def test_a_deleted_video_takes_its_upload_with_it(house: ApiService) -> No
     assert (await head(house, path)).status_code == 404
 
 
-CREATIONS: tuple[tuple[str, dict[str, str], int], ...] = (
-    ("no version", {"Tus-Resumable": "", "Upload-Length": "9"}, 412),
-    ("another version", {"Tus-Resumable": "0.2.2", "Upload-Length": "9"}, 412),
-    ("no length", {}, 400),
-    ("two lengths", {"Upload-Length": "9", "Upload-Defer-Length": "1"}, 400),
-    ("a wrong deferral", {"Upload-Defer-Length": "2"}, 400),
-    ("a length that is none", {"Upload-Length": "-9"}, 400),
-    ("a length in words", {"Upload-Length": "1e3"}, 400),
-    ("nothing", {"Upload-Length": "0"}, 400),
-    ("too much", {"Upload-Length": str((50 << 30) + 1)}, 413),
-    ("far too much", {"Upload-Length": "9" * 18}, 413),
-    ("metadata that is no base64", {"Upload-Length": "9", "Upload-Metadata": "title %%%"}, 400),
-    ("metadata that is no UTF-8", {"Upload-Length": "9", "Upload-Metadata": "title /w=="}, 400),
-    ("metadata twice", {"Upload-Length": "9", "Upload-Metadata": "title YQ==,title YQ=="}, 400),
-    ("an unknown key", {"Upload-Length": "9", "Upload-Metadata": metadata(poem="x")}, 422),
-    ("a long title", {"Upload-Length": "9", "Upload-Metadata": metadata(title="x" * 256)}, 422),
-    ("tags in no JSON", {"Upload-Length": "9", "Upload-Metadata": metadata(tags="a,b")}, 422),
-    ("no such category", {"Upload-Length": "9", "Upload-Metadata": metadata(category="99")}, 422),
-    ("no such tag", {"Upload-Length": "9", "Upload-Metadata": metadata(tags='[{"id":9}]')}, 422),
-    ("no such land", {"Upload-Length": "9", "Upload-Metadata": metadata(countries="[9999]")}, 422),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(("what", "headers", "status"), CREATIONS, ids=[c[0] for c in CREATIONS])
-async def test_what_cannot_be_created_leaves_nothing(
-    house: ApiService, objects: DiskObjects, what: str, headers: dict[str, str], status: int
-) -> None:
-    answer = await house.client.post(UPLOADS, headers={**house.owner, **TUS, **headers})
-    assert answer.status_code == status, (what, answer.text)
-    assert set(answer.json()) <= {"message", "errors"}
-    assert ("errors" in answer.json()) == (status == 422)
-    await nothing_is_left(house, objects)
-
-
-async def test_a_body_of_another_type_is_no_creation(
-    house: ApiService, objects: DiskObjects
-) -> None:
-    headers = {**house.owner, **TUS, "Upload-Length": "9", "Content-Type": "video/mp4"}
-    assert (await house.client.post(UPLOADS, headers=headers, content=b"x")).status_code == 415
-    await nothing_is_left(house, objects)
-
-
-PATCHES: tuple[tuple[str, dict[str, str], bytes, int], ...] = (
-    ("no version", {"Tus-Resumable": ""}, b"x", 412),
-    ("another type", {"Content-Type": "video/mp4"}, b"x", 415),
-    ("no offset", {"Upload-Offset": ""}, b"x", 400),
-    ("an offset in words", {"Upload-Offset": "ten"}, b"x", 400),
-    ("an offset before", {"Upload-Offset": "9"}, b"x", 409),
-    ("an offset behind", {"Upload-Offset": "11"}, b"x", 409),
-    ("more than was announced", {}, b"x" * 91, 413),
-    ("another length", {"Upload-Length": "99"}, b"x", 400),
-    ("another algorithm", {"Upload-Checksum": "crc32 AAAA"}, b"x", 400),
-    ("a checksum in words", {"Upload-Checksum": "sha1 !"}, b"x", 400),
-    ("a short checksum", {"Upload-Checksum": "sha1 AAAA"}, b"x", 400),
-)
-
-
-async def test_a_refused_piece_leaves_the_upload_as_it_was(house: ApiService) -> None:
-    path = await create(house, 100)
-    assert (await send(house, path, 0, b"0123456789")).status_code == 204
-    for what, headers, data, status in PATCHES:
-        answer = await send(house, path, 10, data, headers)
-        assert answer.status_code == status, (what, answer.text)
-        assert (await head(house, path)).headers["upload-offset"] == "10", what
-    answer = await send(house, path, 9, b"x")
-    assert answer.headers["upload-offset"] == "10"
-
-
 async def test_who_may_do_what_with_an_upload(house: ApiService) -> None:
     path = await create(house)
     reader = await house.headers_of("reader", 1, write=False)
@@ -261,24 +192,3 @@ async def test_who_may_do_what_with_an_upload(house: ApiService) -> None:
     assert (await head(house, theirs)).status_code == 404
     assert (await house.client.get(path, headers=reader)).status_code == 200
     assert (await house.client.get(path, headers=stranger)).status_code == 404
-
-
-async def test_the_time_of_an_upload_is_told(house: ApiService) -> None:
-    answer = await house.client.post(
-        UPLOADS, headers={**house.owner, **TUS, "Upload-Length": "100"}
-    )
-    until = parsedate_to_datetime(answer.headers["upload-expires"]).timestamp()
-    assert until == NOW_US // 1_000_000 + 24 * 3600
-
-
-async def test_a_client_that_knows_post_alone_gets_on(house: ApiService) -> None:
-    path = await create(house)
-    said = {**house.owner, **TUS, **OFFSETS, "Upload-Offset": "0"}
-    patched = await house.client.post(
-        path, headers={**said, "X-HTTP-Method-Override": "PATCH"}, content=clip()[:10]
-    )
-    assert (patched.status_code, patched.headers["upload-offset"]) == (204, "10")
-    assert (await house.client.post(path, headers=said, content=b"x")).status_code == 405
-    ended = await house.client.post(path, headers={**said, "X-HTTP-Method-Override": "DELETE"})
-    assert ended.status_code == 204
-    assert (await head(house, path)).status_code == 404

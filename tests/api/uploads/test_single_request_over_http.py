@@ -12,9 +12,7 @@ import msgspec
 import pytest
 
 from api.app import create_app
-from api.http.concurrency_limit import ConcurrencyLimit
 from api.ports import FileFacts
-from api.uploads.intake import UploadIntake
 from headend.http.server import serving
 from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog, open_catalog
@@ -134,39 +132,6 @@ async def test_a_client_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Pat
         await door.nothing_is_left()
 
 
-async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_served(
-    tmp_path: Path,
-) -> None:
-    async with opened(
-        tmp_path, gate=ConcurrencyLimit(total=3, per_caller=2), probe=anything
-    ) as door:
-        _, token = await door.catalog.tokens.add("two", None, write=True, now_us=NOW_US)
-        other = msgspec.structs.replace(door, token=token)
-        whole = form(video(data=b"x" * MiB))
-        length = f"Content-Length: {len(whole)}"
-        held: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-        for number, each in enumerate((door, door, other), 1):
-            held.append(await asyncio.open_connection("127.0.0.1", door.port))
-            held[-1][1].write(each.head(length) + whole[:-10])
-            async with asyncio.timeout(20):
-                while len(files_of(door.objects)) < number:  # noqa: ASYNC110  # nobody tells
-                    await asyncio.sleep(0.02)
-        mine = await talk(door, door.head(length))
-        assert mine.startswith(b"HTTP/1.1 429 ")
-        theirs = await talk(door, other.head(length))
-        assert theirs.startswith(b"HTTP/1.1 503 ")
-        assert b"retry-after: 10" in mine.lower()
-        assert b"retry-after: 10" in theirs.lower()
-        for reader, writer in held:
-            writer.write(whole[-10:])
-            async with asyncio.timeout(20):
-                assert (await reader.readline()).startswith(b"HTTP/1.1 201 ")
-            writer.close()
-        async with httpx.AsyncClient(timeout=60) as client:
-            answer = await client.post(door.url, content=whole, headers=door.headers)
-        assert answer.status_code == 201, answer.text
-
-
 async def test_a_slow_client_that_goes_on_is_served(tmp_path: Path) -> None:
     async with opened(tmp_path, quiet_seconds=5.0) as door:
         whole = form(video())
@@ -227,59 +192,6 @@ async def test_the_byte_after_the_last_is_refused_however_it_comes(tmp_path: Pat
             answer = await client.post(door.url, content=fits, headers=door.headers)
         assert answer.status_code == 201, answer.text
         assert answer.json()["video"]["size"] == most
-
-
-async def test_a_disk_without_room_refuses_for_now(tmp_path: Path) -> None:
-    async with opened(tmp_path, least_free=1 << 60) as door:
-        async with httpx.AsyncClient(timeout=60) as client:
-            answer = await client.post(door.url, content=form(video()), headers=door.headers)
-        assert answer.status_code == 503
-        assert answer.json() == {"message": "There is no room for the file at the moment."}
-        assert int(answer.headers["retry-after"]) > 0
-        await door.nothing_is_left()
-
-
-async def test_a_probe_that_takes_too_long_leaves_sizes_for_later(tmp_path: Path) -> None:
-    async def slow(_: Path, /) -> FileFacts | None:
-        return None
-
-    async with opened(tmp_path, probe=slow) as door:
-        async with httpx.AsyncClient(timeout=60) as client:
-            answer = await client.post(door.url, content=form(video()), headers=door.headers)
-        record = answer.json()["video"]
-        assert (record["length"], record["iso8601_duration"]) == (0, "PT0S")
-        assert (record["width"], record["height"], record["resolutions"]) == (0, 0, [])
-
-
-async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
-    async with opened(tmp_path) as door:
-        project = await door.catalog.projects.add("going", NOW_US)
-
-        async def then_delete(_: Path, /) -> FileFacts | None:
-            # The project goes while its video is looked at.
-            assert (
-                await door.catalog.projects.remove(project.id, by=None, now_us=NOW_US) is not None
-            )
-            return FileFacts(length_us=1, width=640, height=360)
-
-        intake = UploadIntake(
-            objects=door.objects,
-            probe=then_delete,
-            posters=create_intake(door.objects, 0).posters,
-            slate=create_intake(door.objects, 0).slate,
-            least_free=0,
-        )
-        app = create_app(
-            catalog=door.catalog, addresses=ADDRESSES, broadcaster_key="k", intake=intake
-        )
-        untyped: Any = app  # Any: httpx has its own ASGI types
-        async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=untyped), base_url="http://x"
-        ) as client:
-            path = f"/api/projects/{project.id}/videos"
-            answer = await client.post(path, content=form(video()), headers=door.headers)
-        assert answer.status_code == 404, answer.text
-        await door.nothing_is_left()
 
 
 async def test_uploads_at_once_do_not_hold_each_other_up(tmp_path: Path) -> None:

@@ -2,14 +2,11 @@
 
 import re
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from media.stream_keys import new_hash
-from storage.catalog.records.videos import Arrived
 from storage.objects.disk import DiskObjects
-from tests.support.api.application import NOW_US, ApiService, Json
+from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +19,6 @@ FULL = {
     "published_at", "published_url", "category", "countries", "player", "resolutions", "tags",
     "image_urls", "image_update_at", "embed", "project_json", "video_json", "storage_size",
 }  # fmt: skip
-ITEM = FULL - {"category", "countries", "player", "resolutions", "tags"}
 SHOWN = {
     "id", "hash", "title", "description", "name", "size", "length", "iso8601_duration", "width",
     "height", "video", "uploaded_at", "completed", "completed_at", "created_at", "updated_at",
@@ -30,7 +26,6 @@ SHOWN = {
     "project_json", "video_json", "media_resource", "image", "resolutions",
 }  # fmt: skip
 STAMP = "2023-11-14T22:13:20.123456Z"
-OUT_OF_RANGE = ("0", "-1", "99", "2147483648", "9223372036854775808", "9" * 40, "x", "1.5", "01")
 
 
 @pytest.fixture
@@ -134,20 +129,6 @@ async def test_the_show_form_has_its_own_keys(house: ApiService) -> None:
     ]
 
 
-async def test_a_list_item_omits_what_is_documented(house: ApiService) -> None:
-    made = (await upload(house))["video"]
-    body = await listed(house)
-    assert set(body) == {"data", "links", "meta"}
-    (item,) = body["data"]
-    assert set(item) == ITEM
-    assert {key: item[key] for key in ITEM - {"embed"}} == {
-        key: made[key] for key in ITEM - {"embed"}
-    }
-    assert body["meta"]["per_page"] == 30
-    assert body["meta"]["total"] == 1
-    assert [link["label"] for link in body["meta"]["links"]] == ["« Previous", "1", "Next »"]
-
-
 async def test_an_edit_answers_with_the_full_form(house: ApiService) -> None:
     made = (await upload(house))["video"]
     category = await house.client.post(
@@ -223,114 +204,6 @@ async def test_a_refused_edit_names_the_field_and_changes_nothing(house: ApiServ
     assert await shown(house, made["id"]) == before
     tags = await house.client.get("/api/projects/1/tags", headers=house.owner)
     assert tags.json()["data"] == []
-
-
-async def test_lists_are_filtered_and_repeat_their_filters(house: ApiService) -> None:
-    for title in ("Ștefan 100%", "stefan", "other"):
-        await upload(house, texts={"title": title})
-    assert [video["title"] for video in (await listed(house))["data"]] == [
-        "other", "stefan", "Ștefan 100%",
-    ]  # fmt: skip
-    found = await listed(house, "?search=%C8%99TEFAN&type=inprogress&from=2023-11-14&to=2023-11-14")
-    assert [video["title"] for video in found["data"]] == ["Ștefan 100%"]
-    assert parse_qs(urlsplit(str(found["links"]["first"])).query) == {
-        "type": ["inprogress"],
-        "search": ["șTEFAN"],
-        "from": ["2023-11-14"],
-        "to": ["2023-11-14"],
-        "page": ["1"],
-    }
-    assert (await listed(house, "?search=%25"))["meta"]["total"] == 1
-    assert (await listed(house, "?search=_"))["meta"]["total"] == 0
-    assert (await listed(house, "?type=recent"))["meta"]["total"] == 3
-    assert (await listed(house, "?type=inprogress"))["meta"]["total"] == 3
-    assert (await listed(house, "?type=completed"))["meta"]["total"] == 0
-    assert (await listed(house, "?type=failed"))["meta"]["total"] == 0
-    assert (await listed(house, "?from=2023-11-15&to=2023-11-16"))["meta"]["total"] == 0
-    assert (await listed(house, "?from=2023-11-13&to=2023-11-14"))["meta"]["total"] == 3
-    assert (await listed(house, "?from=2023-11-13&to=2023-11-13"))["meta"]["total"] == 0
-
-
-async def test_pages_hold_thirty_and_go_on_beyond_the_end(house: ApiService) -> None:
-    for number in range(32):
-        hash_ = new_hash()
-        file = Arrived(
-            hash=hash_,
-            title=None,
-            file_title=f"file {number}",
-            description="",
-            name="file",
-            size=1,
-            source=f"sources/{hash_}/1",
-        )
-        await house.catalog.videos.add(1, file, NOW_US, by=None)
-    first = await listed(house)
-    assert len(first["data"]) == 30
-    assert (first["meta"]["from"], first["meta"]["to"], first["meta"]["total"]) == (1, 30, 32)
-    assert first["links"]["next"] == f"https://live.example{VIDEOS}?page=2"
-    second = await listed(house, "?page=2")
-    assert len(second["data"]) == 2
-    assert not {video["id"] for video in first["data"]} & {video["id"] for video in second["data"]}
-    beyond = await listed(house, "?page=999999999999")
-    assert beyond["data"] == []
-    assert (beyond["meta"]["from"], beyond["meta"]["to"]) == (None, None)
-    assert beyond["links"]["prev"] == f"https://live.example{VIDEOS}?page=2"
-
-
-WRONG = (
-    ("?type=new", {"type"}),  # unknown type
-    ("?from=2023-01-01", {"to"}),  # from alone
-    ("?to=2023-01-01", {"from"}),  # to alone
-    ("?from=2023-02-30&to=x", {"from", "to"}),  # no days
-    ("?from=20230101&to=2023-01-02", {"from"}),  # another form of a day
-    ("?from=2023-01-01T00:00&to=2023-01-02", {"from"}),  # a moment
-    ("?page=0", {"page"}),  # page nought
-    ("?search=" + "x" * 256, {"search"}),  # a long search
-    ("?search=a%00", {"search"}),  # a control character
-)
-
-
-async def test_a_wrong_filter_is_named(house: ApiService) -> None:
-    for query, fields in WRONG:
-        assert set((await listed(house, query, 422))["errors"]) == fields, query
-
-
-async def test_numbers_of_no_video_are_not_found_by_any_operation(house: ApiService) -> None:
-    for number in OUT_OF_RANGE:
-        one = f"/api/videos/{number}"
-        for method, path, body in (
-            ("GET", one, None),
-            ("PUT", one, {}),
-            ("DELETE", one, None),
-            ("GET", f"{one}/status", None),
-            ("POST", f"{one}/publish", None),
-            ("POST", f"{one}/unpublish", None),
-            ("POST", f"{one}/retry", None),
-            ("PUT", f"{one}/player", {"player": None}),
-        ):
-            answer = await house.client.request(method, path, json=body, headers=house.owner)
-            assert answer.status_code == 404, (method, path, answer.text)
-            assert set(answer.json()) == {"message"}
-
-
-async def test_another_projects_videos_are_as_if_not_there(house: ApiService) -> None:
-    made = (await upload(house))["video"]
-    other = await house.catalog.projects.add("other", NOW_US)
-    stranger = await house.headers_of("stranger", other.id, write=True)
-    reader = await house.headers_of("reader", 1, write=False)
-    one = f"/api/videos/{made['id']}"
-    for method, path in (
-        ("GET", one), ("PUT", one), ("DELETE", one), ("GET", f"{one}/status"),
-        ("POST", f"{one}/publish"), ("POST", f"{one}/unpublish"), ("POST", f"{one}/retry"),
-        ("PUT", f"{one}/player"), ("PUT", f"{one}/poster"), ("GET", VIDEOS), ("POST", VIDEOS),
-    ):  # fmt: skip
-        answer = await house.client.request(method, path, headers=stranger)
-        assert answer.status_code == 404, (method, path)
-        unknown = await house.client.request(method, path)
-        assert unknown.status_code == 401, (method, path)
-        read = await house.client.request(method, path, headers=reader)
-        assert read.status_code == (200 if method == "GET" else 403), (method, path)
-    assert (await shown(house, made["id"]))["title"] == "clip"
 
 
 async def test_a_deleted_video_is_gone_with_its_files(

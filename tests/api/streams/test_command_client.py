@@ -1,0 +1,50 @@
+"""Commands to the ingest role: what the API waits for."""
+
+import pytest
+
+from api.streams.command_client import IngestClient
+from storage.catalog.streams.commands import Command, CommandKind, Standing
+from tests.api.streams.test_item import call, kinds, shown
+from tests.support.api.application import NOW_US, ApiService
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_end_that_no_process_hears_of_is_503_and_happens_never(house: ApiService) -> None:
+    stream = await house.add("Mine")
+    answer = await call(house, "POST", stream["id"], "/end")
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
+    assert answer.json() == {
+        "message": "No process takes encoders in now, so nothing was ended; try again in a moment."
+    }
+    assert await house.catalog.commands.waiting() == ()
+    assert await shown(house, stream) == stream
+    assert (await kinds(house))[0][0] == "stream added"
+
+
+async def test_a_command_that_is_not_taken_is_withdrawn(house: ApiService) -> None:
+    stream = await house.catalog.streams.add(1, "Mine", NOW_US)
+    client = IngestClient(house.catalog, taken_seconds=0.05)
+    deadline_us = client.deadline_us(NOW_US)
+    assert deadline_us == NOW_US + 50_000
+    command = Command(
+        stream=stream.id,
+        hash=stream.hash,
+        kind=CommandKind.END,
+        deadline_us=deadline_us,
+        by=None,
+    )
+    number = await house.catalog.commands.ask(command, NOW_US)
+    withdrawn = await client.wait_or_withdraw(number, NOW_US)
+    assert withdrawn is None or withdrawn.standing is Standing.LATE
+    assert await house.catalog.commands.waiting() == ()
+
+
+async def test_each_command_wakes_the_ingest_and_a_report_leaves_no_row(house: ApiService) -> None:
+    stream = await house.catalog.streams.add(1, "Mine", NOW_US)
+    wakes: list[int] = []
+    client = IngestClient(house.catalog, wake_up=lambda: wakes.append(1), taken_seconds=0.05)
+    assert await client.report(stream, NOW_US) is None
+    assert wakes == [1]
+    assert await house.catalog.commands.waiting() == ()

@@ -1,0 +1,66 @@
+"""The stream of a path, and who may know of it."""
+
+import pytest
+
+from tests.api.streams.test_item import call, shown
+from tests.support.api.application import ApiService
+
+pytestmark = pytest.mark.anyio
+
+
+NEVER = [0, -1, "x", "1.0", "01", 99, 2**31, 2**63, 2**64, "9" * 400]
+
+
+OPERATIONS = [
+    ("GET", ""),
+    ("PUT", ""),
+    ("DELETE", ""),
+    ("POST", "/publish"),
+    ("POST", "/unpublish"),
+    ("POST", "/end"),
+    ("POST", "/pause"),
+    ("POST", "/resume"),
+    ("POST", "/failover-drill"),
+    ("POST", "/rotate-key"),
+    ("GET", "/settings"),
+    ("PUT", "/settings"),
+    ("PUT", "/slate"),
+    ("DELETE", "/slate"),
+    ("POST", "/backups"),
+    ("DELETE", "/backups/1"),
+]
+
+
+every = pytest.mark.parametrize(("method", "path"), OPERATIONS)
+
+
+@every
+async def test_a_stream_that_is_not_there_is_404(house: ApiService, method: str, path: str) -> None:
+    for stream in NEVER:
+        answer = await call(house, method, stream, path)
+        assert answer.status_code == 404, (stream, answer.text)
+        assert set(answer.json()) == {"message"}
+
+
+@every
+async def test_another_projects_token_finds_nothing(
+    house: ApiService, method: str, path: str
+) -> None:
+    stream = await house.add("Mine")
+    other = await house.catalog.projects.add("Other", 1)
+    theirs = await house.headers_of("theirs", other.id, write=True)
+    answer = await call(house, method, stream["id"], path, headers=theirs)
+    assert answer.status_code == 404
+    assert await shown(house, stream) == stream
+
+
+@every
+async def test_a_token_that_may_only_read_changes_nothing(
+    house: ApiService, method: str, path: str
+) -> None:
+    stream = await house.add("Mine")
+    reader = await house.headers_of("reader", 1, write=False)
+    answer = await call(house, method, stream["id"], path, headers=reader)
+    assert answer.status_code == (200 if method == "GET" else 403)
+    assert (await call(house, method, stream["id"], path, headers={})).status_code == 401
+    assert await shown(house, stream) == stream

@@ -1,0 +1,18 @@
+"""What headers and bodies say of an upload."""
+
+from email.utils import parsedate_to_datetime
+
+import pytest
+
+from tests.support.api.application import NOW_US, ApiService
+from tests.support.api.tus_client import TUS, UPLOADS
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_time_of_an_upload_is_told(house: ApiService) -> None:
+    answer = await house.client.post(
+        UPLOADS, headers={**house.owner, **TUS, "Upload-Length": "100"}
+    )
+    until = parsedate_to_datetime(answer.headers["upload-expires"]).timestamp()
+    assert until == NOW_US // 1_000_000 + 24 * 3600

@@ -1,0 +1,49 @@
+"""The operations on one upload that both ways to it share."""
+
+import pytest
+
+from tests.api.uploads.test_resumable import head
+from tests.support.api.application import ApiService
+from tests.support.api.tus_client import OFFSETS, TUS, create, send
+from tests.support.api.upload_clips import clip
+
+pytestmark = pytest.mark.anyio
+
+
+PATCHES: tuple[tuple[str, dict[str, str], bytes, int], ...] = (
+    ("no version", {"Tus-Resumable": ""}, b"x", 412),
+    ("another type", {"Content-Type": "video/mp4"}, b"x", 415),
+    ("no offset", {"Upload-Offset": ""}, b"x", 400),
+    ("an offset in words", {"Upload-Offset": "ten"}, b"x", 400),
+    ("an offset before", {"Upload-Offset": "9"}, b"x", 409),
+    ("an offset behind", {"Upload-Offset": "11"}, b"x", 409),
+    ("more than was announced", {}, b"x" * 91, 413),
+    ("another length", {"Upload-Length": "99"}, b"x", 400),
+    ("another algorithm", {"Upload-Checksum": "crc32 AAAA"}, b"x", 400),
+    ("a checksum in words", {"Upload-Checksum": "sha1 !"}, b"x", 400),
+    ("a short checksum", {"Upload-Checksum": "sha1 AAAA"}, b"x", 400),
+)
+
+
+async def test_a_refused_piece_leaves_the_upload_as_it_was(house: ApiService) -> None:
+    path = await create(house, 100)
+    assert (await send(house, path, 0, b"0123456789")).status_code == 204
+    for what, headers, data, status in PATCHES:
+        answer = await send(house, path, 10, data, headers)
+        assert answer.status_code == status, (what, answer.text)
+        assert (await head(house, path)).headers["upload-offset"] == "10", what
+    answer = await send(house, path, 9, b"x")
+    assert answer.headers["upload-offset"] == "10"
+
+
+async def test_a_client_that_knows_post_alone_gets_on(house: ApiService) -> None:
+    path = await create(house)
+    said = {**house.owner, **TUS, **OFFSETS, "Upload-Offset": "0"}
+    patched = await house.client.post(
+        path, headers={**said, "X-HTTP-Method-Override": "PATCH"}, content=clip()[:10]
+    )
+    assert (patched.status_code, patched.headers["upload-offset"]) == (204, "10")
+    assert (await house.client.post(path, headers=said, content=b"x")).status_code == 405
+    ended = await house.client.post(path, headers={**said, "X-HTTP-Method-Override": "DELETE"})
+    assert ended.status_code == 204
+    assert (await head(house, path)).status_code == 404

@@ -1,0 +1,106 @@
+"""The list of videos: its form, its filters and its pages."""
+
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from media.stream_keys import new_hash
+from storage.catalog.records.videos import Arrived
+from tests.api.videos.test_item import FULL, listed
+from tests.support.api.application import NOW_US, ApiService
+from tests.support.api.upload_clips import VIDEOS, upload
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def catalog_place(both_places: str | Path) -> str | Path:
+    return both_places
+
+
+ITEM = FULL - {"category", "countries", "player", "resolutions", "tags"}
+
+
+async def test_a_list_item_omits_what_is_documented(house: ApiService) -> None:
+    made = (await upload(house))["video"]
+    body = await listed(house)
+    assert set(body) == {"data", "links", "meta"}
+    (item,) = body["data"]
+    assert set(item) == ITEM
+    assert {key: item[key] for key in ITEM - {"embed"}} == {
+        key: made[key] for key in ITEM - {"embed"}
+    }
+    assert body["meta"]["per_page"] == 30
+    assert body["meta"]["total"] == 1
+    assert [link["label"] for link in body["meta"]["links"]] == ["« Previous", "1", "Next »"]
+
+
+async def test_lists_are_filtered_and_repeat_their_filters(house: ApiService) -> None:
+    for title in ("Ștefan 100%", "stefan", "other"):
+        await upload(house, texts={"title": title})
+    assert [video["title"] for video in (await listed(house))["data"]] == [
+        "other", "stefan", "Ștefan 100%",
+    ]  # fmt: skip
+    found = await listed(house, "?search=%C8%99TEFAN&type=inprogress&from=2023-11-14&to=2023-11-14")
+    assert [video["title"] for video in found["data"]] == ["Ștefan 100%"]
+    assert parse_qs(urlsplit(str(found["links"]["first"])).query) == {
+        "type": ["inprogress"],
+        "search": ["șTEFAN"],
+        "from": ["2023-11-14"],
+        "to": ["2023-11-14"],
+        "page": ["1"],
+    }
+    assert (await listed(house, "?search=%25"))["meta"]["total"] == 1
+    assert (await listed(house, "?search=_"))["meta"]["total"] == 0
+    assert (await listed(house, "?type=recent"))["meta"]["total"] == 3
+    assert (await listed(house, "?type=inprogress"))["meta"]["total"] == 3
+    assert (await listed(house, "?type=completed"))["meta"]["total"] == 0
+    assert (await listed(house, "?type=failed"))["meta"]["total"] == 0
+    assert (await listed(house, "?from=2023-11-15&to=2023-11-16"))["meta"]["total"] == 0
+    assert (await listed(house, "?from=2023-11-13&to=2023-11-14"))["meta"]["total"] == 3
+    assert (await listed(house, "?from=2023-11-13&to=2023-11-13"))["meta"]["total"] == 0
+
+
+async def test_pages_hold_thirty_and_go_on_beyond_the_end(house: ApiService) -> None:
+    for number in range(32):
+        hash_ = new_hash()
+        file = Arrived(
+            hash=hash_,
+            title=None,
+            file_title=f"file {number}",
+            description="",
+            name="file",
+            size=1,
+            source=f"sources/{hash_}/1",
+        )
+        await house.catalog.videos.add(1, file, NOW_US, by=None)
+    first = await listed(house)
+    assert len(first["data"]) == 30
+    assert (first["meta"]["from"], first["meta"]["to"], first["meta"]["total"]) == (1, 30, 32)
+    assert first["links"]["next"] == f"https://live.example{VIDEOS}?page=2"
+    second = await listed(house, "?page=2")
+    assert len(second["data"]) == 2
+    assert not {video["id"] for video in first["data"]} & {video["id"] for video in second["data"]}
+    beyond = await listed(house, "?page=999999999999")
+    assert beyond["data"] == []
+    assert (beyond["meta"]["from"], beyond["meta"]["to"]) == (None, None)
+    assert beyond["links"]["prev"] == f"https://live.example{VIDEOS}?page=2"
+
+
+WRONG = (
+    ("?type=new", {"type"}),  # unknown type
+    ("?from=2023-01-01", {"to"}),  # from alone
+    ("?to=2023-01-01", {"from"}),  # to alone
+    ("?from=2023-02-30&to=x", {"from", "to"}),  # no days
+    ("?from=20230101&to=2023-01-02", {"from"}),  # another form of a day
+    ("?from=2023-01-01T00:00&to=2023-01-02", {"from"}),  # a moment
+    ("?page=0", {"page"}),  # page nought
+    ("?search=" + "x" * 256, {"search"}),  # a long search
+    ("?search=a%00", {"search"}),  # a control character
+)
+
+
+async def test_a_wrong_filter_is_named(house: ApiService) -> None:
+    for query, fields in WRONG:
+        assert set((await listed(house, query, 422))["errors"]) == fields, query
