@@ -28,7 +28,7 @@ def test_both_are_as_long_as_a_title_may_be() -> None:
     assert len(file_title("x" * 1000)) == len(slug("x" * 1000)) == MAX_TITLE
 
 
-class Part(MultipartSegment):
+class FormPart(MultipartSegment):
     """A part of a form with nothing but its header."""
 
     def __init__(self, header: str, filename: str | None) -> None:
@@ -48,4 +48,4 @@ class Part(MultipartSegment):
 def test_the_extended_name_counts_unless_it_is_quoted_text(
     header: str, plain: str | None, found: str | None
 ) -> None:
-    assert file_name(Part(header, plain)) == found
+    assert file_name(FormPart(header, plain)) == found
