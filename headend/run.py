@@ -24,7 +24,7 @@ from headend.systemd import keep_watchdog, notify
 from headend.welcome import welcome
 from storage.errors import CatalogUnavailable, StorageError
 from transcode.sandbox.landlock import landlock_abi, landlock_text
-from transcode.sandbox.rlimits import BoxError
+from transcode.sandbox.rlimits import SandboxError
 
 __all__ = ["StartError", "run"]
 
@@ -101,7 +101,7 @@ async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> 
 
 def _warn_without_landlock() -> None:
     """Warn if engines cannot be prevented from reading files."""
-    with contextlib.suppress(BoxError):  # the first engine will report it
+    with contextlib.suppress(SandboxError):  # the first engine will report it
         abi = landlock_abi()
         if not abi:
             log.warning("files not hidden", extra={"cause": landlock_text(abi)})

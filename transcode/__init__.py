@@ -1,7 +1,6 @@
-"""Everything that decodes or encodes media.
+"""Media are made here: live runs, uploaded files, and the engine process that does the work.
 
-`engine` is the child process that does it, in the `sandbox`; `protocol` is what it and its parent
-send each other. The parent's side: `live` (runs of live streams), `vod` (uploaded files), `imports`
-(files from other servers) and `inspect` (probes of uploads); `jobs` is the life cycle that work on
-files shares. Nothing else in the project touches FFmpeg.
+The parent side is `live`, `vod`, `imports` and `inspect`; they start engines and store what these
+report. `protocol` is what parent and engine exchange, `sandbox` how an engine confines itself, and
+`engine` the child process, the only place that touches FFmpeg.
 """

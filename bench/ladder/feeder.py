@@ -22,8 +22,8 @@ from media.ladder import ladder_for
 from media.packet import MediaPacket
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import AudioTrack, VideoTrack
-from transcode.protocol.engine_process import Engine, engine
-from transcode.protocol.messages import Begin, Finish, Order, Packet, Trouble
+from transcode.protocol.engine_process import EngineProcess, spawn_engine
+from transcode.protocol.messages import Begin, EngineOrder, Finish, Packet, Trouble
 
 __all__ = ["orders"]
 
@@ -32,7 +32,7 @@ _AUDIO, _VIDEO = 8, 9  # tag types
 _ACTIVE: Final = frozenset({"1080p", "720p", "480p", "360p"})
 
 
-def orders(clip: Path) -> list[Order]:
+def orders(clip: Path) -> list[EngineOrder]:
     """Return a clip as the orders of one epoch.
 
     Raises:
@@ -74,14 +74,14 @@ def _order(packet: MediaPacket) -> Packet:
     )
 
 
-async def _feed(child: Engine, said: list[Order]) -> None:
+async def _feed(child: EngineProcess, said: list[EngineOrder]) -> None:
     for order in said:
         await child.send(order)
     child.close_input()
 
 
 async def _make(clip: Path, folder: Path, module: str) -> None:
-    async with engine("live", "bench", module=module) as child, asyncio.TaskGroup() as tasks:
+    async with spawn_engine("live", "bench", module=module) as child, asyncio.TaskGroup() as tasks:
         tasks.create_task(_feed(child, orders(clip)))
         parts: dict[str, list[bytes]] = {}
         async for report in child.reports():

@@ -13,7 +13,7 @@ from transcode.engine.main import main
 # Constants of the engine, which nobody but this comparison changes.
 setattr(encode, "PRESET", "veryfast")  # noqa: B010
 setattr(encode, "PARAMETERS", "annexb=0:scenecut=0")  # noqa: B010
-setattr(encode, "LARGE", "")  # noqa: B010
+setattr(encode, "LARGE_PARAMETERS", "")  # noqa: B010
 setattr(scaler, "SCALER", {"flags": "bicubic"})  # noqa: B010
 
 if __name__ == "__main__":

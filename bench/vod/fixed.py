@@ -1,6 +1,6 @@
 """The engine with a live stream's rate control, to compare constant quality with.
 
-python -m bench.vod.fixed stretch ...
+python -m bench.vod.fixed span ...
 """
 
 import sys

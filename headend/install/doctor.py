@@ -32,7 +32,7 @@ from storage.objects import addresses
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
 from transcode.sandbox.landlock import landlock_abi, landlock_text
-from transcode.sandbox.rlimits import BoxError
+from transcode.sandbox.rlimits import SandboxError
 
 __all__ = ["clean", "examine"]
 
@@ -126,7 +126,7 @@ def _box() -> Finding:
     """Report what hides this machine's files from engines, which also work without it."""
     try:
         text = landlock_text(landlock_abi())
-    except BoxError as error:
+    except SandboxError as error:
         text = str(error.strerror)
     return Finding(topic="box", verdict="well", text=text)
 

@@ -220,7 +220,7 @@ def test_twenty_hostile_files_cost_a_live_stream_no_frame(
             base, most = os.nice(0), 19
             files_ways = {(min(most, base + nice), os.SCHED_BATCH) for nice in (7, 10)}
             assert measuring.engines.pop("live") == {(min(most, base + 5), os.SCHED_OTHER)}
-            assert "film" in measuring.engines or "probe" in measuring.engines
+            assert "asset" in measuring.engines or "probe" in measuring.engines
             assert all(ways <= files_ways for ways in measuring.engines.values())
             assert encoder.poll() is None
             status, answer = upload(headend, good)

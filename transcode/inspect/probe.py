@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from transcode.inspect.concurrency import probe_slot
-from transcode.protocol.engine_process import engine
+from transcode.protocol.engine_process import spawn_engine
 from transcode.protocol.messages import Probed, Refused, WireError
 
 __all__ = ["PROBE_SECONDS", "NotMedia", "ProbeError", "ProbeTimeout", "Probed", "probe"]
@@ -64,7 +64,7 @@ async def probe(path: Path, *, seconds: float = PROBE_SECONDS) -> Probed:
 async def _run_engine(file: int) -> Probed:
     found: Probed | Refused | None = None
     broken = False
-    async with engine("probe", "probe", file=file) as child:
+    async with spawn_engine("probe", "probe", file=file) as child:
         try:
             async for report in child.reports():
                 if isinstance(report, Probed | Refused):

@@ -10,8 +10,8 @@ import msgspec
 
 from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
 from transcode.inspect.concurrency import probe_slot
-from transcode.protocol.engine_process import engine
-from transcode.protocol.messages import Make, Poster, Refused, WireError
+from transcode.protocol.engine_process import spawn_engine
+from transcode.protocol.messages import FileOrder, Poster, Refused, WireError
 
 __all__ = ["NotImage", "make_image", "make_posters"]
 
@@ -60,18 +60,20 @@ async def _make(path: Path, ladder: Ladder | None) -> dict[str, bytes]:
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         async with probe_slot(), asyncio.timeout(_SECONDS):
-            return await _run_engine(file, Make(ladder=ladder))
+            return await _run_engine(file, FileOrder(ladder=ladder))
     except TimeoutError as error:
         raise NotImage(_BROKE_IT) from error
     finally:
         os.close(file)
 
 
-async def _run_engine(file: int, make: Make) -> dict[str, bytes]:
+async def _run_engine(file: int, make: FileOrder) -> dict[str, bytes]:
     made: dict[str, bytes] = {}
     refused: Refused | None = None
     broken = False
-    async with engine("still", "still", msgspec.json.encode(make).decode(), file=file) as child:
+    async with spawn_engine(
+        "still", "still", msgspec.json.encode(make).decode(), file=file
+    ) as child:
         try:
             async for report in child.reports():
                 if isinstance(report, Poster):

@@ -15,7 +15,7 @@ import msgspec
 from media.packet import MediaPacket
 from media.ticks import MICROSECONDS
 from media.track import AudioTrack, Track, VideoTrack
-from transcode.protocol.messages import Finish, Packet, Rungs
+from transcode.protocol.messages import Finish, LeaveOut, Packet
 
 __all__ = ["QUEUE_BYTES", "QUEUE_SECONDS", "Backlog", "NoSource", "QueueItem", "SourceStart"]
 
@@ -56,7 +56,7 @@ class NoSource(msgspec.Struct, frozen=True, kw_only=True):
     since: float
 
 
-QueueItem = SourceStart | NoSource | Packet | Rungs | Finish
+QueueItem = SourceStart | NoSource | Packet | LeaveOut | Finish
 
 
 class Backlog:
@@ -127,7 +127,7 @@ class Backlog:
         self.dropping, self._source, self._on_slate = False, None, False
         self._queue.append((Finish(), now))
 
-    def put_first(self, order: Rungs, now: float) -> None:
+    def put_first(self, order: LeaveOut, now: float) -> None:
         """Queue an order before everything else."""
         self._queue.appendleft((order, now))
 

@@ -26,18 +26,18 @@ from transcode.live.load_shedding import RunLoad
 from transcode.live.metrics import RunMetrics
 from transcode.live.ports import RunServices
 from transcode.live.posters import LivePosters
-from transcode.protocol.engine_process import Engine, EngineLost, engine
+from transcode.protocol.engine_process import EngineLost, EngineProcess, spawn_engine
 from transcode.protocol.messages import (
     Begin,
+    EpochFinished,
+    ExtendSlate,
     Finish,
-    Finished,
+    LeaveOut,
     Packet,
     Posters,
     Prepared,
     Progress,
-    Reach,
-    Rungs,
-    Slate,
+    ShowSlate,
     Spliced,
     TakenOver,
     Trouble,
@@ -166,7 +166,7 @@ class LiveRun:
         shed, back = sorted(off - self.metrics.off), sorted(self.metrics.off - off)
         self.metrics.off = off
         self.metrics.sheds += len(shed)
-        self.backlog.put_first(Rungs(off=tuple(sorted(off))), self._clock())
+        self.backlog.put_first(LeaveOut(off=tuple(sorted(off))), self._clock())
         self._work_queued.set()
         if shed:
             late = round(self.metrics.lag, 1)
@@ -187,7 +187,7 @@ class LiveRun:
         """Keep an engine alive while the run lasts, then end the publication if it is over."""
         while await self._wait_for_work():
             try:
-                async with engine("live", self.stream) as child:
+                async with spawn_engine("live", self.stream) as child:
                     await self._run_engine(child)
             except* (EngineLost, StorageError, WireError) as lost:
                 await self._engine_lost(lost)
@@ -205,7 +205,7 @@ class LiveRun:
             await self._work_queued.wait()
         return bool(self.backlog) or not self._closed
 
-    async def _run_engine(self, child: Engine) -> None:
+    async def _run_engine(self, child: EngineProcess) -> None:
         """Feed one engine and publish what it makes, until the run is closed."""
         self._last_report = self._clock()
         self.metrics.begin_engine()
@@ -224,7 +224,7 @@ class LiveRun:
         if status != 0:
             raise EngineLost(status)
 
-    async def _feed(self, child: Engine) -> None:
+    async def _feed(self, child: EngineProcess) -> None:
         if self._source is not None and self._slate_since is not None:
             self.backlog.resume_slate(self._source, self._clock())
         elif self._source is not None:  # a new engine for a source that is still sending
@@ -242,7 +242,7 @@ class LiveRun:
             if self._slate_since is not None and not self.backlog:
                 await self._extend_slate(child, self._slate_since)
 
-    async def _send(self, child: Engine, waiting: QueueItem) -> None:
+    async def _send(self, child: EngineProcess, waiting: QueueItem) -> None:
         """Send the engine the oldest item of the backlog."""
         match waiting:
             case SourceStart():
@@ -259,18 +259,18 @@ class LiveRun:
                     await self._services.read_slate_image(self.stream, address) if address else None
                 )
                 self._log("slate")
-                await child.send(Slate(picture=picture))
+                await child.send(ShowSlate(picture=picture))
                 await self._extend_slate(child, waiting.since)
             case Finish():
                 self._source = self._slate_since = None
                 await child.send(waiting)
-            case Packet() | Rungs():
+            case Packet() | LeaveOut():
                 await child.send(waiting)
 
-    async def _extend_slate(self, child: Engine, since: float) -> None:
+    async def _extend_slate(self, child: EngineProcess, since: float) -> None:
         """Have the slate shown up to now; `since` is when it began."""
         elapsed = max(0.0, self._clock() - since)
-        await child.send(Reach(elapsed=round(elapsed * VIDEO_SCALE)))
+        await child.send(ExtendSlate(elapsed=round(elapsed * VIDEO_SCALE)))
 
     async def _begin_message(self, source: SourceStart) -> Begin:
         """Open the publication if needed, and return the message that starts a source."""
@@ -301,7 +301,7 @@ class LiveRun:
             self._log("publication opens", run=self._publication.run)
         return self._publication
 
-    async def _handle_reports(self, child: Engine) -> None:
+    async def _handle_reports(self, child: EngineProcess) -> None:
         async for report in child.reports():
             self._last_report = self._clock()
             match report:
@@ -320,7 +320,7 @@ class LiveRun:
                     self._log("engine trouble", what=report.what, detail=report.detail)
                 case Posters() if self._posters is not None:
                     self._posters.offer(self.stream, report)
-                case Finished():
+                case EpochFinished():
                     self._log("source made", frames=report.frames_in, **report.frames_out)
                 case _:
                     pass
@@ -362,7 +362,7 @@ class LiveRun:
                 self._playable = True
                 self._on_playable()
 
-    async def _watch(self, child: Engine) -> None:
+    async def _watch(self, child: EngineProcess) -> None:
         """Kill an engine that gets input and does not report for `SILENT_SECONDS`."""
         while True:
             await asyncio.sleep(1.0)

@@ -1,7 +1,7 @@
-"""A handle on one engine process: spawn it, talk to it, know when it died.
+"""The parent's handle on one engine process: spawn it, send to it, read from it, see it end.
 
-The engine is a child with nothing but three pipes: orders in, reports out, and its complaints. One
-that reads a file has that file, open already, in place of the orders.
+The engine is a child process with three pipes: orders in, reports out, and its standard error. An
+engine that works on a file has that file, already open, in place of the orders.
 """
 
 import asyncio
@@ -12,45 +12,45 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from transcode.protocol.messages import Order, Report, WireReader, pack
+from transcode.protocol.messages import EngineOrder, EngineReport, WireReader, pack
 
-__all__ = ["Engine", "EngineLost", "engine"]
+__all__ = ["EngineLost", "EngineProcess", "spawn_engine"]
 
 log = logging.getLogger(__name__)
 
 # From the end of input to the exit: the lookahead of three encoders and one last segment.
 STOP_SECONDS: Final = 8.0
 _READ_BYTES: Final = 1 << 18
-# The pipe takes this much before `send` waits; the queue that has a policy stands before it.
+# The pipe buffers this much before `send` waits; the queue with an overload policy is before it.
 _WRITE_BYTES: Final = 1 << 20
-_COMPLAINTS: Final = 20  # lines of an engine's standard error that are logged
+_LOGGED_LINES: Final = 20  # of an engine's standard error
 
 
 class EngineLost(Exception):
-    """The engine ended without being asked to; `status` is its exit status (negative: a signal)."""
+    """The engine ended before its time; `status` is its exit status (negative: a signal)."""
 
     def __init__(self, status: int | None) -> None:
         super().__init__(f"engine ended with status {status}")
         self.status = status
 
 
-class Engine:
+class EngineProcess:
     """One running engine."""
 
     def __init__(self, child: asyncio.subprocess.Process) -> None:
         self._child = child
-        self._reader: WireReader[Report] = WireReader(Report)
+        self._reader: WireReader[EngineReport] = WireReader(EngineReport)
 
     @property
     def pid(self) -> int:
-        """The process's number."""
+        """The process ID."""
         return self._child.pid
 
-    async def send(self, order: Order) -> None:
-        """Write an order; waits while the engine does not read.
+    async def send(self, order: EngineOrder) -> None:
+        """Write an order; wait while the engine does not read.
 
         Raises:
-            EngineLost: nobody reads any more.
+            EngineLost: the engine no longer reads.
         """
         pipe = self._child.stdin
         if pipe is None or pipe.transport.is_closing():
@@ -58,20 +58,20 @@ class Engine:
         try:
             pipe.write(pack(order))
             await pipe.drain()
-        # uvloop says RuntimeError of a pipe that broke since the last turn of the loop.
+        # uvloop raises RuntimeError for a pipe that broke since the last turn of the loop.
         except (BrokenPipeError, ConnectionResetError, RuntimeError) as error:
             raise EngineLost(self._child.returncode) from error
 
     def close_input(self) -> None:
-        """Tell the engine that no order follows: it finishes and exits."""
+        """Close the input, upon which the engine finishes its work and exits."""
         if self._child.stdin is not None:
             self._child.stdin.close()
 
-    async def reports(self) -> AsyncGenerator[Report, None]:
-        """Yield what the engine says until it closes its output.
+    async def reports(self) -> AsyncGenerator[EngineReport, None]:
+        """Yield the engine's reports until it closes its output.
 
         Raises:
-            WireError: it said something that is no report.
+            WireError: its output is no report.
         """
         pipe = self._child.stdout
         while pipe is not None and (data := await pipe.read(_READ_BYTES)):
@@ -79,28 +79,29 @@ class Engine:
                 yield report
 
     def kill(self) -> None:
-        """End the engine at once."""
+        """Kill the engine."""
         with contextlib.suppress(ProcessLookupError):
             self._child.kill()
 
     async def wait(self) -> int:
-        """Wait for the exit and return its status."""
+        """Wait for the exit and return the status."""
         return await self._child.wait()
 
 
 @asynccontextmanager
-async def engine(
+async def spawn_engine(
     kind: str,
     stream: str,
     *arguments: str,
     module: str = "transcode.engine",
     file: int | None = None,
-) -> AsyncGenerator[Engine, None]:
-    """Run an engine for the length of the block; it is gone when the block ends.
+) -> AsyncGenerator[EngineProcess, None]:
+    """Run an engine for the length of the block; it has ended when the block ends.
 
-    `kind` is what it does ("live"); `stream` names it in the log; `module` is what is run. `file`
-    is the descriptor that it reads instead of orders; it stays the caller's. On leaving, its input
-    is closed; past `STOP_SECONDS`, or where the block is cancelled, it is killed.
+    `kind` is its task ("live"), `stream` names it in the log, and `module` is the Python module to
+    run. `file` is the descriptor that it reads instead of orders; the caller still owns it. On
+    leaving, the input is closed. After `STOP_SECONDS`, or if the block is cancelled, the engine is
+    killed.
     """
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -113,15 +114,15 @@ async def engine(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         limit=_READ_BYTES,
-        # Nothing of the service's environment: it may hold a secret.
+        # The service's environment is not passed on: it may hold a secret.
         env={"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
         cwd="/",
     )
     if child.stdin is not None:
         child.stdin.transport.set_write_buffer_limits(high=_WRITE_BYTES)
-    handle = Engine(child)
+    handle = EngineProcess(child)
     async with asyncio.TaskGroup() as tasks:
-        listening = tasks.create_task(_complaints(child, stream))
+        listening = tasks.create_task(_log_stderr(child, stream))
         try:
             yield handle
             handle.close_input()
@@ -135,17 +136,17 @@ async def engine(
             listening.cancel()
 
 
-async def _complaints(child: asyncio.subprocess.Process, stream: str) -> None:
-    """Log an engine's first lines on its standard error and drop the others."""
+async def _log_stderr(child: asyncio.subprocess.Process, stream: str) -> None:
+    """Log the first lines of an engine's standard error and drop the others."""
     lines = 0
     while child.stderr is not None:
         try:
             line = await child.stderr.readline()
-        except ValueError:  # longer than any line of ours: the reader has dropped it
+        except ValueError:  # too long: the reader has dropped it
             continue
         if not line:
             return
         lines += 1
-        if lines <= _COMPLAINTS:
+        if lines <= _LOGGED_LINES:
             text = line.decode(errors="replace").rstrip()
             log.warning("engine says", extra={"stream": stream, "engine": child.pid, "text": text})

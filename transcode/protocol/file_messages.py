@@ -1,8 +1,8 @@
-"""What the engines of uploaded files are asked for, and what they say besides a run's reports.
+"""Orders for engines that work on uploaded files, and the reports that a live run does not have.
 
-Sans-IO; framing and all other reports are `transcode.protocol.messages`'s. An order is JSON in the
-engine's arguments. Times are ticks of 90 000 a second on the output clock, unless it says
-otherwise.
+Sans-IO; the framing and all other reports are in `transcode.protocol.messages`. An order is JSON in
+the engine's arguments. Times are ticks of 90 000 a second on the output clock unless stated
+otherwise. `SpanOrder` is stored as JSON with its job: its fields keep their names.
 """
 
 import msgspec
@@ -10,14 +10,14 @@ import msgspec
 from media.hls.webvtt import Cue
 from media.ladder import Ladder, Rendition
 
-__all__ = ["Film", "Ready", "Stretch", "Subtitles", "Surveyed"]
+__all__ = ["AssetOrder", "Ready", "SpanOrder", "SubtitleTrack", "Surveyed"]
 
 
-class Film(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole file: look at all of it, then make of it what is made in one piece.
+class AssetOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole file: survey all of it, then make what is made in one piece.
 
-    `ladder` is None where there is no picture; `reuse` allows its own packets as the top rung.
-    Where the file is not cut into stretches, all rungs are made, by `threads` threads.
+    `ladder` is None if there is no picture; `reuse` allows the file's own packets as the top rung.
+    If the file is not divided into spans, all rungs are made, with `threads` threads.
     """
 
     ladder: Ladder | None
@@ -25,15 +25,15 @@ class Film(msgspec.Struct, frozen=True, kw_only=True):
     threads: int = 1
 
 
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """Some segments of a file, the first of which is `sequence`, in the renditions `rungs`.
+class SpanOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Some segments of a file, the first with number `sequence`, in the renditions `rungs`.
 
-    `cuts` are where the segments begin: with the first picture at or after that. `end` is where
-    what follows begins, and `until` the cut that it begins with: both are the film's end for the
-    last stretch. `before` is the time of the picture that precedes it, `key` that of the keyframe
-    that decoding begins with; `pictures` is how many there are from the first cut to `until`.
-    What the file says, in ticks of 90 000 a second, is on the output clock once `offset` was added.
-    `rate` is in frames per 1000 s. `threads` is how many threads may work at it.
+    `cuts` are where the segments begin, with the first picture at or after each. `end` is where the
+    media that follow begin and `until` the cut that they begin with; both are the asset's end for
+    the last span. `before` is the time of the picture that precedes the span, `key` that of the
+    keyframe where decoding begins; `pictures` counts the pictures from the first cut to `until`.
+    Adding `offset` brings the file's own times, in ticks of 90 000 a second, to the output clock.
+    `rate` is in frames per 1000 s. `threads` is the number of threads to use.
     """
 
     rungs: tuple[Rendition, ...]
@@ -50,34 +50,34 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
-    """What a look at all packets of a file says, before anything is made of it.
+    """The result of reading all packets of a file, before anything is made.
 
-    `reused` is the rung that its own packets make, `kept` says that its own sound serves, and
-    `mono` that it has one channel. There is more than one of `stretches` only where others are to
-    make them. `reason` is why a film is not cut into several though it is long: "" where there is
-    none. `segments` is how many there are, `length` how long they are together.
+    `reused` is the rung that its own packets make; `kept` is True if its own sound can be used as
+    it is, `mono` if that has one channel. `spans` has more than one item only if other engines are
+    to make them. `reason` says why a long asset is not divided, "" if that needs no reason.
+    `segments` counts the segments, and `length` is their duration in all.
     """
 
     reused: str | None = None
     kept: bool = False
     mono: bool = False
-    stretches: tuple[Stretch, ...] = ()
+    spans: tuple[SpanOrder, ...] = ()
     reason: str = ""
     segments: int = 0
     length: int = 0
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
-    """The renditions `names` are out, whole."""
+    """The renditions `names` are complete."""
 
     names: tuple[str, ...]
 
 
-class Subtitles(msgspec.Struct, frozen=True, kw_only=True, tag="subtitles"):
-    """A track of words: cues in milliseconds from the film's first picture, in order.
+class SubtitleTrack(msgspec.Struct, frozen=True, kw_only=True, tag="subtitles"):
+    """A subtitle track: cues in milliseconds from the asset's first picture, in order.
 
-    `language` is a tag (RFC 5646), "" where the file does not say; so is `title`. `forced` says
-    that all who watch should see them.
+    `language` is a tag (RFC 5646), "" if the file does not name it; `title` likewise. `forced` is
+    True if the cues are meant for all viewers.
     """
 
     language: str

@@ -1,23 +1,23 @@
-"""What an engine and its parent say to each other, and how it is framed.
+"""The messages between an engine and its parent, and their framing.
 
-Sans-IO. A frame is a 4-byte big-endian length and a MessagePack map of one message; the engine
-reads `Order`s from its standard input and writes `Report`s to its standard output. The dialogue:
+Sans-IO. A frame is a 4-byte big-endian length and one message as a MessagePack map. A live engine
+reads `EngineOrder`s from its standard input and writes `EngineReport`s to its standard output:
 
-    parent: Begin, (Packet | Rungs)..., Finish     one epoch = one source with one set of tracks
-    engine: Prepared, InitSection..., (Part..., Segment)..., Finished
-    parent: Begin, ...                     the next epoch of the same run
-    parent: Begin (splice), Packet...      another source instead of that one, in the same epoch
-    engine: Spliced                        or Finished, Prepared..., where it cannot go on in it
-    parent: Slate, Reach...                nobody is on air, until a Begin (splice) or Finish
-    parent: end of input                   the engine finishes what it has and exits with 0
+    parent: Begin, (Packet | LeaveOut)..., Finish    one epoch = one source with one set of tracks
+    engine: Prepared, InitSection..., (Part..., Segment)..., EpochFinished
+    parent: Begin, ...                    the next epoch of the same run
+    parent: Begin (splice), Packet...     another source replaces that one, in the same epoch
+    engine: Spliced                       or EpochFinished, Prepared..., if that is impossible
+    parent: ShowSlate, ExtendSlate...     no source is on air, until a Begin (splice) or Finish
+    parent: end of input                  the engine finishes its work and exits with 0
 
-An engine that reads a file (probe, video, poster) gets no orders: the file is its standard input,
-what is wanted stands in its arguments (`Make`, as JSON), and it reports `Probed`, `Poster`s, or one
-epoch like the above; or it says `Refused`.
+An engine that works on a file (probe, asset, span, poster, ...) gets no orders: the file is its
+standard input, and the task is JSON in its arguments. It reports `Probed`, `Poster`s, or one epoch
+as above; or `Refused`.
 
-Epochs of a run share sequence numbers and the output clock; every epoch after a run's first begins
-with a discontinuity. Orders and `Progress` name a source by its own epoch, segments by the one that
-was prepared for them.
+The epochs of a run share sequence numbers and the output clock; every epoch after the first begins
+with a discontinuity. Orders and `Progress` name a source by its own epoch, segments by the epoch
+that was prepared for them.
 """
 
 import struct
@@ -29,15 +29,18 @@ import msgspec
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import Ladder
 from media.track import AudioTrack, VideoTrack
-from transcode.protocol.file_messages import Ready, Subtitles, Surveyed
+from transcode.protocol.file_messages import Ready, SubtitleTrack, Surveyed
 
 __all__ = [
     "MAX_FRAME",
     "Begin",
+    "EngineOrder",
+    "EngineReport",
+    "EpochFinished",
+    "ExtendSlate",
+    "FileOrder",
     "Finish",
-    "Finished",
-    "Make",
-    "Order",
+    "LeaveOut",
     "Packet",
     "Poster",
     "Posters",
@@ -45,11 +48,8 @@ __all__ = [
     "Previews",
     "Probed",
     "Progress",
-    "Reach",
     "Refused",
-    "Report",
-    "Rungs",
-    "Slate",
+    "ShowSlate",
     "Spliced",
     "TakenOver",
     "Trouble",
@@ -65,23 +65,22 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class WireError(Exception):
-    """The other side broke the framing: ours to mend, so the engine is ended."""
+    """The other side broke the framing. That is a bug of ours, so the engine is ended."""
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
-    """A source starts (again): what it sends and what to make of it.
+    """A source starts: its tracks, and the renditions to make of them.
 
-    `epoch` counts the run's sources from 0. `ladder` is None where there is no picture (audio
-    only). `start` is where its first frame belongs on the output clock (ticks of 90 000 a second);
-    the engine never starts before the end of what it has made itself. `sequence` is the number of
-    the next segment and `inits` the numbers of the next init section by rendition (absent: 0): both
-    count from what the run has published and matter only in an engine's first epoch.
-    `reuse` allows the source's own packets as the top rung. `discontinuity` marks the first
-    segment. `cut` is the least length of a segment and `longest` the greatest, `part` the target of
-    a part, all in ticks of 90 000 a second. `off` names the rungs that are not to be made (see
-    `Rungs`). `poster` is the time between two posters of a live source, 0 for none, in those ticks.
-    `splice` says that no `Finish` came before: it replaces the source that is on, without a seam
-    where that can be.
+    `epoch` counts the run's sources from 0. `ladder` is None if there is no picture. `start` is
+    where the first frame belongs on the output clock (ticks of 90 000 a second); the engine never
+    starts before the end of its own output. `sequence` is the number of the next segment, and
+    `inits` holds the numbers of the next init sections by rendition (absent: 0); both continue what
+    the run has published and matter in an engine's first epoch alone. `reuse` allows the source's
+    own packets as the top rung. `discontinuity` marks the first segment. `cut` is the minimum
+    length of a segment, `longest` the maximum, and `part` the target of a part, in ticks of 90 000
+    a second. `off` names the rungs that are not to be made (see `LeaveOut`). `poster` is the time
+    between two posters of a live source in those ticks, 0 for none. With `splice`, no `Finish` came
+    before: the source replaces the present one, seamlessly if possible.
     """
 
     epoch: int
@@ -102,7 +101,7 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
 
 
 class Packet(msgspec.Struct, frozen=True, kw_only=True, tag="packet", gc=False):
-    """One access unit of the epoch's video or audio track; ticks are the track's."""
+    """One access unit of the epoch's video or audio track; times are in the track's ticks."""
 
     video: bool
     dts: int
@@ -112,40 +111,40 @@ class Packet(msgspec.Struct, frozen=True, kw_only=True, tag="packet", gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True, tag="finish"):
-    """The epoch's source has ended: make everything out of what was sent, close the segment."""
+    """The epoch's source has ended: make everything out of its packets and close the segment."""
 
 
-class Slate(msgspec.Struct, frozen=True, kw_only=True, tag="slate"):
-    """The epoch's source has ended, and viewers get its last picture, then a slate, silent.
+class ShowSlate(msgspec.Struct, frozen=True, kw_only=True, tag="slate"):
+    """The epoch's source has ended: show its last picture, then a slate, without sound.
 
-    `picture` is a JPEG, None the card that the engine draws. It lasts until a `Begin` or `Finish`;
-    an epoch that was begun without a source has it from its beginning.
+    `picture` is a JPEG, or None for the card that the engine draws. The slate lasts until a `Begin`
+    or `Finish`. An epoch that began without a source shows the slate from its beginning.
     """
 
     picture: bytes | None = None
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True, tag="reach"):
-    """Show the slate up to `elapsed`, in ticks of 90 000 a second from where it began."""
+class ExtendSlate(msgspec.Struct, frozen=True, kw_only=True, tag="reach"):
+    """Show the slate until `elapsed`, in ticks of 90 000 a second from where it began."""
 
     elapsed: int
 
 
-class Rungs(msgspec.Struct, frozen=True, kw_only=True, tag="rungs"):
-    """From the next cut on make all rungs but those in `off`; it replaces the order before it.
+class LeaveOut(msgspec.Struct, frozen=True, kw_only=True, tag="rungs"):
+    """From the next cut on make all rungs except those in `off`; replaces the previous such order.
 
-    A rung that is off has `gap` segments, in step with the others. The source's own packets and the
-    sound are never off; `off` holds for the epochs that follow until another order comes.
+    A rung that is off has `gap` segments, in step with the other rungs. The source's own packets
+    and the sound are never off. `off` also holds for later epochs, until the next such order.
     """
 
     off: tuple[str, ...]
 
 
-Order = Begin | Packet | Rungs | Slate | Reach | Finish
+EngineOrder = Begin | Packet | LeaveOut | ShowSlate | ExtendSlate | Finish
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
-    """The epoch's renditions are set; `reused` is the one made of the source's own packets."""
+    """The epoch's renditions are known; `reused` is the one made of the source's own packets."""
 
     epoch: int
     names: tuple[str, ...]
@@ -153,9 +152,9 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
 
 
 class Spliced(msgspec.Struct, frozen=True, kw_only=True, tag="spliced"):
-    """The source of that epoch goes on where the one before it ended, without a seam.
+    """The source of that epoch continues seamlessly where the one before it ended.
 
-    Segments keep the number that they had. `reused` is as in `Prepared`.
+    Segments keep the epoch's number. `reused` is as in `Prepared`.
     """
 
     epoch: int
@@ -163,18 +162,19 @@ class Spliced(msgspec.Struct, frozen=True, kw_only=True, tag="spliced"):
 
 
 class TakenOver(msgspec.Struct, frozen=True, kw_only=True, tag="taken over"):
-    """From here on the encoder makes the epoch's top rung: the source's keyframes stayed away.
+    """From here on the encoder makes the epoch's top rung: the source sends no more usable
+    keyframes.
 
-    `for_good` says that its packets are of no use whenever keyframes come: they show another
-    picture than their configuration says, or one that players would have to turn.
+    With `for_good`, its packets stay unusable even if keyframes return: they show a picture that
+    differs from their configuration, or one that players would have to rotate.
     """
 
     epoch: int
     for_good: bool = False
 
 
-class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
-    """The epoch is out, whole; `end` is where its output ended (ticks of 90 000 a second)."""
+class EpochFinished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
+    """All of the epoch is out; `end` is where its output ended (ticks of 90 000 a second)."""
 
     epoch: int
     end: int
@@ -183,10 +183,11 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
-    """About once a second: the newest media taken in and given out, in source milliseconds.
+    """About once a second: the newest media read (`taken`) and written (`made`), in source
+    milliseconds.
 
-    `frames` counts the pictures taken in this epoch. `rung_cpu_ms` is the CPU time that each rung's
-    encoder has used in this engine's life, by name; `cpu_ms` is the whole process's.
+    `frames` counts the pictures read in this epoch. `rung_cpu_ms` is the CPU time that each rung's
+    encoder has used in this engine's life, by name; `cpu_ms` is that of the whole process.
     """
 
     epoch: int
@@ -199,9 +200,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True, tag="trouble"):
-    """Something an operator may ask about; the engine goes on unless it exits after it.
+    """A problem that an operator may want to know about; it does not stop the engine.
 
-    `what` is a fixed phrase (say "packet not decoded"), `detail` the library's words.
+    `what` is a fixed phrase (such as "picture not decoded"), `detail` the library's message.
     """
 
     what: str
@@ -210,12 +211,12 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True, tag="trouble"):
 
 
 class Probed(msgspec.Struct, frozen=True, kw_only=True, tag="probed"):
-    """What a file is, found by reading it.
+    """The facts about a file, as found by reading it.
 
-    `length_us` is 0 where even the file's end does not tell. `width` and `height` are of the
-    upright picture with square pixels, 0 where there is none; `codec_width` and `codec_height` of
-    the coded one. `rotation` is in degrees as the decoder has it, `rate` in frames per 1000 s (0:
-    unknown). `subtitles` is how many tracks of them there are, of whatever kind.
+    `length_us` is 0 if even the end of the file does not reveal it. `width` and `height` are those
+    of the upright picture with square pixels, 0 if there is none; `codec_width` and `codec_height`
+    those of the coded one. `rotation` is in degrees as the decoder reports it, `rate` in frames per
+    1000 s (0: unknown). `subtitles` counts the subtitle tracks of any kind.
     """
 
     container: str
@@ -231,11 +232,11 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True, tag="probed"):
     subtitles: int = 0
 
 
-class Make(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be made of a file: renditions, or posters of their sizes.
+class FileOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What to make of a file: renditions, or posters of their sizes.
 
-    `ladder` is None where there is no picture. `reuse` allows its own packets as the top rung.
-    `length_us` is how long it is in microseconds, 0 where that is not known yet.
+    `ladder` is None if there is no picture. `reuse` allows the file's own packets as the top rung.
+    `length_us` is the length in microseconds, 0 if it is not known yet.
     """
 
     ladder: Ladder | None
@@ -253,9 +254,10 @@ class Poster(msgspec.Struct, frozen=True, kw_only=True, tag="poster"):
 
 
 class Previews(msgspec.Struct, frozen=True, kw_only=True, tag="previews"):
-    """Small pictures of a film, `times` in milliseconds from its first picture, rising.
+    """Thumbnails of an asset; `times` are milliseconds from its first picture, rising.
 
-    They stand in JPEGs, `per_sheet` in each, in rows of `columns`; each is `width` x `height`.
+    They are in JPEG sheets of `per_sheet` thumbnails each, in rows of `columns`; each thumbnail is
+    `width` x `height` pixels.
     """
 
     width: int
@@ -269,7 +271,7 @@ class Previews(msgspec.Struct, frozen=True, kw_only=True, tag="previews"):
 class Posters(msgspec.Struct, frozen=True, kw_only=True, tag="posters"):
     """One still of a live source in all its sizes, largest first.
 
-    `poor` says that it is black or plain, and that nothing better has been seen in this run.
+    `poor` is True if it is dark or plain and nothing better has been seen in this run.
     """
 
     posters: tuple[Poster, ...]
@@ -277,20 +279,20 @@ class Posters(msgspec.Struct, frozen=True, kw_only=True, tag="posters"):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
-    """Nothing can be made of the file, now or later: a sentence for its owner. It is the last."""
+    """Nothing can be made of the file, now or later: a sentence for its owner. The last report."""
 
     reason: str
 
 
 M = TypeVar("M")
-Report = (
+EngineReport = (
     Prepared
     | InitSection
     | Part
     | Segment
     | Spliced
     | TakenOver
-    | Finished
+    | EpochFinished
     | Progress
     | Trouble
     | Probed
@@ -300,30 +302,30 @@ Report = (
     | Refused
     | Surveyed
     | Ready
-    | Subtitles
+    | SubtitleTrack
 )
 
 _encoder = msgspec.msgpack.Encoder()
 
 
-def pack(message: Order | Report) -> bytes:
-    """Return a message with its length in front, ready to be written."""
+def pack(message: EngineOrder | EngineReport) -> bytes:
+    """Return a message with its length in front."""
     body = _encoder.encode(message)
     return _LENGTH.pack(len(body)) + body
 
 
 class WireReader(Generic[M]):
-    """Cuts a byte stream into messages of one direction: `WireReader(Order)` or `(Report)`."""
+    """Splits a byte stream into the messages of one direction, orders or reports."""
 
     def __init__(self, kind: type[M] | UnionType) -> None:
         self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(kind)  # pyright: ignore[reportArgumentType]  # a union is no type[M] to pyright, though msgspec takes it
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[M]:
-        """Take bytes in any portion and return the messages that are whole by now.
+        """Add bytes in portions of any size; return the messages that are complete.
 
         Raises:
-            WireError: a frame is longer than `MAX_FRAME` or is no message of this direction.
+            WireError: a frame is longer than `MAX_FRAME`, or is no message of this direction.
         """
         self._buffer += data
         found: list[M] = []

@@ -30,8 +30,8 @@ from storage.job_leases import HeldJob
 from storage.objects.addresses import video_poster
 from storage.objects.base import Objects
 from transcode.inspect.probe import NotMedia, Probed, probe
-from transcode.protocol.file_messages import Film, Ready, Surveyed
-from transcode.protocol.messages import Progress, Report
+from transcode.protocol.file_messages import AssetOrder, Ready, Surveyed
+from transcode.protocol.messages import EngineReport, Progress
 from transcode.vod.asset_plan import (
     AssetProgress,
     Original,
@@ -132,7 +132,7 @@ class AssetAttempt:
             subtitles=subtitles,
         )
 
-    async def _plan(self, probed: Probed, order: Film) -> None:
+    async def _plan(self, probed: Probed, order: AssetOrder) -> None:
         self._ladder, self._claimed_us = order.ladder, probed.length_us
         rungs = order.ladder.renditions if order.ladder is not None else ()
         await self._context.transcoding.plan(
@@ -147,7 +147,7 @@ class AssetAttempt:
             height=probed.height,
         )
 
-    async def _encode(self, path: Path, order: Film, probed: Probed) -> EngineOutcome:
+    async def _encode(self, path: Path, order: AssetOrder, probed: Probed) -> EngineOutcome:
         names = (*(order.ladder.names if order.ladder is not None else ()), AUDIO_RENDITION)
         self._renditions = RenditionStore(
             self._context.objects, hash_=self._work.hash, folder=self._media_folder, names=names
@@ -160,7 +160,7 @@ class AssetAttempt:
             more = self._context.cores.idle_ones(0 if waiting else most)
             besides = await held.enter_async_context(more)
             order = msgspec.structs.replace(order, threads=1 + besides if self._is_short else 1)
-            return await run_engine("film", self._work.hash, order, path, self._handle)
+            return await run_engine("asset", self._work.hash, order, path, self._handle)
 
     def _piece(self, outcome: EngineOutcome) -> MadePiece:
         made = self._renditions.made() if self._renditions is not None else ()
@@ -171,7 +171,7 @@ class AssetAttempt:
             warnings=outcome.warnings,
         )
 
-    async def _handle(self, report: Report) -> None:
+    async def _handle(self, report: EngineReport) -> None:
         match report:
             case InitSection() | Part() | Segment():
                 if self._renditions is not None:
@@ -193,11 +193,11 @@ class AssetAttempt:
         facts = {"video": self._work.hash, "reused": survey.reused, "sound_kept": survey.kept}
         log.info(
             "film surveyed",
-            extra={**facts, "spans": len(survey.stretches), "reason": survey.reason},
+            extra={**facts, "spans": len(survey.spans), "reason": survey.reason},
         )
-        if len(survey.stretches) > 1:
+        if len(survey.spans) > 1:
             self.is_planned = True
-            spans = planned_spans(survey.stretches)
+            spans = planned_spans(survey.spans)
             await self._context.spans.plan(self._held, spans, self._context.now_us())
             self._context.on_work_queued()
 

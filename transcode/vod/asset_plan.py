@@ -11,7 +11,7 @@ from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.catalog.records.transcoding import MadeSubtitles, VideoWork
 from storage.job_leases import HEARTBEAT_SECONDS, HeldJob, HeldSpan, PlannedSpan
-from transcode.protocol.file_messages import Film, Stretch
+from transcode.protocol.file_messages import AssetOrder, SpanOrder
 from transcode.protocol.messages import Probed
 from transcode.vod.rendition_store import MadePiece
 
@@ -106,18 +106,18 @@ def span_folder(held: HeldSpan) -> str:
     return f"{held.generation}-s{held.job}-{held.number}-{held.attempt}"
 
 
-def order_for(found: Probed) -> Film:
+def order_for(found: Probed) -> AssetOrder:
     """Return the engine's order for a file: the standard rungs, none larger than the source."""
     if not found.width:
-        return Film(ladder=None)
+        return AssetOrder(ladder=None)
     upright = (found.width, found.height) == (found.codec_width, found.codec_height)
-    return Film(
+    return AssetOrder(
         ladder=ladder_for(found.width, found.height, STANDARD_LABELS),
         reuse=upright and not found.rotation,
     )
 
 
-def planned_spans(spans: tuple[Stretch, ...]) -> list[PlannedSpan]:
+def planned_spans(spans: tuple[SpanOrder, ...]) -> list[PlannedSpan]:
     """Return the spans to queue for a job; their costs are counted in frames."""
     found: list[PlannedSpan] = []
     for number, each in enumerate(spans, 1):

@@ -12,13 +12,13 @@ import msgspec
 from storage.errors import StorageError
 from transcode.inspect.probe import NotMedia
 from transcode.jobs.leased_task import AttemptFailed
-from transcode.protocol.engine_process import Engine, engine
+from transcode.protocol.engine_process import EngineProcess, spawn_engine
 from transcode.protocol.messages import (
-    Finished,
+    EngineReport,
+    EpochFinished,
     Prepared,
     Progress,
     Refused,
-    Report,
     Trouble,
     WireError,
 )
@@ -70,7 +70,7 @@ async def run_engine(
     name: str,
     order: msgspec.Struct,
     path: Path,
-    on_report: Callable[[Report], Awaitable[None]],
+    on_report: Callable[[EngineReport], Awaitable[None]],
 ) -> EngineOutcome:
     """Run an engine of a kind over the file at `path`; `name` is the video's hash.
 
@@ -85,7 +85,7 @@ async def run_engine(
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         wanted = msgspec.json.encode(order).decode()
-        async with engine(kind, name, wanted, file=file) as child:
+        async with spawn_engine(kind, name, wanted, file=file) as child:
             try:
                 async for report in _reports(child):
                     _update(outcome, report)
@@ -108,7 +108,7 @@ async def run_engine(
     return outcome
 
 
-async def _reports(child: Engine) -> AsyncGenerator[Report, None]:
+async def _reports(child: EngineProcess) -> AsyncGenerator[EngineReport, None]:
     """Yield an engine's reports.
 
     Raises:
@@ -124,13 +124,13 @@ async def _reports(child: Engine) -> AsyncGenerator[Report, None]:
         yield report
 
 
-def _update(outcome: EngineOutcome, report: Report) -> None:
+def _update(outcome: EngineOutcome, report: EngineReport) -> None:
     match report:
         case Prepared():
             outcome.reused = report.reused
         case Progress():
             outcome.cpu_ms = report.rung_cpu_ms
-        case Finished():
+        case EpochFinished():
             outcome.finished = True
         case Refused():
             outcome.refused = report.reason

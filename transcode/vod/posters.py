@@ -13,8 +13,8 @@ import msgspec
 
 from media.ladder import Ladder
 from transcode.inspect.probe import NotMedia
-from transcode.protocol.engine_process import engine
-from transcode.protocol.messages import Make, Poster, Previews, Refused, WireError
+from transcode.protocol.engine_process import spawn_engine
+from transcode.protocol.messages import FileOrder, Poster, Previews, Refused, WireError
 
 __all__ = ["POSTER_SECONDS", "PosterError", "VodImages", "make_posters"]
 
@@ -53,19 +53,19 @@ async def make_posters(
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         async with asyncio.timeout(seconds):
-            return await _run_engine(Make(ladder=ladder, length_us=length_us), file)
+            return await _run_engine(FileOrder(ladder=ladder, length_us=length_us), file)
     except TimeoutError as error:
         raise PosterError(f"no answer within {seconds:g} s") from error
     finally:
         os.close(file)
 
 
-async def _run_engine(make: Make, file: int) -> VodImages:
+async def _run_engine(make: FileOrder, file: int) -> VodImages:
     order = msgspec.json.encode(make).decode()
     made: list[Poster] = []
     previews: Previews | None = None
     refused: Refused | None = None
-    async with engine("poster", "poster", order, file=file) as child:
+    async with spawn_engine("poster", "poster", order, file=file) as child:
         try:
             async for report in child.reports():
                 match report:

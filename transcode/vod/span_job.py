@@ -15,8 +15,8 @@ from storage.job_leases import HeldSpan
 from storage.objects.base import ObjectError
 from transcode.inspect.probe import NotMedia
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
-from transcode.protocol.file_messages import Stretch
-from transcode.protocol.messages import Progress, Report
+from transcode.protocol.file_messages import SpanOrder
+from transcode.protocol.messages import EngineReport, Progress
 from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.asset_plan import span_folder
 from transcode.vod.attempt_cleanup import remove_folders, remove_old_attempts
@@ -63,7 +63,7 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
     async def make(self) -> MadePiece:
         """Encode the span; see `LeasedTask.make`."""
         held = self.held
-        span = msgspec.json.decode(held.facts, type=Stretch)
+        span = msgspec.json.decode(held.facts, type=SpanOrder)
         renditions = RenditionStore(
             self._context.objects,
             hash_=held.hash,
@@ -72,7 +72,7 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
         )
         self._progress_recorded = self._context.clock()
 
-        async def store(report: Report) -> None:
+        async def store(report: EngineReport) -> None:
             match report:
                 case InitSection() | Part() | Segment():
                     await renditions.store(report)
@@ -83,7 +83,7 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
 
         try:
             path = self._context.path_of(held.source)
-            encoded = await run_engine("stretch", held.hash, span, path, store)
+            encoded = await run_engine("span", held.hash, span, path, store)
         except NotMedia as error:
             raise InputRefused(error.reason) from error
         except OutOfStep as error:

@@ -17,8 +17,8 @@ from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.objects.addresses import video_subtitles
 from storage.objects.base import Objects
-from transcode.protocol.engine_process import engine
-from transcode.protocol.file_messages import Subtitles
+from transcode.protocol.engine_process import spawn_engine
+from transcode.protocol.file_messages import SubtitleTrack
 from transcode.protocol.messages import Refused, Trouble, WireError
 
 __all__ = ["read_subtitles", "store_subtitles"]
@@ -32,7 +32,7 @@ _UNNAMED: Final = "Subtitles"
 
 async def read_subtitles(
     name: str, path: Path, warnings: dict[str, int], *, seconds: float = _SECONDS
-) -> tuple[Subtitles, ...]:
+) -> tuple[SubtitleTrack, ...]:
     """Return the subtitles in the file of the video `name`; add what went wrong to `warnings`.
 
     Raises:
@@ -54,13 +54,13 @@ async def read_subtitles(
 
 async def _run_engine(
     name: str, file: int, warnings: dict[str, int]
-) -> tuple[tuple[Subtitles, ...], int | None]:
-    found: list[Subtitles] = []
-    async with engine("subtitles", name, file=file) as child:
+) -> tuple[tuple[SubtitleTrack, ...], int | None]:
+    found: list[SubtitleTrack] = []
+    async with spawn_engine("subtitles", name, file=file) as child:
         try:
             async for report in child.reports():
                 match report:
-                    case Subtitles():
+                    case SubtitleTrack():
                         found.append(report)
                     case Trouble():
                         warnings[report.what] = 1
@@ -75,7 +75,7 @@ async def _run_engine(
 
 
 async def store_subtitles(
-    objects: Objects, hash_: str, folder: str, found: Sequence[Subtitles]
+    objects: Objects, hash_: str, folder: str, found: Sequence[SubtitleTrack]
 ) -> tuple[MadeSubtitles, ...]:
     """Store subtitles below a folder of a video and return what was stored.
 

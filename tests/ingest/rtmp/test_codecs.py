@@ -31,7 +31,7 @@ from tests.support.ingest.coded_streams import (
 )
 from tests.support.ingest.coded_streams import tags_in as tags_of
 from tests.support.ingest.rtmp_peer import cut, feed
-from transcode.engine.codec.decode import PictureDecoder, SoundDecoder
+from transcode.engine.codec.decode import TrackAudioDecoder, TrackVideoDecoder
 
 VIDEO_KIND, AUDIO_KIND = MessageType.VIDEO, MessageType.AUDIO
 LIMITS = Limits(chunks_per_second=1_000_000)
@@ -87,10 +87,10 @@ def packets(events: list[Event]) -> list[MediaPacket]:
 def by_engine(track: Track, coded: list[MediaPacket]) -> list[bytes]:
     """Decode as the engine does."""
     if isinstance(track, VideoTrack):
-        picture = PictureDecoder(track, order_known=True)
+        picture = TrackVideoDecoder(track, order_known=True)
         shown = [frame for each in coded for frame in picture.decode(each.data, each.dts, each.pts)]
         return [samples(frame) for frame in (*shown, *picture.drain())]
-    sound = SoundDecoder(track)
+    sound = TrackAudioDecoder(track)
     heard = [frame for each in coded for frame in sound.decode(each.data, each.pts)]
     return [samples(frame) for frame in (*heard, *sound.drain())]
 

@@ -13,10 +13,10 @@ from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from tests.support.engine.sources import Source
 from transcode.protocol.messages import (
     Begin,
+    EngineOrder,
+    EngineReport,
+    EpochFinished,
     Finish,
-    Finished,
-    Order,
-    Report,
     Trouble,
     WireReader,
     pack,
@@ -36,7 +36,7 @@ T = TypeVar("T")
 class Made:
     """The reports of one engine, by kind and rendition."""
 
-    def __init__(self, reports: list[Report], status: int, complaints: str) -> None:
+    def __init__(self, reports: list[EngineReport], status: int, complaints: str) -> None:
         self.reports = reports
         self.status = status
         self.complaints = complaints
@@ -73,9 +73,9 @@ class Made:
         )
 
     @property
-    def finished(self) -> Finished:
+    def finished(self) -> EpochFinished:
         """The sums of the only epoch."""
-        (last,) = self.of(Finished)
+        (last,) = self.of(EpochFinished)
         return last
 
     def starts(self, name: str) -> list[int]:
@@ -135,12 +135,12 @@ def begin(
     )
 
 
-def orders(source: Source, order: Begin) -> list[Order]:
+def orders(source: Source, order: Begin) -> list[EngineOrder]:
     """Return a whole epoch."""
     return [order, *source.packets, Finish()]
 
 
-def run(*epochs: Iterable[Order]) -> Made:
+def run(*epochs: Iterable[EngineOrder]) -> Made:
     """Send the orders to a new engine, close its input and wait for its end."""
     return run_raw(b"".join(pack(order) for epoch in epochs for order in epoch))
 
@@ -165,7 +165,7 @@ def run_raw(data: bytes, *arguments: str) -> Made:
         listening.join()
         status = child.wait()
         watchdog.cancel()
-    reader: WireReader[Report] = WireReader(Report)
+    reader: WireReader[EngineReport] = WireReader(EngineReport)
     return Made(reader.feed(output), status, b"".join(complaints).decode())
 
 

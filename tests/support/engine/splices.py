@@ -9,7 +9,7 @@ from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
 from tests.support.engine.decoded_output import frames, packets, warnings
 from tests.support.engine.engine_process import AAC_FRAME, LABELS, Made, begin
 from tests.support.engine.sources import Source
-from transcode.protocol.messages import Finish, Order, Prepared
+from transcode.protocol.messages import EngineOrder, Finish, Prepared
 
 __all__ = [
     "LADDER",
@@ -65,9 +65,9 @@ def ladder_of(source: Source) -> Ladder | None:
     return LADDER if video is not None and (video.width, video.height) == SIZE else None
 
 
-def spliced(*sources: Source, reuse: bool = True) -> list[Order]:
+def spliced(*sources: Source, reuse: bool = True) -> list[EngineOrder]:
     """The orders of a run that takes one source after the other."""
-    orders: list[Order] = []
+    orders: list[EngineOrder] = []
     for number, each in enumerate(sources):
         order = begin(each, ladder=ladder_of(each), epoch=number, reuse=reuse)
         orders += [msgspec.structs.replace(order, splice=number > 0), *each.packets]

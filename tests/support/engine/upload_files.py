@@ -10,8 +10,8 @@ import msgspec
 from media.ladder import ladder_for
 from tests.support.engine.engine_process import LABELS, Made
 from tests.support.engine.sources import ffmpeg
-from transcode.protocol.file_messages import Film, Stretch
-from transcode.protocol.messages import Make, Poster, Probed, Refused, Report, WireReader
+from transcode.protocol.file_messages import AssetOrder, SpanOrder
+from transcode.protocol.messages import EngineReport, FileOrder, Poster, Probed, Refused, WireReader
 
 __all__ = [
     "FLASHES",
@@ -59,14 +59,14 @@ def film(
     return path
 
 
-def make_for(found: Probed, *, reuse: bool = True) -> Make:
+def make_for(found: Probed, *, reuse: bool = True) -> FileOrder:
     """Return the usual order for a file."""
     ladder = ladder_for(found.width, found.height, LABELS) if found.width else None
     upright = (found.width, found.height) == (found.codec_width, found.codec_height)
-    return Make(ladder=ladder, reuse=reuse and upright and not found.rotation)
+    return FileOrder(ladder=ladder, reuse=reuse and upright and not found.rotation)
 
 
-def read(kind: str, path: Path, make: Make | Film | Stretch | None = None) -> Made:
+def read(kind: str, path: Path, make: FileOrder | AssetOrder | SpanOrder | None = None) -> Made:
     """Have a new engine read a file."""
     command = [sys.executable, "-m", "transcode.engine", kind]
     command += [msgspec.json.encode(make).decode()] if make is not None else []
@@ -74,7 +74,7 @@ def read(kind: str, path: Path, make: Make | Film | Stretch | None = None) -> Ma
         done = subprocess.run(
             command, stdin=file, capture_output=True, check=False, timeout=_SECONDS
         )
-    reports: WireReader[Report] = WireReader(Report)
+    reports: WireReader[EngineReport] = WireReader(EngineReport)
     return Made(reports.feed(done.stdout), done.returncode, done.stderr.decode())
 
 
@@ -86,7 +86,7 @@ def probed(path: Path) -> Probed:
     return found
 
 
-def refusal(path: Path, kind: str = "probe", make: Make | None = None) -> str:
+def refusal(path: Path, kind: str = "probe", make: FileOrder | None = None) -> str:
     """Return why an engine makes nothing of a file."""
     made = read(kind, path, make)
     assert (made.status, made.complaints) == (0, "")

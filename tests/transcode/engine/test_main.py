@@ -18,7 +18,15 @@ import pytest
 from media.hls.segment import Part, Segment
 from tests.support.engine.engine_process import begin, orders, run_raw
 from tests.support.engine.sources import Source
-from transcode.protocol.messages import Begin, Finish, Finished, Progress, Report, WireReader, pack
+from transcode.protocol.messages import (
+    Begin,
+    EngineReport,
+    EpochFinished,
+    Finish,
+    Progress,
+    WireReader,
+    pack,
+)
 
 DEADLINE = 20.0  # seconds: what a loaded machine needs for what takes one
 COMMAND = [sys.executable, "-m", "transcode.engine", "live", "test"]
@@ -60,12 +68,12 @@ def fed(
     writing.join(DEADLINE)
 
 
-def reports_until(child: subprocess.Popen[bytes], kind: type[Report]) -> list[Report]:
+def reports_until(child: subprocess.Popen[bytes], kind: type[EngineReport]) -> list[EngineReport]:
     """Read what the engine says until it says something of this kind."""
-    reader: WireReader[Report] = WireReader(Report)
+    reader: WireReader[EngineReport] = WireReader(EngineReport)
     output = pipe_of(child.stdout).fileno()
     until = time.monotonic() + DEADLINE
-    found: list[Report] = []
+    found: list[EngineReport] = []
     while not any(isinstance(report, kind) for report in found):
         readable, _, _ = select.select([output], [], [], max(0.0, until - time.monotonic()))
         assert readable, f"no {kind.__name__} in {DEADLINE} s"
@@ -84,7 +92,7 @@ def test_the_end_of_input_finishes_what_was_begun(small: Source) -> None:
     half = small.packets[: len(small.packets) // 2]
     made = run_raw(b"".join(pack(order) for order in [begin(small), *half]))
     assert made.status == 0
-    (finished,) = made.of(Finished)
+    (finished,) = made.of(EpochFinished)
     count = sum(packet.video for packet in half)
     assert finished.frames_out["360p"] == finished.frames_in == count
 
@@ -103,13 +111,13 @@ def test_a_wrong_call_is_told_how_to_call(arguments: tuple[str, ...]) -> None:
 def test_orders_that_are_none_end_it(data: bytes) -> None:
     made = run_raw(data)
     assert made.status == 2
-    assert made.complaints.startswith("orders that are none")
+    assert made.complaints.startswith("invalid orders")
 
 
 def test_orders_may_come_in_any_portions(small: Source, child: subprocess.Popen[bytes]) -> None:
     data = b"".join(pack(order) for order in orders(small, begin(small, reuse=False)))
     with fed(child, data, step=4_093):
-        reports = reports_until(child, Finished)
+        reports = reports_until(child, EpochFinished)
     assert sum(isinstance(report, Segment) for report in reports) == 4
 
 
@@ -135,7 +143,7 @@ def test_what_asks_a_whole_service_to_stop_does_not_stop_it(
             child.send_signal(number)
         reports_until(child, Progress)
     entrance.close()
-    reports_until(child, Finished)
+    reports_until(child, EpochFinished)
     assert child.wait(DEADLINE) == 0
 
 
@@ -154,7 +162,7 @@ def test_it_is_boxed_in_before_it_reads(child: subprocess.Popen[bytes]) -> None:
         discontinuity=False,
     )  # fmt: skip
     with fed(child, pack(empty) + pack(Finish())):
-        reports_until(child, Finished)
+        reports_until(child, EpochFinished)
     facts = Path(f"/proc/{child.pid}/status").read_text().splitlines()
     status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in facts}
     assert status["NoNewPrivs"] == "1"
@@ -168,7 +176,7 @@ def test_it_is_boxed_in_before_it_reads(child: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "niceness", "policy"),
-    [("live", 5, None), ("film", 7, os.SCHED_BATCH), ("probe", 10, os.SCHED_BATCH)],
+    [("live", 5, None), ("asset", 7, os.SCHED_BATCH), ("probe", 10, os.SCHED_BATCH)],
 )
 def test_what_looks_at_files_gives_way_to_what_is_live(
     kind: str, niceness: int, policy: int | None

@@ -6,7 +6,7 @@ from ingest.stream.gop_buffer import BUFFER_BYTES
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from transcode.live.backlog import QUEUE_BYTES, QUEUE_SECONDS, Backlog, NoSource, SourceStart
-from transcode.protocol.messages import Finish, Packet, Rungs
+from transcode.protocol.messages import Finish, LeaveOut, Packet
 
 VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
 AUDIO = AudioTrack(codec=AudioCodec.AAC, config=b"d", rate=48_000, channels=2)
@@ -105,7 +105,7 @@ def test_sound_alone_resumes_wherever_there_is_room() -> None:
 def test_an_urgent_order_goes_first() -> None:
     queue = backlog()
     queue.begin((VIDEO,), 0.0)
-    queue.put_first(Rungs(off=("720p",)), 0.0)
+    queue.put_first(LeaveOut(off=("720p",)), 0.0)
     assert kinds(queue) == ["Rungs", "SourceStart"]
 
 

@@ -7,8 +7,8 @@ import pytest
 import uvloop
 
 from media.track import AudioCodec, AudioTrack
-from transcode.protocol.engine_process import EngineLost, engine
-from transcode.protocol.messages import Begin, Finish, Finished, Packet, Report
+from transcode.protocol.engine_process import EngineLost, spawn_engine
+from transcode.protocol.messages import Begin, EngineReport, EpochFinished, Finish, Packet
 
 AUDIO = AudioTrack(codec=AudioCodec.AAC, config=b"\x11\x90", rate=48_000, channels=2)
 BEGIN = Begin(
@@ -26,9 +26,9 @@ SILENCE = bytes.fromhex("211004608c1c")
 
 
 def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
-    async def story() -> tuple[list[Report], int]:
-        reports: list[Report] = []
-        async with engine("live", "test") as child:
+    async def story() -> tuple[list[EngineReport], int]:
+        reports: list[EngineReport] = []
+        async with spawn_engine("live", "test") as child:
             await child.send(BEGIN)
             for number in range(100):
                 at = number * 1024 // 48
@@ -41,7 +41,7 @@ def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
 
     reports, status = asyncio.run(story())
     assert status == 0
-    assert any(isinstance(report, Finished) for report in reports)
+    assert any(isinstance(report, EpochFinished) for report in reports)
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -51,7 +51,7 @@ def test_orders_to_an_engine_that_died_say_that_it_is_lost(
     """Whatever the pipe's state is at that moment: loops have different words for it."""
 
     async def story(pause: float) -> None:
-        async with engine("live", "test") as child:
+        async with spawn_engine("live", "test") as child:
             await child.send(BEGIN)
             child.kill()
             await asyncio.sleep(pause)
@@ -67,7 +67,7 @@ def test_orders_to_an_engine_that_died_say_that_it_is_lost(
 
 def test_an_engine_that_is_killed_is_told_apart_from_one_that_ended() -> None:
     async def story() -> int:
-        async with engine("live", "test") as child:
+        async with spawn_engine("live", "test") as child:
             await child.send(BEGIN)
             child.kill()
             for _ in [report async for report in child.reports()]:
@@ -85,7 +85,7 @@ def test_an_engine_is_gone_when_its_block_is_cancelled() -> None:
     async def story() -> int:
         pid = 0
         try:
-            async with asyncio.timeout(0.5), engine("live", "test") as child:
+            async with asyncio.timeout(0.5), spawn_engine("live", "test") as child:
                 pid = child.pid
                 await child.wait()
         except TimeoutError:
@@ -101,7 +101,7 @@ def test_nothing_of_our_environment_reaches_an_engine(monkeypatch: pytest.Monkey
     monkeypatch.setenv("HEADEND_TEST_SECRET", "s3cret")
 
     async def story() -> str:
-        async with engine("live", "test") as child:
+        async with spawn_engine("live", "test") as child:
             await child.send(BEGIN)
             with open(f"/proc/{child.pid}/environ", "rb") as file:  # noqa: ASYNC230, PTH123 # /proc
                 return file.read().decode()
@@ -117,7 +117,7 @@ def test_an_engine_that_complains_in_one_endless_line_is_no_danger() -> None:
     )
 
     async def story() -> int:
-        async with engine(complaint, "test", module="timeit") as child:
+        async with spawn_engine(complaint, "test", module="timeit") as child:
             return await child.wait()
 
     assert asyncio.run(story()) == 3

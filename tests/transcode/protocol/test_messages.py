@@ -8,20 +8,20 @@ from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from transcode.protocol.messages import (
     MAX_FRAME,
     Begin,
+    EngineOrder,
+    EngineReport,
+    EpochFinished,
     Finish,
-    Finished,
-    Order,
     Packet,
     Prepared,
     Progress,
-    Report,
     Trouble,
     WireError,
     WireReader,
     pack,
 )
 
-ORDERS: list[Order] = [
+ORDERS: list[EngineOrder] = [
     Begin(
         epoch=3,
         video=VideoTrack(codec=VideoCodec.AVC, config=b"\x01d\x00\x1f", width=1280, height=720),
@@ -36,7 +36,7 @@ ORDERS: list[Order] = [
     Packet(video=False, dts=1 << 40, pts=1 << 40, key=True, data=b""),
     Finish(),
 ]
-REPORTS: list[Report] = [
+REPORTS: list[EngineReport] = [
     Prepared(epoch=3, names=("720p", "audio"), reused="720p"),
     InitSection(rendition="720p", number=2, codecs="avc1.64001F", data=b"ftyp"),
     Part(rendition="720p", sequence=7, index=0, duration=45_000, independent=True, data=b"moof"),
@@ -52,33 +52,33 @@ REPORTS: list[Report] = [
         init=2,
         discontinuity=True,
     ),
-    Finished(epoch=3, end=1_080_000, frames_in=60, frames_out={"720p": 60}),
+    EpochFinished(epoch=3, end=1_080_000, frames_in=60, frames_out={"720p": 60}),
     Progress(epoch=3, taken=2000, made=1900, frames=60, cpu_ms=400, memory_bytes=1 << 27),
     Trouble(what="packet not decoded", detail="Invalid data", count=2),
 ]
 
 
 def test_orders_arrive_as_they_were_sent() -> None:
-    reader: WireReader[Order] = WireReader(Order)
+    reader: WireReader[EngineOrder] = WireReader(EngineOrder)
     assert reader.feed(b"".join(map(pack, ORDERS))) == ORDERS
 
 
 def test_reports_arrive_byte_by_byte_as_they_were_sent() -> None:
-    reader: WireReader[Report] = WireReader(Report)
-    found: list[Report] = []
+    reader: WireReader[EngineReport] = WireReader(EngineReport)
+    found: list[EngineReport] = []
     for byte in b"".join(map(pack, REPORTS)):
         found += reader.feed(bytes([byte]))
     assert found == REPORTS
 
 
 def test_a_frame_that_is_too_long_is_refused_before_it_is_read() -> None:
-    reader: WireReader[Report] = WireReader(Report)
+    reader: WireReader[EngineReport] = WireReader(EngineReport)
     with pytest.raises(WireError):
         reader.feed((MAX_FRAME + 1).to_bytes(4, "big"))
 
 
 def test_an_order_is_no_report() -> None:
-    reader: WireReader[Report] = WireReader(Report)
+    reader: WireReader[EngineReport] = WireReader(EngineReport)
     with pytest.raises(WireError):
         reader.feed(pack(Finish()))
 
@@ -86,7 +86,7 @@ def test_an_order_is_no_report() -> None:
 @settings(max_examples=300)
 @given(st.lists(st.binary(max_size=40), max_size=8))
 def test_any_bytes_are_messages_or_a_wire_error(portions: list[bytes]) -> None:
-    reader: WireReader[Order] = WireReader(Order)
+    reader: WireReader[EngineOrder] = WireReader(EngineOrder)
     try:
         for portion in portions:
             reader.feed(portion)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.transcode.sandbox.test_rlimits import ON_X86_64, child, outcome, stricter
+from tests.support.engine.sandboxed import ON_X86_64, child, outcome, stricter
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 
 ROOT = Path(__file__).parents[3]
@@ -121,14 +121,14 @@ def test_threads_from_before_would_stay_outside_so_there_may_be_none() -> None:
 def test_a_file_that_is_to_be_left_and_is_not_there_is_named() -> None:
     script = "from pathlib import Path; from transcode.sandbox import landlock\n"
     done = child("", script + "landlock.hide_files([Path('/nowhere/a.cube')])")
-    assert "BoxError: [Errno 2] cannot leave /nowhere/a.cube readable" in done.stderr
+    assert "SandboxError: [Errno 2] cannot leave /nowhere/a.cube readable" in done.stderr
 
 
 @LANDLOCK
 def test_a_child_still_dies_with_its_parent() -> None:
     grandchild = (
-        "import time; from transcode.sandbox import landlock, rlimits as limits; "
-        "limits.die_with_parent(); "
+        "import time; from transcode.sandbox import landlock, rlimits; "
+        "rlimits.die_with_parent(); "
         "landlock.hide_files(); print('boxed', flush=True); time.sleep(60)"
     )
     parent = (
@@ -167,7 +167,7 @@ def test_a_kernel_that_offers_it_and_refuses_is_told_in_a_sentence(call: int, wo
     strict = stricter(errno.E2BIG).replace("317", str(call))
     script = "from pathlib import Path; from transcode.sandbox import landlock\n"
     done = child(strict, script + "landlock.hide_files([Path('/etc/hostname')])")
-    assert f"BoxError: [Errno {errno.E2BIG}] cannot {words}" in done.stderr
+    assert f"SandboxError: [Errno {errno.E2BIG}] cannot {words}" in done.stderr
 
 
 def test_an_engine_reads_tables_alone() -> None:
@@ -186,7 +186,7 @@ def test_an_engine_reads_tables_alone() -> None:
                     sys.stderr.write(errno.errorcode[error.errno] + ",")
             return 0
         engine._make = tried
-        sys.exit(engine.main(["film"]))
+        sys.exit(engine.main(["asset"]))
     """)
     done = subprocess.run(
         [sys.executable, "-c", script], stdin=subprocess.DEVNULL, capture_output=True, check=True,

@@ -1,173 +1,20 @@
-"""The engine's box, tried from inside by real child processes and, call by call, on its filter."""
+"""Resource limits, and an engine's end with its parent, tried by real child processes."""
 
-import errno
 import os
-import platform
 import select
 import signal
-import struct
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
-import pytest
-
-from transcode.sandbox.rlimits import BoxError, change_filter, network_filter
-
-ROOT = Path(__file__).parents[3]
-ALLOW, KILL = 0x7FFF_0000, 0x8000_0000
-EPERM, ENOSYS = 0x0005_0000 | errno.EPERM, 0x0005_0000 | errno.ENOSYS
-ARCHITECTURE = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
-OWN = 4711
-
-NETWORK = "limits.deny_network()"
-CHANGES = "limits.deny_changes()"
-ALL = "limits.set_limits(memory_bytes=1 << 30); limits.deny_network(); limits.deny_changes()"
-
-
-def child(box: str, code: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run code in a Python of its own after the statements that close its box."""
-    imports = "import os, sys\nfrom transcode.sandbox import rlimits as limits"
-    script = f"{imports}\n{box}\n{textwrap.dedent(code)}"
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True, text=True, timeout=30, check=False, cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-
-
-def outcome(box: str, code: str, cwd: Path = ROOT) -> str:
-    """Return what the child printed, or the errno's name of the OSError that it met."""
-    body = textwrap.indent(textwrap.dedent(code), "    ")
-    done = child(
-        box,
-        f"import errno\ntry:\n{body}\nexcept OSError as error:\n"
-        "    print(errno.errorcode[error.errno])",
-        cwd,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param("socket.socket(socket.AF_INET)", id="IPv4"),
-        pytest.param("socket.socket(socket.AF_INET6)", id="IPv6"),
-        pytest.param("socket.socket(socket.AF_UNIX)", id="Unix"),
-        pytest.param("socket.socket(socket.AF_INET, socket.SOCK_DGRAM)", id="UDP"),
-        pytest.param("socket.socketpair()", id="a pair"),
-    ],
-)
-def test_a_socket_opens_outside_of_the_box_only(code: str) -> None:
-    script = f"import socket\n{code}\nprint('open')"
-    assert outcome("", script) == "open"
-    assert outcome(NETWORK, script) == "EPERM"
-
-
-def test_a_socket_from_before_cannot_be_used() -> None:
-    script = """
-        import socket
-        try:
-            pair[0].{call}
-            print('done')
-        except OSError as error:
-            print(errno.errorcode[error.errno])
-        """
-    before = "import socket; pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)"
-    for call in ("send(b'x')", "sendmsg([b'x'])", "connect('/nowhere')", "listen()"):
-        assert outcome(f"{before}; {NETWORK}", script.format(call=call)) == "EPERM"
-    assert outcome(before, script.format(call="send(b'x')")) == "done"
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param("os.fork() or os._exit(0)", id="a process"),
-        pytest.param("os.posix_spawn('/bin/true', ['true'], {})", id="a child with a program"),
-        pytest.param("os.execv('/bin/sh', ['sh', '-c', 'echo done'])", id="a program"),
-        pytest.param("os.kill(os.getppid(), 0)", id="a signal to the parent"),
-        pytest.param("os.pidfd_open(os.getppid())", id="a hold on the parent"),
-        pytest.param(
-            "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CORE)",
-            id="the parent's limits",
-        ),
-    ],
-)
-def test_other_processes_are_out_of_reach(code: str) -> None:
-    script = f"{code}\nprint('done')"
-    assert "done" in outcome("", script)
-    assert outcome(NETWORK, script) == "EPERM"
-
-
-def test_threads_start_in_the_box() -> None:
-    script = """
-        import threading
-        thread = threading.Thread(target=print, args=("ran",))
-        thread.start()
-        thread.join()
-        """
-    assert outcome(ALL, script) == "ran"
-
-
-def test_a_thread_from_before_is_in_the_box_too() -> None:
-    before = textwrap.dedent("""
-        import errno, socket, threading
-        closed = threading.Event()
-        def try_it():
-            closed.wait()
-            try:
-                socket.socket()
-            except OSError as error:
-                print(errno.errorcode[error.errno])
-        thread = threading.Thread(target=try_it)
-        thread.start()
-        """)
-    assert outcome(before + NETWORK, "closed.set(); thread.join()") == "EPERM"
-
-
-def test_an_abort_still_ends_the_process() -> None:
-    assert child(ALL, "os.abort()").returncode == -signal.SIGABRT
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param("open('new', 'w')", id="make"),
-        pytest.param("open('old', 'w')", id="empty"),
-        pytest.param("open('old', 'r+')", id="write"),
-        pytest.param("open('old', 'a')", id="append"),
-        pytest.param("os.truncate('old', 0)", id="truncate"),
-        pytest.param("os.unlink('old')", id="remove"),
-        pytest.param("os.rename('old', 'other')", id="rename"),
-        pytest.param("os.link('old', 'other')", id="link"),
-        pytest.param("os.symlink('old', 'other')", id="symlink"),
-        pytest.param("os.mkdir('folder')", id="make a folder"),
-        pytest.param("os.chmod('old', 0o600)", id="change rights"),
-        pytest.param("os.utime('old')", id="change times"),
-    ],
-)
-def test_files_are_changed_outside_of_the_box_only(code: str, tmp_path: Path) -> None:
-    old = tmp_path / "old"
-    old.write_text("kept")
-    script = f"{code}\nprint('done')"
-    assert outcome(CHANGES, script, tmp_path) == "EPERM"
-    assert [path.name for path in tmp_path.iterdir()] == ["old"]
-    assert old.read_text() == "kept"
-    assert outcome("", script, tmp_path) == "done"
-
-
-def test_files_are_read_in_the_box(tmp_path: Path) -> None:
-    (tmp_path / "old").write_text("kept")
-    assert outcome(ALL, "print(open('old').read())", tmp_path) == "kept"
+from tests.support.engine.sandboxed import ROOT, child, outcome
 
 
 def test_a_file_from_before_cannot_grow(tmp_path: Path) -> None:
     script = "print(os.write(file, b'x'))"
     before = "file = os.open('out', os.O_WRONLY | os.O_CREAT)"
     assert outcome(before, script, tmp_path) == "1"
-    limits = f"{before}; limits.set_limits(memory_bytes=1 << 30)"
+    limits = f"{before}; rlimits.set_limits(memory_bytes=1 << 30)"
     assert outcome(limits, "os.lseek(file, 0, 2); " + script, tmp_path) == "EFBIG"
     assert (tmp_path / "out").read_bytes() == b"x"
 
@@ -180,14 +27,14 @@ def test_memory_is_bounded() -> None:
         except MemoryError:
             print("refused")
         """
-    assert outcome("limits.set_limits(memory_bytes=100 << 20)", script) == "refused"
-    assert outcome("limits.set_limits(memory_bytes=400 << 20)", script) == "given"
+    assert outcome("rlimits.set_limits(memory_bytes=100 << 20)", script) == "refused"
+    assert outcome("rlimits.set_limits(memory_bytes=400 << 20)", script) == "given"
 
 
 def test_descriptors_and_processor_time_are_bounded() -> None:
-    few = "limits.set_limits(memory_bytes=1 << 30, files=10)"
+    few = "rlimits.set_limits(memory_bytes=1 << 30, files=10)"
     assert outcome(few, "[os.pipe() for _ in range(9)]") == "EMFILE"
-    hour = child("limits.set_limits(memory_bytes=1 << 30, cpu_seconds=1)", "while True: pass")
+    hour = child("rlimits.set_limits(memory_bytes=1 << 30, cpu_seconds=1)", "while True: pass")
     assert -hour.returncode in (signal.SIGXCPU, signal.SIGKILL)
 
 
@@ -205,41 +52,15 @@ def test_limits_cannot_be_taken_back_and_leave_no_core() -> None:
         os.getuid() == 0
     )
     user = "os.setuid(65534); " * (os.getuid() == 0)
-    box = f"before = os.nice(0); limits.set_limits(memory_bytes=1 << 30, nice=3); {drop}{user}"
+    box = f"before = os.nice(0); rlimits.set_limits(memory_bytes=1 << 30, nice=3); {drop}{user}"
     assert outcome(box, script).splitlines() == ["(0, 0) 3", "kept"]
-
-
-def test_decoding_and_encoding_work_in_the_box() -> None:
-    script = """
-        from fractions import Fraction
-        encoder = av.CodecContext.create("libx264", "w")
-        encoder.width, encoder.height, encoder.pix_fmt = 320, 180, "yuv420p"
-        encoder.time_base, encoder.thread_count = Fraction(1, 30), 2
-        decoder = av.CodecContext.create("h264", "r")
-        decoder.thread_count = 2
-        graph = av.filter.Graph()
-        packets = []
-        for number in range(10):
-            frame = av.VideoFrame(320, 180, "yuv420p")
-            frame.pts = number
-            packets += encoder.encode(frame)
-        packets += encoder.encode(None)
-        frames = [frame for packet in packets for frame in decoder.decode(packet)]
-        print(len(frames + decoder.decode(None)))
-        """
-    assert outcome("import av; " + ALL, script) == "10"
-
-
-def test_the_module_brings_nothing_of_the_network_along() -> None:
-    script = "print(*sorted({'asyncio', 'socket', 'ssl', 'threading', 'av'} & set(sys.modules)))"
-    assert outcome("", script) == ""
 
 
 def test_a_child_dies_with_its_parent() -> None:
     # The grandchild holds the pipe open until it is gone.
     grandchild = (
-        "import os, time; from transcode.sandbox import rlimits as limits; "
-        "limits.die_with_parent(); print(os.getpid(), flush=True); time.sleep(60)"
+        "import os, time; from transcode.sandbox import rlimits; "
+        "rlimits.die_with_parent(); print(os.getpid(), flush=True); time.sleep(60)"
     )
     parent = (
         "import subprocess, sys, time; "
@@ -260,138 +81,6 @@ def test_a_child_dies_with_its_parent() -> None:
 
 
 def test_a_child_whose_parent_is_gone_already_ends_at_once() -> None:
-    gone = child("limits.die_with_parent(2 ** 22 + 1)", "print('lives')")
+    gone = child("rlimits.die_with_parent(2 ** 22 + 1)", "print('lives')")
     assert (gone.returncode, gone.stdout) == (-signal.SIGKILL, "")
-    assert outcome(f"limits.die_with_parent({os.getpid()})", "print('lives')") == "lives"
-
-
-def answer(program: bytes, machine: int, number: int, *arguments: int) -> int:
-    """Run a classic BPF program on one system call, as the kernel does."""
-    data = struct.pack("<iIQ6Q", number, machine, 0, *(arguments + (0,) * 6)[:6])
-    steps = list(struct.iter_unpack("<HBBI", program))
-    place = value = 0
-    while True:
-        code, then, otherwise, operand = steps[place]
-        place += 1
-        match code:
-            case 0x20:
-                (value,) = struct.unpack_from("<I", data, operand)
-            case 0x06:
-                return operand
-            case 0x15:
-                place += then if value == operand else otherwise
-            case 0x35:
-                place += then if value >= operand else otherwise
-            case 0x45:
-                place += then if value & operand else otherwise
-            case _:
-                raise AssertionError(f"instruction {code:#x}")
-
-
-ON_X86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of x86_64")
-THREAD = 0x003D_0F00
-NETWORK_CALLS = [
-    pytest.param((41, 198), (), EPERM, id="socket"),
-    pytest.param((42, 203), (), EPERM, id="connect"),
-    pytest.param((49, 200), (), EPERM, id="bind"),
-    pytest.param((425, 425), (), EPERM, id="io_uring_setup"),
-    pytest.param((101, 117), (), EPERM, id="ptrace"),
-    pytest.param((59, 221), (), EPERM, id="execve"),
-    pytest.param((56, 220), (17,), EPERM, id="clone of a process"),
-    pytest.param((56, 220), (THREAD,), ALLOW, id="clone of a thread"),
-    pytest.param((435, 435), (), ENOSYS, id="clone3"),
-    pytest.param((62, 129), (1,), EPERM, id="kill another"),
-    pytest.param((62, 129), (0,), EPERM, id="kill the group"),
-    pytest.param((62, 129), (OWN,), ALLOW, id="kill itself"),
-    pytest.param((234, 131), (OWN,), ALLOW, id="tgkill itself"),
-    pytest.param((234, 131), (1,), EPERM, id="tgkill another"),
-    pytest.param((302, 261), (0,), ALLOW, id="own limits"),
-    pytest.param((302, 261), (OWN,), ALLOW, id="own limits by number"),
-    pytest.param((302, 261), (1,), EPERM, id="another's limits"),
-    pytest.param((0, 63), (), ALLOW, id="read"),
-    pytest.param((257, 56), (0, 0, 1), ALLOW, id="openat, which is the other filter's"),
-]
-CHANGE_CALLS = [
-    pytest.param((257, 56), (0, 0, os.O_RDONLY | os.O_CLOEXEC), ALLOW, id="openat to read"),
-    pytest.param((257, 56), (0, 0, os.O_WRONLY), EPERM, id="openat to write"),
-    pytest.param((257, 56), (0, 0, os.O_RDWR), EPERM, id="openat to read and write"),
-    pytest.param((257, 56), (0, 0, os.O_CREAT), EPERM, id="openat to make"),
-    pytest.param((437, 437), (), ENOSYS, id="openat2"),
-    pytest.param((263, 35), (), EPERM, id="unlinkat"),
-    pytest.param((316, 276), (), EPERM, id="renameat2"),
-    pytest.param((1, 64), (), ALLOW, id="write"),
-    pytest.param((41, 198), (), ALLOW, id="socket, which is the other filter's"),
-]
-
-
-@pytest.mark.parametrize("machine", list(ARCHITECTURE))
-@pytest.mark.parametrize(("numbers", "arguments", "expected"), NETWORK_CALLS)
-def test_the_network_filter_answers_each_call(
-    machine: str, numbers: tuple[int, int], arguments: tuple[int, ...], expected: int
-) -> None:
-    number = numbers[list(ARCHITECTURE).index(machine)]
-    program = network_filter(machine, OWN)
-    assert answer(program, ARCHITECTURE[machine], number, *arguments) == expected
-
-
-@pytest.mark.parametrize("machine", list(ARCHITECTURE))
-@pytest.mark.parametrize(("numbers", "arguments", "expected"), CHANGE_CALLS)
-def test_the_change_filter_answers_each_call(
-    machine: str, numbers: tuple[int, int], arguments: tuple[int, ...], expected: int
-) -> None:
-    number = numbers[list(ARCHITECTURE).index(machine)]
-    program = change_filter(machine)
-    assert answer(program, ARCHITECTURE[machine], number, *arguments) == expected
-
-
-@pytest.mark.parametrize("program", [network_filter("x86_64", OWN), change_filter("x86_64")])
-def test_calls_by_foreign_numbers_kill(program: bytes) -> None:
-    assert answer(program, 0x4000_0003, 102) == KILL  # i386: socketcall
-    assert answer(program, ARCHITECTURE["x86_64"], 0x4000_0000 | 41) == KILL  # x32: socket
-    assert answer(program, ARCHITECTURE["aarch64"], 63) == KILL
-
-
-def test_a_machine_without_a_list_is_refused_in_a_sentence() -> None:
-    with pytest.raises(BoxError, match="no list of system calls for riscv64"):
-        network_filter("riscv64", OWN)
-    with pytest.raises(BoxError, match="no list of system calls for riscv64"):
-        change_filter("riscv64")
-
-
-def stricter(errno_: int) -> str:
-    """Return statements that answer seccomp(2) with an errno: a sandbox around ours."""
-    return textwrap.dedent(f"""
-        import ctypes, struct
-        steps = [(0x20, 0, 0, 0), (0x15, 0, 1, 317), (6, 0, 0, {0x50000 | errno_}),
-                 (6, 0, 0, 0x7fff0000)]
-        code = b"".join(struct.pack("=HBBI", *step) for step in steps)
-        program = limits._Program(len(steps), code)
-        libc = ctypes.CDLL(None)
-        assert libc.prctl(38, 1, 0, 0, 0) == 0
-        assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
-        """)
-
-
-@ON_X86_64
-def test_a_kernel_that_refuses_the_filter_is_told_in_a_sentence() -> None:
-    assert outcome(stricter(errno.EPERM), "limits.deny_network()") == "EPERM"
-    done = child(stricter(errno.EPERM), "limits.deny_network()")
-    assert "BoxError: [Errno 1] cannot set a seccomp filter: Operation not permitted" in done.stderr
-
-
-@ON_X86_64
-def test_the_older_door_serves_where_the_newer_is_not_known() -> None:
-    box = stricter(errno.ENOSYS) + NETWORK
-    assert outcome(box, "import socket; socket.socket()") == "EPERM"
-
-
-@ON_X86_64
-def test_the_older_door_is_not_taken_where_threads_would_stay_outside() -> None:
-    thread = """
-import threading
-closed = threading.Event()
-thread = threading.Thread(target=closed.wait)
-thread.start()
-"""
-    script = "try:\n    limits.deny_network()\nfinally:\n    closed.set()"
-    assert outcome(stricter(errno.ENOSYS) + thread, script) == "ENOSYS"
+    assert outcome(f"rlimits.die_with_parent({os.getpid()})", "print('lives')") == "lives"

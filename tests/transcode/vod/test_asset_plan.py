@@ -6,7 +6,7 @@ import pytest
 from media.ladder import ladder_for
 from storage.catalog.videos.transcoding import VideoWork
 from storage.job_leases import HeldJob, HeldSpan
-from transcode.protocol.file_messages import Stretch
+from transcode.protocol.file_messages import SpanOrder
 from transcode.protocol.messages import Probed
 from transcode.vod.asset_plan import (
     AssetProgress,
@@ -79,9 +79,9 @@ def test_each_attempt_has_folders_of_its_own() -> None:
     assert attempt_folders(work, held) == ("2-3", "poster-2-3", "previews-2-3")
 
 
-def stretch(*, first: float, key: float, pictures: int) -> Stretch:
+def stretch(*, first: float, key: float, pictures: int) -> SpanOrder:
     ticks = round(first * SECOND)
-    return Stretch(
+    return SpanOrder(
         rungs=(),
         sequence=0,
         cuts=(ticks,),
@@ -102,7 +102,7 @@ def test_a_stretch_costs_its_pictures_and_a_little_for_those_before_it() -> None
     )
     spans = planned_spans(stretches)
     assert [(each.number, each.cost) for each in spans] == [(1, 900), (2, 930)]
-    assert msgspec.json.decode(spans[1].facts, type=Stretch) == stretches[1]
+    assert msgspec.json.decode(spans[1].facts, type=SpanOrder) == stretches[1]
 
 
 @pytest.mark.parametrize(

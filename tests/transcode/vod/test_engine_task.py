@@ -10,24 +10,24 @@ from storage.objects.base import ObjectError
 from tests.transcode.vod.test_job import engines
 from transcode.inspect.probe import NotMedia
 from transcode.jobs.leased_task import AttemptFailed
-from transcode.protocol.file_messages import Film
-from transcode.protocol.messages import Report
+from transcode.protocol.file_messages import AssetOrder
+from transcode.protocol.messages import EngineReport
 from transcode.vod.engine_task import run_engine, warning_sentences
 
 pytestmark = pytest.mark.anyio
 
 
-async def ignore(_: Report) -> None:
+async def ignore(_: EngineReport) -> None:
     """Take a report and do nothing with it."""
 
 
 async def test_an_engine_reports_until_it_has_finished(short_film: Path) -> None:
-    reports: list[Report] = []
+    reports: list[EngineReport] = []
 
-    async def keep(report: Report) -> None:
+    async def keep(report: EngineReport) -> None:
         reports.append(report)
 
-    outcome = await run_engine("film", "Ab3", Film(ladder=None), short_film, keep)
+    outcome = await run_engine("asset", "Ab3", AssetOrder(ladder=None), short_film, keep)
     assert outcome.finished
     assert outcome.refused is None
     assert reports
@@ -36,31 +36,31 @@ async def test_an_engine_reports_until_it_has_finished(short_film: Path) -> None
 async def test_a_refused_file_is_no_media(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_text("no film")
     with pytest.raises(NotMedia):
-        await run_engine("film", "Ab3", Film(ladder=None), tmp_path / "a.mp4", ignore)
+        await run_engine("asset", "Ab3", AssetOrder(ladder=None), tmp_path / "a.mp4", ignore)
 
 
 async def test_an_engine_that_is_killed_fails_the_attempt(short_film: Path) -> None:
-    async def kill(_: Report) -> None:
+    async def kill(_: EngineReport) -> None:
         for engine in engines():
             os.kill(engine, signal.SIGKILL)
 
     with pytest.raises(AttemptFailed, match="broke off"):
-        await run_engine("film", "Ab3", Film(ladder=None), short_film, kill)
+        await run_engine("asset", "Ab3", AssetOrder(ladder=None), short_film, kill)
     assert engines() == []
 
 
 async def test_an_error_of_the_callback_ends_the_engine(short_film: Path) -> None:
-    async def refuse(_: Report) -> None:
+    async def refuse(_: EngineReport) -> None:
         raise ObjectError("a", "the disk is full")
 
     with pytest.raises(ObjectError):
-        await run_engine("film", "Ab3", Film(ladder=None), short_film, refuse)
+        await run_engine("asset", "Ab3", AssetOrder(ladder=None), short_film, refuse)
     assert engines() == []
 
 
 async def test_a_file_that_does_not_exist_is_an_error_of_the_caller(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        await run_engine("film", "Ab3", Film(ladder=None), tmp_path / "none.mp4", ignore)
+        await run_engine("asset", "Ab3", AssetOrder(ladder=None), tmp_path / "none.mp4", ignore)
 
 
 async def test_troubles_of_one_kind_are_one_sentence() -> None:

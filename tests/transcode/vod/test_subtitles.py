@@ -7,7 +7,7 @@ import pytest
 from media.hls.webvtt import Cue
 from storage.objects.disk import DiskObjects
 from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
-from transcode.protocol.file_messages import Subtitles
+from transcode.protocol.file_messages import SubtitleTrack
 from transcode.vod.subtitles import read_subtitles, store_subtitles
 
 pytestmark = pytest.mark.anyio
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.anyio
 HASH = "abcdefABCDEF"
 
 
-def track(title: str = "", language: str = "", *, forced: bool = False) -> Subtitles:
+def track(title: str = "", language: str = "", *, forced: bool = False) -> SubtitleTrack:
     cues = (Cue(1000, 2000, "Hello"),)
-    return Subtitles(language=language, title=title, forced=forced, cues=cues)
+    return SubtitleTrack(language=language, title=title, forced=forced, cues=cues)
 
 
 async def test_the_words_of_a_file_are_read_and_stored(tmp_path: Path) -> None:

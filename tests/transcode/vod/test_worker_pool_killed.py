@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 _LEASE: Final = 4.0 * SCALE
 PATIENCE: Final = 90.0 * SCALE
 # How long after a moment has begun a worker is killed, at most: all but span are over soon.
-MOMENTS: Final = {"probe": 0.15, "film": 0.8, "span": 1.5, "stitch": 0.004, "publish": 0.0}
+MOMENTS: Final = {"probe": 0.15, "asset": 0.8, "span": 1.5, "stitch": 0.004, "publish": 0.0}
 _SPANS: Final = 2
 _COARSE, _FINE = 0.01, 0.0015  # seconds between two looks
 _ATTEMPT: Final = re.compile(r"(?:poster-)?[0-9]+-(?:[0-9]+|s[0-9]+-[0-9]+-[0-9]+)")
@@ -69,7 +69,7 @@ class WorkerProcess(msgspec.Struct, frozen=True):
     def moment(self, data: Path, place: str | Path, video: VideoRecord) -> str | None:
         """The step of the video that it is working on now."""
         engines = self.engines()
-        for kind, moment in (("probe", "probe"), ("film", "film"), ("stretch", "span")):
+        for kind, moment in (("probe", "probe"), ("asset", "asset"), ("span", "span")):
             if kind in engines:
                 return moment
         text = self.log.read_text()
@@ -201,7 +201,7 @@ async def survives(
     assert len(done_spans(place, added.id)) == _SPANS
     whole = await vod.whole_video(added.id)
     assert await has_ended_well(vod, place, whole)
-    if moment in ("probe", "film", "span"):  # else it may be the one who was to clear up
+    if moment in ("probe", "asset", "span"):  # else it may be the one who was to clear up
         need = await named(vod, whole)
 
         async def is_clean() -> bool:
@@ -281,7 +281,7 @@ async def digest(vod: VodFixture, whole: WholeVideo) -> str:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("moment", ["film", "span", "stitch"])
+@pytest.mark.parametrize("moment", ["asset", "span", "stitch"])
 async def test_a_worker_that_slept_changes_no_byte_when_it_wakes(
     tmp_path: Path, own_film: Path, both_places: str | Path, moment: str
 ) -> None:

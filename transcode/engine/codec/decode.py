@@ -1,7 +1,8 @@
-"""Decoders by a track's codec, and the one place where coded bytes become the library's packets.
+"""Decoders by a track's codec, and the place where coded bytes become the library's packets.
 
-A decoder keeps the stamps that it is given: frames come out in ticks of 90 000 a second on the
-output clock. What a track cannot describe, a file's own decoders can (`Decoders`).
+A decoder keeps the timestamps of its packets: frames have ticks of 90 000 a second on the output
+clock. A file's own decoders (`DecoderFactory`) replace these for tracks that cannot be described by
+codec and configuration.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -23,27 +24,27 @@ from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
 __all__ = [
     "TIME_BASE",
-    "Decoders",
-    "PictureDecoder",
-    "PictureSource",
-    "SoundDecoder",
-    "SoundSource",
-    "packet_of",
+    "AudioDecoder",
+    "DecoderFactory",
+    "TrackAudioDecoder",
+    "TrackVideoDecoder",
+    "VideoDecoder",
+    "av_packet",
 ]
 
 TIME_BASE: Final = Fraction(1, VIDEO_SCALE)
 
 # The largest picture of H.264's highest level (14496-10, table A-1: 139 264 macroblocks). A few
-# bytes can claim a larger one and would cost gigabytes.
+# bytes can declare a larger one, which would cost gigabytes.
 _MOST_PIXELS: Final = str(139_264 * 256)
 
-_PICTURE: Final = {
+_VIDEO_CODECS: Final = {
     VideoCodec.AVC: "h264",
     VideoCodec.HEVC: "hevc",
     VideoCodec.AV1: "libdav1d",
     VideoCodec.VP9: "vp9",
 }
-_SOUND: Final = {
+_AUDIO_CODECS: Final = {
     AudioCodec.AAC: "aac",
     AudioCodec.OPUS: "opus",
     AudioCodec.MP3: "mp3",
@@ -53,12 +54,12 @@ _SOUND: Final = {
 }
 
 
-class PictureSource(Protocol):
-    """What makes pictures out of packets; raises as `PictureDecoder` does."""
+class VideoDecoder(Protocol):
+    """Turns packets into pictures; raises as `TrackVideoDecoder` does."""
 
     @property
     def aspect(self) -> Fraction | None:
-        """A pixel's width by its height, where it is known."""
+        """A pixel's width by its height, if it is known."""
         ...
 
     def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
@@ -66,46 +67,46 @@ class PictureSource(Protocol):
         ...
 
     def drain(self) -> list[VideoFrame]:
-        """Return the frames that are still inside."""
+        """Return the frames that the decoder still holds."""
         ...
 
 
-class SoundSource(Protocol):
-    """What makes sound out of packets; raises as `SoundDecoder` does."""
+class AudioDecoder(Protocol):
+    """Turns packets into sound; raises as `TrackAudioDecoder` does."""
 
     def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
         """Decode one packet."""
         ...
 
     def drain(self) -> list[AudioFrame]:
-        """Return what is still inside."""
+        """Return the frames that the decoder still holds."""
         ...
 
 
-class Decoders(Protocol):
-    """A source's own decoders, instead of those that its tracks call for; each is taken once."""
+class DecoderFactory(Protocol):
+    """A source's own decoders, used instead of those for its tracks; each is requested once."""
 
-    def picture(self) -> PictureSource:
-        """Return the decoder of the picture track."""
+    def video(self) -> VideoDecoder:
+        """Return the decoder of the video track."""
         ...
 
-    def sound(self) -> SoundSource:
-        """Return the decoder of the sound track."""
+    def audio(self) -> AudioDecoder:
+        """Return the decoder of the audio track."""
         ...
 
 
-class PictureDecoder:
-    """Decodes pictures of `track` on the calling thread.
+class TrackVideoDecoder:
+    """Decodes the pictures of `track` on the calling thread.
 
-    `order_known` says that the source tells how far it reorders frames; where it does not, the
-    decoder must expect the most that its level allows, or it would lose frames in finding out.
+    `order_known` is True if the source declares how far it reorders frames. Otherwise the decoder
+    must expect the most that its level allows, or it would lose frames while finding out.
 
     Raises:
-        av.error.FFmpegError: the decoder does not take the track's configuration.
+        av.error.FFmpegError: the decoder rejects the track's configuration.
     """
 
     def __init__(self, track: VideoTrack, *, order_known: bool) -> None:
-        context = CodecContext.create(_PICTURE[track.codec], "r")
+        context = CodecContext.create(_VIDEO_CODECS[track.codec], "r")
         if not isinstance(context, VideoCodecContext):
             raise TypeError(track.codec.name)
         context.extradata = track.config or None
@@ -118,19 +119,19 @@ class PictureDecoder:
 
     @property
     def aspect(self) -> Fraction | None:
-        """A pixel's width by its height, where the decoder has learnt it."""
+        """A pixel's width by its height, once the decoder knows it."""
         return self._context.sample_aspect_ratio or None
 
     def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
-        """Decode one access unit; frames come out in showing order, some packets later.
+        """Decode one access unit; frames come in presentation order, some packets later.
 
         Raises:
-            av.error.FFmpegError: it is damaged; the next may be decoded all the same.
+            av.error.FFmpegError: it is damaged; the next may be decodable all the same.
         """
-        return self._context.decode(packet_of(data, dts, pts))
+        return self._context.decode(av_packet(data, dts, pts))
 
     def drain(self) -> list[VideoFrame]:
-        """Return the frames that are still inside; nothing is decoded afterwards.
+        """Return the frames that the decoder still holds; it cannot decode any more.
 
         Raises:
             av.error.FFmpegError: one of them is damaged.
@@ -138,15 +139,15 @@ class PictureDecoder:
         return self._context.decode(None)
 
 
-class SoundDecoder:
-    """Decodes sound of `track` on the calling thread.
+class TrackAudioDecoder:
+    """Decodes the sound of `track` on the calling thread.
 
     Raises:
-        av.error.FFmpegError: the decoder does not take the track's configuration.
+        av.error.FFmpegError: the decoder rejects the track's configuration.
     """
 
     def __init__(self, track: AudioTrack) -> None:
-        context = CodecContext.create(_SOUND[track.codec], "r")
+        context = CodecContext.create(_AUDIO_CODECS[track.codec], "r")
         if not isinstance(context, AudioCodecContext):
             raise TypeError(track.codec.name)
         context.extradata = track.config or None
@@ -159,12 +160,12 @@ class SoundDecoder:
         """Decode one packet.
 
         Raises:
-            av.error.FFmpegError: it is damaged; the next may be decoded all the same.
+            av.error.FFmpegError: it is damaged; the next may be decodable all the same.
         """
-        return self._context.decode(packet_of(data, pts, pts))
+        return self._context.decode(av_packet(data, pts, pts))
 
     def drain(self) -> list[AudioFrame]:
-        """Return what is still inside; nothing is decoded afterwards.
+        """Return the frames that the decoder still holds; it cannot decode any more.
 
         Raises:
             av.error.FFmpegError: it is damaged.
@@ -172,10 +173,10 @@ class SoundDecoder:
         return self._context.decode(None)
 
 
-def packet_of(data: bytes, dts: int, pts: int) -> "Packet[Stream]":
+def av_packet(data: bytes, dts: int, pts: int) -> "Packet[Stream]":
     """Return the library's packet; times are on the output clock."""
-    # `Packet(data)` would lend the decoder our bytes, which lack the 64 bytes of padding that bit
-    # readers run into (AV_INPUT_BUFFER_PADDING_SIZE): a stranger's bytes could make it read beyond
+    # `Packet(data)` would lend our bytes to the decoder. They lack the 64 bytes of padding that bit
+    # readers run into (AV_INPUT_BUFFER_PADDING_SIZE), so hostile data could make it read beyond
     # them. The copy costs microseconds.
     packet: Packet[Stream] = Packet(len(data))
     packet.update(data)

@@ -1,7 +1,7 @@
 """Encoders: H.264 for pictures, AAC-LC for sound, each on the thread that calls it.
 
-The pictures' profile is measured against Debian's ffmpeg with `-preset veryfast` by
-`python -m bench.ladder`; the figures are in docs/benches.md.
+The settings for pictures were measured against Debian's ffmpeg with `-preset veryfast` by `python
+-m bench.ladder`; the figures are in docs/benches.md.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -23,59 +23,59 @@ from transcode.engine.codec.decode import TIME_BASE
 
 __all__ = [
     "AAC_FRAME",
+    "AUDIO_TIME_BASE",
     "FILE_FACTORS",
-    "LARGE",
+    "LARGE_PARAMETERS",
     "PARAMETERS",
     "PRESET",
-    "SOUND_TIME_BASE",
-    "PictureEncoder",
+    "AudioEncoder",
     "Quality",
-    "SoundEncoder",
+    "VideoEncoder",
 ]
 
 AAC_FRAME: Final = 1024  # samples of an AAC-LC frame
-SOUND_TIME_BASE: Final = Fraction(1, AUDIO_SCALE)
+AUDIO_TIME_BASE: Final = Fraction(1, AUDIO_SCALE)
 
-_SOUND_RATE: Final = 128_000  # bit/s
-# Where the source does not tell its frame rate: it sets the level, which must not be too low.
+_AUDIO_RATE: Final = 128_000  # bit/s
+# For sources with an unknown frame rate. It determines the level, which must not be too low.
 _UNKNOWN_RATE: Final = Fraction(60)
-# annexb=0 makes an avcC record and length-prefixed samples, as fMP4 wants them. B-frames come in
-# pairs to which nothing refers: deciding their number, or a reference among them, was measured to
-# cost more CPU than it brings in VMAF. Weighted P-frames brought nothing.
+# annexb=0 makes an avcC record and length-prefixed samples, as fMP4 needs them. B-frames come in
+# pairs that are not referenced: deciding their number, or referencing them, was measured to cost
+# more CPU than it gains in VMAF. Weighted P-frames gained nothing.
 PRESET: Final = "superfast"
 PARAMETERS: Final = (
     "annexb=0:mbtree=1:rc-lookahead=10:bframes=2:b-adapt=0:b-pyramid=none:weightp=0:scenecut=0"
 )
-# What large pictures get besides: where small sharp shapes scroll, 720p was 1.5 VMAF below
-# veryfast's without it, and now is 0.3 below; it costs about 3 % of the ladder's CPU. Smaller ones
-# need none of it: they gain more from how they are scaled.
-LARGE: Final = ":me=hex:partitions=p8x8,i8x8,i4x4:rc-lookahead=14:aq-strength=0.4"
+# Added for large pictures: where small sharp shapes scroll, 720p was 1.5 VMAF below veryfast's
+# without it, and is 0.3 below with it; it costs about 3 % of the ladder's CPU. Smaller pictures do
+# not need it: they gain more from the way they are scaled.
+LARGE_PARAMETERS: Final = ":me=hex:partitions=p8x8,i8x8,i4x4:rc-lookahead=14:aq-strength=0.4"
 _LARGE_FROM: Final = 540  # lines, or columns of an upright picture
 _BUFFER_SECONDS: Final = 2
-# IDR pictures come where they are asked for; this is far beyond the longest segment.
+# IDR pictures are forced at the cuts; this is far beyond the longest segment.
 _GOP_SECONDS: Final = 10
 
 
-# Rate factors of files, of large pictures and of small ones: below the rung's ceiling the quality
-# is held and not the rate. Small pictures are brought up to the screen's size, and what they lack
-# with them. A camera's noise before a still room looks as good with them to VMAF as ffmpeg's at the
-# ceiling, for half the bits; what moves a lot takes the ceiling (`python -m bench.vod`).
+# Constant rate factors for files, of large and of small pictures: below the rung's maximum rate the
+# quality is held, not the rate. Small pictures are enlarged on screen, and their flaws with them. A
+# camera's noise before a still room scores the same VMAF as ffmpeg's at the maximum rate, for half
+# the bits; fast motion uses the maximum (`python -m bench.vod`).
 FILE_FACTORS: Final = ("19", "17")
 
 
 class Quality(Enum):
-    """What an encoder holds: the rate, up to which a live stream's viewers and its uplink are set,
-    or the quality, below that rate, where nobody waits for the bytes.
+    """What an encoder holds constant: the rate, on which a live stream's viewers and its uplink
+    rely, or the quality, below that rate, for files.
     """
 
     LIVE = "live"
     FILE = "file"
 
 
-class PictureEncoder:
-    """Encodes pictures of `rendition`'s size and rate; `like` is one, for its colours.
+class VideoEncoder:
+    """Encodes pictures of `rendition`'s size and rate; the colours are those of the picture `like`.
 
-    `rate` is the frames a second, None where nobody knows.
+    `rate` is the frames a second, None if unknown.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class PictureEncoder:
         context.sample_aspect_ratio = Fraction(1)
         context.color_range, context.colorspace = like.color_range, like.colorspace
         context.color_primaries, context.color_trc = like.color_primaries, like.color_trc
-        # More threads cost more CPU in all; each rung has a thread of its own already.
+        # More threads cost more CPU in total; each rendition has its own thread already.
         context.thread_count = 1
         context.gop_size = round(_GOP_SECONDS * rate)
         context.bit_rate = rendition.rate
@@ -104,7 +104,7 @@ class PictureEncoder:
             "forced-idr": "1",
             "maxrate": str(rendition.rate),
             "bufsize": str(rendition.rate * _BUFFER_SECONDS),
-            "x264-params": PARAMETERS + (LARGE if _is_large(rendition) else ""),
+            "x264-params": PARAMETERS + (LARGE_PARAMETERS if _is_large(rendition) else ""),
         }
         if quality is Quality.FILE:
             context.options["crf"] = FILE_FACTORS[0 if _is_large(rendition) else 1]
@@ -117,9 +117,9 @@ class PictureEncoder:
         return self._context.extradata or b""
 
     def encode(self, frame: VideoFrame | None) -> list[Sample]:
-        """Encode a picture (None: what is still inside); samples come in decode order.
+        """Encode a picture (None: flush the encoder); samples come in decode order.
 
-        Their duration is not known here and 0.
+        Their duration is not known here and is 0.
 
         Raises:
             av.error.FFmpegError: the encoder refused the picture.
@@ -135,14 +135,14 @@ def _is_large(rendition: Rendition) -> bool:
     return min(rendition.width, rendition.height) >= _LARGE_FROM
 
 
-class SoundEncoder:
+class AudioEncoder:
     """Encodes 48 kHz stereo frames of 1024 samples."""
 
     def __init__(self) -> None:
         context = CodecContext.create("aac", "w")
         context.sample_rate, context.layout, context.format = AUDIO_SCALE, "stereo", "fltp"
-        context.bit_rate = _SOUND_RATE
-        context.time_base = SOUND_TIME_BASE
+        context.bit_rate = _AUDIO_RATE
+        context.time_base = AUDIO_TIME_BASE
         context.thread_count = 1
         context.flags |= Flags.global_header | Flags.bitexact
         context.open()
@@ -154,9 +154,9 @@ class SoundEncoder:
         return self._context.extradata or b""
 
     def encode(self, frame: AudioFrame | None) -> list[Sample]:
-        """Encode a frame (None: what is still inside).
+        """Encode a frame (None: flush the encoder).
 
-        The first sample lies one frame before the first frame's time: it primes a decoder.
+        The first sample is one frame earlier than the first frame: it primes a decoder.
         """
         return [
             Sample(packet.pts, packet.pts, AAC_FRAME, True, bytes(packet))

@@ -1,10 +1,10 @@
-"""What form a decoded frame has, and the filters that bring it to the common one.
+"""The format of a decoded frame, and the filters that convert it to the common one.
 
-The common form is upright, with 8 bits, 4:2:0, limited range, and BT.709's colours where the source
-has wider or brighter ones. BT.601 stays BT.601, tagged as such. What nobody tagged is BT.709 above
-576 lines, as players take it; it is tagged so, because they would take its smaller rungs for
-BT.601. PQ, HLG and BT.2020 go through a table (`scripts/cubes.py` makes them): the scale filter
-could convert them too, but takes 1.6 s of CPU to begin and twice the time for each frame.
+The common format is upright, 8 bits, 4:2:0, limited range, with BT.709's colours if the source has
+wider or brighter ones. BT.601 stays BT.601, tagged as such. Untagged pictures above 576 lines are
+BT.709, as players assume; they are tagged so, because players would assume BT.601 for their smaller
+renditions. PQ, HLG and BT.2020 go through a lookup table (made by `scripts/cubes.py`): the scale
+filter could convert them too, but takes 1.6 s of CPU to start and twice the time for each frame.
 """
 
 import struct
@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from av.video.frame import VideoFrame
 
-__all__ = ["Filter", "Form", "form_of", "turn_of"]
+__all__ = ["Filter", "FrameFormat", "frame_format", "rotation_of"]
 
 Filter = tuple[str, dict[str, str]]
 """A filter's name and its options."""
@@ -41,38 +41,39 @@ _TURNS: Final[dict[tuple[int, int, int, int], tuple[str, ...]]] = {
 _ALL_709: Final = {"colorspace": "bt709", "color_primaries": "bt709", "color_trc": "bt709"}
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """What the filters depend on; `aspect` is a pixel's width by its height.
+class FrameFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The properties of a frame that the filters depend on; `aspect` is a pixel's width by its
+    height.
 
-    `matrix`, `primaries`, `transfer` and `range` are ISO/IEC 23091-2's numbers and FFmpeg's for the
-    range; `turn` names the filters that turn the picture upright, in order.
+    `matrix`, `primaries` and `transfer` are numbers of ISO/IEC 23091-2, `range` is FFmpeg's;
+    `rotation` names the filters that turn the picture upright, in order.
     """
 
     width: int
     height: int
-    pixels: str
+    pixel_format: str
     aspect: Fraction
     matrix: int
     primaries: int
     transfer: int
     range: int
-    turn: tuple[str, ...]
+    rotation: tuple[str, ...]
 
     @property
-    def shown(self) -> tuple[int, int, Fraction]:
+    def upright(self) -> tuple[int, int, Fraction]:
         """Width, height and aspect of the upright picture."""
-        if any(name.startswith("transpose") for name in self.turn):
+        if any(name.startswith("transpose") for name in self.rotation):
             return self.height, self.width, 1 / self.aspect
         return self.width, self.height, self.aspect
 
     @property
-    def turning(self) -> list[Filter]:
+    def rotation_filters(self) -> list[Filter]:
         """The filters that turn the picture upright."""
-        pairs = [name.partition("=") for name in self.turn]
+        pairs = [name.partition("=") for name in self.rotation]
         return [(name, {"dir": value} if value else {}) for name, _, value in pairs]
 
-    def scaling(self, size: tuple[int, int], flags: dict[str, str]) -> list[Filter]:
-        """Return the filters that bring the upright picture to `size` and the common form."""
+    def scaling_filters(self, size: tuple[int, int], flags: dict[str, str]) -> list[Filter]:
+        """Return the filters that bring the upright picture to `size` and the common format."""
         scale = {"w": str(size[0]), "h": str(size[1]), **flags}
         cube = self._cube()
         if cube is not None:
@@ -91,21 +92,23 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
             scale |= {"out_color_matrix": "bt709", "out_range": "tv"}
             tags = {**_ALL_709, "range": "tv"}
         else:
-            if self.range == _FULL_RANGE or self.pixels.startswith("yuvj"):
+            if self.range == _FULL_RANGE or self.pixel_format.startswith("yuvj"):
                 scale["out_range"] = "tv"
             tags = self._tags()
         chain = [("scale", scale), ("format", {"pix_fmts": "yuv420p"})]
         return [*chain, ("setparams", tags)] if tags else chain
 
     def _cube(self) -> str | None:
-        """Return the table that the colours go through."""
+        """Return the name of the colour lookup table, if one is needed."""
         if self.transfer in (_PQ, _HLG):
             return "pq" if self.transfer == _PQ else "hlg"
         untold = self.primaries == _UNKNOWN and self.matrix in (_BT2020, _BT2020_CONSTANT)
         return "wide" if self.primaries == _BT2020 or untold else None
 
     def _is_rgb(self) -> bool:
-        return self.pixels.startswith(("gbr", "rgb", "bgr", "pal8", "argb", "abgr", "0rgb", "0bgr"))
+        return self.pixel_format.startswith(
+            ("gbr", "rgb", "bgr", "pal8", "argb", "abgr", "0rgb", "0bgr")
+        )
 
     def _tags(self) -> dict[str, str]:
         lines = min(self.width, self.height)
@@ -116,25 +119,26 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         return {name: tag for (name, tag), value in named if value == _UNKNOWN}
 
 
-def form_of(frame: VideoFrame, aspect: Fraction, turn: tuple[str, ...]) -> Form:
-    """Return a frame's form; `aspect` is that of its pixels, `turn` what `turn_of` said."""
-    return Form(
+def frame_format(frame: VideoFrame, aspect: Fraction, turn: tuple[str, ...]) -> FrameFormat:
+    """Return a frame's format; `aspect` is its pixels', `turn` the result of `rotation_of`."""
+    return FrameFormat(
         width=frame.width,
         height=frame.height,
-        pixels=frame.format.name,
+        pixel_format=frame.format.name,
         aspect=aspect,
         matrix=int(frame.colorspace),
         primaries=int(frame.color_primaries),
         transfer=int(frame.color_trc),
         range=int(frame.color_range),
-        turn=turn,
+        rotation=turn,
     )
 
 
-def turn_of(frame: VideoFrame) -> tuple[str, ...]:
-    """Return the filters that turn a keyframe upright, where right angles and flips do.
+def rotation_of(frame: VideoFrame) -> tuple[str, ...]:
+    """Return the filters that turn a keyframe upright, if right angles and flips can do so.
 
-    Only keyframes say it (H.264 and HEVC: the display orientation SEI); it holds until the next.
+    Only keyframes carry the rotation (H.264 and HEVC: the display orientation SEI); it holds until
+    the next keyframe.
     """
     if not frame.rotation:  # costs nothing, and a mirror counts as half a turn
         return ()

@@ -1,4 +1,4 @@
-"""A picture as a JPEG."""
+"""A JPEG encoder for single pictures."""
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -12,14 +12,14 @@ from av.video.frame import PictureType, VideoFrame
 
 from transcode.engine.codec.decode import TIME_BASE
 
-__all__ = ["jpeg"]
+__all__ = ["encode_jpeg"]
 
 _QUALITY: Final = 3
 
 
-def jpeg(still: VideoFrame, *, quality: int = _QUALITY) -> bytes:
-    """Return a picture in 4:2:0 as a JPEG; `quality` goes from 2 (best) to 31."""
-    whole = still.reformat(format="yuvj420p", dst_color_range="JPEG")
+def encode_jpeg(picture: VideoFrame, *, quality: int = _QUALITY) -> bytes:
+    """Return a 4:2:0 picture as a JPEG; `quality` goes from 2 (best) to 31."""
+    whole = picture.reformat(format="yuvj420p", dst_color_range="JPEG")
     whole.pict_type = PictureType.NONE
     whole.pts, whole.time_base = 0, TIME_BASE
     context = CodecContext.create("mjpeg", "w")

@@ -1,9 +1,9 @@
-"""One frame in, one picture for each rung out, each scaled from the one above it.
+"""The scaling cascade: one frame in, one picture for each rendition out, scaled from the one above.
 
-The cascade halves the cost of scaling everything from the source (3.2 s against 1.6 s of CPU for
-20 s of 1080p30 into 720, 480 and 360) at no loss of measured quality. It is one filter graph: the
-`scale` filter keeps the chroma siting that a chain of plain conversions shifts with every step.
-Pictures come out with square pixels, 8 bits, 4:2:0; another shape than the rung's gets black bars.
+The cascade halves the cost of scaling everything from the source (3.2 s against 1.6 s of CPU for 20
+s of 1080p30 into 720, 480 and 360) at no loss of measured quality. It is one filter graph: the
+`scale` filter keeps the chroma siting, which a chain of plain conversions would shift at every
+step. Pictures have square pixels, 8 bits and 4:2:0; pictures of another shape get black bars.
 """
 
 from fractions import Fraction
@@ -14,14 +14,14 @@ from av.filter.context import FilterContext
 from av.video.frame import VideoFrame
 
 from transcode.engine.codec.decode import TIME_BASE
-from transcode.engine.codec.frame_format import Filter, Form, form_of, turn_of
+from transcode.engine.codec.frame_format import Filter, FrameFormat, frame_format, rotation_of
 
-__all__ = ["SCALER", "Cascade", "buffer", "fit"]
+__all__ = ["SCALER", "Cascade", "add_buffer", "fit"]
 
-# Luma as sharp as Lanczos with four taps in place of six and more; chroma, of which a viewer sees
-# half as much, by two. A third of Lanczos' CPU is saved, and VMAF is higher.
+# Luma as sharp as Lanczos with four taps instead of six and more; chroma, of which viewers see half
+# as much, with two. It saves a third of Lanczos' CPU, and VMAF is higher.
 SCALER: Final = {"flags": "bicublin", "param0": "0", "param1": "0.75"}
-_ROUNDING: Final = 2  # pixels by which a shape may be off before bars are drawn
+_ROUNDING: Final = 2  # pixels by which a shape may differ before bars are added
 
 Size = tuple[int, int]
 
@@ -41,13 +41,13 @@ def fit(width: int, height: int, aspect: Fraction, box: Size) -> Size:
 
 
 class Cascade:
-    """Scales to `sizes`, largest first; made anew when the source's frames change their form."""
+    """Scales to `sizes`, largest first; rebuilt when the format of the source's frames changes."""
 
     def __init__(self, sizes: tuple[Size, ...]) -> None:
         self._sizes = sizes
-        self._form: Form | None = None
+        self._form: FrameFormat | None = None
         self._turn: tuple[str, ...] = ()
-        self._fields: _Fields | None = None
+        self._fields: _Deinterlacer | None = None
         self._graph: Graph | None = None  # kept: the filters live as long as it does
         self._source: FilterContext | None = None
         self._sinks: list[FilterContext] = []
@@ -56,39 +56,39 @@ class Cascade:
         """Return the frame in all sizes, with its time; `aspect` is that of its pixels.
 
         Raises:
-            av.error.FFmpegError: there is no way from the frame's format.
+            av.error.FFmpegError: the frame's format cannot be converted.
         """
         if frame.key_frame:
-            self._turn = turn_of(frame)
-        form = form_of(frame, aspect, self._turn)
+            self._turn = rotation_of(frame)
+        form = frame_format(frame, aspect, self._turn)
         source = self._source
         if form != self._form or source is None:
             self._source = self._fields = None
             source = self._build(form)
             self._form = form
         if frame.interlaced_frame:
-            self._fields = self._fields or _Fields(form)
-            frame = self._fields.joined(frame)
+            self._fields = self._fields or _Deinterlacer(form)
+            frame = self._fields.deinterlace(frame)
         else:
             self._fields = None
         source.push(frame)
         return [picture for sink in self._sinks if isinstance(picture := sink.pull(), VideoFrame)]
 
-    def _build(self, form: Form) -> FilterContext:
+    def _build(self, form: FrameFormat) -> FilterContext:
         graph = Graph()
         graph.threads = 1  # slices on several threads cost more than they save
-        source = buffer(graph, form)
+        source = add_buffer(graph, form)
         sinks: list[FilterContext] = []
         above = source
         last = len(self._sizes) - 1
         for place, box in enumerate(self._sizes):
-            above = _link(graph, above, _rung(form, box, first=place == 0))
+            above = _link(graph, above, _rung_filters(form, box, first=place == 0))
             sink = graph.add("buffersink")
             if place < last:
                 split = graph.add("split")
                 above.link_to(split)
                 split.link_to(sink, 0)
-                # The second output is the next rung's source.
+                # The second output is the next rendition's source.
                 between = graph.add("null")
                 split.link_to(between, 1)
                 above = between
@@ -100,31 +100,31 @@ class Cascade:
         return source
 
 
-class _Fields:
-    """Makes whole pictures out of interlaced frames, one for each, at once.
+class _Deinterlacer:
+    """Makes one progressive picture out of each interlaced frame, without delay.
 
-    The filter wants to see the frame that follows before it gives one out, which the cuts cannot
-    wait for: each frame is its own follower. The lines that are made up still come from the frame
-    before and the one itself.
+    The filter needs the following frame before it returns one, which the cuts cannot wait for; so
+    each frame is passed twice, as its own follower. The interpolated lines still use the frame
+    before and the frame itself.
     """
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: FrameFormat) -> None:
         graph = Graph()
         graph.threads = 1
         self._graph = graph  # kept: the filters live as long as it does
-        self._source = buffer(graph, form)
+        self._source = add_buffer(graph, form)
         sink = graph.add("buffersink")
         whole = graph.add("bwdif", mode="send_frame", parity="auto", deint="all")
         graph.link_nodes(self._source, whole, sink)
         graph.configure()
         self._sink = sink
-        self._due = 1  # the first frame has none before it that would come out with it
+        self._due = 1  # the first frame has none before it that would be returned with it
 
-    def joined(self, frame: VideoFrame) -> VideoFrame:
-        """Return the frame without its combs, with its time.
+    def deinterlace(self, frame: VideoFrame) -> VideoFrame:
+        """Return the progressive picture, with the frame's time.
 
         Raises:
-            av.error.FFmpegError: the filter does not take the frame's format.
+            av.error.FFmpegError: the filter rejects the frame's format.
         """
         self._source.push(frame)
         self._source.push(frame)
@@ -137,12 +137,12 @@ class _Fields:
         return made
 
 
-def buffer(graph: Graph, form: Form) -> FilterContext:
-    """Add to a graph what frames of a form are pushed into."""
+def add_buffer(graph: Graph, form: FrameFormat) -> FilterContext:
+    """Add the source filter for frames of a format to a graph."""
     return graph.add(
         "buffer",
         video_size=f"{form.width}x{form.height}",
-        pix_fmt=form.pixels,
+        pix_fmt=form.pixel_format,
         time_base=str(TIME_BASE),
         pixel_aspect=f"{form.aspect.numerator}/{form.aspect.denominator}",
         colorspace=str(form.matrix),
@@ -150,11 +150,11 @@ def buffer(graph: Graph, form: Form) -> FilterContext:
     )
 
 
-def _rung(form: Form, box: Size, *, first: bool) -> list[Filter]:
-    """Return what makes one rung's picture out of the one above, or of the source."""
-    size = fit(*form.shown, box) if first else box
+def _rung_filters(form: FrameFormat, box: Size, *, first: bool) -> list[Filter]:
+    """Return the filters that make one rendition's picture of the one above, or of the source."""
+    size = fit(*form.upright, box) if first else box
     if first:
-        chain = [*form.turning, *form.scaling(size, SCALER)]
+        chain = [*form.rotation_filters, *form.scaling_filters(size, SCALER)]
     else:
         scale = {"w": str(size[0]), "h": str(size[1]), **SCALER}
         chain = [("scale", scale), ("format", {"pix_fmts": "yuv420p"})]
@@ -165,7 +165,7 @@ def _rung(form: Form, box: Size, *, first: bool) -> list[Filter]:
 
 
 def _link(graph: Graph, above: FilterContext, filters: list[Filter]) -> FilterContext:
-    """Add the filters below `above`, in order; return the last."""
+    """Add the filters after `above`, in order; return the last."""
     chain = [graph.add(name, **options) for name, options in filters]
     graph.link_nodes(above, *chain)
     return chain[-1]

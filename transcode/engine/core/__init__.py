@@ -1,0 +1,4 @@
+"""What all of the engine shares: pipeline stages, the report writer, the output clock, memory use.
+
+Nothing here knows codecs. Start with `stage` and `reports`.
+"""

@@ -1,17 +1,17 @@
-"""The memory that this process holds, asked of the kernel."""
+"""The resident memory of this process, read from the kernel."""
 
 import os
 import resource
 from typing import Final
 
-__all__ = ["resident"]
+__all__ = ["resident_bytes"]
 
-# Opened with the module: in the box no file can be opened any more, and this one is read anew
-# from its beginning each time. Source: proc_pid_statm(5).
+# Opened on import, since the sandbox allows no file to be opened; it is read from its beginning
+# each time. Source: proc_pid_statm(5).
 _STATM: Final = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 _LINE_BYTES: Final = 256  # seven numbers
 
 
-def resident() -> int:
-    """Return the bytes of this process that are in memory now."""
+def resident_bytes() -> int:
+    """Return the bytes of this process that are resident in memory."""
     return int(os.pread(_STATM, _LINE_BYTES, 0).split()[1]) * resource.getpagesize()

@@ -1,25 +1,25 @@
-"""The engine's one way out: reports, framed, on the pipe to its parent.
+"""The engine's only output: framed reports on the pipe to its parent.
 
-Threads share it: a report is written whole. Troubles that repeat are counted and go out together,
-at most once for each `flush_troubles`, so that a broken source cannot flood the pipe.
+Threads share it; a report is written whole. Repeated troubles are counted and sent together, at
+most once for each `flush_troubles`, so that a broken source cannot flood the pipe.
 """
 
 import os
 import threading
 from typing import Final
 
-from transcode.protocol.messages import Report, Trouble, pack
+from transcode.protocol.messages import EngineReport, Trouble, pack
 
-__all__ = ["Outlet"]
+__all__ = ["ReportWriter"]
 
 _DETAIL_LENGTH: Final = 200
 _KINDS: Final = 64
 
 
-class Outlet:
+class ReportWriter:
     """Writes reports to the file descriptor `fd`; waits while the parent does not read.
 
-    A parent that is gone surfaces as BrokenPipeError in whichever thread wrote.
+    If the parent is gone, the thread that writes gets BrokenPipeError.
     """
 
     def __init__(self, fd: int) -> None:
@@ -28,22 +28,22 @@ class Outlet:
         self._counting = threading.Lock()
         self._troubles: dict[str, tuple[str, int]] = {}
 
-    def send(self, report: Report) -> None:
+    def send(self, report: EngineReport) -> None:
         """Write one report."""
         data = memoryview(pack(report))
         with self._writing:
             while data:
                 data = data[os.write(self._fd, data) :]
 
-    def trouble(self, what: str, detail: object = "") -> None:
-        """Count a trouble; `detail` of the newest is what the report quotes."""
+    def count_trouble(self, what: str, detail: object = "") -> None:
+        """Count a trouble; the report will quote the newest `detail`."""
         text = str(detail)[:_DETAIL_LENGTH]
         with self._counting:
             if what in self._troubles or len(self._troubles) < _KINDS:
                 self._troubles[what] = (text, self._troubles.get(what, ("", 0))[1] + 1)
 
     def flush_troubles(self) -> None:
-        """Report what was counted since the last time."""
+        """Report the troubles counted since the last call."""
         with self._counting:
             troubles, self._troubles = self._troubles, {}
         for what, (detail, count) in troubles.items():

@@ -1,48 +1,57 @@
-"""A thread with a bounded queue before it: one stage of the engine.
+"""A thread with a bounded queue in front of it: one stage of the engine.
 
-The codec library releases the interpreter while it works, so stages run beside each other. A full
-queue makes the stage before it wait, back to the pipe, where the parent's policy for overload is.
+The codec library releases the interpreter lock while it works, so stages run in parallel. A full
+queue makes the stage before it wait, and so on back to the pipe, where the parent applies its
+policy for overload.
 """
 
 import queue
 import threading
 from typing import Generic, TypeVar
 
-__all__ = ["Worker"]
+__all__ = ["PipelineStage"]
 
 T = TypeVar("T")
 
 
-class Worker(Generic[T]):
-    """Hands items to `take` in order, on its own thread, then calls `close` on that thread.
+class PipelineStage(Generic[T]):
+    """Passes items to `handle` in order, on its own thread, then calls `close` on that thread.
 
-    `depth` is how many items wait at most. An exception in either ends the engine (see `main`).
+    At most `depth` items wait. With a depth of 0 there is no thread, and `put` and `finish` do the
+    work themselves. An exception in `handle` or `close` ends the engine (see `main`).
     """
 
     def __init__(self, name: str, depth: int) -> None:
-        self._queue: queue.Queue[T | None] = queue.Queue(depth)
-        # A daemon: where another stage fails, the process must end without this one's consent.
+        self._queue: queue.Queue[T | None] | None = queue.Queue(depth) if depth else None
+        # A daemon thread: if another stage fails, the process must end without waiting for it.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        if depth:
+            self._thread.start()
 
     def put(self, item: T) -> None:
-        """Queue an item; waits while the queue is full."""
-        self._queue.put(item)
+        """Queue an item; wait while the queue is full."""
+        if self._queue is None:
+            self.handle(item)
+        else:
+            self._queue.put(item)
 
     def finish(self) -> None:
-        """Wait until all that was put is done and `close` has returned."""
-        self._queue.put(None)
-        self._thread.join()
+        """Wait until all items are handled and `close` has returned."""
+        if self._queue is None:
+            self.close()
+        else:
+            self._queue.put(None)
+            self._thread.join()
 
-    def take(self, item: T) -> None:
-        """Do one item's work."""
+    def handle(self, item: T) -> None:
+        """Process one item."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Do what is left when no item follows."""
+        """Finish the work after the last item."""
         raise NotImplementedError
 
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None:
-            self.take(item)
+        while self._queue is not None and (item := self._queue.get()) is not None:
+            self.handle(item)
         self.close()

@@ -1,6 +1,6 @@
-"""What stands for sound that has no picture: the cover that its file brings, or a card.
+"""The poster of a file that has sound but no picture: its cover art, or a card.
 
-Music and voice memos have no picture to take a poster from, and players, pages and links show one.
+Music and voice memos have no picture to make a poster from, but players, pages and links show one.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -17,12 +17,12 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from transcode.engine.codec.jpeg import jpeg
+from transcode.engine.codec.jpeg import encode_jpeg
 from transcode.engine.codec.scaler import Cascade
-from transcode.engine.input.container import MOST_PIXELS, Upload, opened
+from transcode.engine.input.container import MOST_PIXELS, Upload, open_upload
 from transcode.protocol.messages import Poster
 
-__all__ = ["card", "covers"]
+__all__ = ["draw_card", "make_covers"]
 
 Size = tuple[int, int]
 
@@ -34,28 +34,28 @@ _CHROMA: Final = (b"\x85", b"\x7e")
 _HEIGHTS: Final = (2, 4, 7, 5, 9, 6, 8, 4, 2)  # in eighteenths of the picture's height
 
 
-def covers(descriptor: int) -> Iterator[Poster]:
-    """Yield a poster in each of two sizes, the larger first: the file's cover, else a card.
+def make_covers(descriptor: int) -> Iterator[Poster]:
+    """Yield a poster in each of two sizes, the larger first: the file's cover art, or else a card.
 
     Raises:
         BadUpload: the file cannot be read.
     """
-    with opened(descriptor) as upload:
+    with open_upload(descriptor) as upload:
         found = _cover(upload)
     pictures = None
     if found is not None:
         try:
             pictures = Cascade(tuple(_SIZES.values())).scale(found, Fraction(1))
-        except FFmpegError:  # a form that the filters do not know
+        except FFmpegError:  # a format that the filters do not know
             pictures = None
-    pictures = pictures or [card(size) for size in _SIZES.values()]
+    pictures = pictures or [draw_card(size) for size in _SIZES.values()]
     for label, picture in zip(_SIZES, pictures, strict=True):
-        data = jpeg(picture)
+        data = encode_jpeg(picture)
         yield Poster(label=label, width=picture.width, height=picture.height, data=data)
 
 
-def card(size: Size) -> VideoFrame:
-    """Draw bars of a wave in the middle of a picture of `size`, at least 64 pixels wide."""
+def draw_card(size: Size) -> VideoFrame:
+    """Draw the bars of a wave in the middle of a picture of `size`, at least 64 pixels wide."""
     width, height = size
     frame = VideoFrame(width, height, "yuv420p")
     luma, *chroma = frame.planes
@@ -83,7 +83,7 @@ def _cover(upload: Upload) -> VideoFrame | None:
 
 
 def _decoded(upload: Upload, stream: VideoStream) -> VideoFrame | None:
-    # None where the library has no decoder; its stub does not say so.
+    # None if the library has no decoder; its stub does not tell.
     if getattr(stream, "codec_context", None) is None:
         return None
     stream.codec_context.thread_count = 1
@@ -94,5 +94,5 @@ def _decoded(upload: Upload, stream: VideoStream) -> VideoFrame | None:
                 if frame.width * frame.height <= MOST_PIXELS:
                     return frame
     except (FFmpegError, MemoryError):
-        return None  # a damaged cover is none
+        return None  # a damaged cover counts as none
     return None

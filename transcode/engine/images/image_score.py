@@ -1,8 +1,8 @@
-"""How good a picture is as a still of a film: well lit, full of detail, sharp.
+"""How good a picture is as a still: well lit, full of detail, sharp.
 
-Measured on a small grey copy, by filters and by counting, in about a millisecond: entropy tells
-scenes from titles and fades, the Laplacian tells sharp from blurred, the mean luma tells day from
-darkness. One alone is fooled: white letters on black are sharp, fog is well lit.
+It is measured on a small grey copy, by filters and by counting, in about a millisecond. Entropy
+tells scenes from titles and fades, the Laplacian tells sharp from blurred, and the mean luma tells
+day from darkness. No single one suffices: white letters on black are sharp, and fog is well lit.
 """
 
 import math
@@ -12,19 +12,19 @@ from av.filter import Graph
 from av.filter.context import FilterContext
 from av.video.frame import VideoFrame
 
-__all__ = ["SIZE", "Merit", "entropy", "merit"]
+__all__ = ["SIZE", "ImageScorer", "entropy", "image_score"]
 
-# Wide enough to tell a keyframe that moves from one that stands; twice as wide is no better at it.
+# Wide enough to tell motion blur from a still scene; twice as wide is no better at it.
 SIZE: Final = (320, 180)
 _BINS: Final = 32
 _BIN: Final = bytes(level * _BINS // 256 for level in range(256))
-_BLACK, _WHITE = 32, 220  # mean luma of 16 to 235: nothing is seen outside
+_BLACK, _WHITE = 32, 220  # mean luma of 16 to 235: too dark or too bright beyond
 _MIDDLE, _REACH = 120, 100
 _LAPLACIAN: Final = "0 -1 0 -1 4 -1 0 -1 0"
 
 
-class Merit:
-    """Judges pictures of any size and form; keeps its filter between them."""
+class ImageScorer:
+    """Scores pictures of any size and format; reuses its filter."""
 
     def __init__(self) -> None:
         graph = Graph()
@@ -40,15 +40,15 @@ class Merit:
         sink = graph.add("buffersink")
         graph.link_nodes(source, edges, sink)
         graph.configure()
-        self._graph = graph  # kept: the filters live as long as it does
+        self._graph = graph  # kept: the filters live as long as the graph
         self._source: FilterContext = source
         self._sink: FilterContext = sink
 
-    def of(self, frame: VideoFrame) -> float:
+    def score(self, frame: VideoFrame) -> float:
         """Return how good a picture is, above 0; 5 to 40 is usual.
 
         Raises:
-            av.error.FFmpegError: its form cannot be read.
+            av.error.FFmpegError: its format cannot be read.
         """
         small = frame.reformat(width=SIZE[0], height=SIZE[1], format="gray")
         small.pts = None
@@ -56,11 +56,11 @@ class Merit:
         self._source.push(small)
         edges = self._sink.pull()
         sharp = sum(_luma(edges)) / len(levels) if isinstance(edges, VideoFrame) else 0.0
-        return merit(sum(levels) / len(levels), entropy(levels), sharp)
+        return image_score(sum(levels) / len(levels), entropy(levels), sharp)
 
 
-def merit(mean: float, bits: float, sharp: float) -> float:
-    """Return how good a picture is: of its mean luma (16 to 235), entropy and mean Laplacian."""
+def image_score(mean: float, bits: float, sharp: float) -> float:
+    """Return the score for a mean luma (16 to 235), entropy and mean Laplacian."""
     if not _BLACK < mean < _WHITE:
         light = 0.01
     else:
@@ -70,7 +70,7 @@ def merit(mean: float, bits: float, sharp: float) -> float:
 
 
 def entropy(levels: bytes) -> float:
-    """Return the bits that a level of those says, from 0 (all alike) to 5."""
+    """Return the bits of information in a level, from 0 (all alike) to 5."""
     if not levels:
         return 0.0
     found = levels.translate(_BIN)
@@ -79,7 +79,7 @@ def entropy(levels: bytes) -> float:
 
 
 def _luma(grey: VideoFrame) -> bytes:
-    """Return the pixels of a grey picture without what fills its lines."""
+    """Return the pixels of a grey picture without the padding of its lines."""
     plane = grey.planes[0]
     data, line = bytes(plane), plane.line_size
     if line == grey.width:

@@ -1,7 +1,7 @@
-"""Keyframes from all over a film, each decoded once: what its stills are chosen from.
+"""Keyframes from all over a file, each decoded once: the candidates for its stills.
 
-Places are visited from coarse to fine, so whoever stops early has seen all of the film, only less
-closely. A keyframe that several places lead to comes once.
+The sample times are visited from coarse to fine, so a caller that stops early has seen the whole
+file, only less densely. A keyframe that several sample times lead to is yielded once.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -19,38 +19,45 @@ from av.video.stream import VideoStream
 
 from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
 from transcode.engine.input.container import MOST_PIXELS, Upload
-from transcode.engine.input.demux import demuxed, ticks_of, times_of
+from transcode.engine.input.demux import demux, packet_times, to_ticks
 
-__all__ = ["MOST_PLACES", "Moment", "beginning", "coarse_to_fine", "moments", "places"]
+__all__ = [
+    "MOST_SAMPLES",
+    "SampledKeyframe",
+    "coarse_to_fine",
+    "first_picture_time",
+    "sample_keyframes",
+    "sample_times",
+]
 
 _MOST_PACKETS: Final = 300
-# Decoders show pictures in another order than they come; no codec holds back more than 16.
+# Packets are not in presentation order; no codec holds back more than 16 pictures.
 _ORDER: Final = 32
-# Between two places: a film of a few seconds has its best picture somewhere, too.
+# Minimum distance of two samples, so that a file of a few seconds has several.
 _LEAST_STEP: Final = 500_000  # µs
 _STEP: Final = 2 * MICROSECONDS
-# One sheet of pictures up to here; from there on a picture every ten seconds is close enough.
+# Up to here one sheet of thumbnails; beyond, one thumbnail every ten seconds is enough.
 _FINE: Final = 100
 _COARSE_STEP: Final = 10 * MICROSECONDS
-# Four sheets. Each costs a seek and a keyframe, 20 ms at 1080p: 8 s for what is over an hour long.
-MOST_PLACES: Final = 400
+# Four sheets. Each sample costs a seek and a keyframe, 20 ms at 1080p: 8 s for over an hour.
+MOST_SAMPLES: Final = 400
 
 
-class Moment(msgspec.Struct, frozen=True):
-    """A keyframe, and when it is shown: milliseconds from the film's first picture."""
+class SampledKeyframe(msgspec.Struct, frozen=True):
+    """A keyframe, and when it is shown: milliseconds from the file's first picture."""
 
     at: int
     frame: VideoFrame
 
 
-def places(length_us: int) -> list[int]:
-    """Return where in a film of that length to look, in microseconds from its beginning."""
+def sample_times(length_us: int) -> list[int]:
+    """Return where to sample a file of that length, in microseconds from its beginning."""
     if length_us <= _LEAST_STEP:
         return [0]
     step = min(max(_STEP, length_us // _FINE), _COARSE_STEP)
     if length_us < _FINE * _LEAST_STEP:
         step = _LEAST_STEP
-    step = max(step, -(-length_us // MOST_PLACES))
+    step = max(step, -(-length_us // MOST_SAMPLES))
     return list(range(0, length_us, step))
 
 
@@ -67,58 +74,60 @@ def coarse_to_fine(count: int) -> Iterator[int]:
         seen, step = step, step // 2
 
 
-def beginning(upload: Upload, picture: VideoStream) -> int:
-    """Return when a film's first picture is shown, in ticks of 90 000 a second; reads from 0 on."""
-    first = (times_of(packet) for packet in islice(demuxed(upload, [picture]), _ORDER))
+def first_picture_time(upload: Upload, picture: VideoStream) -> int:
+    """Return when a file's first picture is shown, in ticks of 90 000 a second; reads from 0 on."""
+    first = (packet_times(packet) for packet in islice(demux(upload, [picture]), _ORDER))
     return min((times[1] for times in first if times is not None), default=0)
 
 
-def moments(
+def sample_keyframes(
     upload: Upload, picture: VideoStream, length_us: int, is_over: Callable[[], bool]
-) -> Iterator[Moment]:
-    """Yield keyframes of a file that was just opened, until it is seen to the end, or `is_over`.
+) -> Iterator[SampledKeyframe]:
+    """Yield keyframes of a file that was just opened, until all are sampled or `is_over`.
 
-    What cannot be decoded is passed over, and so are pictures that are too large.
+    Pictures that cannot be decoded or are too large are skipped.
     """
     context = picture.codec_context
     context.thread_count = 1
     context.skip_frame = "NONKEY"
-    start = beginning(upload, picture)
+    start = first_picture_time(upload, picture)
     seen: set[int] = set()
-    where = places(length_us)
-    for number in coarse_to_fine(len(where)):
+    times = sample_times(length_us)
+    for number in coarse_to_fine(len(times)):
         if number and is_over():
             return
         first = upload.start_time or 0
-        # Of a transport stream a seek to its first picture itself would miss it.
-        target = first + where[number] if number else min(first, 0)
+        # In a transport stream, a seek to the first picture's own time would miss it.
+        target = first + times[number] if number else min(first, 0)
         try:
             upload.seek(target)
         except FFmpegError:
             if number:
                 continue
-        moment = _next(upload, picture, start, seen)
-        if moment is not None:
-            yield moment
+        keyframe = _next(upload, picture, start, seen)
+        if keyframe is not None:
+            yield keyframe
 
 
-def _next(upload: Upload, picture: VideoStream, start: int, seen: set[int]) -> Moment | None:
-    """Return the first picture that comes from here on, if one comes soon and is a new one."""
+def _next(
+    upload: Upload, picture: VideoStream, start: int, seen: set[int]
+) -> SampledKeyframe | None:
+    """Return the next picture from here on; None if it is far away or already seen."""
     picture.codec_context.flush_buffers()
-    asked = False
+    key_seen = False
     try:
         for count, packet in enumerate(upload.demux(picture)):
-            if packet.is_keyframe and packet.size and not asked:
-                asked = True
+            if packet.is_keyframe and packet.size and not key_seen:
+                key_seen = True
                 base = picture.time_base
-                if packet.pts is not None and base and ticks_of(packet.pts, base) in seen:
+                if packet.pts is not None and base and to_ticks(packet.pts, base) in seen:
                     return None
             try:
                 frames = picture.decode(packet)
             except FFmpegError:
                 continue
             if frames:
-                return _moment(frames[0], start, seen)
+                return _keyframe(frames[0], start, seen)
             if count > _MOST_PACKETS:
                 break
     except FFmpegError:
@@ -126,12 +135,12 @@ def _next(upload: Upload, picture: VideoStream, start: int, seen: set[int]) -> M
     return None
 
 
-def _moment(frame: VideoFrame, start: int, seen: set[int]) -> Moment | None:
+def _keyframe(frame: VideoFrame, start: int, seen: set[int]) -> SampledKeyframe | None:
     if not 0 < frame.width * frame.height <= MOST_PIXELS:
         return None
     base = frame.time_base
-    shown = start if frame.pts is None or not base else ticks_of(frame.pts, base)
+    shown = start if frame.pts is None or not base else to_ticks(frame.pts, base)
     if shown in seen:
         return None
     seen.add(shown)
-    return Moment(max(0, rescale(shown - start, VIDEO_SCALE, MILLISECONDS)), frame)
+    return SampledKeyframe(max(0, rescale(shown - start, VIDEO_SCALE, MILLISECONDS)), frame)

@@ -1,6 +1,6 @@
-"""Small pictures of a film's moments, many of them in one JPEG: what players show over a time line.
+"""Preview sheets: many thumbnails in one JPEG, which players show over a time line.
 
-Pictures go into a sheet from left to right, then down. All are of one size, with square pixels.
+Thumbnails fill a sheet from left to right, then down. All have one size and square pixels.
 """
 
 from collections.abc import Sequence
@@ -8,25 +8,25 @@ from typing import Final
 
 from av.video.frame import VideoFrame
 
-from transcode.engine.codec.jpeg import jpeg
+from transcode.engine.codec.jpeg import encode_jpeg
 
-__all__ = ["COLUMNS", "PER_SHEET", "SIDE", "sheets", "thumbnail_size"]
+__all__ = ["COLUMNS", "PER_SHEET", "SIDE", "make_sheets", "thumbnail_size"]
 
 SIDE: Final = 160  # the longer side of a picture, in pixels
 COLUMNS: Final = 10
 PER_SHEET: Final = 100  # 1600 x 900, 200 to 400 kB: one file for some minutes around the pointer
-_LEAST: Final = 16  # a strip would be too thin to point at
-_QUALITY: Final = 6  # of 2 (best) to 31: seen for a moment, at a tenth of the picture's size
+_LEAST: Final = 16  # a thinner strip would be too thin to point at
+_QUALITY: Final = 6  # from 2 (best) to 31: shown briefly, at a tenth of the picture's size
 
 
 def thumbnail_size(width: int, height: int) -> tuple[int, int]:
-    """Return the even size of small pictures of a film that is shown in that size."""
+    """Return the even thumbnail size for an asset that is shown in that size."""
     longer = max(width, height, 1)
     wide, high = (round(SIDE * side / longer / 2) * 2 for side in (width, height))
     return max(_LEAST, wide), max(_LEAST, high)
 
 
-def sheets(pictures: Sequence[VideoFrame]) -> list[bytes]:
+def make_sheets(pictures: Sequence[VideoFrame]) -> list[bytes]:
     """Return sheets of pictures, which are in 4:2:0 and of one size: `PER_SHEET` in each."""
     return [
         _sheet(pictures[place : place + PER_SHEET]) for place in range(0, len(pictures), PER_SHEET)
@@ -40,11 +40,11 @@ def _sheet(pictures: Sequence[VideoFrame]) -> bytes:
     sheet = VideoFrame(columns * wide, rows * high, "yuv420p")
     for number in range(3):
         _fill(sheet, number, pictures)
-    return jpeg(sheet, quality=_QUALITY)
+    return encode_jpeg(sheet, quality=_QUALITY)
 
 
 def _fill(sheet: VideoFrame, number: int, pictures: Sequence[VideoFrame]) -> None:
-    """Copy one plane of all pictures; what stays free is black."""
+    """Copy one plane of all pictures; the rest of the sheet is black."""
     part = 1 if number == 0 else 2  # chroma has half as many pixels, either way
     wide, high = pictures[0].width // part, pictures[0].height // part
     plane = sheet.planes[number]

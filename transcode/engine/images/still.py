@@ -1,7 +1,7 @@
-"""A picture that an owner sent, as a JPEG for each rung: JPEG, PNG and WebP are read, nothing else.
+"""A picture that an owner uploaded, as a JPEG for each rung; only JPEG, PNG and WebP are read.
 
-What it is, its first bytes say; no format that could name other files is looked for, and the name
-and the type that its sender gave are not known here. It keeps its shape and is never scaled up.
+Its first bytes determine the format. No format that could name other files is probed, and the name
+and type that the sender gave are not known here. It keeps its shape and is never scaled up.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -20,34 +20,34 @@ from av.video.frame import VideoFrame
 
 from media.ladder import STANDARD_LABELS, Ladder, ladder_for
 from transcode.engine.codec.decode import TIME_BASE
-from transcode.engine.codec.frame_format import turn_of
-from transcode.engine.codec.jpeg import jpeg
+from transcode.engine.codec.frame_format import rotation_of
+from transcode.engine.codec.jpeg import encode_jpeg
 from transcode.engine.codec.scaler import Cascade
 from transcode.engine.input.container import MOST_PIXELS, BadUpload
-from transcode.protocol.messages import Make, Poster
+from transcode.protocol.messages import FileOrder, Poster
 
-__all__ = ["decoded", "stills"]
+__all__ = ["decode_image", "make_stills"]
 
 MOST_BYTES: Final = 10 * 1024 * 1024
-_LEAST_SIDE: Final = 16  # below it there is nothing to be seen
+_LEAST_SIDE: Final = 16  # smaller pictures show nothing
 _NO_PICTURE: Final = "The file is no picture: send a JPEG, PNG or WebP."
 _DAMAGED: Final = "The picture cannot be decoded: it is damaged, animated or too large."
 
 
-def stills(descriptor: int, make: Make) -> list[Poster]:
-    """Return the picture for each rung of a ladder, or of its own where `make` has none.
+def make_stills(descriptor: int, make: FileOrder) -> list[Poster]:
+    """Return the picture for each rung of a ladder, or of its own ladder if `make` has none.
 
     Raises:
-        BadUpload: it is none that can be shown.
+        BadUpload: it cannot be shown.
     """
     with io.FileIO(descriptor, closefd=False) as file:
         file.seek(0)
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise BadUpload(_DAMAGED)
-    frame = decoded(data)
+    frame = decode_image(data)
     width, height = frame.width, frame.height
-    if any(name.startswith("transpose") for name in turn_of(frame)):
+    if any(name.startswith("transpose") for name in rotation_of(frame)):
         width, height = height, width
     ladder = make.ladder or ladder_for(width, height, STANDARD_LABELS)
     sizes = [_within(width, height, box) for box in _boxes(ladder)]
@@ -56,7 +56,7 @@ def stills(descriptor: int, make: Make) -> list[Poster]:
     except FFmpegError as error:
         raise BadUpload(_DAMAGED) from error
     return [
-        Poster(label=rung.name, width=still.width, height=still.height, data=jpeg(still))
+        Poster(label=rung.name, width=still.width, height=still.height, data=encode_jpeg(still))
         for rung, still in zip(ladder.renditions, made, strict=True)
     ]
 
@@ -66,16 +66,16 @@ def _boxes(ladder: Ladder) -> list[tuple[int, int]]:
 
 
 def _within(width: int, height: int, box: tuple[int, int]) -> tuple[int, int]:
-    """Return the even size of the picture's shape that the box holds, never above its own."""
+    """Return the even size of the picture's shape that fits the box, never above its own."""
     factor = min(Fraction(1), Fraction(box[0], width), Fraction(box[1], height))
     return max(2, int(width * factor) // 2 * 2), max(2, int(height * factor) // 2 * 2)
 
 
 def _codec(data: bytes) -> str:
-    """Return the decoder that a picture's first bytes ask for.
+    """Return the decoder for a picture, by its first bytes.
 
     Raises:
-        BadUpload: none of those that are used.
+        BadUpload: it has none of the known formats.
     """
     if data[:3] == b"\xff\xd8\xff":
         return "mjpeg"
@@ -86,17 +86,17 @@ def _codec(data: bytes) -> str:
     raise BadUpload(_NO_PICTURE)
 
 
-def decoded(data: bytes) -> VideoFrame:
-    """Return a picture as it is, at time 0.
+def decode_image(data: bytes) -> VideoFrame:
+    """Return a picture at time 0.
 
     Raises:
-        BadUpload: it is none that can be shown.
+        BadUpload: it cannot be shown.
     """
     context = CodecContext.create(_codec(data), "r")
     if not isinstance(context, VideoCodecContext):
         raise TypeError(type(context).__name__)
     context.thread_count = 1
-    # Told to the decoder too, so that it refuses before it takes the memory.
+    # The decoder gets the limit too, so that it refuses before it allocates the memory.
     context.options = {"max_pixels": str(MOST_PIXELS)}
     packet = Packet(data)
     packet.time_base, packet.pts = TIME_BASE, 0

@@ -1,7 +1,7 @@
-"""The subtitles in an uploaded file, as cues: those of text; pictures of text are left out.
+"""The text subtitles of an uploaded file, as cues; bitmap subtitles are left out.
 
-All kinds come out of their decoders as events of ASS. A stranger wrote them: how many tracks, cues
-and letters are taken is bounded, and no markup of theirs gets through.
+All text formats leave their decoders as events of ASS. They are untrusted: the numbers of tracks,
+cues and letters are bounded, and no markup of theirs is kept.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -22,26 +22,26 @@ from media.hls.ssa import cue_text
 from media.hls.webvtt import Cue
 from media.languages import language_tag
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
-from transcode.engine.images.keyframe_sampler import beginning
-from transcode.engine.input.container import Upload, opened, picture_of
-from transcode.engine.input.demux import demuxed, ticks_of, times_of
-from transcode.protocol.file_messages import Subtitles
+from transcode.engine.images.keyframe_sampler import first_picture_time
+from transcode.engine.input.container import Upload, open_upload, video_stream
+from transcode.engine.input.demux import demux, packet_times, to_ticks
+from transcode.protocol.file_messages import SubtitleTrack
 from transcode.protocol.messages import Trouble
 
-__all__ = ["MOST_CUES", "MOST_TEXT", "MOST_TRACKS", "subtitles"]
+__all__ = ["MOST_CUES", "MOST_TEXT", "MOST_TRACKS", "read_subtitles"]
 
-MOST_TRACKS: Final = 32  # films for the whole world have some 30
+MOST_TRACKS: Final = 32  # international releases have some 30
 MOST_CUES: Final = 20_000  # in a track: one a second for over five hours
-MOST_TEXT: Final = 2 * 1024 * 1024  # letters in a track: 100 kB are usual for a film
+MOST_TEXT: Final = 2 * 1024 * 1024  # letters in a track: a feature has about 100 kB
 _MOST_TITLE: Final = 80
 _UNTIMED: Final = 5_000  # ms that a cue without an end shows, if no other follows
 _LONGEST: Final = 24 * 3600 * MILLISECONDS
-# The decoders' own names. All others give pictures, or need a device to look like something.
+# The decoders' own names. All others give bitmaps, or need a special device.
 _TEXTS: Final = frozenset({"mov_text", "srt", "subrip", "ssa", "ass", "webvtt", "text"})
 
 
-class _Track:
-    """What was found of one track."""
+class _TrackReader:
+    """Collects the cues of one track."""
 
     def __init__(self, stream: SubtitleStream) -> None:
         self.stream = stream
@@ -50,12 +50,12 @@ class _Track:
         self._letters = 0
 
     def take(self, packet: "Packet[Stream]", start: int) -> None:
-        """Take a packet in; `start` is when the film begins, in ticks of 90 000 a second."""
-        times, base = times_of(packet), packet.stream.time_base
+        """Add a packet; `start` is the asset's beginning, in ticks of 90 000 a second."""
+        times, base = packet_times(packet), packet.stream.time_base
         if times is None or not base or self.cut:
             return
         at = _milliseconds(times[1] - start)
-        length = _milliseconds(ticks_of(packet.duration, base)) if packet.duration else 0
+        length = _milliseconds(to_ticks(packet.duration, base)) if packet.duration else 0
         for text in _texts(self.stream, packet):
             self._letters += len(text)
             if len(self.cues) >= MOST_CUES or self._letters > MOST_TEXT:
@@ -63,11 +63,11 @@ class _Track:
                 return
             self.cues.append(Cue(at, at + length, text))
 
-    def found(self) -> Subtitles:
-        """Return the track, its cues in order and within the film."""
+    def found(self) -> SubtitleTrack:
+        """Return the track with its cues, in order and within the asset."""
         metadata = self.stream.metadata
         title = (metadata.get("title") or metadata.get("name") or "").strip()
-        return Subtitles(
+        return SubtitleTrack(
             language=language_tag(metadata.get("language")),
             title=" ".join(title.split())[:_MOST_TITLE],
             forced=bool(self.stream.disposition & Disposition.forced),
@@ -75,15 +75,15 @@ class _Track:
         )
 
 
-def subtitles(descriptor: int) -> Iterator[Subtitles | Trouble]:
-    """Yield the tracks that have something to be read, in the file's order.
+def read_subtitles(descriptor: int) -> Iterator[SubtitleTrack | Trouble]:
+    """Yield the tracks that have text, in the file's order.
 
     Raises:
         BadUpload: the file cannot be read.
     """
-    with opened(descriptor) as upload:
+    with open_upload(descriptor) as upload:
         kinds = [(stream, _kind(stream)) for stream in upload.streams.subtitles]
-        tracks = [_Track(stream) for stream, kind in kinds if kind in _TEXTS]
+        tracks = [_TrackReader(stream) for stream, kind in kinds if kind in _TEXTS]
         cut = len(tracks) > MOST_TRACKS
         tracks = tracks[:MOST_TRACKS]
         _read(upload, tracks)
@@ -99,17 +99,17 @@ def subtitles(descriptor: int) -> Iterator[Subtitles | Trouble]:
 
 
 def _kind(stream: SubtitleStream) -> str:
-    # None where the library has no decoder; its stub does not say so.
+    # None if the library has no decoder; its stub does not tell.
     context = getattr(stream, "codec_context", None)
     return "" if context is None else context.name
 
 
-def _read(upload: Upload, tracks: list[_Track]) -> None:
-    """Take all packets of the tracks in; what belongs to others is not read, where that can be."""
-    picture = picture_of(upload)
+def _read(upload: Upload, tracks: list[_TrackReader]) -> None:
+    """Read all packets of the tracks, and as few of other tracks' as the container allows."""
+    picture = video_stream(upload)
     if not tracks or picture is None:
         return
-    start = beginning(upload, picture)
+    start = first_picture_time(upload, picture)
     by_index = {track.stream.index: track for track in tracks}
     for stream in upload.streams:
         if stream.index not in by_index:
@@ -119,7 +119,7 @@ def _read(upload: Upload, tracks: list[_Track]) -> None:
     except FFmpegError:
         return
     streams: list[Stream] = [track.stream for track in tracks]
-    for packet in demuxed(upload, streams):
+    for packet in demux(upload, streams):
         by_index[packet.stream.index].take(packet, start)
         if all(track.cut for track in tracks):
             return
@@ -141,7 +141,7 @@ def _texts(stream: SubtitleStream, packet: "Packet[Stream]") -> list[str]:
 
 
 def _timed(cues: list[Cue]) -> Iterator[Cue]:
-    """Yield cues in order, each with an end, without what is over before the film begins."""
+    """Yield cues in order, each with an end, except those that end before the asset begins."""
     cues.sort(key=lambda cue: (cue.start, cue.end))
     last = cues[-1] if cues else None
     for cue, following in [*pairwise(cues), *([(last, None)] if last is not None else [])]:

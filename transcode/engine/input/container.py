@@ -1,8 +1,8 @@
-"""An uploaded file, opened with care: a stranger chose every byte of it.
+"""An uploaded file, opened with care: every byte of it is untrusted.
 
-It is read through a descriptor that is open already; its name is never known here. Only formats
-that carry their own media are looked for: playlists, lists of files and session descriptions, which
-name other files and servers, do not exist for it, and nothing else is opened on its behalf.
+It is read through a descriptor that is already open; its name is not known here. Only formats that
+carry their own media are probed: playlists, file lists and session descriptions, which name other
+files and servers, are not, and nothing else is opened on the file's behalf.
 """
 
 # The library leaves some of its types open.
@@ -14,7 +14,7 @@ from typing import Final
 
 import av
 
-# Loaded by the library when it first meets such a stream, which would be too late in the box.
+# Loaded by the library for its first such stream, which would be too late in the sandbox.
 import av.audio.codeccontext  # pyright: ignore[reportUnusedImport]  # for its effect
 import av.subtitles.codeccontext  # pyright: ignore[reportUnusedImport]  # for its effect
 import av.subtitles.stream  # pyright: ignore[reportUnusedImport]  # for its effect
@@ -25,11 +25,19 @@ from av.error import FFmpegError
 from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
-__all__ = ["MOST_PIXELS", "BadUpload", "Upload", "aspect_of", "opened", "picture_of", "sound_of"]
+__all__ = [
+    "MOST_PIXELS",
+    "BadUpload",
+    "Upload",
+    "audio_stream",
+    "open_upload",
+    "pixel_aspect",
+    "video_stream",
+]
 
 Upload = InputContainer
 
-# The demuxers' own names. Matching is by name, so another format cannot slip in by its content.
+# The demuxers' own names. They are matched by name, so the content cannot select another format.
 _FORMATS: Final = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,asf,mxf,dv,mp3,wav,ogg,flac,aac"
 )
@@ -43,7 +51,7 @@ _READ_BYTES: Final = 1 << 18
 # The largest picture of H.264's highest level (14496-10, table A-1): 8192x4320 and the like.
 MOST_PIXELS: Final = 139_264 * 256
 _MOST_ASPECT: Final = 8
-# Scaling to whole pixels leaves aspects such as 2560:2561 behind, which nobody means.
+# Scaling to whole pixels leaves unintended aspects such as 2560:2561.
 _LEAST_ASPECT: Final = Fraction(1, 50)
 _UNREADABLE: Final = (
     "The file cannot be read: it is damaged, cut off, or none of MP4, MOV, MKV, WebM, AVI, MPEG,"
@@ -59,11 +67,11 @@ def _deny(*_: object, **__: object) -> None:
     raise PermissionError("a file that names another file")
 
 
-def opened(descriptor: int) -> Upload:
-    """Return the file behind a descriptor, which stays the caller's.
+def open_upload(descriptor: int) -> Upload:
+    """Return the file behind a descriptor, which the caller still owns.
 
     Raises:
-        BadUpload: it is none of the formats, or too damaged to begin with.
+        BadUpload: it has none of the known formats, or is too damaged to start with.
     """
     file = io.FileIO(descriptor, closefd=False)
     try:
@@ -73,13 +81,13 @@ def opened(descriptor: int) -> Upload:
         raise BadUpload(_UNREADABLE) from error
     if not isinstance(found, InputContainer):
         raise TypeError(type(found).__name__)
-    if picture_of(found) is None and sound_of(found) is None:
+    if video_stream(found) is None and audio_stream(found) is None:
         raise BadUpload("The file has neither a picture nor sound that could be played.")
     return found
 
 
-def picture_of(upload: Upload) -> VideoStream | None:
-    """Return the file's picture track: no cover, and the largest of several."""
+def video_stream(upload: Upload) -> VideoStream | None:
+    """Return the file's video track: no cover art, and the largest of several."""
     found = [
         stream
         for stream in upload.streams.video
@@ -88,15 +96,15 @@ def picture_of(upload: Upload) -> VideoStream | None:
     return max(found, key=lambda stream: stream.width * stream.height, default=None)
 
 
-def sound_of(upload: Upload) -> AudioStream | None:
-    """Return the file's sound track: the one it calls the default, else its first."""
+def audio_stream(upload: Upload) -> AudioStream | None:
+    """Return the file's sound track: its default one, or else the first."""
     found = [stream for stream in upload.streams.audio if _is_known(stream)]
     default = [stream for stream in found if stream.disposition & Disposition.default]
     return next(iter([*default, *found]), None)
 
 
-def aspect_of(picture: VideoStream) -> Fraction:
-    """Return a pixel's width by its height; 1 where the file says nothing, or nonsense."""
+def pixel_aspect(picture: VideoStream) -> Fraction:
+    """Return a pixel's width by its height; 1 if the file has no value, or an absurd one."""
     found = picture.sample_aspect_ratio
     if not found or not Fraction(1, _MOST_ASPECT) <= found <= _MOST_ASPECT:
         return Fraction(1)
@@ -104,5 +112,5 @@ def aspect_of(picture: VideoStream) -> Fraction:
 
 
 def _is_known(stream: Stream) -> bool:
-    # None where the library has no decoder; its stub does not say so.
+    # None if the library has no decoder; its stub does not tell.
     return getattr(stream, "codec_context", None) is not None

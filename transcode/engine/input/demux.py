@@ -14,37 +14,37 @@ from av.stream import Stream
 from media.ticks import VIDEO_SCALE
 from transcode.engine.input.container import Upload
 
-__all__ = ["decode_times", "demuxed", "ticks_of", "times_of"]
+__all__ = ["decode_times", "demux", "packet_times", "to_ticks"]
 
 
-def demuxed(upload: Upload, streams: list[Stream]) -> Iterator["Packet[Stream]"]:
-    """Yield the packets up to the end, or up to where the file is broken off."""
+def demux(upload: Upload, streams: list[Stream]) -> Iterator["Packet[Stream]"]:
+    """Yield the packets up to the end, or to where the file is broken off."""
     try:
         yield from (packet for packet in upload.demux(streams) if packet.size)
     except FFmpegError:
-        return  # what came before is good
+        return  # the packets before are good
 
 
-def ticks_of(time: int, base: Fraction) -> int:
+def to_ticks(time: int, base: Fraction) -> int:
     """Return a time in ticks of 90 000 a second."""
     return (2 * time * base.numerator * VIDEO_SCALE + base.denominator) // (2 * base.denominator)
 
 
-def times_of(packet: "Packet[Stream]") -> tuple[int, int] | None:
-    """Return a packet's decode and presentation time; None where it has neither."""
+def packet_times(packet: "Packet[Stream]") -> tuple[int, int] | None:
+    """Return a packet's decode and presentation time; None if it has neither."""
     dts, pts = packet.dts, packet.pts
     dts = pts if dts is None else dts
     pts = dts if pts is None else pts
     base = packet.stream.time_base
     if dts is None or pts is None or not base:
         return None
-    return ticks_of(dts, base), ticks_of(pts, base)
+    return to_ticks(dts, base), to_ticks(pts, base)
 
 
 def decode_times(shown: Sequence[int]) -> tuple[int, ...]:
     """Return decode times for packets in decode order, by the times at which they are shown.
 
-    They rise as those do once sorted, early enough that none is decoded after it is shown.
+    They are the presentation times sorted, shifted so that no packet is decoded after it is shown.
     """
     sorted_times = sorted(shown)
     pairs = zip(sorted_times, shown, strict=True)

@@ -1,4 +1,4 @@
-"""The decoders that a file brings along: of its own tracks, on the calling thread."""
+"""A file's own decoders, of its tracks, on the calling thread."""
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -12,20 +12,20 @@ from av.audio.stream import AudioStream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from transcode.engine.codec.decode import packet_of
-from transcode.engine.input.container import MOST_PIXELS, aspect_of
+from transcode.engine.codec.decode import av_packet
+from transcode.engine.input.container import MOST_PIXELS, pixel_aspect
 
-__all__ = ["Decoders", "Pictures", "Sounds"]
+__all__ = ["FileAudioDecoder", "FileDecoders", "FileVideoDecoder"]
 
 
-class Pictures:
-    """The file's own picture decoder. `timed`: packets say when their pictures are shown."""
+class FileVideoDecoder:
+    """The file's own video decoder; `timed` is True if the packets have presentation times."""
 
     def __init__(self, stream: VideoStream, *, timed: bool) -> None:
         self._context = stream.codec_context
         self._context.thread_count = 1
         self._context.options = {"max_pixels": str(MOST_PIXELS)}
-        self._aspect = aspect_of(stream)
+        self._aspect = pixel_aspect(stream)
         self._timed = timed
         self._times: list[int] = []  # of what is inside, the earliest first
         self._taken = self._given = 0
@@ -37,21 +37,21 @@ class Pictures:
 
     @property
     def all_failed(self) -> bool:
-        """Whether packets went in and no picture ever came out."""
+        """True if packets went in and no picture ever came out."""
         return self._taken > 0 and self._given == 0
 
     def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
         """Decode one access unit."""
         self._taken += 1
         heapq.heappush(self._times, pts)
-        return self._stamped(self._context.decode(packet_of(data, dts, pts)))
+        return self._stamped(self._context.decode(av_packet(data, dts, pts)))
 
     def drain(self) -> list[VideoFrame]:
-        """Return the frames that are still inside."""
+        """Return the frames that the decoder still holds."""
         return self._stamped(self._context.decode(None))
 
     def _stamped(self, frames: list[VideoFrame]) -> list[VideoFrame]:
-        """Give frames without a time the earliest that is left: they come in showing order."""
+        """Give frames without a time the earliest that is left: they come in presentation order."""
         for frame in frames:
             self._given += 1
             if self._times and (not self._timed or frame.pts is None):
@@ -61,7 +61,7 @@ class Pictures:
         return frames
 
 
-class Sounds:
+class FileAudioDecoder:
     """The file's own sound decoder."""
 
     def __init__(self, stream: AudioStream) -> None:
@@ -70,29 +70,29 @@ class Sounds:
 
     def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
         """Decode one packet."""
-        return self._context.decode(packet_of(data, pts, pts))
+        return self._context.decode(av_packet(data, pts, pts))
 
     def drain(self) -> list[AudioFrame]:
-        """Return what is still inside."""
+        """Return the frames that the decoder still holds."""
         return self._context.decode(None)
 
 
-class Decoders:
-    """What the epoch asks for once each (see `transcode.engine.codec.decode.Decoders`)."""
+class FileDecoders:
+    """A `DecoderFactory` (see `transcode.engine.codec.decode`) of a file's own decoders."""
 
     def __init__(
         self, picture: VideoStream | None, sound: AudioStream | None, *, timed: bool
     ) -> None:
-        self.pictures = Pictures(picture, timed=timed) if picture is not None else None
-        self._sounds = Sounds(sound) if sound is not None else None
+        self.video_decoder = FileVideoDecoder(picture, timed=timed) if picture is not None else None
+        self._sounds = FileAudioDecoder(sound) if sound is not None else None
 
-    def picture(self) -> Pictures:
-        """Return the decoder of the picture track."""
-        if self.pictures is None:
+    def video(self) -> FileVideoDecoder:
+        """Return the decoder of the video track."""
+        if self.video_decoder is None:
             raise LookupError("no picture")
-        return self.pictures
+        return self.video_decoder
 
-    def sound(self) -> Sounds:
+    def audio(self) -> FileAudioDecoder:
         """Return the decoder of the sound track."""
         if self._sounds is None:
             raise LookupError("no sound")

@@ -1,7 +1,7 @@
-"""What an uploaded file is: the engine's look at it before anything is made of it.
+"""The probe: the facts about an uploaded file, read before anything is made of it.
 
-One picture is decoded: a file whose picture cannot be shown is better refused at once. All else
-(times, sizes, rates) is what the container and the decoder say.
+One picture is decoded, so that a file whose picture cannot be shown is refused at once. All other
+facts (times, sizes, rates) come from the container and the decoder.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -19,21 +19,21 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from media.ticks import MICROSECONDS
-from transcode.engine.codec.frame_format import turn_of
+from transcode.engine.codec.frame_format import rotation_of
 from transcode.engine.input.container import (
     MOST_PIXELS,
     BadUpload,
     Upload,
-    aspect_of,
-    opened,
-    picture_of,
-    sound_of,
+    audio_stream,
+    open_upload,
+    pixel_aspect,
+    video_stream,
 )
 from transcode.protocol.messages import Probed
 
 __all__ = ["probe"]
 
-# A picture should come out of the first packets; some files begin amidst a long group.
+# The first packets should give a picture; some files begin in the middle of a long group.
 _MOST_PACKETS: Final = 1_000
 _MOST_LENGTH_US: Final = 24 * 3600 * MICROSECONDS
 # Clocks of 90 000 a second and the like are no frame rates.
@@ -42,13 +42,13 @@ _MOST_SIDE: Final = 16_384
 
 
 def probe(descriptor: int) -> Probed:
-    """Return what the file behind a descriptor is.
+    """Return the facts about the file behind a descriptor.
 
     Raises:
         BadUpload: nothing can be made of it.
     """
-    with opened(descriptor) as upload:
-        picture, sound = picture_of(upload), sound_of(upload)
+    with open_upload(descriptor) as upload:
+        picture, sound = video_stream(upload), audio_stream(upload)
         length_us = _length_us(upload)
         if length_us > _MOST_LENGTH_US:
             raise BadUpload("The file claims to be longer than a day.")
@@ -61,7 +61,7 @@ def probe(descriptor: int) -> Probed:
             shown = _with_picture(upload, picture, facts)
             return msgspec.structs.replace(shown, subtitles=len(upload.streams.subtitles))
         if sound is not None:
-            _hear(upload, sound)
+            _decode_sound(upload, sound)
         return facts
 
 
@@ -72,8 +72,8 @@ def _with_picture(upload: Upload, picture: VideoStream, facts: Probed) -> Probed
             " can be handled."
         )
     frame = _first_picture(upload, picture)
-    turn = turn_of(frame)
-    shown = _shown(frame.width, frame.height, aspect_of(picture), sideways=_is_sideways(turn))
+    turn = rotation_of(frame)
+    shown = _shown(frame.width, frame.height, pixel_aspect(picture), sideways=_is_sideways(turn))
     return Probed(
         container=facts.container,
         length_us=facts.length_us or _scanned_us(upload, picture),
@@ -95,7 +95,7 @@ def _first_picture(upload: Upload, picture: VideoStream) -> VideoFrame:
             try:
                 frames = picture.decode(packet)
             except FFmpegError:
-                continue  # a file may be damaged at its beginning alone
+                continue  # a file may be damaged only at its beginning
             for frame in frames:
                 if frame.width * frame.height <= MOST_PIXELS:
                     return frame
@@ -104,7 +104,7 @@ def _first_picture(upload: Upload, picture: VideoStream) -> VideoFrame:
     raise BadUpload("The picture cannot be decoded: the file is damaged, cut off or protected.")
 
 
-def _hear(upload: Upload, sound: AudioStream) -> None:
+def _decode_sound(upload: Upload, sound: AudioStream) -> None:
     for packet in islice(upload.demux(sound), _MOST_PACKETS):
         try:
             if sound.decode(packet):
@@ -136,9 +136,9 @@ def _length_us(upload: Upload) -> int:
 
 
 def _scanned_us(upload: Upload, picture: VideoStream) -> int:
-    """Return the length by the packets' times: a file that was never closed does not say it.
+    """Return the length by the packets' times, for a file that was never closed.
 
-    0 where these leap so far that they say nothing of it.
+    0 if the times jump too far to be of use.
     """
     first: int | None = None
     last = 0
@@ -149,7 +149,7 @@ def _scanned_us(upload: Upload, picture: VideoStream) -> int:
                 first = packet.pts if first is None else min(first, packet.pts)
                 last = max(last, packet.pts + (packet.duration or 0))
     except FFmpegError:
-        pass  # it goes as far as it goes
+        pass  # the length up to here counts
     base = picture.time_base
     length_us = 0 if first is None or not base else round((last - first) * base * MICROSECONDS)
     return length_us if length_us <= _MOST_LENGTH_US else 0

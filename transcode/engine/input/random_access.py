@@ -1,7 +1,7 @@
-"""Where decoding a source can begin, and where its own packets can.
+"""Access points: the pictures where decoding a source can begin, and where its packets can be used.
 
-Pure. An IDR picture in H.264, a random access point in HEVC, whatever the source calls a keyframe
-elsewhere. Access units have length prefixes.
+Pure. An access point is an IDR picture in H.264, a random access point in HEVC, and whatever the
+source declares a keyframe in other codecs. Access units have length prefixes.
 """
 
 from enum import Enum, auto
@@ -12,25 +12,25 @@ from media.codecs.hevc import is_random_access
 from media.codecs.sps import SPS, Sps, parse_sps
 from media.track import VideoCodec, VideoTrack
 
-__all__ = ["Access", "Accesses", "alike", "same_sets"]
+__all__ = ["AccessPoint", "AccessPointParser", "fits_config", "same_parameter_sets"]
 
 _HEVC_LENGTH: Final = 21  # the octet of hvcC with the length prefixes' size (14496-15, 8.3.3.1)
 
 
-class Access(Enum):
-    """What a picture is to someone who comes in.
+class AccessPoint(Enum):
+    """The use of a picture for a decoder that starts with it.
 
-    After an entry other than an H.264 IDR picture come pictures that are shown before it and need
-    what was before it: who comes in leaves them out.
+    Every entry other than an H.264 IDR picture may be followed by pictures that are shown before it
+    and depend on pictures before it; a decoder that starts at the entry leaves them out.
     """
 
     ENTRY = auto()
-    KEY = auto()  # a keyframe of H.264, no IDR picture: in need, decoding can begin there
+    KEY = auto()  # a keyframe of H.264 but no IDR picture: decoding can begin there if need be
     OTHER = auto()
 
 
-class Accesses:
-    """Looks at the pictures of one track; `config` is its parsed configuration if it is H.264."""
+class AccessPointParser:
+    """Classifies the pictures of one track; `config` is its parsed configuration if it is H.264."""
 
     def __init__(self, track: VideoTrack, config: AvcConfig | None) -> None:
         self._config = config
@@ -38,8 +38,8 @@ class Accesses:
         if track.codec is VideoCodec.HEVC and len(track.config) > _HEVC_LENGTH:
             self._hevc = (track.config[_HEVC_LENGTH] & 3) + 1
 
-    def of(self, data: bytes, *, key: bool) -> Access:
-        """Say what a picture is; `key` is the source's word, for codecs that are not read.
+    def classify(self, data: bytes, *, key: bool) -> AccessPoint:
+        """Return the kind of a picture; `key` is the source's flag, for codecs that are not parsed.
 
         Raises:
             AvcError: H.264 with a length that leads past the end.
@@ -50,14 +50,14 @@ class Accesses:
         elif self._config is not None:
             entry = is_idr(data, self._config.length_size)
             if key and not entry:
-                return Access.KEY
-        return Access.ENTRY if entry else Access.OTHER
+                return AccessPoint.KEY
+        return AccessPoint.ENTRY if entry else AccessPoint.OTHER
 
 
-def alike(data: bytes, config: AvcConfig) -> bool:
-    """Say whether an H.264 picture can be decoded with the configuration: no set says otherwise.
+def fits_config(data: bytes, config: AvcConfig) -> bool:
+    """Return whether an H.264 picture can be decoded with a configuration.
 
-    An encoder that changes its picture without a new configuration tells so with a sequence
+    An encoder that changes its picture without a new configuration sends a different sequence
     parameter set before an IDR picture.
     """
     try:
@@ -67,8 +67,8 @@ def alike(data: bytes, config: AvcConfig) -> bool:
         return False
 
 
-def same_sets(one: AvcConfig | None, other: AvcConfig | None) -> bool:
-    """Say whether packets of either can follow the other's under one init section."""
+def same_parameter_sets(one: AvcConfig | None, other: AvcConfig | None) -> bool:
+    """Return whether packets of both configurations can share one init section."""
     if one is None or other is None:
         return False
     sets = (one.length_size, frozenset(one.sps), frozenset(one.pps))

@@ -1,9 +1,10 @@
-"""The sound's way: whatever the source sends becomes AAC-LC, 48 kHz, stereo, without a hole.
+"""The live audio pipeline: any source's sound becomes AAC-LC, 48 kHz, stereo, without a hole.
 
-Sound follows its own stamps: off by more than 40 ms it is stretched (at most 1 000 samples a
-second, about 2 %), off by more than 200 ms it is cut or filled with silence. Where it stays away,
-silence stands in so that the picture need not wait; what then comes late is trimmed to the clock.
-Positions are samples at 48 kHz on the output clock; times are ticks of 90 000 a second.
+Sound follows its own timestamps: if it is off by more than 40 ms it is stretched (at most 1 000
+samples a second, about 2 %), by more than 200 ms it is cut or filled with silence. If it is
+missing, silence replaces it so that the picture need not wait; sound that arrives later is trimmed
+to the clock. Positions are samples at 48 kHz on the output clock; times are ticks of 90 000 a
+second.
 """
 
 from collections import deque
@@ -21,30 +22,30 @@ from media.codecs.aac import AudioSpecificConfig
 from media.hls.fmp4 import Sample, audio_init
 from media.ticks import AUDIO_SCALE, VIDEO_SCALE, rescale
 from media.track import AudioTrack
-from transcode.engine.codec.decode import TIME_BASE, Decoders, SoundDecoder, SoundSource
-from transcode.engine.codec.encode import AAC_FRAME, SOUND_TIME_BASE, SoundEncoder
-from transcode.engine.core.reports import Outlet
-from transcode.engine.output.segment_grid import Cut, Grid
-from transcode.engine.output.segmenter import Track
+from transcode.engine.codec.decode import TIME_BASE, AudioDecoder, DecoderFactory, TrackAudioDecoder
+from transcode.engine.codec.encode import AAC_FRAME, AUDIO_TIME_BASE, AudioEncoder
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.output.segment_grid import Cut, SegmentGrid
+from transcode.engine.output.segmenter import LiveSegmenter
 
-__all__ = ["Conforming", "Sound"]
+__all__ = ["AudioConformer", "AudioPipeline"]
 
 _SAMPLE_BYTES: Final = 4
-# How far the picture may be ahead before silence stands in.
+# How far the picture may be ahead before silence replaces missing sound.
 _PATIENCE: Final = AUDIO_SCALE
-_SILENCE: Final = 4096  # samples that are written at a time
-# `async` is the most samples a second that are added or taken; it does not align the beginning
-# within `min_comp`, which `Sound` does to the sample.
+_SILENCE: Final = 4096  # samples written at a time
+# `async` is the maximum of samples a second that are added or dropped. It does not align the
+# beginning within `min_comp`; `AudioPipeline` does that to the sample.
 _COMPENSATION: Final = {"async": "1000", "min_comp": "0.04", "min_hard_comp": "0.2"}
-# Off by rounding between the scales; more is a hole or an overlap.
+# An error of rounding between the scales; more is a hole or an overlap.
 _ROUNDING: Final = 4
 
 
-class Conforming:
-    """Turns frames of one form into 48 kHz stereo, held to their stamps."""
+class AudioConformer:
+    """Converts frames of one format to 48 kHz stereo that keeps to its timestamps."""
 
     def __init__(self, first: AudioFrame) -> None:
-        self.form = _form(first)
+        self.format = _format(first)
         graph = Graph()
         graph.threads = 1
         self._source = graph.add(
@@ -67,7 +68,7 @@ class Conforming:
         self._graph = graph  # kept: the filters live as long as it does
 
     def convert(self, frame: AudioFrame | None) -> list[AudioFrame]:
-        """Return what a frame gives (None: what is left), stamped with positions."""
+        """Return the frames made of a frame (None: flush), with positions as times."""
         self._source.push(frame)
         frames: list[AudioFrame] = []
         while True:
@@ -79,30 +80,30 @@ class Conforming:
                 frames.append(made)
 
 
-def _form(frame: AudioFrame) -> tuple[int, str, str]:
+def _format(frame: AudioFrame) -> tuple[int, str, str]:
     return frame.sample_rate, frame.format.name, frame.layout.name
 
 
-class Sound:
-    """Makes an epoch's sound out of `source` (None: there is none) into `track`, from `origin`."""
+class AudioPipeline:
+    """Encodes an epoch's sound, of `source` (None: silence), into `track` from `origin` on."""
 
     def __init__(
         self,
         source: AudioTrack | None,
-        track: Track,
+        track: LiveSegmenter,
         *,
         origin: int,
-        outlet: Outlet,
-        decoders: Decoders | None = None,
+        reports: ReportWriter,
+        decoders: DecoderFactory | None = None,
     ) -> None:
         self._track = track
-        self._outlet = outlet
+        self._reports = reports
         self._decoders = decoders
         self._first = rescale(origin, VIDEO_SCALE, AUDIO_SCALE)
         self._written = self._first
         self._encoded = self._first
         self._decoder = self._opened(source)
-        self._conforming: Conforming | None = None
+        self._conformer: AudioConformer | None = None
         self._fifo = AudioFifo()
         self._silence = _frame(_SILENCE, (bytes(_SILENCE * _SAMPLE_BYTES),) * 2)
         self._encoder = self._encoding()
@@ -111,16 +112,16 @@ class Sound:
 
     @property
     def end(self) -> int:
-        """Up to where there is sound, in ticks of 90 000 a second."""
+        """The end of the sound so far, in ticks of 90 000 a second."""
         return rescale(self._written, AUDIO_SCALE, VIDEO_SCALE)
 
     def splice(self, source: AudioTrack | None) -> None:
-        """Go on with another source's sound, or with silence: what is encoded has no seam."""
+        """Continue seamlessly with another source's sound, or with silence."""
         self._drain_decoder()
         self._drain()
         self._decoder = self._opened(source)
 
-    def take(self, data: bytes, pts: int) -> None:
+    def decode(self, data: bytes, pts: int) -> None:
         """Decode one packet; `pts` is its time on the output clock."""
         if self._decoder is None:
             return
@@ -128,35 +129,35 @@ class Sound:
             for frame in self._decoder.decode(data, pts):
                 self._conform(frame)
         except FFmpegError as error:
-            self._outlet.trouble("sound not decoded", error)
+            self._reports.count_trouble("sound not decoded", error)
 
-    def reach(self, clock: int) -> None:
-        """Fill with silence what is missing up to `clock`, where waiting is of no use any more."""
+    def fill_to(self, clock: int) -> None:
+        """Fill missing sound up to `clock` with silence once waiting for it is of no use."""
         position = rescale(clock, VIDEO_SCALE, AUDIO_SCALE)
         patience = _PATIENCE if self._decoder is not None else 0
         if position - self._written > patience:
             if self._decoder is not None:
-                self._outlet.trouble("sound missing")
+                self._reports.count_trouble("sound missing")
             self._drain()
             self._fill(position - self._written)
 
-    def cut(self, cut: Cut) -> None:
-        """Note where a segment begins: at the first frame at or after it."""
+    def add_cut(self, cut: Cut) -> None:
+        """Record where a segment begins: with the first frame at or after the cut."""
         self._cuts.append(cut)
 
     def release(self, newest: int) -> None:
-        """Send what lies at or before `newest`: no cut will come before it any more."""
+        """Send what is at or before `newest`: no later cut can come before it."""
         while self._held and rescale(self._held[0].pts, AUDIO_SCALE, VIDEO_SCALE) <= newest:
             self._send(self._held.popleft())
 
-    def cut_by(self, grid: Grid) -> None:
-        """Send all there is, cut by the sound's own times: nothing else is there to cut by."""
+    def cut_by(self, grid: SegmentGrid) -> None:
+        """Send all samples, with cuts by their own times, for a source without a picture."""
         while self._held:
             sample = self._held.popleft()
-            self._cuts += grid.offer(rescale(sample.pts, AUDIO_SCALE, VIDEO_SCALE), idr=True)
+            self._cuts += grid.add_picture(rescale(sample.pts, AUDIO_SCALE, VIDEO_SCALE), idr=True)
             self._send(sample)
 
-    def finish(self, end: int | None, grid: Grid) -> int | None:
+    def finish(self, end: int | None, grid: SegmentGrid) -> int | None:
         """Make the sound as long as the picture, which ends at `end`, and close the track.
 
         Without a picture it ends with its own last sample. Returns where it ended.
@@ -181,21 +182,21 @@ class Sound:
 
     # -- source to samples ------------------------------------------------------------------------
 
-    def _opened(self, source: AudioTrack | None) -> SoundSource | None:
+    def _opened(self, source: AudioTrack | None) -> AudioDecoder | None:
         if source is None:
             return None
         try:
-            return SoundDecoder(source) if self._decoders is None else self._decoders.sound()
+            return TrackAudioDecoder(source) if self._decoders is None else self._decoders.audio()
         except FFmpegError as error:
-            self._outlet.trouble("sound decoder not opened", error)
+            self._reports.count_trouble("sound decoder not opened", error)
             return None
 
     def _conform(self, frame: AudioFrame) -> None:
-        if self._conforming is not None and self._conforming.form != _form(frame):
+        if self._conformer is not None and self._conformer.format != _format(frame):
             self._drain()
-        if self._conforming is None:
-            self._conforming = Conforming(frame)
-        self._write_all(self._conforming.convert(frame))
+        if self._conformer is None:
+            self._conformer = AudioConformer(frame)
+        self._write_all(self._conformer.convert(frame))
 
     def _drain_decoder(self) -> None:
         if self._decoder is None:
@@ -204,15 +205,15 @@ class Sound:
             for frame in self._decoder.drain():
                 self._conform(frame)
         except FFmpegError as error:
-            self._outlet.trouble("sound not decoded", error)
+            self._reports.count_trouble("sound not decoded", error)
 
     def _drain(self) -> None:
-        conforming, self._conforming = self._conforming, None
-        if conforming is not None:
-            self._write_all(conforming.convert(None))
+        conformer, self._conformer = self._conformer, None
+        if conformer is not None:
+            self._write_all(conformer.convert(None))
 
     def _write_all(self, frames: list[AudioFrame]) -> None:
-        """Put frames where they belong: behind silence, or without what is late."""
+        """Write frames at their positions: after silence if early, trimmed if late."""
         for frame in frames:
             early = frame.pts - self._written if frame.pts is not None else 0
             if early > _ROUNDING:
@@ -231,17 +232,17 @@ class Sound:
 
     def _write(self, frame: AudioFrame) -> None:
         self._written += frame.samples
-        frame.pts, frame.time_base = None, SOUND_TIME_BASE
+        frame.pts, frame.time_base = None, AUDIO_TIME_BASE
         self._fifo.write(frame)
         while (full := self._fifo.read(AAC_FRAME)) is not None:
-            full.pts, full.time_base = self._encoded, SOUND_TIME_BASE
+            full.pts, full.time_base = self._encoded, AUDIO_TIME_BASE
             self._encoded += AAC_FRAME
             self._keep(self._encoder.encode(full))
 
     # -- samples to segments ----------------------------------------------------------------------
 
-    def _encoding(self) -> SoundEncoder:
-        encoder = SoundEncoder()
+    def _encoding(self) -> AudioEncoder:
+        encoder = AudioEncoder()
         self._track.describe(
             AudioSpecificConfig.parse(encoder.config).codecs,
             audio_init(config=encoder.config, rate=AUDIO_SCALE, channels=2),
@@ -249,7 +250,7 @@ class Sound:
         return encoder
 
     def _keep(self, samples: list[Sample]) -> None:
-        # The first one primes a decoder with the time before the beginning: nothing is heard of it.
+        # The first one primes a decoder with the time before the beginning and is never heard.
         self._held += [sample for sample in samples if sample.pts >= self._first]
 
     def _send(self, sample: Sample) -> None:

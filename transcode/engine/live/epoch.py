@@ -1,10 +1,10 @@
-"""What viewers get from one beginning on: packets in, the renditions' samples out.
+"""The pipeline of one epoch: packets in, the renditions' samples out.
 
-Called by one thread. The source's own packets and the sound are dealt with at once, on it; pictures
-that are to be decoded go to `picture.Decoding`. Everything that decides (first keyframe, clock,
-cuts) is decided here and in `source`, from the packets in the order in which they come. One source
-may follow another in it (`splice`) where nothing changes that players hold; between two of them, or
-before any, a slate may stand (`slate`, `reach`).
+It is called by one thread, on which the source's own packets and the sound are processed at once;
+pictures to be decoded go to `VideoPipeline`. Every decision (first keyframe, clock, cuts) is made
+here and in `source`, from the packets in the order in which they arrive. One source may follow
+another in an epoch (`splice`) if nothing changes for players; between two sources, or before any,
+there may be a slate (`show_slate`, `extend_slate`).
 """
 
 from collections.abc import Callable
@@ -17,31 +17,35 @@ from media.hls.fmp4 import Sample
 from media.ladder import AUDIO_RENDITION, Ladder
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoTrack
-from transcode.engine.codec.decode import Decoders
-from transcode.engine.core.clock import JUMP, Clock
-from transcode.engine.core.reports import Outlet
-from transcode.engine.input.random_access import Access, same_sets
-from transcode.engine.live.audio_pipeline import Sound
-from transcode.engine.live.live_posters import Stills
-from transcode.engine.live.rendition_encoder import Rung
-from transcode.engine.live.shedding import left_out
-from transcode.engine.live.slate import owners
-from transcode.engine.live.source import MOST_RATE, Source
-from transcode.engine.live.video_pipeline import Coded, Decoding, Slate, Still
-from transcode.engine.output.segment_grid import HOLE, Cut, Grid
-from transcode.engine.output.segmenter import Track
-from transcode.protocol.messages import Begin, Finished, Packet, Prepared, Spliced, TakenOver
+from transcode.engine.codec.decode import DecoderFactory
+from transcode.engine.core.clock import JUMP, OutputClock
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.random_access import AccessPoint, same_parameter_sets
+from transcode.engine.live.audio_pipeline import AudioPipeline
+from transcode.engine.live.live_posters import PosterStage
+from transcode.engine.live.shedding import omitted_renditions
+from transcode.engine.live.slate import decode_slate
+from transcode.engine.live.source import MOST_RATE, LiveSource
+from transcode.engine.live.video_pipeline import CodedPicture, HoldUntil, StartSlate, VideoPipeline
+from transcode.engine.output.rendition_encoder import EncoderStage, RenditionEncoder
+from transcode.engine.output.segment_grid import HOLE, Cut, SegmentGrid
+from transcode.engine.output.segmenter import LiveSegmenter
+from transcode.protocol.messages import Begin, EpochFinished, Packet, Prepared, Spliced, TakenOver
 
-__all__ = ["Epoch"]
+__all__ = ["EpochPipeline"]
 
-# For so long the last picture is shown before the slate: most encoders that come back at once do so
-# by then.
+# How long the last picture is shown before the slate: most encoders that return at once do so
+# within this time.
 _LAST_PICTURE: Final = 2 * VIDEO_SCALE
+# Raw frames that wait for an encoder: 1.4 MB each at 720p, 12 MB at 2160p. Enough to even out a
+# slow frame.
+_ENCODER_DEPTH: Final = 4
 
 
-class Epoch:
-    """Makes one `Begin` out, and those that are spliced to it; `track_of` gives a rendition's
-    track, `origin` and `sequence` follow the run.
+class EpochPipeline:
+    """Carries out one `Begin` and those that are spliced to it.
+
+    `track_of` returns a rendition's segmenter; `origin` and `sequence` continue the run.
     """
 
     def __init__(
@@ -51,208 +55,210 @@ class Epoch:
         origin: int,
         sequence: int,
         discontinuity: bool,
-        track_of: Callable[[str], Track],
-        outlet: Outlet,
-        decoders: Decoders | None = None,
-        stills: Stills | None = None,
+        track_of: Callable[[str], LiveSegmenter],
+        reports: ReportWriter,
+        decoders: DecoderFactory | None = None,
+        posters: PosterStage | None = None,
     ) -> None:
         self.number = begin.epoch
-        self._stills = stills if begin.poster else None
+        self._posters = posters if begin.poster else None
         self._begin = begin
         self._origin = origin  # where the source's first picture belongs
-        self._outlet = outlet
+        self._reports = reports
         self._track_of = track_of
         self._decoders = decoders
-        self._source = Source(begin, outlet)
-        self._frames = 0  # of the sources before
-        self._rungs = begin.ladder.renditions if begin.ladder else ()
-        self._reused = self._source.lends(begin.ladder) if self._rungs else None
-        self._kind = self._source.kind
+        self._source = LiveSource(begin, reports)
+        self._frames = 0  # of earlier sources
+        self._renditions = begin.ladder.renditions if begin.ladder else ()
+        self._reused = self._source.reusable_rendition(begin.ladder) if self._renditions else None
+        self._encoder_key = self._source.encoder_key
         self._started = False
-        self._slate_from: int | None = None  # where the slate begins that is on
-        self._copy: Track | None = None
+        self._slate_start: int | None = None  # where the present slate begins
+        self._copy: LiveSegmenter | None = None
         self._described = False
-        self._decoding: Decoding | None = None
-        self._encoders: list[Rung] = []
+        self._video: VideoPipeline | None = None
+        self._encoders: list[RenditionEncoder] = []
         self._decoded = False
-        self._undecoded: list[Coded] = []
+        self._undecoded: list[CodedPicture] = []
         self._off = frozenset(begin.off)
-        self._given_up: frozenset[str] = frozenset()  # since the last cut
-        self._tracks: list[Track] = []
-        self._grid = Grid(
+        self._abandoned: frozenset[str] = frozenset()  # since the last cut
+        self._tracks: list[LiveSegmenter] = []
+        self._grid = SegmentGrid(
             sequence=sequence,
             discontinuity=discontinuity,
             cut=begin.cut,
             longest=begin.longest,
             reuse=self._reused is not None,
         )
-        names = (*(rung.name for rung in self._rungs), AUDIO_RENDITION)
-        outlet.send(Prepared(epoch=begin.epoch, names=names, reused=self._lent))
-        self._sound = Sound(
+        names = (*(rung.name for rung in self._renditions), AUDIO_RENDITION)
+        reports.send(Prepared(epoch=begin.epoch, names=names, reused=self._reused_name))
+        self._audio = AudioPipeline(
             begin.audio,
-            self._opened(AUDIO_RENDITION),
+            self._open_segmenter(AUDIO_RENDITION),
             origin=origin,
-            outlet=outlet,
+            reports=reports,
             decoders=decoders,
         )
 
     @property
-    def source(self) -> Source:
-        """The source that is on."""
+    def source(self) -> LiveSource:
+        """The present source."""
         return self._source
 
     @property
     def sequence(self) -> int:
-        """The number of the segment that follows the epoch's newest."""
+        """The number of the segment after the epoch's newest."""
         return self._grid.sequence
 
     @property
     def made(self) -> int:
         """How far the slowest rendition is, in the source's milliseconds."""
         clock = self._source.clock
-        slowest = min((track.made for track in self._tracks if not track.missing), default=0)
+        slowest = min((track.made for track in self._tracks if not track.is_gap), default=0)
         if clock is None or not slowest:
             return 0
         return rescale(slowest - clock.place(0, 1), VIDEO_SCALE, MILLISECONDS)
 
-    def take(self, packet: Packet) -> None:
-        """Take the source's next packet."""
+    def add_packet(self, packet: Packet) -> None:
+        """Process the source's next packet."""
         source = self._source
         if packet.video:
-            if source.video is not None and self._rungs:
-                self._take_picture(packet, source, source.video)
+            if source.video is not None and self._renditions:
+                self._add_picture(packet, source, source.video)
         elif source.audio is not None:
-            self._take_sound(packet, source, source.audio.scale)
+            self._add_sound(packet, source, source.audio.scale)
 
     def splice(self, begin: Begin) -> bool:
-        """Go on with another source where this one ends; False where it cannot be the same epoch.
+        """Continue with another source where this one ends; return False if a new epoch is needed.
 
-        What players hold must stay as it is. So either both sources lend their packets to the top
-        rung, with the same parameter sets, or neither does and the encoders fit the new one too.
+        Nothing may change for players. So either both sources' own packets make the top rung, with
+        the same parameter sets, or neither's do and the encoders fit the new source too.
         """
-        source = Source(begin, self._outlet)
+        source = LiveSource(begin, self._reports)
         if not self._fits(source, begin.ladder):
             return False
-        self._origin = self._reached()
-        self._slate_from = None
-        self._replace(source)
+        self._origin = self._end_so_far()
+        self._slate_start = None
+        self._set_source(source)
         self._grid.splice()
         self._undecoded.clear()
-        if self._decoding is not None and source.pictures is not None:
-            self._decoding.put(source.pictures)
-        self._outlet.send(Spliced(epoch=begin.epoch, reused=self._lent))
+        if self._video is not None and source.video_format is not None:
+            self._video.put(source.video_format)
+        self._reports.send(Spliced(epoch=begin.epoch, reused=self._reused_name))
         return True
 
-    def slate(self, picture: bytes | None) -> None:
-        """Let the source go; show its last picture, then a slate, as far as `reach` says."""
-        if self._slate_from is not None:
+    def show_slate(self, picture: bytes | None) -> None:
+        """End the source; show its last picture, then a slate, as far as `extend_slate` says."""
+        if self._slate_start is not None:
             return
-        at = self._slate_from = self._reached() if self._started else self._origin
-        nobody = msgspec.structs.replace(self._begin, video=None, audio=None)
-        if self._rungs:
+        at = self._slate_start = self._end_so_far() if self._started else self._origin
+        no_source = msgspec.structs.replace(self._begin, video=None, audio=None)
+        if self._renditions:
             if not self._started:
-                # The encoders are opened for the slate's colours, which no source's need be.
-                self._kind = self._reused = None
+                # The encoders are opened for the slate's colours, not those of a source.
+                self._encoder_key = self._reused = None
                 self._start_pictures()
-            for cut in self._grid.leave(at):
-                self._turn(cut, told=False)
-            if self._decoding is not None:
-                self._decoding.put(Slate(at + _LAST_PICTURE, owners(picture, self._outlet)))
+            for cut in self._grid.leave_source(at):
+                self._apply_cut(cut, told=False)
+            if self._video is not None:
+                self._video.put(
+                    StartSlate(at + _LAST_PICTURE, decode_slate(picture, self._reports))
+                )
         self._started = True
-        self._replace(Source(nobody, self._outlet))
+        self._set_source(LiveSource(no_source, self._reports))
 
-    def reach(self, elapsed: int) -> None:
+    def extend_slate(self, elapsed: int) -> None:
         """Show the slate up to `elapsed` ticks from where it began."""
-        if self._slate_from is None:
+        if self._slate_start is None:
             return
-        until = self._slate_from + elapsed
-        if self._decoding is not None:
-            for cut in self._grid.reach(until):
-                self._decoding.put(Still(cut.at - 1))
-                self._turn(cut)
-            self._decoding.put(Still(until))
-        self._sound.reach(until)
-        if self._rungs:
-            self._sound.release(self._grid.newest)
+        until = self._slate_start + elapsed
+        if self._video is not None:
+            for cut in self._grid.cut_until(until):
+                self._video.put(HoldUntil(cut.at - 1))
+                self._apply_cut(cut)
+            self._video.put(HoldUntil(until))
+        self._audio.fill_to(until)
+        if self._renditions:
+            self._audio.release(self._grid.newest)
         else:
-            self._sound.cut_by(self._grid)
+            self._audio.cut_by(self._grid)
 
-    def shed(self, off: tuple[str, ...]) -> None:
-        """Leave the rungs in `off` out, and make all others from the next cut on."""
+    def leave_out(self, off: tuple[str, ...]) -> None:
+        """Leave out the rungs in `off`, and make all others from the next cut on."""
         self._off = frozenset(off)
-        if self._decoding is None:
+        if self._video is None:
             return
-        gone = self._left_out()[0]
+        gone = self._omitted()[0]
         if self._copy is not None:
-            # Where nothing is decoded any more, nothing can come back before the next cut.
-            gone |= self._given_up
-        self._given_up = gone
-        self._decoding.give_up(gone, self._grid.sequence)
+            # If nothing is decoded any more, no rendition can return before the next cut.
+            gone |= self._abandoned
+        self._abandoned = gone
+        self._video.abandon(gone, self._grid.sequence)
 
-    def finish(self) -> Finished:
-        """Make everything out of what came; return the epoch's sums."""
+    def finish(self) -> EpochFinished:
+        """Finish all renditions; return the epoch's sums."""
         ends: list[int] = []
         if self._copy is not None and (end := self._copy.end()) is not None:
             ends.append(end)
-        if self._decoding is not None:
-            self._decoding.finish()
+        if self._video is not None:
+            self._video.finish()
         ends += [rung.end for rung in self._encoders if rung.end is not None]
         end = max(ends, default=None)
         for rung in self._encoders:
-            if rung.track.missing:
-                rung.track.end(end or 0)
+            if rung.segmenter.is_gap:
+                rung.segmenter.end(end or 0)
         if self._started:
-            sound = self._sound.finish(end if self._rungs else None, self._grid)
+            sound = self._audio.finish(end if self._renditions else None, self._grid)
             end = max(end or 0, sound or 0)
-        return Finished(
+        return EpochFinished(
             epoch=self.number,
             end=self._origin if end is None else end,
             frames_in=self._frames + self._source.frames,
             frames_out={track.name: track.frames for track in self._tracks},
         )
 
-    def _replace(self, source: Source) -> None:
+    def _set_source(self, source: LiveSource) -> None:
         self._frames += self._source.frames
         self._source = source
-        self._sound.splice(source.audio)
+        self._audio.splice(source.audio)
 
     # -- picture ----------------------------------------------------------------------------------
 
-    def _take_picture(self, packet: Packet, source: Source, track: VideoTrack) -> None:
-        access = source.access(packet, track)
+    def _add_picture(self, packet: Packet, source: LiveSource, track: VideoTrack) -> None:
+        access = source.classify(packet, track)
         if access is None:
             return
         clock = source.clock or self._start(source, packet.pts, track.scale)
-        dts, pts = source.place(packet, clock, track)
-        entry = access is Access.ENTRY
-        own = self._copy is None or source.is_own(packet, access)
-        cuts = self._grid.offer(pts, idr=entry, own=own)
+        dts, pts = source.place_picture(packet, clock, track)
+        entry = access is AccessPoint.ENTRY
+        own = self._copy is None or source.can_reuse(packet, access)
+        cuts = self._grid.add_picture(pts, idr=entry, own=own)
         for cut in cuts:
-            self._turn(cut, dts)
+            self._apply_cut(cut, dts)
         if self._copy is not None:
-            # A source that was spliced in has the same sets, if not the same record around them.
-            if cuts and not self._described and (init := source.init) is not None:
+            # A spliced source has the same parameter sets, if not the same record around them.
+            if cuts and not self._described and (init := source.init_section) is not None:
                 self._described = True
                 self._copy.describe(*init)
             self._copy.add(Sample(dts, pts, 0, entry, packet.data), cuts[0] if cuts else None)
         self._decode((packet.data, dts, pts), entry=entry)
-        posing = source.posing(self._rungs, self._begin.poster)
-        if access is not Access.OTHER and posing is not None and self._stills is not None:
-            self._stills.offer(posing, packet.data, pts)
-        while source.early and source.audio is not None:
-            self._take_sound(source.early.popleft(), source, source.audio.scale)
-        self._sound.reach(dts if source.audio is not None else self._grid.newest)
-        self._sound.release(self._grid.newest)
+        posing = source.poster_source(self._renditions, self._begin.poster)
+        if access is not AccessPoint.OTHER and posing is not None and self._posters is not None:
+            self._posters.offer(posing, packet.data, pts)
+        while source.early_sound and source.audio is not None:
+            self._add_sound(source.early_sound.popleft(), source, source.audio.scale)
+        self._audio.fill_to(dts if source.audio is not None else self._grid.newest)
+        self._audio.release(self._grid.newest)
 
-    def _turn(self, cut: Cut, dts: int | None = None, *, told: bool = True) -> None:
-        """Let all renditions know of a cut before the packet that brought it about.
+    def _apply_cut(self, cut: Cut, dts: int | None = None, *, told: bool = True) -> None:
+        """Pass a cut to all renditions before the packet that caused it.
 
-        `dts` is that packet's, None where there is none: the last picture stands up to the cut.
-        `told` says that it is told where the encoder takes over: for want of what a source should
-        have sent.
+        `dts` is that packet's decode time, None if there is none: the last picture is held up to
+        the cut. If the encoder takes over, that is reported unless `told` is False, that is, unless
+        the source did not cause it.
         """
         if cut.takeover and self._copy is not None:
-            # The encoder's thread goes on with the track from here.
+            # From here on the encoder's thread uses the segmenter.
             if dts is not None and dts - cut.at <= HOLE:
                 self._copy.pause(dts)
             else:
@@ -260,29 +266,29 @@ class Epoch:
             self._copy = None
             source = self._source
             if told:
-                self._outlet.send(TakenOver(epoch=source.number, for_good=source.foreign))
-        off, self._decoded = self._left_out()
-        self._given_up = frozenset()
+                self._reports.send(TakenOver(epoch=source.number, for_good=source.mismatched))
+        off, self._decoded = self._omitted()
+        self._abandoned = frozenset()
         cut = msgspec.structs.replace(cut, off=off, decoded=self._decoded)
-        if self._decoding is not None:
-            if cut.takeover:  # it comes between two entries: what decoding it needs was kept
+        if self._video is not None:
+            if cut.takeover:  # it is between two entries; the packets since the last one were kept
                 for coded in self._undecoded:
-                    self._decoding.put(coded)
-            self._decoding.put(cut)
+                    self._video.put(coded)
+            self._video.put(cut)
         self._undecoded.clear()
-        self._sound.cut(cut)
+        self._audio.add_cut(cut)
 
-    def _left_out(self) -> tuple[frozenset[str], bool]:
+    def _omitted(self) -> tuple[frozenset[str], bool]:
         """Return which encoded rungs are not made, and whether any is."""
         own = self._copy is not None
-        encoded = tuple(rung.name for rung in self._rungs[1 if own else 0 :])
-        off = left_out(encoded, self._off, own=own)
+        encoded = tuple(rung.name for rung in self._renditions[1 if own else 0 :])
+        off = omitted_renditions(encoded, self._off, has_copy=own)
         return off, len(off) < len(encoded)
 
-    def _decode(self, coded: Coded, *, entry: bool) -> None:
-        """Have a picture decoded; where no rung needs it, only if the encoder takes over."""
-        if self._decoded and self._decoding is not None:
-            self._decoding.put(coded)
+    def _decode(self, coded: CodedPicture, *, entry: bool) -> None:
+        """Decode a picture; if no rung needs it, keep it in case the encoder takes over."""
+        if self._decoded and self._video is not None:
+            self._video.put(coded)
             return
         if entry:
             self._undecoded.clear()
@@ -290,73 +296,73 @@ class Epoch:
 
     # -- sound ------------------------------------------------------------------------------------
 
-    def _take_sound(self, packet: Packet, source: Source, scale: int) -> None:
+    def _add_sound(self, packet: Packet, source: LiveSource, scale: int) -> None:
         clock = source.clock
         if clock is None:
-            if self._rungs:
-                source.early.append(packet)
+            if self._renditions:
+                source.early_sound.append(packet)
                 return
             clock = self._start(source, packet.pts, scale)
-        if not self._rungs:
-            if clock.lead(packet.pts, scale):
-                self._outlet.trouble("clock jumped", packet.pts)
-            source.taken = rescale(packet.pts, scale, MILLISECONDS)
+        if not self._renditions:
+            if clock.advance(packet.pts, scale):
+                self._reports.count_trouble("clock jumped", packet.pts)
+            source.newest_ms = rescale(packet.pts, scale, MILLISECONDS)
         pts = clock.place(packet.pts, scale)
-        if self._rungs and pts > self._grid.newest + JUMP:
-            self._outlet.trouble("sound far ahead of the picture", pts - self._grid.newest)
+        if self._renditions and pts > self._grid.newest + JUMP:
+            self._reports.count_trouble("sound far ahead of the picture", pts - self._grid.newest)
             return
-        self._sound.take(packet.data, pts)
-        if self._rungs:
-            self._pass_by(source.hear(pts), clock)
-            self._sound.release(self._grid.newest)
+        self._audio.decode(packet.data, pts)
+        if self._renditions:
+            self._hold_picture(source.note_sound(pts), clock)
+            self._audio.release(self._grid.newest)
         else:
-            self._sound.cut_by(self._grid)
+            self._audio.cut_by(self._grid)
 
-    def _pass_by(self, until: int, clock: Clock) -> None:
-        """Let the picture stand still up to `until`: the sound does not wait for it any more."""
-        for cut in self._grid.reach(until):
-            self._turn(cut)
-        if self._grid.still and self._decoding is not None:
-            clock.follow(until)
-            self._decoding.put(Still(until))
+    def _hold_picture(self, until: int, clock: OutputClock) -> None:
+        """Hold the picture up to `until`: the sound does not wait for it any more."""
+        for cut in self._grid.cut_until(until):
+            self._apply_cut(cut)
+        if self._grid.holds_picture and self._video is not None:
+            clock.advance_to(until)
+            self._video.put(HoldUntil(until))
 
     # -- beginning --------------------------------------------------------------------------------
 
     @property
-    def _lent(self) -> str | None:
-        """The rendition that the source's own packets make, or will."""
+    def _reused_name(self) -> str | None:
+        """The rendition that the source's own packets make, or will make."""
         if self._reused is None or (self._started and self._copy is None):
             return None
         return self._reused.name
 
-    def _fits(self, source: Source, ladder: Ladder | None) -> bool:
-        """Say whether a source can go on without anything that players would have to be told."""
+    def _fits(self, source: LiveSource, ladder: Ladder | None) -> bool:
+        """Return whether a source can follow without a change that players must know of."""
         rungs = ladder.renditions if ladder is not None and source.video is not None else ()
         if not self._started or self._decoders is not None:
             return False
         same = [(rung.name, rung.width, rung.height) for rung in rungs]
-        if same != [(rung.name, rung.width, rung.height) for rung in self._rungs]:
+        if same != [(rung.name, rung.width, rung.height) for rung in self._renditions]:
             return False
         if not rungs:
             return True
-        lends = source.lends(ladder) is not None
+        lends = source.reusable_rendition(ladder) is not None
         if self._copy is None:
-            return not lends and source.kind == self._kind
-        return lends and same_sets(self._source.config, source.config)
+            return not lends and source.encoder_key == self._encoder_key
+        return lends and same_parameter_sets(self._source.config, source.config)
 
-    def _reached(self) -> int:
-        """Return where what was taken ends, whichever of the picture and the sound leads."""
-        if not self._rungs:
-            return self._sound.end
-        if self._slate_from is not None:
-            return max(self._slate_from, self._grid.newest + 1)
-        # What stands still is shown again up to the newest time there is.
-        return self._grid.newest + (1 if self._grid.still else self._source.step)
+    def _end_so_far(self) -> int:
+        """Return where the media so far end, whichever of picture and sound leads."""
+        if not self._renditions:
+            return self._audio.end
+        if self._slate_start is not None:
+            return max(self._slate_start, self._grid.newest + 1)
+        # A held picture is repeated up to the newest time.
+        return self._grid.newest + (1 if self._grid.holds_picture else self._source.step)
 
-    def _start(self, source: Source, first: int, scale: int) -> Clock:
-        """Let the source's leading track begin, and with the first source the renditions."""
+    def _start(self, source: LiveSource, first: int, scale: int) -> OutputClock:
+        """Start the source's leading track, and with the first source the renditions."""
         clock = source.begin(first, scale, self._origin)
-        if not self._started and self._rungs:
+        if not self._started and self._renditions:
             self._start_pictures()
         self._started = True
         return clock
@@ -364,24 +370,26 @@ class Epoch:
     def _start_pictures(self) -> None:
         source = self._source
         rate = source.rate and min(source.rate, Fraction(MOST_RATE))
-        rungs = [
-            Rung(rendition, self._opened(rendition.name), self._outlet, rate)
-            for rendition in self._rungs
-        ]
-        self._encoders = rungs
-        heir: Rung | None = None
-        if self._reused is not None:
-            heir, rungs = rungs[0], rungs[1:]
-            self._copy = heir.track
-        self._decoding = Decoding(
-            source.pictures,
-            rungs=rungs,
-            heir=heir,
-            outlet=self._outlet,
+        stages: list[EncoderStage] = []
+        successor: EncoderStage | None = None
+        for rendition in self._renditions:
+            segmenter = self._open_segmenter(rendition.name)
+            encoder = RenditionEncoder(rendition, segmenter, self._reports, rate)
+            stage = EncoderStage(f"encoding {rendition.name}", [encoder], _ENCODER_DEPTH)
+            if self._reused is not None and not self._encoders:
+                self._copy, successor = segmenter, stage
+            else:
+                stages.append(stage)
+            self._encoders.append(encoder)
+        self._video = VideoPipeline(
+            source.video_format,
+            stages=stages,
+            successor=successor,
+            reports=self._reports,
             decoders=self._decoders,
         )
 
-    def _opened(self, name: str) -> Track:
+    def _open_segmenter(self, name: str) -> LiveSegmenter:
         track = self._track_of(name)
         track.begin(epoch=self.number, part=self._begin.part)
         self._tracks.append(track)

@@ -1,11 +1,12 @@
-"""Posters of a live run: now and then one keyframe is decoded by itself, judged, and sent as JPEG.
+"""Posters of a live run: from time to time one keyframe is decoded, rated and sent as JPEG.
 
-It works beside the making of the renditions, whether anything is decoded for them or not. A thread
-of its own, idle nearly always, makes one poster at a time; what comes meanwhile is passed over. It
-has no lower priority than the others: it takes turns with them at the interpreter, and who is
-preempted while it is its turn holds all of them up.
+This is independent of the renditions, whether they are decoded or not. A thread of its own, nearly
+always idle, makes one poster at a time; keyframes that arrive meanwhile are ignored. Its priority
+is not lower than the others': all take turns at the interpreter lock, and a thread that is
+preempted while it holds the lock delays all of them.
 
-Good is what is neither black nor plain. Times are ticks of 90 000 a second on the output clock.
+A picture is good if it is neither dark nor plain. Times are ticks of 90 000 a second on the output
+clock.
 """
 
 import threading
@@ -19,33 +20,34 @@ from av.video.frame import VideoFrame
 from media.ladder import Rendition
 from media.ticks import VIDEO_SCALE
 from media.track import VideoTrack
-from transcode.engine.codec.decode import PictureDecoder
-from transcode.engine.codec.jpeg import jpeg
+from transcode.engine.codec.decode import TrackVideoDecoder
+from transcode.engine.codec.jpeg import encode_jpeg
 from transcode.engine.codec.scaler import Cascade
-from transcode.engine.core.reports import Outlet
-from transcode.engine.core.stage import Worker
-from transcode.engine.images.poster import measured
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.core.stage import PipelineStage
+from transcode.engine.images.poster import luma_and_detail
 from transcode.protocol.messages import Poster, Posters
 
-__all__ = ["Look", "Rhythm", "Source", "Stills", "look_at"]
+__all__ = ["PictureRating", "PosterSchedule", "PosterSource", "PosterStage", "rate_picture"]
 
-# A look costs the decoding of one keyframe, 10 to 20 ms at 1080p. Encoders that make nothing but
-# keyframes send 60 a second.
+# Rating costs the decoding of one keyframe, 10 to 20 ms at 1080p. Encoders that send only keyframes
+# send 60 a second.
 _STEP: Final = 1 * VIDEO_SCALE
-# A logo on black, or a fade, is over by then; else viewers get the best of what there was.
+# A logo on black, or a fade, is over by then; otherwise viewers get the best picture so far.
 _PATIENCE: Final = 10 * VIDEO_SCALE
-_LATER: Final = 5 * VIDEO_SCALE  # between looks at what shows nothing for longer than that
-# Of luma that goes from 16 to 235: night scenes have 30 and more, a title on black 18.
+_LATER: Final = 5 * VIDEO_SCALE  # between ratings of a source that stays poor for longer
+# Mean luma, from 16 to 235: night scenes have 30 and more, a title on black 18.
 _DARK: Final = 24
-# By how much neighbours among 64 x 36 pixels differ: 0.3 in a plain colour with noise, 2 in fog,
-# 5 to 40 in all else.
+# The mean difference of neighbours among 64 x 36 pixels: 0.3 in a plain colour with noise, 2 in
+# fog, 5 to 40 in everything else.
 _PLAIN: Final = 1.5
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Where keyframes come from and what is made of them.
+class PosterSource(msgspec.Struct, frozen=True, kw_only=True):
+    """The origin of keyframes, and the renditions whose sizes the posters have.
 
-    `aspect` is a pixel's width by its height as the track has it; `every` the time between posters.
+    `aspect` is a pixel's width by its height according to the track; `every` is the time between
+    posters.
     """
 
     track: VideoTrack
@@ -54,57 +56,57 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     every: int
 
 
-class Look(msgspec.Struct, frozen=True):
-    """How good a picture is as a poster: `poor` ones are shown where there is no other."""
+class PictureRating(msgspec.Struct, frozen=True):
+    """The quality of a picture as a poster; a `poor` one is used only if there is no other."""
 
     score: float
     poor: bool
 
 
-def look_at(frame: VideoFrame) -> Look:
-    """Judge a picture."""
-    mean, detail = measured(frame)
+def rate_picture(frame: VideoFrame) -> PictureRating:
+    """Rate a picture."""
+    mean, detail = luma_and_detail(frame)
     poor = mean < _DARK or detail < _PLAIN
-    return Look(detail / 100 if mean < _DARK else detail, poor)
+    return PictureRating(detail / 100 if mean < _DARK else detail, poor)
 
 
-class Rhythm:
-    """When a keyframe is looked at, and whether it becomes the poster.
+class PosterSchedule:
+    """Decides when a keyframe is rated, and whether it becomes the poster.
 
-    A round begins at the first keyframe and again each `every` after a good poster. In a round
-    keyframes are looked at, at most one a second, until one is good.
+    A round begins at the first keyframe, and again `every` after a good poster. In a round,
+    keyframes are rated, at most one a second, until one is good.
     """
 
     def __init__(self) -> None:
-        self._from: int | None = None  # where the round began, or is to begin
-        self._looked: int | None = None
-        self._good = False  # whether a good one was sent
-        self._sent = -1.0  # the score of the best that was sent
+        self._from: int | None = None  # where the round began or will begin
+        self._rated: int | None = None
+        self._good = False  # a good one was sent
+        self._sent = -1.0  # the best score that was sent
 
     def is_due(self, at: int) -> bool:
-        """Say whether the keyframe at that time is to be looked at, and take it as looked at."""
-        start, looked = self._from, self._looked
+        """Return whether the keyframe at that time is to be rated; if so, count it as rated."""
+        start, rated = self._from, self._rated
         if start is None:
             start = self._from = at
         if at < start:
             return False
-        if looked is not None:
-            step = _STEP if looked - start < _PATIENCE else _LATER
-            if 0 <= at - looked < step:
+        if rated is not None:
+            step = _STEP if rated - start < _PATIENCE else _LATER
+            if 0 <= at - rated < step:
                 return False
-        self._looked = at
+        self._rated = at
         return True
 
     @property
     def good(self) -> bool:
-        """Whether a good one was sent: a poor one never is from then on."""
+        """True once a good poster was sent; from then on, poor ones never are."""
         return self._good
 
-    def shows(self, look: Look, at: int | None, every: int = 0) -> bool:
-        """Take what was seen at a time (None: nothing follows); True where it is to be sent.
+    def should_send(self, look: PictureRating, at: int | None, every: int = 0) -> bool:
+        """Return whether a picture that was rated at a time is to be sent (None: none follows).
 
-        A good one always is; the best of the poor ones where nothing good and nothing better was
-        sent before, and the round has gone on for long enough.
+        A good one always is. The best of the poor ones is sent if nothing good and nothing better
+        was sent before, and the round has lasted long enough.
         """
         if not look.poor:
             self._good, self._from = True, None if at is None else at + every
@@ -117,68 +119,72 @@ class Rhythm:
         return True
 
 
-class Stills(Worker[tuple[Source, bytes, int]]):
+class PosterStage(PipelineStage[tuple[PosterSource, bytes, int]]):
     """Makes the posters of a run; `offer` and `finish` are called by one thread.
 
-    `idle` is set while nothing is being made.
+    `idle` is set while no poster is being made.
     """
 
-    def __init__(self, outlet: Outlet) -> None:
-        self._outlet = outlet
-        self._rhythm = Rhythm()
+    def __init__(self, reports: ReportWriter) -> None:
+        self._reports = reports
+        self._schedule = PosterSchedule()
         self.idle = threading.Event()
         self.idle.set()
-        self._best: tuple[Source, VideoFrame, Fraction, Look] | None = None  # of poor ones
+        self._best: tuple[PosterSource, VideoFrame, Fraction, PictureRating] | None = (
+            None  # of poor ones
+        )
         super().__init__("stills", 1)
 
-    def offer(self, source: Source, data: bytes, at: int) -> None:
-        """Take a keyframe that is shown at `at`, if it is time for one; never waits."""
-        # The rhythm is the worker's while that is at work, else the caller's.
-        if not self.idle.is_set() or not self._rhythm.is_due(at):
+    def offer(self, source: PosterSource, data: bytes, at: int) -> None:
+        """Use a keyframe that is shown at `at`, if one is due; never waits."""
+        # The schedule belongs to the worker while it is busy, otherwise to the caller.
+        if not self.idle.is_set() or not self._schedule.is_due(at):
             return
         self.idle.clear()
         self.put((source, data, at))
 
-    def take(self, item: tuple[Source, bytes, int]) -> None:
-        """Look at a keyframe, and send posters where that is due; what fails is a trouble."""
+    def handle(self, item: tuple[PosterSource, bytes, int]) -> None:
+        """Rate a keyframe, and send posters if they are due; failures are counted as troubles."""
         source, data, at = item
         try:
-            self._look(source, data, at)
+            self._rate(source, data, at)
         except (FFmpegError, MemoryError, ValueError) as error:
-            self._outlet.trouble("poster not made", error)
+            self._reports.count_trouble("poster not made", error)
         finally:
             self.idle.set()
 
     def close(self) -> None:
-        """Send the best there was, where a run is over before anything good came."""
-        if self._best is None or not self._rhythm.shows(self._best[3], None):
+        """Send the best picture so far, if the run ended before a good one came."""
+        if self._best is None or not self._schedule.should_send(self._best[3], None):
             return
         try:
             self._send(*self._best)
         except (FFmpegError, MemoryError, ValueError) as error:
-            self._outlet.trouble("poster not made", error)
+            self._reports.count_trouble("poster not made", error)
 
-    def _look(self, source: Source, data: bytes, at: int) -> None:
-        decoder = PictureDecoder(source.track, order_known=True)
+    def _rate(self, source: PosterSource, data: bytes, at: int) -> None:
+        decoder = TrackVideoDecoder(source.track, order_known=True)
         frames = [*decoder.decode(data, at, at), *decoder.drain()]
         if not frames:
             return
         frame, aspect = frames[0], decoder.aspect or source.aspect
-        found = look_at(frame)
-        seen = (source, frame, aspect, found)
-        if found.poor and not self._rhythm.good:
-            if self._best is not None and self._best[3].score >= found.score:
+        rating = rate_picture(frame)
+        seen = (source, frame, aspect, rating)
+        if rating.poor and not self._schedule.good:
+            if self._best is not None and self._best[3].score >= rating.score:
                 seen = self._best
             self._best = seen
-        if self._rhythm.shows(seen[3], at, source.every):
+        if self._schedule.should_send(seen[3], at, source.every):
             self._best = None
             self._send(*seen)
 
-    def _send(self, source: Source, frame: VideoFrame, aspect: Fraction, look: Look) -> None:
+    def _send(
+        self, source: PosterSource, frame: VideoFrame, aspect: Fraction, look: PictureRating
+    ) -> None:
         sizes = tuple((rung.width, rung.height) for rung in source.rungs)
         made = Cascade(sizes).scale(frame, aspect)
         posters = tuple(
-            Poster(label=rung.name, width=still.width, height=still.height, data=jpeg(still))
+            Poster(label=rung.name, width=still.width, height=still.height, data=encode_jpeg(still))
             for rung, still in zip(source.rungs, made, strict=True)
         )
-        self._outlet.send(Posters(posters=posters, poor=look.poor))
+        self._reports.send(Posters(posters=posters, poor=look.poor))

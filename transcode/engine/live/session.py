@@ -1,7 +1,7 @@
-"""A live run inside the engine: orders in, one epoch after the other.
+"""A live run inside the engine: carries out the orders, one epoch after the other.
 
-What outlives an epoch is here: the renditions' tracks, the sequence numbers and the place on the
-output clock that has been reached.
+It keeps what outlives an epoch: the renditions' segmenters, the sequence numbers, and how far the
+output clock has been filled.
 """
 
 import resource
@@ -13,31 +13,40 @@ import msgspec
 
 from media.ladder import AUDIO_RENDITION
 from media.ticks import AUDIO_SCALE, VIDEO_SCALE
-from transcode.engine.codec.decode import Decoders
-from transcode.engine.core.memory import resident
-from transcode.engine.core.reports import Outlet
-from transcode.engine.live.epoch import Epoch
-from transcode.engine.live.live_posters import Stills
-from transcode.engine.output.segmenter import Track
-from transcode.protocol.messages import Begin, Finish, Order, Packet, Progress, Reach, Rungs, Slate
+from transcode.engine.codec.decode import DecoderFactory
+from transcode.engine.core.memory import resident_bytes
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.live.epoch import EpochPipeline
+from transcode.engine.live.live_posters import PosterStage
+from transcode.engine.output.segmenter import LiveSegmenter
+from transcode.protocol.messages import (
+    Begin,
+    EngineOrder,
+    ExtendSlate,
+    Finish,
+    LeaveOut,
+    Packet,
+    Progress,
+    ShowSlate,
+)
 
-__all__ = ["Live"]
+__all__ = ["LiveSession"]
 
 _PROGRESS_SECONDS: Final = 1.0
 
 
-class Live:
-    """Does what it is ordered; `take` and `close` are called by one thread.
+class LiveSession:
+    """Carries out orders; `handle` and `close` are called by one thread.
 
-    `decoders` are those of a source that has its own: then there is one epoch.
+    `decoders` are those of a source that has its own; then there is one epoch.
     """
 
-    def __init__(self, outlet: Outlet, decoders: Decoders | None = None) -> None:
-        self._outlet = outlet
+    def __init__(self, reports: ReportWriter, decoders: DecoderFactory | None = None) -> None:
+        self._reports = reports
         self._decoders = decoders
-        self._stills = Stills(outlet) if decoders is None else None
-        self._epoch: Epoch | None = None
-        self._tracks: dict[str, Track] = {}
+        self._stills = PosterStage(reports) if decoders is None else None
+        self._epoch: EpochPipeline | None = None
+        self._tracks: dict[str, LiveSegmenter] = {}
         self._inits: dict[str, int] = {}
         self._sequence: int | None = None
         self._made_any = False
@@ -45,10 +54,10 @@ class Live:
         self._off: tuple[str, ...] = ()
         self._at_work = False
         self._done = 0
-        self._told = (0, 0)
+        self._reported = (0, 0)
         threading.Thread(target=self._report, name="progress", daemon=True).start()
 
-    def take(self, order: Order) -> None:
+    def handle(self, order: EngineOrder) -> None:
         """Carry out one order."""
         self._at_work = True
         match order:
@@ -58,18 +67,18 @@ class Live:
                     self._begin(order)
             case Finish():
                 self._finish()
-            case Rungs():
+            case LeaveOut():
                 self._off = order.off
                 if self._epoch is not None:
-                    self._epoch.shed(order.off)
-            case Packet() | Slate() | Reach():
+                    self._epoch.leave_out(order.off)
+            case Packet() | ShowSlate() | ExtendSlate():
                 if self._epoch is not None:
-                    _give(self._epoch, order)
+                    _forward(self._epoch, order)
         self._done += 1
         self._at_work = False
 
     def close(self) -> None:
-        """Finish what is there: no order follows."""
+        """Finish the epoch and the posters: no order follows."""
         self._at_work = True
         self._finish()
         if self._stills is not None:
@@ -79,15 +88,15 @@ class Live:
         self._off = order.off or self._off
         if self._sequence is None:
             self._sequence, self._inits = order.sequence, dict(order.inits)
-        self._epoch = Epoch(
+        self._epoch = EpochPipeline(
             msgspec.structs.replace(order, off=self._off),
             origin=max(order.start, self._end),
             sequence=self._sequence,
             discontinuity=order.discontinuity or self._made_any,
             track_of=self._track,
-            outlet=self._outlet,
+            reports=self._reports,
             decoders=self._decoders,
-            stills=self._stills,
+            posters=self._stills,
         )
 
     def _finish(self) -> None:
@@ -99,14 +108,14 @@ class Live:
         self._made_any = self._made_any or epoch.sequence != self._sequence
         self._sequence = epoch.sequence
         self._end = max(self._end, finished.end)
-        self._outlet.flush_troubles()
-        self._outlet.send(finished)
+        self._reports.flush_troubles()
+        self._reports.send(finished)
 
-    def _track(self, name: str) -> Track:
+    def _track(self, name: str) -> LiveSegmenter:
         if name not in self._tracks:
             scale = AUDIO_SCALE if name == AUDIO_RENDITION else VIDEO_SCALE
             init = self._inits.get(name, 0)
-            self._tracks[name] = Track(name, scale, self._outlet.send, init=init)
+            self._tracks[name] = LiveSegmenter(name, scale, self._reports.send, init=init)
         return self._tracks[name]
 
     def _rung_cpu_ms(self) -> dict[str, int]:
@@ -114,37 +123,37 @@ class Live:
         return {name: cpu_ms for name, cpu_ms in spent if cpu_ms}
 
     def _report(self) -> None:
-        """Say how far it is, once a second, but fall silent where an order leads nowhere."""
+        """Report progress once a second, except while an order makes no progress."""
         while True:
             time.sleep(_PROGRESS_SECONDS)
-            self._outlet.flush_troubles()
+            self._reports.flush_troubles()
             epoch = self._epoch
             if epoch is None:
                 continue
             source = epoch.source
             step = (self._done, epoch.made)
-            if self._at_work and step == self._told:
+            if self._at_work and step == self._reported:
                 continue
-            self._told = step
+            self._reported = step
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            self._outlet.send(
+            self._reports.send(
                 Progress(
                     epoch=source.number,
-                    taken=source.taken,
+                    taken=source.newest_ms,
                     made=step[1],
                     frames=source.frames,
                     cpu_ms=round((usage.ru_utime + usage.ru_stime) * 1000),
-                    memory_bytes=resident(),
+                    memory_bytes=resident_bytes(),
                     rung_cpu_ms=self._rung_cpu_ms(),
                 )
             )
 
 
-def _give(epoch: Epoch, order: Packet | Slate | Reach) -> None:
+def _forward(epoch: EpochPipeline, order: Packet | ShowSlate | ExtendSlate) -> None:
     match order:
         case Packet():
-            epoch.take(order)
-        case Slate():
-            epoch.slate(order.picture)
-        case Reach():
-            epoch.reach(order.elapsed)
+            epoch.add_packet(order)
+        case ShowSlate():
+            epoch.show_slate(order.picture)
+        case ExtendSlate():
+            epoch.extend_slate(order.elapsed)

@@ -1,21 +1,23 @@
-"""Which rungs a segment does without when the machine cannot make all of them.
+"""Which renditions a segment can do without when the machine cannot make all of them.
 
-Pure. Someone else decides what is to be off (see `transcode.protocol.messages.Rungs`); here is
-what of it can be, so that a stream always has a picture.
+Pure. The parent decides which renditions to leave out (see `LeaveOut` in
+`transcode.protocol.messages`); this module limits that, so that a stream always has a picture.
 """
 
 from collections.abc import Collection
 
-__all__ = ["left_out"]
+__all__ = ["omitted_renditions"]
 
 
-def left_out(encoded: tuple[str, ...], off: Collection[str], *, own: bool) -> frozenset[str]:
-    """Return which of the `encoded` rungs (largest first) are not made.
+def omitted_renditions(
+    encoded: tuple[str, ...], off: Collection[str], *, has_copy: bool
+) -> frozenset[str]:
+    """Return which of the `encoded` renditions (largest first) are not made.
 
-    `own` says that the source's own packets give a rendition: then all of these may be off,
-    otherwise the smallest stays on.
+    If the source's own packets make a rendition (`has_copy`), all of these may be off; otherwise
+    the smallest stays on.
     """
     gone = frozenset(encoded).intersection(off)
-    if encoded and not own and len(gone) == len(encoded):
+    if encoded and not has_copy and len(gone) == len(encoded):
         return gone - {encoded[-1]}
     return gone

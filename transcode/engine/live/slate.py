@@ -1,8 +1,8 @@
-"""What viewers see while nobody is on air: an owner's picture, or a card that is drawn here.
+"""The slate that viewers see while no source is on air: an owner's picture, or a card drawn here.
 
-A slate comes in the size of the top rung and in the colours that the encoders were opened for, so
-that showing it for hours costs no more than encoding a picture that stands still: a fifth of a core
-at 1080p with the three rungs below.
+A slate has the size of the top rendition and the colours that the encoders were opened for, so that
+showing it for hours costs no more than encoding a still picture: a fifth of a core at 1080p with
+the three renditions below.
 """
 
 from fractions import Fraction
@@ -13,20 +13,20 @@ import msgspec
 from av.filter import Graph
 from av.video.frame import VideoFrame
 
-from transcode.engine.codec.frame_format import form_of
-from transcode.engine.codec.scaler import SCALER, buffer, fit
-from transcode.engine.core.reports import Outlet
-from transcode.engine.images.still import decoded
+from transcode.engine.codec.frame_format import frame_format
+from transcode.engine.codec.scaler import SCALER, add_buffer, fit
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.images.still import decode_image
 from transcode.engine.input.container import BadUpload
 
-__all__ = ["Colours", "card", "colours_of", "fitted", "owners"]
+__all__ = ["Colours", "colours_of", "decode_slate", "draw_card", "fit_picture"]
 
 Size = tuple[int, int]
 
-# Numbers of ISO/IEC 23091-2, which FFmpeg's are.
+# Numbers of ISO/IEC 23091-2, which FFmpeg uses.
 _BT709, _UNKNOWN, _BT470BG, _SMPTE170M = 1, 2, 5, 6
 _LIMITED: Final = 1  # AVCOL_RANGE_MPEG
-# What nobody tagged is taken for BT.601 up to here, see `form`.
+# Untagged pictures up to this size count as BT.601, see `frame_format`.
 _MOST_LINES_OF_601: Final = 576
 
 # A dark blue that fades downwards, with two bars in a ring: Y, Cb, Cr in limited range.
@@ -35,11 +35,11 @@ _CB: Final = b"\x85"
 _CR: Final = b"\x7e"
 _DISC, _RING, _BARS = 44, 152, 226
 _NEUTRAL: Final = b"\x80"
-_LEAST_SIDE: Final = 16  # there is no room for anything in a smaller one
+_LEAST_SIDE: Final = 16  # a smaller card has no room for a drawing
 
 
 class Colours(msgspec.Struct, frozen=True):
-    """How a frame's values are to be read; unknown ones are as FFmpeg counts them."""
+    """The colour tags of a frame; unknown ones have FFmpeg's values."""
 
     matrix: int = _BT709
     primaries: int = _BT709
@@ -48,7 +48,7 @@ class Colours(msgspec.Struct, frozen=True):
 
 
 def colours_of(frame: VideoFrame) -> Colours:
-    """Return the colours that a frame is tagged with."""
+    """Return the colour tags of a frame."""
     return Colours(
         int(frame.colorspace),
         int(frame.color_primaries),
@@ -57,22 +57,22 @@ def colours_of(frame: VideoFrame) -> Colours:
     )
 
 
-def owners(picture: bytes | None, outlet: Outlet) -> VideoFrame | None:
-    """Return an owner's picture, None where there is none that can be shown."""
+def decode_slate(picture: bytes | None, reports: ReportWriter) -> VideoFrame | None:
+    """Return an owner's picture; None if there is none that can be shown."""
     try:
-        return decoded(picture) if picture is not None else None
+        return decode_image(picture) if picture is not None else None
     except BadUpload as error:
-        outlet.trouble("slate not decoded", error)
+        reports.count_trouble("slate not decoded", error)
         return None
 
 
-def fitted(picture: VideoFrame, size: Size, colours: Colours) -> VideoFrame:
-    """Return a picture fitted into `size`, with black bars where its shape is another.
+def fit_picture(picture: VideoFrame, size: Size, colours: Colours) -> VideoFrame:
+    """Return a picture fitted into `size`, with black bars if its shape differs.
 
     Raises:
-        av.error.FFmpegError: there is no way from its format.
+        av.error.FFmpegError: its format cannot be converted.
     """
-    form = form_of(picture, Fraction(1), ())
+    form = frame_format(picture, Fraction(1), ())
     inner = fit(picture.width, picture.height, Fraction(1), size)
     left, top = (size[0] - inner[0]) // 4 * 2, (size[1] - inner[1]) // 4 * 2
     scale = {"w": str(inner[0]), "h": str(inner[1]), "out_range": "tv", **SCALER}
@@ -81,7 +81,7 @@ def fitted(picture: VideoFrame, size: Size, colours: Colours) -> VideoFrame:
     graph.threads = 1
     sink = graph.add("buffersink")
     graph.link_nodes(
-        source := buffer(graph, form),
+        source := add_buffer(graph, form),
         graph.add("scale", **scale),
         graph.add("format", pix_fmts="yuv420p"),
         graph.add("pad", w=str(size[0]), h=str(size[1]), x=str(left), y=str(top)),
@@ -95,8 +95,8 @@ def fitted(picture: VideoFrame, size: Size, colours: Colours) -> VideoFrame:
     return _tagged(made, colours)
 
 
-def card(size: Size, colours: Colours) -> VideoFrame:
-    """Draw the card that says that there will be more: even sizes."""
+def draw_card(size: Size, colours: Colours) -> VideoFrame:
+    """Draw the card that promises more to come; both sides are even."""
     width, height = size
     frame = VideoFrame(width, height, "yuv420p")
     luma, *chroma = frame.planes
@@ -113,7 +113,7 @@ def card(size: Size, colours: Colours) -> VideoFrame:
 
 
 def _draw(canvas: bytearray, stride: int, size: Size) -> None:
-    """Draw the ring and the bars into the middle."""
+    """Draw the ring and the bars in the middle."""
     width, height = size
     outer = max(4, min(width, height) // 8)
     inner = outer - max(1, outer // 16)
@@ -131,7 +131,7 @@ def _draw(canvas: bytearray, stride: int, size: Size) -> None:
 
 
 def _tinted(level: bytes, stride: int, size: Size) -> bytes:
-    """Return a plane of colour difference: tinted, but for the disc."""
+    """Return a chroma plane: tinted, except for the disc."""
     rows = size[1] // 2
     canvas = bytearray(level * (stride * rows))
     if min(size) < _LEAST_SIDE:
@@ -145,13 +145,13 @@ def _tinted(level: bytes, stride: int, size: Size) -> bytes:
 
 
 def _is_601(colours: Colours, size: Size) -> bool:
-    untold = colours.matrix == _UNKNOWN and min(size) <= _MOST_LINES_OF_601
-    return untold or colours.matrix in (_BT470BG, _SMPTE170M)
+    untagged = colours.matrix == _UNKNOWN and min(size) <= _MOST_LINES_OF_601
+    return untagged or colours.matrix in (_BT470BG, _SMPTE170M)
 
 
 def _tagged(frame: VideoFrame, colours: Colours) -> VideoFrame:
     frame.colorspace, frame.color_range = colours.matrix, colours.range
     frame.color_primaries, frame.color_trc = colours.primaries, colours.transfer
-    # It is upright, whatever the source before was: only keyframes say so.
+    # It is upright, whatever the source was; only keyframes carry the rotation.
     frame.key_frame = True  # pyright: ignore[reportAttributeAccessIssue]  # the stub lacks it
     return frame

@@ -1,8 +1,8 @@
-"""One source's packets, judged: which can be begun with, and when they are shown.
+"""One live source: which of its packets are usable, and when they are shown.
 
-What belongs to a single source is here, and ends with it; what viewers get goes on in `epoch`,
-which may take one source after the other. Times that come out are ticks of 90 000 a second on the
-output clock.
+This module holds what belongs to a single source and ends with it. `epoch` holds what viewers get,
+which may continue from one source to the next. Times that it returns are ticks of 90 000 a second
+on the output clock.
 """
 
 from collections import deque
@@ -15,79 +15,78 @@ from media.hls.fmp4 import video_init
 from media.ladder import Ladder, Rendition
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoCodec, VideoTrack
-from transcode.engine.core.clock import Clock
-from transcode.engine.core.reports import Outlet
-from transcode.engine.input.random_access import Access, Accesses, alike
-from transcode.engine.live.live_posters import Source as Posing
-from transcode.engine.live.video_pipeline import Pictures
+from transcode.engine.core.clock import OutputClock
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.random_access import AccessPoint, AccessPointParser, fits_config
+from transcode.engine.live.live_posters import PosterSource as Posing
+from transcode.engine.live.video_pipeline import VideoFormat
 from transcode.protocol.messages import Begin, Packet
 
-__all__ = ["MOST_RATE", "Source"]
+__all__ = ["MOST_RATE", "LiveSource"]
 
-# A source with more frames a second is thinned, which its own packets cannot be.
+# A source with more frames a second is thinned, which is impossible for its own packets.
 MOST_RATE: Final = 60
-# Some encoders put their clock where the frame rate belongs: 1 000 or 45 000 frames a second.
-_BELIEVED_RATE: Final = 240
+# Some encoders declare their clock as the frame rate: 1 000 or 45 000 frames a second.
+_PLAUSIBLE_RATE: Final = 240
 # FLV's composition time reaches hours; no encoder reorders by more than a second.
 _MOST_REORDER: Final = 5  # seconds
-# Sound that came before the first keyframe may belong to its time: about 1.5 s of it is kept.
+# Sound that arrives before the first keyframe may belong to its time: about 1.5 s of it is kept.
 _EARLY_SOUND: Final = 64
-# How far the sound may be ahead before the last picture is shown again; see `audio` for the other
-# way round. Encoders send both in the order of their times, give or take a few frames; for one that
-# does not the wait grows, up to what sound can be held back without a player's noticing.
+# How far the sound may be ahead before the last picture is repeated; see `audio_pipeline` for the
+# reverse. Encoders send both in the order of their times, give or take a few frames; for one that
+# does not the wait grows, up to the time for which players do not notice held-back sound.
 _PATIENCE: Final = VIDEO_SCALE
 _MOST_PATIENCE: Final = 4 * VIDEO_SCALE
-# How long a picture is shown where nothing says it: a frame of 30 a second. What is longer than a
-# tenth is a hole, which the source that follows need not repeat.
+# How long a picture is shown if that is unknown: a frame of 30 a second. More than a tenth of a
+# second is a hole, which the next source need not repeat.
 _STEP: Final = VIDEO_SCALE // 30
 _MOST_STEP: Final = VIDEO_SCALE // 10
-# The octets of hvcC that say how a picture is coded: profile; chroma format and the two bit depths
-# (14496-15, 8.3.3.1).
+# The octets of hvcC with the profile, the chroma format and the two bit depths (14496-15, 8.3.3.1).
 _HEVC_KIND: Final = (slice(1, 2), slice(16, 19))
 
 
-class Source:
-    """What one `Begin` announced; `number` is its epoch.
+class LiveSource:
+    """The source that a `Begin` announced; `number` is its epoch.
 
-    `frames` counts the pictures taken, `taken` is the newest packet's time in the source's own
-    milliseconds. `foreign` says that it shows what its configuration does not say. `step` is how
-    long its newest picture is shown.
+    `frames` counts the pictures read, and `newest_ms` is the newest packet's time in the source's
+    own milliseconds. `mismatched` is True if its pictures differ from its configuration. `step` is
+    how long its newest picture is shown.
     """
 
-    def __init__(self, begin: Begin, outlet: Outlet) -> None:
+    def __init__(self, begin: Begin, reports: ReportWriter) -> None:
         self.number = begin.epoch
         self.video = begin.video
         self.audio = begin.audio
         self.frames = 0
-        self.taken = 0
-        self.foreign = False
+        self.newest_ms = 0
+        self.mismatched = False
         self.step = _STEP
-        self.clock: Clock | None = None
-        self.early: deque[Packet] = deque(maxlen=_EARLY_SOUND)
+        self.clock: OutputClock | None = None
+        self.early_sound: deque[Packet] = deque(maxlen=_EARLY_SOUND)
         self._reuse = begin.reuse
         self._longest = begin.longest
-        self._outlet = outlet
+        self._reports = reports
         self.config = self._parsed(begin.video)
-        self.rate = _believed(self.config)
-        self._accesses = Accesses(begin.video, self.config) if begin.video else None
+        self.rate = _plausible_rate(self.config)
+        self._accesses = AccessPointParser(begin.video, self.config) if begin.video else None
         self._waits_since: int | None = None
-        self._entry: int | None = None  # its time, until a picture follows that is shown after it
+        self._entry: int | None = None  # the first entry's time, until a later picture is shown
         self._heard = 0
         self._patience = _PATIENCE
         self._last: int | None = None
 
     @property
     def aspect(self) -> Fraction:
-        """A pixel's width by its height, as far as the configuration says."""
+        """A pixel's width by its height, according to the configuration."""
         return self.config.aspect if self.config is not None else Fraction(1)
 
     @property
-    def kind(self) -> tuple[object, ...] | None:
-        """What must be equal for encoders that were opened for one source to fit the other.
+    def encoder_key(self) -> tuple[object, ...] | None:
+        """A key that is equal for two sources whose pictures the same encoders can take.
 
-        They keep the colours of the first picture that they were given. No configuration says all
-        of those, but encoders that feed one stream are set alike: with the same codec, size,
-        sampling and depth the colours are taken to be the same.
+        Encoders keep the colours of the first picture that they were opened for. A configuration
+        does not declare all of those, but encoders that feed one stream are set alike: with the
+        same codec, size, sampling and depth the colours are assumed to be the same.
         """
         track = self.video
         if track is None:
@@ -100,17 +99,17 @@ class Source:
         return (track.codec, track.width, track.height, *coding)
 
     @property
-    def pictures(self) -> Pictures | None:
-        """What a decoder has to know of it; None where it has no picture."""
+    def video_format(self) -> VideoFormat | None:
+        """What the video pipeline must know of it; None if it has no picture."""
         track = self.video
         if track is None:
             return None
         known = self.config is None or self.config.reorder is not None
-        return Pictures(track=track, order_known=known, aspect=self.aspect, rate=self.rate)
+        return VideoFormat(track=track, order_known=known, aspect=self.aspect, rate=self.rate)
 
     @property
-    def init(self) -> tuple[str, bytes] | None:
-        """Its own coding and init section, if packets of its are lent."""
+    def init_section(self) -> tuple[str, bytes] | None:
+        """The codecs string and init section of its own packets; None if they cannot be reused."""
         track, config = self.video, self.config
         if track is None or config is None:
             return None
@@ -118,14 +117,14 @@ class Source:
         data = video_init(config=track.config, width=size[0], height=size[1], aspect=aspect)
         return config.codecs, data
 
-    def posing(self, rungs: tuple[Rendition, ...], every: int) -> Posing | None:
-        """What posters are made of it; None where it has no picture."""
+    def poster_source(self, rungs: tuple[Rendition, ...], every: int) -> Posing | None:
+        """What is needed to make posters of it; None if it has no picture."""
         if self.video is None:
             return None
         return Posing(track=self.video, aspect=self.aspect, rungs=rungs, every=every)
 
-    def lends(self, ladder: Ladder | None) -> Rendition | None:
-        """Return the rendition that its own packets can make, if they can."""
+    def reusable_rendition(self, ladder: Ladder | None) -> Rendition | None:
+        """Return the rendition that its own packets can make, or None."""
         config = self.config
         fits = (
             self._reuse
@@ -136,65 +135,69 @@ class Source:
         if not fits or config is None or ladder is None or not ladder.renditions[0].source_size:
             return None
         top = ladder.renditions[0]
-        # A run that keeps its renditions while the source's size changes has another size here.
+        # A run keeps its renditions when the source's size changes; then the sizes differ.
         return top if (top.width, top.height) == (config.width, config.height) else None
 
-    def begin(self, first: int, scale: int, origin: int) -> Clock:
-        """Place the leading track's first time at `origin`; return the clock that does it."""
-        self.clock = Clock(first=first, scale=scale, origin=origin)
+    def begin(self, first: int, scale: int, origin: int) -> OutputClock:
+        """Place the leading track's first time at `origin`; return the clock that does so."""
+        self.clock = OutputClock(first=first, scale=scale, origin=origin)
         self._heard = origin
         return self.clock
 
     # -- picture ----------------------------------------------------------------------------------
 
-    def access(self, packet: Packet, track: VideoTrack) -> Access | None:
-        """Say how a picture can be come to; None where it is none at all or of no use."""
+    def classify(self, packet: Packet, track: VideoTrack) -> AccessPoint | None:
+        """Return the kind of a picture; None if it is not a picture or is unusable."""
         if not packet.data or self._accesses is None:
             return None
         try:
-            access = self._accesses.of(packet.data, key=packet.key)
+            access = self._accesses.classify(packet.data, key=packet.key)
         except AvcError as error:
-            self._outlet.trouble("packet not parsed", error)
+            self._reports.count_trouble("packet not parsed", error)
             return None
         if not self._is_awaited(packet, access, track):
             return None
         reorder = abs(packet.pts - packet.dts)
         if reorder > _MOST_REORDER * track.scale:
-            self._outlet.trouble("picture with an absurd time", reorder)
+            self._reports.count_trouble("picture with an absurd time", reorder)
             return None
         return access
 
-    def place(self, packet: Packet, clock: Clock, track: VideoTrack) -> tuple[int, int]:
+    def place_picture(
+        self, packet: Packet, clock: OutputClock, track: VideoTrack
+    ) -> tuple[int, int]:
         """Count a picture; return its decode and presentation time."""
-        if clock.lead(packet.dts, track.scale):
-            self._outlet.trouble("clock jumped", packet.dts)
+        if clock.advance(packet.dts, track.scale):
+            self._reports.count_trouble("clock jumped", packet.dts)
         dts, pts = clock.place(packet.dts, track.scale), clock.place(packet.pts, track.scale)
         if self._last is not None and dts > self._last:
             self.step = min(dts - self._last, _MOST_STEP)
         self._last = dts
         self.frames += 1
-        self.taken = rescale(packet.pts, track.scale, MILLISECONDS)
+        self.newest_ms = rescale(packet.pts, track.scale, MILLISECONDS)
         wait = min(self._heard - pts + _PATIENCE, _MOST_PATIENCE)
         self._patience = max(self._patience, wait)
         return dts, pts
 
-    def is_own(self, packet: Packet, access: Access) -> bool:
-        """Say whether the packets can make the top rung from this one on."""
+    def can_reuse(self, packet: Packet, access: AccessPoint) -> bool:
+        """Return whether the packets can make the top rung from this one on."""
         config = self.config
         if config is None:
             return True
-        if access is Access.ENTRY:
+        if access is AccessPoint.ENTRY:
             turned = is_rotated(packet.data, config.length_size)
-            self.foreign = turned or not alike(packet.data, config)
-            return not self.foreign
-        return self._entry is None  # who came in at a keyframe that is none gets no copy
+            self.mismatched = turned or not fits_config(packet.data, config)
+            return not self.mismatched
+        return self._entry is None  # a start at a keyframe that is no IDR picture allows no copy
 
-    def _is_awaited(self, packet: Packet, access: Access, track: VideoTrack) -> bool:
-        """Leave out what comes before the first entry, in time or in showing order."""
+    def _is_awaited(self, packet: Packet, access: AccessPoint, track: VideoTrack) -> bool:
+        """Return False for what comes before the first entry, in time or in presentation order."""
         if self.clock is None:
             self._waits_since = packet.dts if self._waits_since is None else self._waits_since
             waited = rescale(packet.dts - self._waits_since, track.scale, VIDEO_SCALE)
-            if access is Access.OTHER or (access is Access.KEY and waited < self._longest):
+            if access is AccessPoint.OTHER or (
+                access is AccessPoint.KEY and waited < self._longest
+            ):
                 return False
             self._entry = packet.pts
         elif self._entry is not None:
@@ -205,9 +208,11 @@ class Source:
 
     # -- sound ------------------------------------------------------------------------------------
 
-    def hear(self, pts: int) -> int:
-        """Take the sound's newest time; return up to when no picture is waited for any more."""
-        # The lower of two: a single absurd stamp must not stop the picture for seconds.
+    def note_sound(self, pts: int) -> int:
+        """Record the sound's newest time; return the time up to which pictures are no longer
+        awaited.
+        """
+        # The lower of the last two: one absurd timestamp must not stop the picture for seconds.
         until = min(pts, self._heard) - self._patience
         self._heard = pts
         return until
@@ -218,11 +223,11 @@ class Source:
         try:
             return AvcConfig.parse(track.config)
         except AvcError as error:
-            self._outlet.trouble("decoder configuration not parsed", error)
+            self._reports.count_trouble("decoder configuration not parsed", error)
             return None
 
 
-def _believed(config: AvcConfig | None) -> Fraction | None:
-    """Return the frame rate that a source claims, unless it is none."""
+def _plausible_rate(config: AvcConfig | None) -> Fraction | None:
+    """Return the frame rate that a source declares, unless it is implausible."""
     rate = config.frame_rate if config is not None else None
-    return rate if rate is not None and 1 <= rate <= _BELIEVED_RATE else None
+    return rate if rate is not None and 1 <= rate <= _PLAUSIBLE_RATE else None

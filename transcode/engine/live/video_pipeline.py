@@ -1,15 +1,14 @@
-"""The picture's way: decoder, cascade, rungs; decoder and cascade share a thread of their own.
+"""The live video pipeline: decoder, scaling cascade, encoder stages.
 
-Cuts come along in decode order, each before the packet that brought it about. A frame opens a
-segment when it is the first at or after the cut. Where the decoder gave nothing for a whole
-segment, the last frame (a black one before there is any) stands in for it, so that every rendition
-has every segment.
+The decoder and the cascade share a thread; each rendition has an encoder stage with its own. Cuts
+arrive in decode order, each before the packet that caused it, and the first frame at or after a cut
+opens its segment. If the decoder returns nothing for a whole segment, the last frame (a black one
+before there is any) is repeated, so that every rendition has every segment. While no source is on
+air the last picture is shown for some time, then a slate (see `slate`).
 
-While nobody is on air the last picture is shown for some time, then a slate (see `slate`).
-
-A rung that a cut leaves out is told so instead of getting pictures. Where a cut leaves all of them
-out, nothing is decoded up to the next one that does not, which begins with an IDR picture. What is
-to be left out is given up before that cut comes by: the machine cannot wait for it.
+A rendition that a cut leaves out gets a gap instead of pictures. If a cut leaves out all of them,
+nothing is decoded until the next cut that does not, which begins with an IDR picture. Load shedding
+takes effect before that cut arrives, since an overloaded machine cannot wait for it.
 """
 
 from collections import deque
@@ -22,44 +21,46 @@ from av.video.frame import VideoFrame
 
 from media.ticks import VIDEO_SCALE
 from media.track import VideoTrack
-from transcode.engine.codec.decode import TIME_BASE, Decoders, PictureDecoder, PictureSource
+from transcode.engine.codec.decode import TIME_BASE, DecoderFactory, TrackVideoDecoder, VideoDecoder
 from transcode.engine.codec.scaler import Cascade
-from transcode.engine.core.reports import Outlet
-from transcode.engine.core.stage import Worker
-from transcode.engine.live.rendition_encoder import Again, Gap, GiveUp, Rung
-from transcode.engine.live.slate import Colours, card, colours_of, fitted
-from transcode.engine.output.segment_grid import HOLE, Cut
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.core.stage import PipelineStage
+from transcode.engine.live.slate import Colours, colours_of, draw_card, fit_picture
+from transcode.engine.output.decoded_frames import (
+    FrameThinner,
+    black_frame,
+    scale_or_black,
+    split_due,
+)
+from transcode.engine.output.rendition_encoder import Abandon, EncoderStage, Gap, Repeat
+from transcode.engine.output.segment_grid import Cut
 
-__all__ = ["Coded", "Decoding", "Pictures", "Slate", "Still", "Thinner"]
+__all__ = ["CodedPicture", "HoldUntil", "StartSlate", "VideoFormat", "VideoPipeline"]
 
 # Coded packets that wait: 4 s at 60 frames a second, some megabytes.
 _DEPTH: Final = 240
-# A decoder holds back 16 frames at most (14496-10, A.3.1); a cut that has waited for so many
+# A decoder holds back at most 16 frames (14496-10, A.3.1); a cut that has waited for this many
 # packets will not get a frame any more.
 _PATIENCE: Final = 32
-_BLACK: Final = (b"\x10", b"\x80", b"\x80")  # Y, U, V
-# A picture that stands still is shown again so often: the encoders hold a dozen frames back, which
+# The interval at which a held picture is repeated: the encoders hold back a dozen frames, which
 # would be a minute of a slide show, and 10 a second are cheap where nothing moves.
-_STILL_STEP: Final = VIDEO_SCALE // 10
+_HOLD_STEP: Final = VIDEO_SCALE // 10
 
-_MOST_RATE: Final = 66  # frames a second: 60 with jitter, and never a true 72
-_LEAST_STEP: Final = VIDEO_SCALE * 15 // 1000  # 60 a second in whole milliseconds is 16 and 17
-
-Coded = tuple[bytes, int, int]
+CodedPicture = tuple[bytes, int, int]
 """Data, decode time, presentation time."""
 
 
-class Still(msgspec.Struct, frozen=True, gc=False):
-    """No picture is to be waited for up to `until`: the last one is shown again and again."""
+class HoldUntil(msgspec.Struct, frozen=True, gc=False):
+    """No picture will come for the time up to `until`: repeat the last one."""
 
     until: int
 
 
-class Pictures(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What pictures a source sends: the decoder's work from here on.
+class VideoFormat(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The pictures of a source, which the pipeline decodes from here on.
 
-    `order_known` says that it tells how far it reorders them, `aspect` is a pixel's width by its
-    height, `rate` the frames a second, where they are known.
+    `order_known` is True if the source declares how far it reorders them. `aspect` is a pixel's
+    width by its height, and `rate` the frames a second, if known.
     """
 
     track: VideoTrack
@@ -68,122 +69,97 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rate: Fraction | None
 
 
-class Slate(msgspec.Struct, frozen=True, gc=False):
-    """The source is gone: up to `since` its last picture is shown, then this one (None: the card).
+class StartSlate(msgspec.Struct, frozen=True, gc=False):
+    """The source has ended: show its last picture up to `since`, then `picture` (None: the card).
 
-    How far it is shown, `Still` says.
+    `HoldUntil` determines how long it is shown.
     """
 
     since: int
     picture: VideoFrame | None
 
 
-class Thinner:
-    """Says which frames of a source with more than 60 a second are left out.
+class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | VideoFormat]):
+    """Decodes pictures of `video` (None: there are none yet) and feeds `stages`, largest first.
 
-    It looks at the last whole second: a few frames that a network bunched together stay.
-    """
-
-    def __init__(self, rate: Fraction | None) -> None:
-        self._fast = rate is not None and rate > _MOST_RATE
-        self._from: int | None = None
-        self._count = 0
-        self._kept: int | None = None
-
-    def keeps(self, pts: int) -> bool:
-        """Take the next frame's time, in showing order; False where it is one too many."""
-        if self._from is None:
-            self._from = pts
-        elif pts - self._from >= VIDEO_SCALE:
-            self._fast = self._count > _MOST_RATE
-            self._from, self._count = pts, 0
-        self._count += 1
-        if self._fast and self._kept is not None and pts - self._kept < _LEAST_STEP:
-            return False
-        self._kept = pts
-        return True
-
-
-class Decoding(Worker[Coded | Cut | Still | Slate | Pictures]):
-    """Decodes `pictures` (None: there are none as yet) and feeds `rungs`, largest first.
-
-    It owns the rungs and ends them.
-
-    `heir` is the top rung that joins them at the cut that says so (`Cut.takeover`).
+    It owns the stages and finishes them. `successor` is the stage of the top rung if the source's
+    own packets make that for now; it joins the others at the cut with `Cut.takeover`.
     """
 
     def __init__(
         self,
-        pictures: Pictures | None,
+        video: VideoFormat | None,
         *,
-        rungs: list[Rung],
-        heir: Rung | None,
-        outlet: Outlet,
-        decoders: Decoders | None = None,
+        stages: list[EncoderStage],
+        successor: EncoderStage | None,
+        reports: ReportWriter,
+        decoders: DecoderFactory | None = None,
     ) -> None:
         self._decoders = decoders
-        self._rungs = rungs
-        self._pictures = pictures
-        self._aspect = pictures.aspect if pictures is not None else Fraction(1)
-        self._heir = heir
-        self._outlet = outlet
-        self._decoder: PictureSource | None = None
-        self._asleep = True
-        self._made: list[Rung] = []
-        # What is not to be made up to the cut of that number; set by another thread in one step.
-        self._given_up: tuple[frozenset[str], int] = (frozenset(), 0)
-        self._noted = self._arranged = -1  # the newest cut that was put, and that was come by
-        self._skipped: list[Coded] = []  # what nobody wanted, lest decoding is to go on behind it
+        self._stages = stages
+        self._video = video
+        self._aspect = video.aspect if video is not None else Fraction(1)
+        self._successor = successor
+        self._reports = reports
+        self._decoder: VideoDecoder | None = None
+        self._decoder_closed = True
+        self._active: list[EncoderStage] = []
+        # The renditions to abandon up to the cut of that number; another thread replaces the pair
+        # in one step.
+        self._abandoned: tuple[frozenset[str], int] = (frozenset(), 0)
+        self._newest_cut = -1  # the newest that was put
+        self._applied_cut = -1  # the newest that has taken effect
+        self._skipped: list[CodedPicture] = []  # needed if decoding continues after the next cut
         self._cascade: Cascade | None = None
-        self._thinner = Thinner(pictures.rate if pictures is not None else None)
-        self._slate: Slate | None = None  # what is to be shown, or is
-        self._slated: Slate | None = None  # the one that `_shown` comes from
+        self._thinner = FrameThinner(video.rate if video is not None else None)
+        self._slate: StartSlate | None = None  # is shown, or will be
+        self._drawn_slate: StartSlate | None = None  # the one that `_shown` was made from
         self._colours = Colours()
-        self._cuts: deque[tuple[int, Cut]] = deque()
+        self._cuts: deque[tuple[int, Cut]] = deque()  # with the number of packets before it
         self._packets = 0
         self._shown: VideoFrame | None = None
-        self._passed: VideoFrame | None = None  # what the rungs had last
+        self._scaled: VideoFrame | None = None  # the frame that the stages have, scaled
         self._last: int | None = None
         super().__init__("decoding", _DEPTH)
 
-    def take(self, item: Coded | Cut | Still | Slate | Pictures) -> None:
-        """Decode one packet, note a cut, let the picture stand still, or change the source."""
+    def handle(self, item: CodedPicture | Cut | HoldUntil | StartSlate | VideoFormat) -> None:
+        """Decode a packet, record a cut, hold the picture, or change the source."""
         match item:
             case Cut():
-                self._note(item)
-            case Still():
-                self._stand_still(item.until)
-            case Slate():
-                self._change(None)
+                self._add_cut(item)
+            case HoldUntil():
+                self._hold_until(item.until)
+            case StartSlate():
+                self._change_source(None)
                 self._slate = item
-            case Pictures():
-                self._change(item)
+            case VideoFormat():
+                self._change_source(item)
             case data, dts, pts:
                 self._decode(data, dts, pts)
 
-    def give_up(self, names: frozenset[str], until: int) -> None:
-        """Make these rungs no more, at once, until the cut of that number says what is made.
+    def abandon(self, names: frozenset[str], until: int) -> None:
+        """Stop making these renditions at once, until the cut with that number takes effect.
 
-        Another thread than this worker's own calls it, and puts that cut later.
+        Called by the thread that puts the items, before it puts that cut.
         """
-        if names or until == self._given_up[1]:
-            self._given_up = (names, until)
+        if names or until == self._abandoned[1]:
+            self._abandoned = (names, until)
 
     def close(self) -> None:
-        """Take out of the decoder what it still holds, then end the rungs."""
+        """Flush the decoder, then finish the encoder stages."""
         self._drain()
-        for rung in self._rungs:
-            rung.finish()
-        if self._heir is not None:
-            self._heir.finish()
+        for stage in self._stages:
+            stage.finish()
+        if self._successor is not None:
+            self._successor.finish()
 
     # -- packets and cuts -------------------------------------------------------------------------
 
-    def _note(self, cut: Cut) -> None:
-        self._noted = cut.sequence
+    def _add_cut(self, cut: Cut) -> None:
+        self._newest_cut = cut.sequence
         skipped, self._skipped = self._skipped, []
         if cut.decoded:
-            if cut.sequence < self._given_up[1]:
+            if cut.sequence < self._abandoned[1]:
                 self._skipped = skipped
             else:
                 for coded in skipped:
@@ -191,74 +167,74 @@ class Decoding(Worker[Coded | Cut | Still | Slate | Pictures]):
             self._cuts.append((self._packets, cut))
             return
         self._drain()
-        self._arrange(cut, cut.at)
-        self._decoder, self._shown, self._asleep = None, None, True
+        self._apply(cut, cut.at)
+        self._decoder, self._shown, self._decoder_closed = None, None, True
 
     def _decode(self, data: bytes, dts: int, pts: int) -> None:
-        if self._gives_all_up():
+        if self._abandon_all():
             self._skipped.append((data, dts, pts))
             return
-        if self._asleep:
-            self._decoder, self._asleep = self._opened(), False
+        if self._decoder_closed:
+            self._decoder, self._decoder_closed = self._open_decoder(), False
         self._packets += 1
         if self._decoder is not None:
             try:
                 frames = self._decoder.decode(data, dts, pts)
             except FFmpegError as error:
-                self._outlet.trouble("picture not decoded", error)
+                self._reports.count_trouble("picture not decoded", error)
             else:
                 self._show_all(frames)
         while self._cuts and self._packets - self._cuts[0][0] > _PATIENCE:
-            self._hold(self._cuts.popleft()[1])
+            self._open_with_repeat(self._cuts.popleft()[1])
 
-    def _stand_still(self, until: int) -> None:
-        """Show the last picture again up to a time; what comes for before it comes too late."""
+    def _hold_until(self, until: int) -> None:
+        """Repeat the last picture up to a time; frames that arrive later for before it are late."""
         while self._cuts and self._cuts[0][1].at <= until:
             cut = self._cuts.popleft()[1]
             if self._slate is None:
-                self._hold(cut)
+                self._open_with_repeat(cut)
             else:
-                self._open(cut)
+                self._repeat_at_cut(cut)
         while self._last is not None and (self._shown is not None or self._slate is not None):
-            if self._last + _STILL_STEP > until:
+            if self._last + _HOLD_STEP > until:
                 return
-            self._last += _STILL_STEP
-            self._repeat(self._standing(self._last), self._last, None)
+            self._last += _HOLD_STEP
+            self._repeat(self._held_picture(self._last), self._last, None)
 
-    def _change(self, pictures: Pictures | None) -> None:
-        """Take what the old source's decoder still holds; the new one's is opened when needed."""
-        if pictures is not None:
+    def _change_source(self, video: VideoFormat | None) -> None:
+        """Flush the old source's decoder; the new one's is opened when it is needed."""
+        if video is not None:
             self._drain()
-            self._pictures, self._aspect = pictures, pictures.aspect
-            self._thinner = Thinner(pictures.rate)
-        else:  # what is not shown yet, the last picture and the slate will open
+            self._video, self._aspect = video, video.aspect
+            self._thinner = FrameThinner(video.rate)
+        else:  # the last picture and the slate will open the cuts that wait
             self._drain_decoder()
         self._skipped = []
-        self._decoder, self._asleep = None, True
+        self._decoder, self._decoder_closed = None, True
         self._slate = None
 
     def _drain(self) -> None:
         self._drain_decoder()
         while self._cuts:
-            self._hold(self._cuts.popleft()[1])
+            self._open_with_repeat(self._cuts.popleft()[1])
 
     def _drain_decoder(self) -> None:
         if self._decoder is not None:
             try:
                 self._show_all(self._decoder.drain())
             except FFmpegError as error:
-                self._outlet.trouble("picture not decoded", error)
+                self._reports.count_trouble("picture not decoded", error)
 
-    def _opened(self) -> PictureSource | None:
-        pictures = self._pictures
+    def _open_decoder(self) -> VideoDecoder | None:
+        video = self._video
         try:
             if self._decoders is not None:
-                return self._decoders.picture()
-            if pictures is None:
+                return self._decoders.video()
+            if video is None:
                 return None
-            return PictureDecoder(pictures.track, order_known=pictures.order_known)
+            return TrackVideoDecoder(video.track, order_known=video.order_known)
         except FFmpegError as error:
-            self._outlet.trouble("picture decoder not opened", error)
+            self._reports.count_trouble("picture decoder not opened", error)
             return None
 
     # -- frames -----------------------------------------------------------------------------------
@@ -266,134 +242,131 @@ class Decoding(Worker[Coded | Cut | Still | Slate | Pictures]):
     def _show_all(self, frames: list[VideoFrame]) -> None:
         for frame in frames:
             if frame.pts is None or (self._last is not None and frame.pts <= self._last):
-                self._outlet.trouble("picture out of order", frame.pts)
-                self._shown = frame  # the newest there is, should it be shown again
+                self._reports.count_trouble("picture out of order", frame.pts)
+                self._shown = frame  # still the newest, if it has to be repeated
             else:
                 self._show(frame, frame.pts)
 
     def _show(self, frame: VideoFrame, pts: int) -> None:
-        """Pass a frame on, as the first of a segment where a cut is due."""
-        due: Cut | None = None
+        """Pass a frame on, as the first of a segment if it has reached a cut."""
+        due: list[Cut] = []
         while self._cuts and pts >= self._cuts[0][1].at:
-            if due is not None:
-                self._hold(due)
-            due = self._cuts.popleft()[1]
-        if due is not None and pts - due.at > HOLE:
-            self._hold(due)
-            due = None
+            due.append(self._cuts.popleft()[1])
+        repeated, opens = split_due(due, pts)
+        for cut in repeated:
+            self._open_with_repeat(cut)
         self._shown, self._last = frame, pts
-        if self._thinner.keeps(pts) or due is not None:
-            self._pass(frame, pts, due)
+        if self._thinner.keeps(pts) or opens is not None:
+            self._pass(frame, pts, opens)
 
-    def _hold(self, cut: Cut) -> None:
-        """Open a segment with the last frame again: it has none of its own."""
-        self._outlet.trouble("picture missing", f"segment {cut.sequence}")
-        self._open(cut)
+    def _open_with_repeat(self, cut: Cut) -> None:
+        """Open a segment with the last frame again, since it has none of its own."""
+        self._reports.count_trouble("picture missing", f"segment {cut.sequence}")
+        self._repeat_at_cut(cut)
 
-    def _open(self, cut: Cut) -> None:
+    def _repeat_at_cut(self, cut: Cut) -> None:
         self._last = cut.at
-        self._repeat(self._standing(cut.at), cut.at, cut)
+        self._repeat(self._held_picture(cut.at), cut.at, cut)
 
-    def _standing(self, at: int) -> VideoFrame:
-        """Return what is shown at a time for want of a picture of its own."""
+    def _held_picture(self, at: int) -> VideoFrame:
+        """Return the picture that is shown at a time for which the source has none."""
         slate = self._slate
         begun = slate is not None and (at >= slate.since or self._shown is None)
-        if slate is not None and begun and self._slated is not slate:
-            self._slated, self._shown = slate, self._slate_picture(slate)
-        return self._shown or self._black()
+        if slate is not None and begun and self._drawn_slate is not slate:
+            self._drawn_slate, self._shown = slate, self._draw_slate(slate)
+        return self._shown or black_frame(*self._size())
 
-    def _slate_picture(self, slate: Slate) -> VideoFrame:
+    def _draw_slate(self, slate: StartSlate) -> VideoFrame:
         size, self._aspect = self._size(), Fraction(1)
         try:
             if slate.picture is not None:
-                return fitted(slate.picture, size, self._colours)
+                return fit_picture(slate.picture, size, self._colours)
         except FFmpegError as error:
-            self._outlet.trouble("slate not scaled", error)
-        return card(size, self._colours)
+            self._reports.count_trouble("slate not scaled", error)
+        return draw_card(size, self._colours)
 
     def _repeat(self, frame: VideoFrame, pts: int, cut: Cut | None) -> None:
         if cut is not None:
-            self._arrange(cut, pts)
-        if frame is self._passed:
-            for rung in self._made:
-                rung.put(Again(pts, cut))
+            self._apply(cut, pts)
+        if frame is self._scaled:
+            for stage in self._active:
+                stage.put(Repeat(pts, cut))
             return
         frame.pts, frame.time_base = pts, TIME_BASE
-        self._scale(frame, pts, cut)
+        self._scale(frame, cut)
 
     def _pass(self, frame: VideoFrame, pts: int, cut: Cut | None) -> None:
         if cut is not None:
-            self._arrange(cut, pts)
-        self._scale(frame, pts, cut)
+            self._apply(cut, pts)
+        self._scale(frame, cut)
 
-    def _scale(self, frame: VideoFrame, pts: int, cut: Cut | None) -> None:
-        self._passed = None
+    def _scale(self, frame: VideoFrame, cut: Cut | None) -> None:
+        self._scaled = None
         if self._cascade is None:
             return
-        try:
-            pictures = self._cascade.scale(frame, self._aspect_of_pixels())
-        except FFmpegError as error:
-            self._outlet.trouble("picture not scaled", error)
-            if cut is None:
-                return
-            black = self._black()
-            black.pts, black.time_base = pts, TIME_BASE
-            pictures = self._cascade.scale(black, Fraction(1))
+        pictures = scale_or_black(
+            self._cascade,
+            frame,
+            self._pixel_aspect(),
+            black_size=None if cut is None else self._size(),
+            reports=self._reports,
+        )
+        if not pictures:
+            return
         if self._slate is None:
             self._colours = colours_of(pictures[0])
-        for rung, picture in zip(self._made, pictures, strict=True):
-            rung.put((picture, cut))
-        self._passed = frame
+        for stage, picture in zip(self._active, pictures, strict=True):
+            stage.put(((picture,), cut))
+        self._scaled = frame
 
-    def _gives_all_up(self) -> bool:
-        """Give up what is not wanted any more; True where nobody is left who wants a picture."""
-        names, until = self._given_up
-        if not names or self._arranged >= until:
+    def _abandon_all(self) -> bool:
+        """Abandon the renditions that load shedding names; True if none is left to decode for."""
+        names, until = self._abandoned
+        if not names or self._applied_cut >= until:
             return False
-        gone = [rung for rung in self._made if rung.rendition.name in names]
-        for rung in gone:
-            rung.put(GiveUp())
+        gone = [stage for stage in self._active if stage.encoder.rendition.name in names]
+        for stage in gone:
+            stage.put(Abandon())
         if gone:
-            self._make([rung for rung in self._made if rung not in gone])
-        if self._noted >= until or any(rung.rendition.name not in names for rung in self._rungs):
+            self._activate([stage for stage in self._active if stage not in gone])
+        kept = any(stage.encoder.rendition.name not in names for stage in self._stages)
+        if self._newest_cut >= until or kept:
             return False
         while self._cuts and self._cuts[0][1].sequence < until:
             cut = self._cuts.popleft()[1]
-            self._arrange(cut, cut.at)
+            self._apply(cut, cut.at)
         return not self._cuts
 
-    def _arrange(self, cut: Cut, start: int) -> None:
-        """Set which rungs are made from a cut on; the others have a gap."""
-        names, until = self._given_up
+    def _apply(self, cut: Cut, start: int) -> None:
+        """Set which renditions are made from a cut on; the others get a gap."""
+        names, until = self._abandoned
         off = cut.off | names if cut.sequence < until else cut.off
-        self._arranged = cut.sequence
-        if cut.takeover and self._heir is not None:
-            self._rungs.insert(0, self._heir)
-            self._heir = None
-        for rung in self._rungs:
-            if rung.rendition.name in off:
-                rung.put(Gap(cut, start))
-        self._make([rung for rung in self._rungs if rung.rendition.name not in off])
+        self._applied_cut = cut.sequence
+        if cut.takeover and self._successor is not None:
+            self._stages.insert(0, self._successor)
+            self._successor = None
+        active: list[EncoderStage] = []
+        for stage in self._stages:
+            if stage.encoder.rendition.name in off:
+                stage.put(Gap(cut, start))
+            else:
+                active.append(stage)
+        self._activate(active)
 
-    def _make(self, made: list[Rung]) -> None:
-        if made != self._made:
-            self._made, self._passed = made, None
-            sizes = tuple((rung.rendition.width, rung.rendition.height) for rung in made)
-            self._cascade = Cascade(sizes) if made else None
+    def _activate(self, active: list[EncoderStage]) -> None:
+        if active != self._active:
+            self._active, self._scaled = active, None
+            renditions = [stage.encoder.rendition for stage in active]
+            sizes = tuple((each.width, each.height) for each in renditions)
+            self._cascade = Cascade(sizes) if active else None
 
-    def _aspect_of_pixels(self) -> Fraction:
-        """What the decoder knows by now goes before what the configuration said."""
-        if self._decoder is not None and (found := self._decoder.aspect):
-            self._aspect = found
+    def _pixel_aspect(self) -> Fraction:
+        """Return the aspect that the decoder reports, or else that of the configuration."""
+        if self._decoder is not None and (aspect := self._decoder.aspect):
+            self._aspect = aspect
         return self._aspect
 
     def _size(self) -> tuple[int, int]:
-        """Return the largest rung's size."""
-        top = (self._heir or self._rungs[0]).rendition
+        """Return the largest rendition's size."""
+        top = (self._successor or self._stages[0]).encoder.rendition
         return top.width, top.height
-
-    def _black(self) -> VideoFrame:
-        frame = VideoFrame(*self._size(), "yuv420p")
-        for plane, level in zip(frame.planes, _BLACK, strict=True):
-            plane.update(level * plane.buffer_size)
-        return frame

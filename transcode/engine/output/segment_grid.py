@@ -1,10 +1,11 @@
-"""Where the segments of an epoch begin: decided once, from the packets' times in decode order.
+"""The segment grid: where the segments of an epoch begin, from the packets' times in decode order.
 
 Pure. A cut is a time, not a picture: in every rendition the first frame at or after it opens the
-segment, so a frame that the decoder loses or delivers late cannot put the renditions out of step.
-While the source's own packets are reused the cuts are its IDR pictures; otherwise they form a fixed
-grid. A hole in the picture is cut as well, whether the picture comes back or only the sound goes
-on: no segment grows beyond `longest` and a frame. Ticks of 90 000 a second on the output clock.
+segment, so a frame that the decoder loses or delays cannot put the renditions out of step. While
+the source's own packets are reused, the cuts are at its IDR pictures; otherwise they form a fixed
+grid. A hole in the picture is cut as well, whether the picture returns or only the sound continues:
+no segment is longer than `longest` and one frame. Times are ticks of 90 000 a second on the output
+clock.
 """
 
 from collections.abc import Sequence
@@ -12,13 +13,13 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["HOLE", "SLACK", "Cut", "Grid"]
+__all__ = ["HOLE", "SLACK", "Cut", "SegmentGrid"]
 
-# Stamps are whole milliseconds (FLV) and live grabbers jitter: half a frame at 60 a second is
-# within every frame's own time and never a frame of its own.
+# Timestamps are whole milliseconds (FLV) and live capture jitters: half a frame at 60 a second is
+# within every frame's own time and never another frame.
 SLACK: Final = 750
-# Pictures further apart than this are no steady picture: the last one is shown again at a cut
-# between them, instead of a segment that begins late.
+# If pictures are further apart than this, the last one is repeated at a cut between them, instead
+# of a segment that begins late.
 HOLE: Final = 45_000
 # A segment must hold a frame of sound, which lasts 1 920 ticks.
 _LEAST: Final = 3_000
@@ -27,9 +28,9 @@ _LEAST: Final = 3_000
 class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The beginning of the segment `sequence`: its first frame is the first at or after `at`.
 
-    `takeover` says that the encoder makes the top rung from here on, instead of the source. `off`
-    names the rungs that have a gap instead of this segment; `decoded` is False where none of the
-    others needs the decoder.
+    With `takeover`, the encoder makes the top rung from here on, instead of the source. `off` names
+    the rungs that have a gap instead of this segment; `decoded` is False if none of the others
+    needs the decoder.
     """
 
     sequence: int
@@ -40,11 +41,11 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     decoded: bool = True
 
 
-class Grid:
-    """Decides the cuts of one epoch; the first thing offered opens its first segment.
+class SegmentGrid:
+    """Decides the cuts of one epoch; the first picture opens the first segment.
 
-    `cut` is the least length of a segment, `longest` what it may grow to while `reuse` waits for
-    an IDR picture.
+    `cut` is the minimum length of a segment, `longest` its maximum while `reuse` waits for an IDR
+    picture.
     """
 
     def __init__(
@@ -61,12 +62,12 @@ class Grid:
         self._picture = 0  # the latest picture's time
         self._still = False
         self._idr: int | None = None  # the source's latest IDR picture
-        self._group = 0  # how far its IDR pictures lie apart
+        self._group = 0  # the time between its IDR pictures
         self._spliced = False
 
     @property
     def newest(self) -> int:
-        """The latest time so far: every cut to come lies after it."""
+        """The latest time so far; every later cut comes after it."""
         return self._newest if self._newest is not None else 0
 
     @property
@@ -76,18 +77,18 @@ class Grid:
 
     @property
     def reuses(self) -> bool:
-        """Whether the source's own packets still make the top rung."""
+        """True while the source's own packets make the top rung."""
         return self._reuse
 
     @property
-    def still(self) -> bool:
-        """Whether the picture stands still while the sound goes on, from a cut in it on."""
+    def holds_picture(self) -> bool:
+        """True while the picture is held because only the sound continues, from a cut in it on."""
         return self._still
 
-    def offer(self, pts: int, *, idr: bool, own: bool = True) -> Sequence[Cut]:
-        """Take the next picture's time, in decode order; return the cuts that it brings about.
+    def add_picture(self, pts: int, *, idr: bool, own: bool = True) -> Sequence[Cut]:
+        """Add the next picture's time, in decode order; return the cuts that it causes.
 
-        `own` is False where the source's packets cannot make the top rung from this one on.
+        `own` is False if the source's packets cannot make the top rung from this picture on.
         """
         if idr:
             self._group = self._group if self._idr is None else pts - self._idr
@@ -106,18 +107,18 @@ class Grid:
         return self._by_source(pts, before, idr=idr) if self._reuse else self._by_clock(pts)
 
     def splice(self) -> None:
-        """Go on with another source, whose first picture comes right behind the newest."""
+        """Continue with another source, whose first picture follows the newest."""
         self._spliced, self._idr, self._still = True, None, False
 
-    def leave(self, at: int) -> Sequence[Cut]:
-        """Go on by the clock without any source, whose pictures are shown up to `at`."""
+    def leave_source(self, at: int) -> Sequence[Cut]:
+        """Continue by the clock without a source; its pictures are shown up to `at`."""
         if self._newest is None:
             return (self._first(at, own=False),)
         if not self._reuse:
             return ()
         return self._take_over(max(at, self._last + _LEAST), self._newest, self._newest)
 
-    def reach(self, until: int) -> Sequence[Cut]:
+    def cut_until(self, until: int) -> Sequence[Cut]:
         """Give up waiting for pictures before `until`; return the cuts that this brings about.
 
         While an IDR picture may come in time, it does nothing.
@@ -159,17 +160,16 @@ class Grid:
             return (self._cut_at(pts),)
         if not late:
             return ()
-        # No IDR in time. Pictures shown before this one have all been sent, for it is above them;
-        # pictures that are coded after it but shown before it belong to the new segment.
+        # No IDR picture in time. All pictures that are shown before this one have been sent, since
+        # it is the newest; those coded after it but shown before it belong to the new segment.
         at = self._last + self._longest if hole else before + 1
         return self._take_over(at, before, pts)
 
     def _due(self, length: int) -> int:
         """Return how long the segment must be for an IDR picture to end it.
 
-        The source after a splice comes in at any place in a segment. Where its next IDR picture
-        would be too late for that segment a short one is the lesser evil: else the encoder had to
-        take over.
+        The source after a splice starts anywhere in a segment. If its next IDR picture would be too
+        late for that segment, a short segment is better than a takeover by the encoder.
         """
         spliced, self._spliced = self._spliced, False
         if spliced and length + self._group > self._longest + SLACK:
@@ -177,7 +177,7 @@ class Grid:
         return self._cut - SLACK
 
     def _take_over(self, at: int, before: int, until: int) -> Sequence[Cut]:
-        """Cut at `at`, or right after the newest picture `before`; go on by the clock."""
+        """Cut at `at`, or right after the newest picture `before`; continue by the clock."""
         self._reuse = False
         slack = -SLACK if at > before + 1 else SLACK
         at = max(at, before + 1)

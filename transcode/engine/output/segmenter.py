@@ -1,29 +1,30 @@
-"""One rendition's samples on their way into parts and segments.
+"""Segmenters: the encoded samples of one rendition in, parts and segments out.
 
-A part is sent as soon as it is known to be whole, a segment when the next one's beginning is known.
-Parts of a segment, joined, are the segment: nothing is kept but counts. Times come in ticks of the
-track's own scale; reports speak ticks of 90 000 a second.
+`LiveSegmenter` sends a part as soon as it is long enough; it derives the duration of a sample from
+the decode time of the next one. `FileSegmenter` gets samples with durations and sends a segment in
+one part, unless that is too large for the pipe. Both send a segment when the start of the next one
+is known. The parts of a segment, joined, are the segment, so no media are kept. Sample times are
+ticks of the rendition's own scale; reports use 90 000 ticks a second.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from media.hls.fmp4 import Sample, fragment
 from media.hls.segment import InitSection, Part, Segment
 from media.ticks import VIDEO_SCALE, rescale
 from transcode.engine.output.segment_grid import Cut
-from transcode.protocol.messages import Report
+from transcode.protocol.messages import EngineReport
 
-__all__ = ["Track"]
+__all__ = ["FileSegmenter", "LiveSegmenter", "Segmenter"]
 
-
-# A part is sent on when it holds this much, however short it is: 0.5 s of 160 Mbit/s. A source
-# whose times stand still would else make one that grows without end.
+# The size at which a part is sent, however short it is: 0.5 s of 160 Mbit/s. It bounds the memory
+# that a source with constant timestamps can use, and the size of a frame on the pipe.
 _MOST_BYTES: Final = 10 << 20
 
 
-class _Open:
-    """The segment that is being filled."""
+class _OpenSegment:
+    """The segment that is being filled; `start` is in ticks of 90 000 a second."""
 
     def __init__(self, cut: Cut, start: int, init: int, *, gap: bool = False) -> None:
         self.cut = cut
@@ -35,17 +36,16 @@ class _Open:
         self.frames = 0
 
 
-class Track:
-    """Cuts the samples of the rendition `name`; lives as long as the run, through its epochs.
+class Segmenter:
+    """Sends the parts and segments of the rendition `name`; subclasses decide when.
 
-    One thread at a time uses it. `init` is the number that its next init section gets. Decode times
-    never repeat nor fall, whatever the source says and across epochs: they are moved up by the
-    ticks that it takes, presentation times stay. `made` is how far the epoch's samples have been
-    sent, in ticks of 90 000 a second; `cpu_ns` is what encoding has cost, told by who did it.
+    One thread at a time uses it. `init` is the number of the next init section. `frames` counts the
+    samples sent, and `made` is how far they reach, in ticks of 90 000 a second. `cpu_ns` is the CPU
+    time that encoding took; the encoder adds to it.
     """
 
     def __init__(
-        self, name: str, scale: int, send: Callable[[Report], None], *, init: int = 0
+        self, name: str, scale: int, send: Callable[[EngineReport], None], *, init: int = 0
     ) -> None:
         self.name = name
         self.scale = scale
@@ -55,16 +55,122 @@ class Track:
         self._send = send
         self._next_init = init
         self._init = b""
-        self._fragment = 0
-        self._last_dts = -1
-        self._open: _Open | None = None
         self._epoch = 0
+        self._fragment = 0
+        self._segment: _OpenSegment | None = None
+        self._samples: list[Sample] = []
+        self._bytes = 0
+
+    def describe(self, codecs: str, data: bytes) -> None:
+        """Send an init section, unless it equals the rendition's current one."""
+        if data == self._init:
+            return
+        self._init = data
+        number = self._next_init
+        self._next_init += 1
+        self._send(InitSection(rendition=self.name, number=number, codecs=codecs, data=data))
+
+    def add(self, sample: Sample, cut: Cut | None = None) -> None:
+        """Add the next sample in decode order.
+
+        If there is a `cut`, the sample opens its segment; it must be the first of that segment in
+        decode order and in presentation order.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_gap(self) -> bool:
+        """True if the open segment is a gap: the rendition has no media in it."""
+        return self._segment is not None and self._segment.gap
+
+    def gap(self, cut: Cut, start: int) -> None:
+        """Open a segment without media at `start`, in ticks of 90 000 a second."""
+        self._flush()
+        self._close(start)
+        self._open(cut, start, gap=True)
+
+    def discard(self) -> None:
+        """Turn the open segment into a gap; the parts of it that were sent do not count."""
+        self._samples, self._bytes = [], 0
+        segment = self._segment
+        if segment is not None and not segment.gap:
+            self.frames -= segment.frames
+            self._open(segment.cut, segment.start, gap=True)
+
+    def end(self, at: int = 0) -> int | None:
+        """Close the last segment; return where it ends, or None if there is none.
+
+        If it is a gap it ends at `at`, in ticks of 90 000 a second, with the other renditions.
+        """
+        raise NotImplementedError
+
+    def _open(self, cut: Cut, start: int, *, gap: bool = False) -> None:
+        # A gap needs no init section, but the format asks for a number: the newest will most
+        # likely serve.
+        self._segment = _OpenSegment(cut, start, max(0, self._next_init - 1), gap=gap)
+
+    def _close(self, end: int) -> None:
+        segment = self._segment
+        if segment is None:
+            return
+        self._send(
+            Segment(
+                rendition=self.name,
+                sequence=segment.cut.sequence,
+                epoch=self._epoch,
+                start=segment.start,
+                duration=max(0, end - segment.start),
+                size=segment.size,
+                frames=segment.frames,
+                parts=segment.parts,
+                init=segment.init,
+                discontinuity=segment.cut.discontinuity,
+                gap=segment.gap,
+            )
+        )
+        self.made = max(self.made, end)
+
+    def _flush(self) -> None:
+        """Send the samples that wait."""
+        raise NotImplementedError
+
+    def _send_part(self, segment: _OpenSegment, samples: list[Sample], length: int) -> None:
+        self._fragment += 1
+        data = fragment(samples, number=self._fragment)
+        self._send(
+            Part(
+                rendition=self.name,
+                sequence=segment.cut.sequence,
+                index=segment.parts,
+                duration=rescale(length, self.scale, VIDEO_SCALE),
+                independent=samples[0].key,
+                data=data,
+            )
+        )
+        segment.parts += 1
+        segment.size += len(data)
+        segment.frames += len(samples)
+        self.frames += len(samples)
+
+
+class LiveSegmenter(Segmenter):
+    """Segments a live rendition; it lives as long as the run, through all of its epochs.
+
+    Decode times never repeat or fall, whatever the source sends and across epochs: they are moved
+    up where necessary, and presentation times stay. `frames` and `made` count within the epoch.
+    """
+
+    def __init__(
+        self, name: str, scale: int, send: Callable[[EngineReport], None], *, init: int = 0
+    ) -> None:
+        super().__init__(name, scale, send, init=init)
+        self._last_dts = -1
         self._target = 0
         self._reset()
 
     def _reset(self) -> None:
         self._pending: Sample | None = None
-        self._samples: list[Sample] = []
+        self._samples = []
         self._length = self._bytes = 0
         self._step = self.scale // 30
         self._end = 0
@@ -76,39 +182,65 @@ class Track:
         self.frames, self.made = 0, 0
         self._reset()
 
-    def describe(self, codecs: str, data: bytes) -> None:
-        """Send an init section, unless it is the one that the rendition has."""
-        if data == self._init:
-            return
-        self._init = data
-        number = self._next_init
-        self._next_init += 1
-        self._send(InitSection(rendition=self.name, number=number, codecs=codecs, data=data))
-
     def add(self, sample: Sample, cut: Cut | None = None) -> None:
-        """Take the next sample in decode order; its duration is given by the one after it.
-
-        `cut` says that it opens a segment, of which it must be the first picture in both orders.
-        """
+        """Add the next sample in decode order; its own duration is ignored."""
         dts = max(sample.dts, self._last_dts + 1)
         end: int | None = None
-        if cut is not None and (cut.discontinuity or self._open is None):
-            # Players place what begins here, or follows a discontinuity, by its first decode time.
-            # Were that the time for reordering earlier than the picture, all of it, sound included,
-            # would be played that much too late: hls.js stalls in the hole. The next ones in decode
-            # order are crowded behind it until their own times are later.
+        if cut is not None and (cut.discontinuity or self._segment is None):
+            # Players place the first segment, and one after a discontinuity, by its first decode
+            # time. If that were earlier than the picture, to leave time for reordering, everything
+            # including the sound would be played that much too late, and hls.js would stall in the
+            # hole. The samples that follow are moved up until their own decode times are later.
             dts = max(dts, sample.pts)
             end = sample.pts
-        self.settle(dts, end)
+        self._settle(dts, end)
         if cut is not None:
-            self._turn(cut, rescale(sample.pts, self.scale, VIDEO_SCALE))
+            start = rescale(sample.pts, self.scale, VIDEO_SCALE)
+            self._flush()
+            self._close(start)
+            self._open(cut, start)
         self._last_dts = dts
         self._pending = Sample(dts, sample.pts, 0, sample.key, sample.data)
 
-    def settle(self, dts: int | None = None, end: int | None = None) -> None:
-        """Give the last sample its duration: up to `dts`, or like its predecessor's.
+    def pause(self, dts: int, end: int | None = None) -> None:
+        """Send all samples, the last of which lasts until `dts`; the segment stays open.
 
-        It is not shown beyond `end`: where a player would join what follows a discontinuity to it.
+        The last sample is not shown beyond `end`.
+        """
+        self._settle(dts, end)
+        self._flush()
+
+    def gap(self, cut: Cut, start: int) -> None:
+        """Open a segment without media at `start`, in ticks of 90 000 a second."""
+        self._settle()
+        super().gap(cut, start)
+
+    def discard(self) -> None:
+        """Turn the open segment into a gap; the parts of it that were sent do not count."""
+        self._pending, self._length = None, 0
+        super().discard()
+
+    def end(self, at: int = 0) -> int | None:
+        """Close the epoch's last segment; return where it ends, or None if there is none.
+
+        If it is a gap it ends at `at`, in ticks of 90 000 a second, with the other renditions.
+        """
+        self._settle()
+        self._flush()
+        segment = self._segment
+        if segment is None:
+            return None
+        end = max(at, segment.start)
+        if not segment.gap:
+            end = rescale(self._end, self.scale, VIDEO_SCALE)
+        self._close(end)
+        self._segment = None
+        return end
+
+    def _settle(self, dts: int | None = None, end: int | None = None) -> None:
+        """Set the last sample's duration: up to `dts`, or that of the sample before it.
+
+        It is not shown beyond `end`, where a player would join it to what follows a discontinuity.
         """
         pending, self._pending = self._pending, None
         if pending is None:
@@ -125,104 +257,69 @@ class Track:
         self._samples.append(Sample(pending.dts, pending.pts, step, pending.key, pending.data))
         self._length += step
         self._end = max(self._end, pending.pts + step)
-        # The next one will be about as long: waiting for it would cost a frame's time.
+        # The next sample will be about as long; waiting for it would delay the part by a frame.
         if self._length + step > self._target:
             self._flush()
-
-    def pause(self, dts: int, end: int | None = None) -> None:
-        """Send all that is there, up to `dts`; the segment stays open for the next cut.
-
-        The last sample is not shown beyond `end`.
-        """
-        self.settle(dts, end)
-        self._flush()
-
-    @property
-    def missing(self) -> bool:
-        """Whether the rendition has nothing in the segment that is open: it is a gap."""
-        return self._open is not None and self._open.gap
-
-    def gap(self, cut: Cut, start: int) -> None:
-        """Open a segment without media at `start`, which is in ticks of 90 000 a second."""
-        self.settle()
-        self._flush()
-        self._close(start)
-        # The number is of use to nobody, but there must be one: the newest is the likeliest.
-        self._open = _Open(cut, start, max(0, self._next_init - 1), gap=True)
-
-    def give_up(self) -> None:
-        """Turn the segment that is open into a gap: what was sent of it counts for nothing."""
-        self._pending, self._samples = None, []
-        self._length = self._bytes = 0
-        if self._open is not None and not self._open.gap:
-            self.frames -= self._open.frames
-            self._open = _Open(
-                self._open.cut, self._open.start, max(0, self._next_init - 1), gap=True
-            )
-
-    def end(self, at: int = 0) -> int | None:
-        """Close the epoch's last segment; return where it ends, None where there was none.
-
-        Where that is a gap it ends `at` ticks of 90 000 a second, with the other renditions.
-        """
-        self.settle()
-        self._flush()
-        if self._open is None:
-            return None
-        end = max(at, self._open.start)
-        if not self._open.gap:
-            end = rescale(self._end, self.scale, VIDEO_SCALE)
-        self._close(end)
-        self._open = None
-        return end
-
-    def _turn(self, cut: Cut, start: int) -> None:
-        self._flush()
-        self._close(start)
-        self._open = _Open(cut, start, self._next_init - 1)
-
-    def _close(self, end: int) -> None:
-        done = self._open
-        if done is None:
-            return
-        self._send(
-            Segment(
-                rendition=self.name,
-                sequence=done.cut.sequence,
-                epoch=self._epoch,
-                start=done.start,
-                duration=max(0, end - done.start),
-                size=done.size,
-                frames=done.frames,
-                parts=done.parts,
-                init=done.init,
-                discontinuity=done.cut.discontinuity,
-                gap=done.gap,
-            )
-        )
-        self.made = max(self.made, end)
 
     def _flush(self) -> None:
         samples, self._samples = self._samples, []
         length, self._length = self._length, 0
         self._bytes = 0
-        if not samples or self._open is None:
-            return
-        data = fragment(samples, number=self._fragment + 1)
-        self._fragment += 1
-        into = self._open
-        self._send(
-            Part(
-                rendition=self.name,
-                sequence=into.cut.sequence,
-                index=into.parts,
-                duration=rescale(length, self.scale, VIDEO_SCALE),
-                independent=samples[0].key,
-                data=data,
-            )
-        )
-        into.parts += 1
-        into.size += len(data)
-        into.frames += len(samples)
-        self.frames += len(samples)
-        self.made = rescale(self._end, self.scale, VIDEO_SCALE)
+        if samples and self._segment is not None:
+            self._send_part(self._segment, samples, length)
+            self.made = rescale(self._end, self.scale, VIDEO_SCALE)
+
+
+class FileSegmenter(Segmenter):
+    """Segments a rendition of a file; the last segment ends at `end` (90 000 ticks a second)."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        end: int,
+        send: Callable[[EngineReport], None],
+        scale: int = VIDEO_SCALE,
+    ) -> None:
+        super().__init__(name, scale, send)
+        self._last_end = end
+
+    def add(self, sample: Sample, cut: Cut | None = None) -> None:
+        """Add the next sample in decode order, which has its duration."""
+        if cut is not None:
+            start = rescale(sample.pts, self.scale, VIDEO_SCALE)
+            if self._segment is not None:
+                self._flush()
+                self._close(start)
+            self._open(cut, start)
+        elif self._bytes + len(sample.data) > _MOST_BYTES:
+            self._flush()
+        self._samples.append(sample)
+        self._bytes += len(sample.data)
+
+    def end(self, at: int = 0) -> int | None:
+        """Close the last segment; return where it ends, or None if there is none."""
+        del at  # known from the beginning
+        if self._segment is None:
+            return None
+        self._flush()
+        self._close(self._last_end)
+        self._segment = None
+        return self._last_end
+
+    def _flush(self) -> None:
+        samples, self._samples, self._bytes = self._samples, [], 0
+        if self._segment is not None:
+            for run in _contiguous(samples):
+                self._send_part(self._segment, run, sum(each.duration for each in run))
+
+
+def _contiguous(samples: Sequence[Sample]) -> list[list[Sample]]:
+    """Split samples where one does not follow its predecessor: a fragment has no gaps."""
+    runs: list[list[Sample]] = []
+    for sample in samples:
+        if runs and runs[-1][-1].dts + runs[-1][-1].duration == sample.dts:
+            runs[-1].append(sample)
+        else:
+            runs.append([sample])
+    return runs

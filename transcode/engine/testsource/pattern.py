@@ -1,18 +1,18 @@
-"""Publishes a test picture and tone to an RTMP or RTMPS address: an encoder for who has none.
+"""A test encoder: publishes a test picture and tone to an RTMP or RTMPS address.
 
     echo '{"url": "rtmp://...", "seconds": 10, "size": [1280, 720], "fps": 30}' |
         python -m transcode.engine.testsource.pattern
 
-The order comes on standard input since its address holds a secret: it is in no argument, log or
-error. It runs until its seconds are over, its standard input is closed, or SIGTERM. It ends with 0,
-or with 1 and one line on standard error.
+The order comes on standard input because its address holds a secret, which must not appear in
+arguments, logs or errors. It runs until its seconds are over, its standard input is closed, or
+SIGTERM. The exit status is 0, or 1 with one line on standard error.
 
-Two processes: one publishes, the other watches it. FFmpeg is opened without a deadline and keeps
-the interpreter's lock while it waits for a server (PyAV 18.1), so that a thread could not watch.
+There are two processes: one publishes, the other watches it. FFmpeg is opened without a deadline
+and keeps the interpreter lock while it waits for a server (PyAV 18.1), so a thread could not watch.
 
-RTMPS is encrypted, but the server's certificate is not checked: FFmpeg checks none unless it is
-told to (`tls_verify`), and PyAV opens outputs without passing options on. Publish with an encoder
-that does check where the way to the server is not to be trusted.
+RTMPS is encrypted, but the server's certificate is not checked: FFmpeg checks none without
+`tls_verify`, and PyAV opens outputs without passing options on. Use an encoder that checks it if
+the network path to the server is not trusted.
 """
 
 import os
@@ -38,21 +38,21 @@ from media.ticks import AUDIO_SCALE
 from transcode.engine.testsource.testcard import TestCard, Tone
 from transcode.sandbox.rlimits import die_with_parent
 
-__all__ = ["Order", "main"]
+__all__ = ["PatternOrder", "main"]
 
 _GOP_SECONDS: Final = 2
 _AUDIO_FRAME: Final = 1024
 _AUDIO_RATE: Final = 128_000
-# A server that takes nothing for this long is lost: OBS gives up after about as much.
+# A server that accepts nothing for this long is lost; OBS gives up after about as long.
 _SILENCE: Final = 10.0  # seconds
-_STOP: Final = 3.0  # seconds that a publisher has to say goodbye
-# Behind by more, frames are left out: a machine that is too slow must not show an old clock.
+_STOP: Final = 3.0  # seconds that a publisher has to end its session
+# If it is later than this, frames are left out: a slow machine must not show an old clock.
 _LATE: Final = 1  # seconds
 _MAX_ORDER: Final = 65_536
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to publish: `seconds` None is until told to stop, `size` is even pixels."""
+class PatternOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to publish: `seconds` None means until stopped, `size` is in even pixels."""
 
     url: str
     seconds: float | None = None
@@ -70,11 +70,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def main() -> int:
-    """Publish what the order on standard input says; return the exit status."""
+    """Publish according to the order on standard input; return the exit status."""
     try:
-        order = msgspec.json.decode(_first_line(0), type=Order)
+        order = msgspec.json.decode(_first_line(0), type=PatternOrder)
     except msgspec.MsgspecError as error:
-        return _complain(f"no order: {error}")
+        return _fail(f"no order: {error}")
     watcher = os.getpid()
     pulse, beat = os.pipe()
     halt, stop = os.pipe()
@@ -89,14 +89,14 @@ def main() -> int:
 
 
 def _first_line(source: int) -> bytes:
-    """Read up to a line's end without taking a byte too many for the watch that follows."""
+    """Read up to the end of a line, and no byte more: the watcher reads what follows."""
     line = bytearray()
     while len(line) < _MAX_ORDER and (byte := os.read(source, 1)) not in (b"", b"\n"):
         line += byte
     return bytes(line)
 
 
-def _complain(text: str) -> int:
+def _fail(text: str) -> int:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
     return 1
@@ -106,7 +106,7 @@ def _complain(text: str) -> int:
 
 
 def _watch(child: int, pulse: int, stop: int) -> int:
-    """Wait for the publisher; ask it to stop when we are asked; end it when it hangs."""
+    """Wait for the publisher; stop it on request, and kill it if it hangs."""
     heard = time.monotonic()
     asked: float | None = None
     with _signals() as told:
@@ -128,10 +128,10 @@ def _watch(child: int, pulse: int, stop: int) -> int:
                 return 0
             if now - heard > _SILENCE:
                 _end(child)
-                return _complain(f"no answer from the server for {_SILENCE:.0f} s")
+                return _fail(f"no answer from the server for {_SILENCE:.0f} s")
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else _complain(f"the publisher was ended by signal {-code}")
+    return code if code >= 0 else _fail(f"the publisher was ended by signal {-code}")
 
 
 def _end(child: int) -> None:
@@ -141,7 +141,7 @@ def _end(child: int) -> None:
 
 @contextmanager
 def _signals() -> Generator[int]:
-    """Give a descriptor that becomes readable when SIGTERM or SIGINT comes."""
+    """Yield a descriptor that becomes readable when SIGTERM or SIGINT arrives."""
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell)
@@ -156,8 +156,8 @@ def _signals() -> Generator[int]:
 # The publishing process.
 
 
-def _publisher(order: Order, watcher: int, beat: int, halt: int) -> int:
-    """Publish and return the exit status; the watcher alone minds signals."""
+def _publisher(order: PatternOrder, watcher: int, beat: int, halt: int) -> int:
+    """Publish and return the exit status; only the watcher handles signals."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     die_with_parent(watcher)
@@ -170,14 +170,14 @@ def _publisher(order: Order, watcher: int, beat: int, halt: int) -> int:
                 os.write(beat, b".")
                 _publish(target, order, beat, halt)
         except (OSError, FFmpegError) as error:
-            return _complain(f"{fate}: " + _reason(order.url, error, [line for *_, line in told]))
+            return _fail(f"{fate}: " + _reason(order.url, error, [line for *_, line in told]))
     return 0
 
 
 def _reason(url: str, error: OSError | FFmpegError, told: list[str]) -> str:
-    """Return the library's words for a failure, without what is secret in the address."""
+    """Return the library's message for a failure, without the secrets in the address."""
     words = [text.strip() for text in told if text.strip()]
-    # "Server error: ..." is what the server itself says. Else the first line tells the cause.
+    # "Server error: ..." is the server's own message. Otherwise the first line has the cause.
     said = [text for text in words if text.startswith("Server error")]
     chosen = next(iter((*said, *words)), str(error.strerror))
     parts = urlsplit(url)
@@ -189,8 +189,8 @@ def _reason(url: str, error: OSError | FFmpegError, told: list[str]) -> str:
     return chosen
 
 
-def _open(order: Order) -> OutputContainer:
-    """Connect, and have the server agree to the publication."""
+def _open(order: PatternOrder) -> OutputContainer:
+    """Connect, and get the server to accept the publication."""
     target = av.open(order.url, "w", format="flv", container_options=_CONTAINER)
     _add_video(target, order)
     _add_audio(target)
@@ -198,7 +198,7 @@ def _open(order: Order) -> OutputContainer:
     return target
 
 
-def _publish(target: OutputContainer, order: Order, beat: int, halt: int) -> None:
+def _publish(target: OutputContainer, order: PatternOrder, beat: int, halt: int) -> None:
     video, audio = target.streams.video[0], target.streams.audio[0]
     card, tone = TestCard(*order.size, order.fps), Tone()
     # The first frame's time is whole in frames since the epoch, so that each whole second of the
@@ -225,11 +225,11 @@ def _publish(target: OutputContainer, order: Order, beat: int, halt: int) -> Non
     _mux(target, audio, None)
 
 
-def _due(order: Order, first: int, began: float, halt: int) -> Iterator[int]:
-    """Yield the number of each frame when its time has come, until the end or the word to stop.
+def _due(order: PatternOrder, first: int, began: float, halt: int) -> Iterator[int]:
+    """Yield the number of each frame when it is due, until the end or a request to stop.
 
     `first` is the first frame's tick since the epoch and `began` the epoch on the monotonic clock:
-    each frame's time is reckoned from there, so that nothing adds up to a drift.
+    each frame's time is computed from these, so that errors do not add up to a drift.
     """
     number = 0
     while order.seconds is None or number < order.seconds * order.fps:
@@ -250,7 +250,7 @@ _CONTAINER: Final = {
 }
 
 
-def _add_video(target: OutputContainer, order: Order) -> None:
+def _add_video(target: OutputContainer, order: PatternOrder) -> None:
     width, height = order.size
     gop = _GOP_SECONDS * order.fps
     # A tenth of a bit a pixel: 2.8 Mbit/s for 1280 x 720 at 30 frames a second.

@@ -1,9 +1,9 @@
-"""A test picture and its tone, made so that delay and lip sync can be read off.
+"""A test picture and its tone, from which delay and lip sync can be read.
 
-The picture: colour bars, a clock (UTC), a strip that scrolls and a block that sweeps across
-noise once in two seconds. At each whole second of the clock the clock's band is inverted for
-100 ms while a 1 kHz tone sounds; in between there is a quiet one. Frames are counted since the Unix
-epoch (`tick`), sound in samples since then, so that both follow from the time alone.
+The picture has colour bars, a clock (UTC), a strip that scrolls, and a block that sweeps across
+noise once in two seconds. At each whole second the clock's band is inverted for 100 ms while a 1
+kHz tone sounds; in between there is a quiet tone. Frames are counted since the Unix epoch (`tick`),
+sound in samples since then, so both follow from the time alone.
 """
 
 import math
@@ -19,7 +19,7 @@ __all__ = ["FLASH_MS", "TestCard", "Tone", "clock_text"]
 
 FLASH_MS: Final = 100
 _BEEP_HZ, _BEEP = 1_000, 0.5
-_HUM_HZ, _HUM = 440, 0.03  # both fit a second a whole number of times: a second is a loop
+_HUM_HZ, _HUM = 440, 0.03  # whole numbers of periods in a second: a second is a loop
 _FADE: Final = 240  # 5 ms: a tone that stops at once clicks
 
 # Rows of 5 bits, the left pixel highest.
@@ -73,8 +73,8 @@ class TestCard:
         )
         wave = bytes(_BLACK + abs(219 - 438 * x // width) for x in range(width))
         self._wave = wave + wave
-        # Noise keeps the encoder from going to sleep: a picture this still would take fewer bits
-        # than its own smaller copies, and stand below them in a playlist.
+        # Without noise the picture would be so still that it took fewer bits than its own smaller
+        # renditions, and would be listed below them in a playlist.
         coarse = random.Random(_SEED).randbytes(2 * self._stride * (height - self._strip))  # noqa: S311  # no secret
         self._noise = coarse.translate(bytes(_BLACK + level // 4 for level in range(256)))
         self._glyphs = {
@@ -84,7 +84,7 @@ class TestCard:
         }
 
     def frame(self, tick: int) -> av.VideoFrame:
-        """Return the frame of a tick; its `pts` is the caller's to set."""
+        """Return the frame of a tick; the caller sets its `pts`."""
         canvas = bytearray(self._still)
         part = tick % self._fps
         inverted = part * 1000 < FLASH_MS * self._fps
@@ -103,9 +103,9 @@ class TestCard:
         return frame
 
     def _sweep(self, canvas: bytearray, tick: int, place: int) -> None:
-        """Draw the block on its ground of noise."""
+        """Draw the block on its background of noise."""
         start, end = self._strip * self._stride, self._height * self._stride
-        # An odd prime for a step, so that the noise does not come round within a GOP.
+        # The step is an odd prime, so that the noise does not repeat within a GOP.
         shift = tick * 7_919 % (len(self._noise) - (end - start) + 1)
         canvas[start:end] = self._noise[shift : shift + end - start]
         side = max(2, self._width // 40)
@@ -122,7 +122,7 @@ class TestCard:
         return bytes(_BARS[8 * x // width][channel] for x in range(width))
 
     def _render(self, glyph: str, *, inverted: bool) -> tuple[bytes, ...]:
-        """Return a glyph's rows, scaled across but not down."""
+        """Return a glyph's rows, scaled horizontally only."""
         ink, paper = (_BLACK, _WHITE) if inverted else (_WHITE, _BLACK)
         return tuple(
             b"".join(
@@ -153,7 +153,7 @@ def clock_text(tick: int, fps: int) -> str:
 
 
 class Tone:
-    """Makes the sound that goes with the picture: 48 kHz, stereo, planar floats."""
+    """Makes the sound for the picture: 48 kHz, stereo, planar floats."""
 
     def __init__(self) -> None:
         loop = array("f", map(_level, range(AUDIO_SCALE)))

@@ -1,6 +1,6 @@
-"""A whole file: looked at, what it brings along made first, then its pictures or their plan.
+"""A whole file: survey it, make what its own media give, then its pictures or the plan for them.
 
-A file whose times cannot be relied on goes through the live engine's ladder, which expects such
+A file whose times are unreliable goes through the live engine's ladder, which expects that
 (`transcode.engine.vod.live_fallback`).
 """
 
@@ -13,106 +13,108 @@ from typing import Final
 import msgspec
 
 from media.ticks import MILLISECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
-from transcode.engine.core.memory import resident
-from transcode.engine.core.reports import Outlet
-from transcode.engine.input.container import BadUpload, opened
+from transcode.engine.core.memory import resident_bytes
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.container import BadUpload, open_upload
 from transcode.engine.vod.live_fallback import convert
-from transcode.engine.vod.remux import original
-from transcode.engine.vod.span import Making
+from transcode.engine.vod.remux import make_originals
+from transcode.engine.vod.span import SpanPipeline
 from transcode.engine.vod.survey import LEAP, survey
-from transcode.protocol.file_messages import Film, Ready, Stretch, Surveyed
-from transcode.protocol.messages import Finished, Make, Progress
+from transcode.protocol.file_messages import AssetOrder, Ready, SpanOrder, Surveyed
+from transcode.protocol.messages import EpochFinished, FileOrder, Progress
 
-__all__ = ["AHEAD", "make_film", "make_stretch"]
+__all__ = ["NICE_ADVANTAGE", "make_asset", "make_span"]
 
-# By so much less does a film give way until it plays: its stretches, which other workers make
-# meanwhile, can wait for that. Then it gives way as they do.
-AHEAD: Final = 3
+# Until an asset plays, its engine is this much less nice than those of the spans, which other
+# workers make meanwhile and which can wait. Then it becomes as nice as they are.
+NICE_ADVANTAGE: Final = 3
 _PROGRESS_SECONDS: Final = 1.0
 _BLANK: Final = "No picture of the file can be decoded: it is damaged or protected."
 
 
-def make_film(descriptor: int, film: Film, outlet: Outlet) -> None:
-    """Make of the file behind a descriptor what is made of it in one piece.
+def make_asset(descriptor: int, order: AssetOrder, reports: ReportWriter) -> None:
+    """Make of the file behind a descriptor what is made in one piece.
 
     Raises:
         BadUpload: nothing can be made of it.
     """
-    with opened(descriptor) as upload:
-        found = survey(upload, film)
-    if found is None or found.wild:
-        told = Surveyed(reason=found.wild) if found is not None else Surveyed()
-        outlet.send(told)
-        os.nice(AHEAD)
-        if told.reason == LEAP:
-            outlet.trouble("times leap")
-        convert(descriptor, Make(ladder=film.ladder, reuse=film.reuse), outlet)
+    with open_upload(descriptor) as upload:
+        found = survey(upload, order)
+    if found is None or found.unreliable:
+        refusal = Surveyed(reason=found.unreliable) if found is not None else Surveyed()
+        reports.send(refusal)
+        os.nice(NICE_ADVANTAGE)
+        if refusal.reason == LEAP:
+            reports.count_trouble("times leap")
+        convert(descriptor, FileOrder(ladder=order.ladder, reuse=order.reuse), reports)
         return
-    outlet.send(found.told())
-    with opened(descriptor) as upload:
-        outlet.send(Ready(names=original(upload, found, outlet)))
-    os.nice(AHEAD)
-    if len(found.stretches) == 1:
-        alone = msgspec.structs.replace(found.stretches[0], threads=film.threads)
-        make_stretch(descriptor, alone, outlet, alone=True)
+    reports.send(found.report())
+    with open_upload(descriptor) as upload:
+        reports.send(Ready(names=make_originals(upload, found, reports)))
+    os.nice(NICE_ADVANTAGE)
+    if len(found.spans) == 1:
+        alone = msgspec.structs.replace(found.spans[0], threads=order.threads)
+        make_span(descriptor, alone, reports, alone=True)
     else:
-        _finish(outlet, found.end, len(found.shown))
+        _finish(reports, found.end, len(found.shown))
 
 
-def make_stretch(descriptor: int, stretch: Stretch, outlet: Outlet, *, alone: bool = False) -> None:
-    """Make a stretch of the file behind a descriptor; `alone` says that it is all of the film.
+def make_span(
+    descriptor: int, span: SpanOrder, reports: ReportWriter, *, alone: bool = False
+) -> None:
+    """Make a span of the file behind a descriptor; `alone` is True if it is the whole asset.
 
     Raises:
-        BadUpload: nothing of the film can be decoded.
+        BadUpload: nothing of the asset can be decoded.
     """
-    with opened(descriptor) as upload:
-        making = Making(upload, stretch, outlet)
-        telling = _Telling(making, stretch, outlet)
-        telling.start()
-        making.run()
-        telling.tell()
-    if making.is_blank and alone:
+    with open_upload(descriptor) as upload:
+        pipeline = SpanPipeline(upload, span, reports)
+        progress = _ProgressReporter(pipeline, span, reports)
+        progress.start()
+        pipeline.run()
+        progress.send()
+    if pipeline.is_blank and alone:
         raise BadUpload(_BLANK)
-    _finish(outlet, stretch.end, making.made)
+    _finish(reports, span.end, pipeline.made)
 
 
-def _finish(outlet: Outlet, end: int, frames: int) -> None:
-    outlet.flush_troubles()
-    outlet.send(Finished(epoch=0, end=end, frames_in=frames, frames_out={}))
+def _finish(reports: ReportWriter, end: int, frames: int) -> None:
+    reports.flush_troubles()
+    reports.send(EpochFinished(epoch=0, end=end, frames_in=frames, frames_out={}))
 
 
-class _Telling(threading.Thread):
-    """Says once a second how far the making is; falls silent where it gets nowhere."""
+class _ProgressReporter(threading.Thread):
+    """Reports the progress of a span once a second, except while there is none."""
 
-    def __init__(self, making: Making, stretch: Stretch, outlet: Outlet) -> None:
+    def __init__(self, pipeline: SpanPipeline, span: SpanOrder, reports: ReportWriter) -> None:
         super().__init__(name="progress", daemon=True)
-        self._making = making
-        self._stretch = stretch
-        self._outlet = outlet
+        self._pipeline = pipeline
+        self._span = span
+        self._reports = reports
 
     def run(self) -> None:
-        told = -1
+        reported = -1
         while True:
             time.sleep(_PROGRESS_SECONDS)
-            self._outlet.flush_troubles()
-            if self._making.made != told:
-                told = self._making.made
-                self.tell()
+            self._reports.flush_troubles()
+            if self._pipeline.made != reported:
+                reported = self._pipeline.made
+                self.send()
 
-    def tell(self) -> None:
-        """Say how far it is."""
-        stretch, made = self._stretch, self._making.made
-        whole = rescale(stretch.end - stretch.cuts[0], VIDEO_SCALE, MILLISECONDS)
-        begun = rescale(stretch.cuts[0] - ORIGIN_SECONDS * VIDEO_SCALE, VIDEO_SCALE, MILLISECONDS)
+    def send(self) -> None:
+        """Report the progress."""
+        span, made = self._span, self._pipeline.made
+        whole = rescale(span.end - span.cuts[0], VIDEO_SCALE, MILLISECONDS)
+        begun = rescale(span.cuts[0] - ORIGIN_SECONDS * VIDEO_SCALE, VIDEO_SCALE, MILLISECONDS)
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        self._outlet.send(
+        self._reports.send(
             Progress(
                 epoch=0,
                 taken=begun,
-                made=whole * made // max(1, stretch.pictures),
+                made=whole * made // max(1, span.pictures),
                 frames=made,
                 cpu_ms=round((usage.ru_utime + usage.ru_stime) * 1000),
-                memory_bytes=resident(),
-                rung_cpu_ms=self._making.rung_cpu_ms,
+                memory_bytes=resident_bytes(),
+                rung_cpu_ms=self._pipeline.rung_cpu_ms,
             )
         )

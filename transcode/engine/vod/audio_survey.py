@@ -1,7 +1,7 @@
-"""What a file's own sound is, packet by packet: where it ends, and whether it serves as it is.
+"""The survey of a file's sound, packet by packet: where it ends, and whether it can be copied.
 
-Plain AAC-LC without a hole serves, where every packet can be decoded: browsers give a film up over
-one that cannot. Decoding costs 2 s of CPU for an hour.
+Plain AAC-LC without a hole can be copied if every packet can be decoded: browsers abandon a video
+over one that cannot. Decoding costs 2 s of CPU for an hour.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -18,24 +18,24 @@ from av.stream import Stream
 
 from media.codecs.aac import AAC_LC, AacError, AudioSpecificConfig
 from media.ticks import VIDEO_SCALE
-from transcode.engine.input.demux import ticks_of, times_of
-from transcode.engine.input.file_decoder import Sounds
+from transcode.engine.input.demux import packet_times, to_ticks
+from transcode.engine.input.file_decoder import FileAudioDecoder
 
-__all__ = ["PLAIN_RATES", "Hearing", "SurveyedSound"]
+__all__ = ["PLAIN_RATES", "AudioSurvey", "OwnAudio"]
 
-# Sound at these rates is never the half of an SBR stream that does not say so.
+# Sound at these rates is never the lower half of an undeclared SBR stream.
 PLAIN_RATES: Final = (44_100, 48_000)
 _AAC_FRAME: Final = 1024
-_MOST_RATE: Final = 400_000  # bit/s: more costs viewers more than it gives them
-# Stamps of sound are rounded to whole milliseconds by some; more is a hole or an overlap.
+_MOST_RATE: Final = 400_000  # bit/s: more costs viewers more than it is worth
+# Some timestamps are rounded to whole milliseconds; a larger error is a hole or an overlap.
 _SLACK: Final = VIDEO_SCALE // 50
-_LATE: Final = VIDEO_SCALE // 25  # nobody notices sound that begins so late
-_SHORT: Final = VIDEO_SCALE // 2  # nor an end so early
-_JUMP: Final = 20 * VIDEO_SCALE  # what leaps further is no end to go by
+_LATE: Final = VIDEO_SCALE // 25  # an unnoticeable delay of the beginning
+_SHORT: Final = VIDEO_SCALE // 2  # an unnoticeable gap at the end
+_JUMP: Final = 20 * VIDEO_SCALE  # a time that jumps further is no reliable end
 
 
-class SurveyedSound(msgspec.Struct, frozen=True, kw_only=True):
-    """The file's own sound: `first` is where it begins, in ticks of its own `rate`."""
+class OwnAudio(msgspec.Struct, frozen=True, kw_only=True):
+    """A file's own sound, to be copied; `first` is its beginning in ticks of its own `rate`."""
 
     config: bytes
     rate: int
@@ -44,25 +44,25 @@ class SurveyedSound(msgspec.Struct, frozen=True, kw_only=True):
     first: int
 
 
-class Hearing:
-    """Takes all packets of a sound track in; `end` is where it ends, None before any came."""
+class AudioSurvey:
+    """Reads all packets of a sound track; `end` is where it ends, None before the first packet."""
 
     def __init__(self, sound: AudioStream) -> None:
         self.end: int | None = None
         self._config = _plain_config(sound)
         self._extradata = sound.codec_context.extradata or b""
-        self._sounds = Sounds(sound) if self._config is not None else None
+        self._sounds = FileAudioDecoder(sound) if self._config is not None else None
         self._first = self._count = self._size = 0
 
-    def take(self, packet: "Packet[Stream]") -> None:
-        """Note a packet; where it leaves a hole or is damaged, the sound cannot serve as it is."""
-        times = times_of(packet)
+    def add(self, packet: "Packet[Stream]") -> None:
+        """Add a packet; if it leaves a hole or is damaged, the sound cannot be copied."""
+        times = packet_times(packet)
         if times is None:
             self._config = None
             return
         pts, base = times[1], packet.stream.time_base
         if self.end is None or pts - self.end <= _JUMP:
-            length = ticks_of(packet.duration, base) if packet.duration and base else 0
+            length = to_ticks(packet.duration, base) if packet.duration and base else 0
             self.end = max(pts + length, pts if self.end is None else self.end)
         if self._config is not None:
             self._try(bytes(packet), pts)
@@ -88,10 +88,10 @@ class Hearing:
         rate = self._config.rate if self._config is not None else PLAIN_RATES[0]
         return self._first + self._count * _AAC_FRAME * VIDEO_SCALE // rate
 
-    def own(self, offset: int, start: int, last_cut: int, end: int) -> SurveyedSound | None:
-        """Return the sound where it serves for all of a film from `start` to `end`.
+    def usable(self, offset: int, start: int, last_cut: int, end: int) -> OwnAudio | None:
+        """Return the sound if it can be copied for a whole asset from `start` to `end`.
 
-        Times are on the output clock, to which `offset` leads.
+        Times are on the output clock; adding `offset` to the file's times leads there.
         """
         config = self._config
         if config is None or not self._count:
@@ -102,7 +102,7 @@ class Hearing:
             return None
         if stop <= last_cut + VIDEO_SCALE // 10 or first < 0:
             return None
-        return SurveyedSound(
+        return OwnAudio(
             config=self._extradata,
             rate=config.rate,
             channels=config.channels,

@@ -1,8 +1,8 @@
-"""An uploaded file through the live engine's ladder: the file is the source of one epoch.
+"""An uploaded file through the live engine's ladder, as the source of one epoch.
 
-The file is read twice: first for the times of its packets, which say whether its own picture can
-make the top rung in one piece, then for its media, which go as fast as the rungs take them. Its own
-decoders are used, since files hold what no live encoder sends.
+The file is read twice: first for the times of its packets, which decide whether its own picture can
+make the top rung, then for its media, as fast as the encoders take them. Its own decoders are used,
+since files contain what no live encoder sends.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -21,40 +21,40 @@ from av.video.stream import VideoStream
 
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
-from transcode.engine.core.reports import Outlet
+from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import (
     BadUpload,
     Upload,
-    opened,
-    picture_of,
-    sound_of,
+    audio_stream,
+    open_upload,
+    video_stream,
 )
-from transcode.engine.input.demux import decode_times, demuxed, ticks_of, times_of
-from transcode.engine.input.file_decoder import Decoders
-from transcode.engine.live.session import Live
-from transcode.protocol.messages import Begin, Make, Packet
+from transcode.engine.input.demux import decode_times, demux, packet_times, to_ticks
+from transcode.engine.input.file_decoder import FileDecoders
+from transcode.engine.live.session import LiveSession
+from transcode.protocol.messages import Begin, FileOrder, Packet
 
-__all__ = ["Scan", "convert", "decode_times", "in_order", "one_piece"]
+__all__ = ["PacketScan", "convert", "decode_times", "has_short_segments", "interleave"]
 
-# An epoch reads the packets of H.264 and HEVC alone, and those with length prefixes only. This
-# codec stands for all that it does not read: keyframes are what the file calls so.
+# An epoch parses only packets of H.264 and HEVC with length prefixes. This codec represents all
+# that it does not parse, whose keyframes are those that the file declares.
 _UNREAD: Final = VideoCodec.VP9
 _READ: Final = {"h264": VideoCodec.AVC, "hevc": VideoCodec.HEVC}
-# The sound's codec is of no use where the file has its own decoder.
+# The sound's codec does not matter, since the file's own decoder is used.
 _SOUND: Final = AudioCodec.AAC
 _LENGTHS_FOLLOW: Final = 1  # the first octet of avcC and hvcC; Annex B begins with a 0
-# How far apart the tracks of a file may lie before they go on as they come.
+# How far the tracks of a file may be apart before their packets are used in the file's order.
 _HELD_BYTES: Final = 32 << 20
-# A source with more than this times its rung's ceiling costs viewers more than it shows them.
+# A source with more than this times its rung's maximum rate costs viewers more than it is worth.
 _MOST_RATE: Final = 2
 
 
-class Scan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look at all packets of the leading track says; times in ticks of 90 000 a second.
+class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
+    """The times of all packets of the leading track, in ticks of 90 000 a second.
 
-    `first` is the earliest presentation time and `end` where the last packet ends. `keys` are the
-    keyframes' times; `timed` says that each packet has a presentation time. `decoded` are the
-    packets' decode times where the file leaves some out, as Matroska does; else None.
+    `first` is the earliest presentation time and `end` where the last packet ends; `keys` are the
+    keyframes' times. `timed` is True if every packet has a presentation time. `decoded` are the
+    packets' decode times if the file leaves some out, as Matroska does, or else None.
     """
 
     first: int
@@ -65,29 +65,29 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     decoded: tuple[int, ...] | None = None
 
 
-def convert(descriptor: int, make: Make, outlet: Outlet) -> None:
+def convert(descriptor: int, order: FileOrder, reports: ReportWriter) -> None:
     """Make the renditions of the file behind a descriptor.
 
     Raises:
         BadUpload: nothing can be made of it.
     """
-    with opened(descriptor) as upload:
+    with open_upload(descriptor) as upload:
         scan = _scan(upload)
-    with opened(descriptor) as upload:
-        picture = picture_of(upload) if make.ladder is not None else None
-        sound = sound_of(upload)
-        decoders = Decoders(picture, sound, timed=scan.timed)
-        live = Live(outlet, decoders)
-        live.take(_begin(make, scan, picture, sound))
-        for packet in in_order(_packets(upload, picture, sound, scan)):
-            live.take(packet)
+    with open_upload(descriptor) as upload:
+        picture = video_stream(upload) if order.ladder is not None else None
+        sound = audio_stream(upload)
+        decoders = FileDecoders(picture, sound, timed=scan.timed)
+        live = LiveSession(reports, decoders)
+        live.handle(_begin(order, scan, picture, sound))
+        for packet in interleave(_packets(upload, picture, sound, scan)):
+            live.handle(packet)
         live.close()
-        if decoders.pictures is not None and decoders.pictures.all_failed:
+        if decoders.video_decoder is not None and decoders.video_decoder.all_failed:
             raise BadUpload("No picture of the file can be decoded: it is damaged or protected.")
 
 
-def one_piece(scan: Scan, *, cut: int, longest: int) -> bool:
-    """Say whether the keyframes allow segments that are not too long, from beginning to end."""
+def has_short_segments(scan: PacketScan, *, cut: int, longest: int) -> bool:
+    """Return whether cutting at the keyframes never makes a segment longer than `longest`."""
     last = scan.first
     if not scan.keys or scan.keys[0] > last:
         return False
@@ -99,8 +99,8 @@ def one_piece(scan: Scan, *, cut: int, longest: int) -> bool:
     return True
 
 
-def in_order(packets: Iterable[Packet]) -> Iterator[Packet]:
-    """Yield the packets of both tracks by their decode times, as far as `_HELD_BYTES` reach."""
+def interleave(packets: Iterable[Packet]) -> Iterator[Packet]:
+    """Yield the packets of both tracks by their decode times, as far as `_HELD_BYTES` allow."""
     held: dict[bool, deque[Packet]] = {True: deque(), False: deque()}
     size = 0
     for packet in packets:
@@ -119,7 +119,9 @@ def _earliest(held: dict[bool, deque[Packet]]) -> Packet:
     return min(waiting, key=lambda queue: queue[0].dts).popleft()
 
 
-def _begin(make: Make, scan: Scan, picture: VideoStream | None, sound: AudioStream | None) -> Begin:
+def _begin(
+    make: FileOrder, scan: PacketScan, picture: VideoStream | None, sound: AudioStream | None
+) -> Begin:
     order = Begin(
         epoch=0,
         video=_video_track(picture) if picture is not None else None,
@@ -131,11 +133,11 @@ def _begin(make: Make, scan: Scan, picture: VideoStream | None, sound: AudioStre
         discontinuity=False,
     )
     reuse = make.reuse and scan.timed and _is_lean(make, scan)
-    reuse = reuse and one_piece(scan, cut=order.cut, longest=order.longest)
+    reuse = reuse and has_short_segments(scan, cut=order.cut, longest=order.longest)
     return msgspec.structs.replace(order, reuse=reuse)
 
 
-def _is_lean(make: Make, scan: Scan) -> bool:
+def _is_lean(make: FileOrder, scan: PacketScan) -> bool:
     if make.ladder is None or scan.end <= scan.first:
         return False
     rate = scan.size * 8 * VIDEO_SCALE // (scan.end - scan.first)
@@ -169,13 +171,13 @@ def _audio_track(sound: AudioStream) -> AudioTrack:
 
 
 def _packets(
-    upload: Upload, picture: VideoStream | None, sound: AudioStream | None, scan: Scan
+    upload: Upload, picture: VideoStream | None, sound: AudioStream | None, scan: PacketScan
 ) -> Iterator[Packet]:
     streams: list[Stream] = [stream for stream in (picture, sound) if stream is not None]
     leading = picture or sound
     decoded = iter(scan.decoded or ())
-    for packet in demuxed(upload, streams):
-        times = times_of(packet)
+    for packet in demux(upload, streams):
+        times = packet_times(packet)
         if times is None:
             continue
         dts, pts = times
@@ -190,16 +192,16 @@ def _packets(
         )
 
 
-def _scan(upload: Upload) -> Scan:
-    leading = picture_of(upload) or sound_of(upload)
+def _scan(upload: Upload) -> PacketScan:
+    leading = video_stream(upload) or audio_stream(upload)
     if leading is None:
         raise BadUpload("The file has neither a picture nor sound that could be played.")
     first: int | None = None
     end, size, timed, ordered = 0, 0, True, True
     keys: list[int] = []
     shown = array("q")
-    for packet in demuxed(upload, [leading]):
-        times = times_of(packet)
+    for packet in demux(upload, [leading]):
+        times = packet_times(packet)
         if times is None:
             continue
         pts = times[1]
@@ -208,13 +210,13 @@ def _scan(upload: Upload) -> Scan:
         shown.append(pts)
         first = pts if first is None else min(first, pts)
         base = packet.stream.time_base
-        end = max(end, pts + (ticks_of(packet.duration, base) if packet.duration and base else 0))
+        end = max(end, pts + (to_ticks(packet.duration, base) if packet.duration and base else 0))
         size += packet.size
         if packet.is_keyframe:
             keys.append(pts)
     if first is None:
         raise BadUpload("The file holds no media: it is cut off or damaged.")
-    return Scan(
+    return PacketScan(
         first=first,
         end=max(first, end),
         size=size,

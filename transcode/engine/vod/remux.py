@@ -1,6 +1,6 @@
-"""What a film brings along: its own packets as the top rung, and its sound, kept or made.
+"""An asset's own media: its packets as the top rung, and its sound, copied or transcoded.
 
-It is done in one go through the file, on one thread, before any picture is decoded.
+This takes one pass through the file, on one thread, before any picture is decoded.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -17,75 +17,77 @@ from media.hls.fmp4 import Sample, audio_init, video_init
 from media.ladder import AUDIO_RENDITION
 from media.ticks import AUDIO_SCALE, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import AudioCodec, AudioTrack
-from transcode.engine.core.reports import Outlet
-from transcode.engine.input.container import Upload, picture_of, sound_of
-from transcode.engine.input.demux import demuxed, times_of
-from transcode.engine.input.file_decoder import Decoders
-from transcode.engine.live.audio_pipeline import Sound
-from transcode.engine.output.file_segmenter import Pieces
-from transcode.engine.output.segment_grid import Cut, Grid
-from transcode.engine.output.segmenter import Track
-from transcode.engine.vod.audio_survey import SurveyedSound
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.container import Upload, audio_stream, video_stream
+from transcode.engine.input.demux import demux, packet_times
+from transcode.engine.input.file_decoder import FileDecoders
+from transcode.engine.live.audio_pipeline import AudioPipeline
+from transcode.engine.output.segment_grid import Cut, SegmentGrid
+from transcode.engine.output.segmenter import FileSegmenter, LiveSegmenter
+from transcode.engine.vod.audio_survey import OwnAudio
 from transcode.engine.vod.survey import Survey, own_config
 
-__all__ = ["original"]
+__all__ = ["make_originals"]
 
 _AAC_FRAME: Final = 1024
 _EVER: Final = 1 << 62
-_PART: Final = 100 * VIDEO_SCALE  # sound goes out in whole segments: nobody waits for less
+_PART: Final = 100 * VIDEO_SCALE  # sound is sent in whole segments
 
 
-def original(upload: Upload, survey: Survey, outlet: Outlet) -> tuple[str, ...]:
-    """Make the top rung of the film's own packets, where they serve, and the sound.
+def make_originals(upload: Upload, survey: Survey, reports: ReportWriter) -> tuple[str, ...]:
+    """Make the top rung of the asset's own packets, if they can be used, and the sound.
 
-    Returns what was made.
+    Returns the names of the renditions.
     """
-    picture, sound = picture_of(upload), sound_of(upload)
+    picture, sound = video_stream(upload), audio_stream(upload)
     kept = survey.sound is not None
-    copy = _Copy(upload, survey, outlet) if survey.reused is not None else None
-    heard = _Kept(survey, survey.sound, outlet) if survey.sound else _Made(upload, survey, outlet)
+    copy = _VideoCopy(upload, survey, reports) if survey.reused is not None else None
+    audio = (
+        _AudioCopy(survey, survey.sound, reports)
+        if survey.sound
+        else _AudioTranscoder(upload, survey, reports)
+    )
     streams: list[Stream] = [picture] if copy is not None and picture is not None else []
     streams += [sound] if sound is not None else []
-    for packet in demuxed(upload, streams) if streams else ():
+    for packet in demux(upload, streams) if streams else ():
         if packet.stream is not sound and copy is not None:
-            copy.take(packet)
+            copy.add(packet)
         elif packet.stream is sound:
-            heard.take(packet)
+            audio.add(packet)
     if copy is not None:
         copy.close()
-    heard.close()
+    audio.close()
     if not kept:
-        outlet.flush_troubles()
+        reports.flush_troubles()
     own = () if survey.reused is None else (survey.reused.name,)
     return (*own, AUDIO_RENDITION)
 
 
-class _Copy:
-    """The film's own pictures, as they are."""
+class _VideoCopy:
+    """The asset's own pictures, unchanged."""
 
-    def __init__(self, upload: Upload, survey: Survey, outlet: Outlet) -> None:
-        picture, rung = picture_of(upload), survey.reused
+    def __init__(self, upload: Upload, survey: Survey, reports: ReportWriter) -> None:
+        picture, rung = video_stream(upload), survey.reused
         config = own_config(picture) if picture is not None else None
         if picture is None or rung is None or config is None:
-            raise LookupError("the film's own pictures do not serve")
+            raise LookupError("the file's own pictures cannot be copied")
         self._offset = survey.offset
         self._decoded = iter(survey.decoded or ())
-        self._cuts = frozenset(survey.cuts)
+        self._cuts = _cuts_by_time(survey)
         self._end = survey.end
         self._held: Sample | None = None
         self._step = VIDEO_SCALE // 30
-        self._pieces = Pieces(rung.name, sequence=0, end=survey.end, send=outlet.send)
-        self._begun = False
-        self._pieces.describe(
+        self._segmenter = FileSegmenter(rung.name, end=survey.end, send=reports.send)
+        self._segmenter.describe(
             config.codecs,
             video_init(
                 config=picture.codec_context.extradata or b"", width=rung.width, height=rung.height
             ),
         )
 
-    def take(self, packet: "Packet[Stream]") -> None:
-        """Take the next packet in decode order."""
-        times = times_of(packet)
+    def add(self, packet: "Packet[Stream]") -> None:
+        """Add the next packet in decode order."""
+        times = packet_times(packet)
         if times is None:
             return
         dts, pts = (time + self._offset for time in times)
@@ -96,106 +98,108 @@ class _Copy:
         self._held = Sample(dts, pts, 0, packet.is_keyframe, bytes(packet))
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining samples."""
         if self._held is not None:
             self._put(self._held, max(self._step, self._end - self._held.pts))
-        self._pieces.close()
+        self._segmenter.end()
 
     def _put(self, sample: Sample, duration: int) -> None:
         self._step = duration
-        opens = sample.key and sample.pts in self._cuts
-        self._pieces.add(
-            Sample(sample.dts, sample.pts, duration, sample.key, sample.data), opens=opens
+        self._segmenter.add(
+            Sample(sample.dts, sample.pts, duration, sample.key, sample.data),
+            self._cuts.get(sample.pts) if sample.key else None,
         )
 
 
-class _Kept:
-    """The film's own sound, as it is: each packet where it belongs by its number."""
+class _AudioCopy:
+    """The asset's own sound, unchanged: each packet is placed by its number."""
 
-    def __init__(self, survey: Survey, sound: SurveyedSound, outlet: Outlet) -> None:
+    def __init__(self, survey: Survey, sound: OwnAudio, reports: ReportWriter) -> None:
         rate = sound.rate
-        self._cuts = deque(-(-cut * rate // VIDEO_SCALE) for cut in survey.cuts)
+        # Where each segment begins, in samples.
+        self._cuts = deque(
+            (-(-cut.at * rate // VIDEO_SCALE), cut) for cut in _cuts_by_time(survey).values()
+        )
         self._next = sound.first
         self._until = survey.end * rate // VIDEO_SCALE
-        self._pieces = Pieces(
-            AUDIO_RENDITION,
-            sequence=0,
-            end=survey.end,
-            send=outlet.send,
-            scale=rate,
+        self._segmenter = FileSegmenter(
+            AUDIO_RENDITION, end=survey.end, send=reports.send, scale=rate
         )
-        self._pieces.describe(
+        self._segmenter.describe(
             sound.codecs, audio_init(config=sound.config, rate=rate, channels=sound.channels)
         )
-        self._begins = self._cuts[0] - _AAC_FRAME  # what is heard from the first cut on
+        self._begins = self._cuts[0][0] - _AAC_FRAME  # of a packet that ends at the first cut
         self._opened = False
 
-    def take(self, packet: "Packet[Stream]") -> None:
-        """Take the next packet."""
+    def add(self, packet: "Packet[Stream]") -> None:
+        """Add the next packet."""
         at = self._next
         self._next += _AAC_FRAME
         if at <= self._begins or at >= self._until:
             return
-        opens = not self._opened
-        if opens:
+        cut: Cut | None = None
+        if not self._opened:
             self._opened = True
-            self._cuts.popleft()
-        while self._cuts and at >= self._cuts[0]:
-            self._cuts.popleft()
-            opens = True
-        self._pieces.add(Sample(at, at, _AAC_FRAME, True, bytes(packet)), opens=opens)
+            cut = self._cuts.popleft()[1]
+        while self._cuts and at >= self._cuts[0][0]:
+            cut = self._cuts.popleft()[1]
+        self._segmenter.add(Sample(at, at, _AAC_FRAME, True, bytes(packet)), cut)
 
     def close(self) -> None:
-        """Send what is left."""
-        self._pieces.close()
+        """Send the remaining samples."""
+        self._segmenter.end()
 
 
-class _Made:
-    """Sound that is decoded, and encoded anew: 48 kHz, stereo, without a hole."""
+class _AudioTranscoder:
+    """The sound decoded and encoded anew: 48 kHz, stereo, without a hole."""
 
-    def __init__(self, upload: Upload, survey: Survey, outlet: Outlet) -> None:
-        track = Track(AUDIO_RENDITION, AUDIO_SCALE, outlet.send)
+    def __init__(self, upload: Upload, survey: Survey, reports: ReportWriter) -> None:
+        track = LiveSegmenter(AUDIO_RENDITION, AUDIO_SCALE, reports.send)
         track.begin(epoch=0, part=_PART)
-        sound = sound_of(upload)
+        sound = audio_stream(upload)
         self._survey = survey
-        self._sound = Sound(
+        self._sound = AudioPipeline(
             _track_of(upload),
             track,
             origin=ORIGIN_SECONDS * VIDEO_SCALE,
-            outlet=outlet,
-            decoders=Decoders(None, sound, timed=True) if sound is not None else None,
+            reports=reports,
+            decoders=FileDecoders(None, sound, timed=True) if sound is not None else None,
         )
-        for sequence, at in enumerate(survey.cuts):
-            self._sound.cut(Cut(sequence=sequence, at=at))
+        for cut in _cuts_by_time(survey).values():
+            self._sound.add_cut(cut)
         self._silent = sound is None
 
-    def take(self, packet: "Packet[Stream]") -> None:
-        """Take the next packet."""
-        times = times_of(packet)
+    def add(self, packet: "Packet[Stream]") -> None:
+        """Add the next packet."""
+        times = packet_times(packet)
         if times is None:
             return
         pts = times[1] + self._survey.offset
-        if pts < self._survey.end + VIDEO_SCALE:  # what comes later is heard by nobody
-            self._sound.take(bytes(packet), pts)
+        if pts < self._survey.end + VIDEO_SCALE:  # later sound is not used
+            self._sound.decode(bytes(packet), pts)
             self._sound.release(_EVER)
 
     def close(self) -> None:
-        """Fill up to the picture's end, and send what is left."""
+        """Fill up to the picture's end, and send the remaining samples."""
         if self._silent:
             for cut in self._survey.cuts:
-                self._sound.reach(cut)
+                self._sound.fill_to(cut)
                 self._sound.release(_EVER)
-        grid = Grid(sequence=0, discontinuity=False, cut=1, longest=1, reuse=False)
+        grid = SegmentGrid(sequence=0, discontinuity=False, cut=1, longest=1, reuse=False)
         self._sound.finish(self._survey.end, grid)
 
 
+def _cuts_by_time(survey: Survey) -> dict[int, Cut]:
+    return {at: Cut(sequence=sequence, at=at) for sequence, at in enumerate(survey.cuts)}
+
+
 def _track_of(upload: Upload) -> AudioTrack | None:
-    sound = sound_of(upload)
+    sound = audio_stream(upload)
     if sound is None:
         return None
     context = sound.codec_context
     return AudioTrack(
-        codec=AudioCodec.AAC,  # of no use: the file has its own decoder
+        codec=AudioCodec.AAC,  # does not matter: the file's own decoder is used
         config=b"",
         rate=context.sample_rate or 0,
         channels=context.channels or 0,

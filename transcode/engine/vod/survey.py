@@ -1,9 +1,9 @@
-"""A look at all packets of a file before anything is made of it: what of it serves as it is.
+"""The survey: all packets of a file are read before anything is made, to decide what can be copied.
 
-Its own pictures make the top rung where everybody can play them and their keyframes bound every
-segment; of its own sound `hearing` says it. The times of all pictures say where segments begin and
-which of them can be made apart (`transcode.vod.span_planner`). A last picture is held while sound
-goes on.
+The file's own pictures make the top rung if every player can play them and their keyframes bound
+every segment; `audio_survey` decides about its sound. The times of all pictures determine where
+segments begin and which spans can be made apart (`transcode.vod.span_planner`). The last picture is
+held while sound continues.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -25,34 +25,34 @@ from media.codecs.avc import AvcConfig, AvcError, is_idr, is_picture
 from media.codecs.sei import is_rotated
 from media.ladder import Rendition
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
-from transcode.engine.input.container import BadUpload, Upload, picture_of, sound_of
-from transcode.engine.input.demux import decode_times, demuxed, ticks_of, times_of
-from transcode.engine.input.random_access import alike
-from transcode.engine.vod.audio_survey import Hearing, SurveyedSound
-from transcode.protocol.file_messages import Film, Stretch, Surveyed
+from transcode.engine.input.container import BadUpload, Upload, audio_stream, video_stream
+from transcode.engine.input.demux import decode_times, demux, packet_times, to_ticks
+from transcode.engine.input.random_access import fits_config
+from transcode.engine.vod.audio_survey import AudioSurvey, OwnAudio
+from transcode.protocol.file_messages import AssetOrder, SpanOrder, Surveyed
 from transcode.vod.span_planner import GAP_TICKS, cuts_at_keyframes, cuts_by_clock, plan_spans
 
 __all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
 
-_MOST_RATE: Final = 61  # frames a second: faster pictures are thinned, which packets cannot be
-# A source with more than this times its rung's ceiling costs viewers more than it shows them.
+_MOST_RATE: Final = 61  # frames a second: faster pictures are thinned, which needs encoding
+# A source with more than this times its rung's maximum rate costs viewers more than it is worth.
 _MOST_BITS: Final = 2
 LEAP: Final = "the times jump"
 _JUMP: Final = 20 * VIDEO_SCALE
-# Formats with an index of their keyframes: others are read from the beginning.
+# Formats with an index of keyframes; others must be read from the beginning.
 _ENTERED: Final = ("mov", "mp4", "matroska", "webm")
 _USUAL_STEP: Final = VIDEO_SCALE // 30
-_LONG: Final = 20 * VIDEO_SCALE  # what is shorter is not worth more than one stretch
+_LONG: Final = 20 * VIDEO_SCALE  # shorter assets are not worth more than one span
 
 
 class Survey(msgspec.Struct, kw_only=True):
-    """What is known of a file's pictures; times are on the output clock.
+    """The facts about a file's pictures; times are on the output clock.
 
-    `wild` says why the packets' times cannot be relied on, "" where they can. `decoded` are decode
-    times where the file leaves some out. `offset` brings the file's own times, in ticks, to the
-    output clock. The last picture is shown up to `end`, which its sound may have put off from
-    `pictures_end`. `hidden` is the last picture before the first that is to be seen, in the file's
-    own time: an edit list leaves it out.
+    `unreliable` says why the packets' times cannot be relied on, "" if they can. `decoded` are
+    decode times if the file leaves some out. Adding `offset` brings the file's own times, in ticks,
+    to the output clock. The last picture is shown up to `end`, which is later than `pictures_end`
+    if the sound is longer. `hidden` is the last picture before the first that is to be shown, in
+    the file's own time: an edit list leaves it out.
     """
 
     offset: int
@@ -61,17 +61,17 @@ class Survey(msgspec.Struct, kw_only=True):
     pictures_end: int
     end: int
     hidden: int | None = None
-    wild: str = ""
+    unreliable: str = ""
     decoded: tuple[int, ...] | None = None
     reused: Rendition | None = None
-    sound: SurveyedSound | None = None
+    sound: OwnAudio | None = None
     cuts: tuple[int, ...] = ()
     reason: str = ""
-    stretches: tuple[Stretch, ...] = ()
+    spans: tuple[SpanOrder, ...] = ()
 
     @property
     def rate(self) -> int:
-        """The frames per 1000 s, in all; 0 where that cannot be said."""
+        """The frames per 1000 s on average; 0 if unknown."""
         length = self.pictures_end - self.shown[0]
         return len(self.shown) * VIDEO_SCALE * 1000 // length if length > 0 else 0
 
@@ -80,59 +80,59 @@ class Survey(msgspec.Struct, kw_only=True):
         """The last time at which there must be a picture."""
         return self.shown[-1] if self.end == self.pictures_end else self.end - _USUAL_STEP
 
-    def told(self) -> Surveyed:
-        """Return what the parent is told of it."""
+    def report(self) -> Surveyed:
+        """Return the report to the parent."""
         return Surveyed(
             reused=self.reused.name if self.reused is not None else None,
             kept=self.sound is not None,
             mono=self.sound is not None and self.sound.channels == 1,
-            stretches=self.stretches,
-            reason=self.wild or self.reason,
+            spans=self.spans,
+            reason=self.unreliable or self.reason,
             segments=len(self.cuts),
             length=self.end - self.shown[0],
         )
 
 
-def survey(upload: Upload, film: Film) -> Survey | None:
-    """Look at a file; None where it has no picture, or none is wanted.
+def survey(upload: Upload, order: AssetOrder) -> Survey | None:
+    """Survey a file; return None if it has no picture, or none is wanted.
 
     Raises:
-        BadUpload: there is nothing in it.
+        BadUpload: it is empty.
     """
-    picture = picture_of(upload)
-    if picture is None or film.ladder is None:
+    picture = video_stream(upload)
+    if picture is None or order.ladder is None:
         return None
-    look = _Look(picture)
-    sound = sound_of(upload)
-    hearing = Hearing(sound) if sound is not None else None
+    video = _VideoSurvey(picture)
+    sound = audio_stream(upload)
+    audio = AudioSurvey(sound) if sound is not None else None
     streams: list[Stream] = [stream for stream in (picture, sound) if stream is not None]
-    for packet in demuxed(upload, streams):
+    for packet in demux(upload, streams):
         if packet.stream is picture:
-            look.take(packet)
-        elif hearing is not None:
-            hearing.take(packet)
-    found = look.found()
-    if found.wild:
+            video.add(packet)
+        elif audio is not None:
+            audio.add(packet)
+    found = video.found()
+    if found.unreliable:
         return found
-    if hearing is not None and hearing.end is not None:
-        heard = hearing.end + found.offset
-        found.end = heard if heard - found.end > GAP_TICKS else found.end
-    ladder = film.ladder.renditions
-    cuts = look.cuts(ladder[0], found) if film.reuse else None
+    if audio is not None and audio.end is not None:
+        audio_end = audio.end + found.offset
+        found.end = audio_end if audio_end - found.end > GAP_TICKS else found.end
+    ladder = order.ladder.renditions
+    cuts = video.cuts(ladder[0], found) if order.reuse else None
     if cuts is not None:
         found.reused = ladder[0]
     found.cuts = cuts or cuts_by_clock(found.shown[0], found.newest)
-    if hearing is not None:
-        found.sound = hearing.own(found.offset, found.shown[0], found.cuts[-1], found.end)
+    if audio is not None:
+        found.sound = audio.usable(found.offset, found.shown[0], found.cuts[-1], found.end)
     rungs = ladder[1:] if cuts is not None else ladder
     if rungs:
-        found.stretches = _stretches(found, rungs)
-        _see_to_entries(upload, picture, found)
+        found.spans = _spans(found, rungs)
+        _check_entries(upload, picture, found)
     return found
 
 
-class _Look:
-    """Takes all packets of a picture track in."""
+class _VideoSurvey:
+    """Reads all packets of a video track."""
 
     def __init__(self, picture: VideoStream) -> None:
         self._config = own_config(picture)
@@ -144,9 +144,9 @@ class _Look:
         self._timed = self._ordered = True
         self._own = self._config is not None
 
-    def take(self, packet: "Packet[Stream]") -> None:
-        """Note a packet; one that an edit list leaves out is only there to be decoded."""
-        times = times_of(packet)
+    def add(self, packet: "Packet[Stream]") -> None:
+        """Add a packet; one that an edit list leaves out is only needed for decoding."""
+        times = packet_times(packet)
         if times is None:
             self._timed = False
             return
@@ -165,7 +165,7 @@ class _Look:
         self._size += packet.size
         base = packet.stream.time_base
         self._end = max(
-            self._end, pts + (ticks_of(packet.duration, base) if packet.duration and base else 0)
+            self._end, pts + (to_ticks(packet.duration, base) if packet.duration and base else 0)
         )
         if packet.is_keyframe:
             self._keys.append(pts)
@@ -177,16 +177,16 @@ class _Look:
                 self._own = False
 
     def _serves(self, data: bytes, pts: int, config: AvcConfig, *, key: bool) -> bool:
-        """Say whether a packet can be shown as it is."""
+        """Return whether a packet can be copied."""
         if not is_picture(data, config.length_size):
             return False
         if not key or not is_idr(data, config.length_size):
             return True
         self._entries.append(pts)
-        return not is_rotated(data, config.length_size) and alike(data, config)
+        return not is_rotated(data, config.length_size) and fits_config(data, config)
 
     def found(self) -> Survey:
-        """Return what was seen of the pictures.
+        """Return the facts about the pictures.
 
         Raises:
             BadUpload: there was none.
@@ -206,29 +206,29 @@ class _Look:
             pictures_end=end,
             hidden=max((time for time in self._hidden if time < shown[0]), default=None),
             end=end,
-            wild=_wildness(shown, timed=self._timed, keys=bool(self._keys)),
+            unreliable=_unreliability(shown, timed=self._timed, keys=bool(self._keys)),
             decoded=None if decoded is None else tuple(time + offset for time in decoded),
         )
 
-    def cuts(self, rung: Rendition, film: Survey) -> tuple[int, ...] | None:
-        """Return the cuts at which the file's own packets make the top rung, where they can."""
+    def cuts(self, rung: Rendition, survey: Survey) -> tuple[int, ...] | None:
+        """Return the cuts for the file's own packets as the top rung; None if they cannot be."""
         config = self._config
         if config is None or not self._own or not rung.source_size or not config.plays_everywhere:
             return None
-        length = film.end - film.shown[0]
+        length = survey.end - survey.shown[0]
         if (
             (rung.width, rung.height) != (config.width, config.height)
             or config.aspect != 1
-            or len(film.shown) * VIDEO_SCALE > _MOST_RATE * length
+            or len(survey.shown) * VIDEO_SCALE > _MOST_RATE * length
             or self._size * 8 * VIDEO_SCALE > _MOST_BITS * rung.rate * length
         ):
             return None
-        entries = [time + film.offset for time in self._entries]
-        return cuts_at_keyframes(entries, film.shown[0], film.end)
+        entries = [time + survey.offset for time in self._entries]
+        return cuts_at_keyframes(entries, survey.shown[0], survey.end)
 
 
 def own_config(picture: VideoStream) -> AvcConfig | None:
-    """Return the configuration of a picture track whose packets can be read here."""
+    """Return the configuration of a video track whose packets can be parsed here."""
     if picture.codec_context.name != "h264":
         return None
     try:
@@ -237,7 +237,7 @@ def own_config(picture: VideoStream) -> AvcConfig | None:
         return None
 
 
-def _wildness(shown: Sequence[int], *, timed: bool, keys: bool) -> str:
+def _unreliability(shown: Sequence[int], *, timed: bool, keys: bool) -> str:
     if not timed:
         return "some packets have no times"
     if not keys:
@@ -250,13 +250,13 @@ def _wildness(shown: Sequence[int], *, timed: bool, keys: bool) -> str:
     return ""
 
 
-def _stretches(found: Survey, rungs: tuple[Rendition, ...]) -> tuple[Stretch, ...]:
+def _spans(found: Survey, rungs: tuple[Rendition, ...]) -> tuple[SpanOrder, ...]:
     step = found.shown[1] - found.shown[0] if len(found.shown) > 1 else _USUAL_STEP
     if found.hidden is not None:
         step = min(step, found.shown[0] - found.offset - found.hidden)
     bounds = plan_spans(found.cuts, found.shown, found.keys, found.end)
     return tuple(
-        Stretch(
+        SpanOrder(
             rungs=rungs,
             sequence=each.first,
             cuts=found.cuts[each.first : each.last],
@@ -272,41 +272,41 @@ def _stretches(found: Survey, rungs: tuple[Rendition, ...]) -> tuple[Stretch, ..
     )
 
 
-def _see_to_entries(upload: Upload, picture: VideoStream, found: Survey) -> None:
-    """Leave the film in one piece where it cannot be entered in the middle."""
-    many = len(found.stretches) > 1
+def _check_entries(upload: Upload, picture: VideoStream, found: Survey) -> None:
+    """Join the spans into one if the file cannot be entered in the middle."""
+    many = len(found.spans) > 1
     length = found.end - found.shown[0]
     if many and not any(name in upload.format.name.split(",") for name in _ENTERED):
         found.reason = "its container has no index of keyframes"
-    elif many and not all(_leads(upload, picture, each) for each in found.stretches[1:]):
+    elif many and not all(_seeks_to_key(upload, picture, each) for each in found.spans[1:]):
         found.reason = "its keyframes are not found by its index"
     elif not many and length > _LONG:
         found.reason = "its keyframes are too far apart"
     if many and found.reason:
-        found.stretches = (_joined(found.stretches),)
+        found.spans = (_joined(found.spans),)
 
 
-def _leads(upload: Upload, picture: VideoStream, stretch: Stretch) -> bool:
-    """Say whether reading from a stretch's keyframe on begins at or before it, with one."""
+def _seeks_to_key(upload: Upload, picture: VideoStream, span: SpanOrder) -> bool:
+    """Return whether seeking to a span's keyframe leads to a keyframe at or before it."""
     base = picture.time_base or Fraction(1, VIDEO_SCALE)
-    upload.seek(seek_time(stretch, base), stream=picture)
-    for packet in demuxed(upload, [picture]):
-        times = times_of(packet)
-        return times is not None and packet.is_keyframe and times[1] <= stretch.key - stretch.offset
+    upload.seek(seek_time(span, base), stream=picture)
+    for packet in demux(upload, [picture]):
+        times = packet_times(packet)
+        return times is not None and packet.is_keyframe and times[1] <= span.key - span.offset
     return False
 
 
-def seek_time(stretch: Stretch, base: Fraction) -> int:
-    """Return a stretch's keyframe in its track's own time, rounded up."""
-    return -(-(stretch.key - stretch.offset) * base.denominator // (VIDEO_SCALE * base.numerator))
+def seek_time(span: SpanOrder, base: Fraction) -> int:
+    """Return a span's keyframe in its track's own time, rounded up."""
+    return -(-(span.key - span.offset) * base.denominator // (VIDEO_SCALE * base.numerator))
 
 
-def _joined(stretches: tuple[Stretch, ...]) -> Stretch:
-    last = stretches[-1]
+def _joined(spans: tuple[SpanOrder, ...]) -> SpanOrder:
+    last = spans[-1]
     return msgspec.structs.replace(
-        stretches[0],
-        cuts=tuple(cut for each in stretches for cut in each.cuts),
+        spans[0],
+        cuts=tuple(cut for each in spans for cut in each.cuts),
         end=last.end,
         until=last.until,
-        pictures=sum(each.pictures for each in stretches),
+        pictures=sum(each.pictures for each in spans),
     )

@@ -6,12 +6,12 @@ import pytest
 from av.error import FFmpegError
 
 from tests.support.engine.sources import Source
-from transcode.engine.codec.decode import PictureDecoder
+from transcode.engine.codec.decode import TrackVideoDecoder
 
 
 def decoded(source: Source) -> list[int | None]:
     assert source.video is not None
-    decoder = PictureDecoder(source.video, order_known=True)
+    decoder = TrackVideoDecoder(source.video, order_known=True)
     times: list[int | None] = []
     for packet in source.pictures:
         times += [frame.pts for frame in decoder.decode(packet.data, packet.dts, packet.pts)]
@@ -24,7 +24,7 @@ def test_frames_come_in_showing_order_with_the_packets_times(small: Source) -> N
 
 def test_the_shape_of_a_pixel_is_learnt(small: Source) -> None:
     assert small.video is not None
-    decoder = PictureDecoder(small.video, order_known=True)
+    decoder = TrackVideoDecoder(small.video, order_known=True)
     for packet in small.pictures[:8]:
         decoder.decode(packet.data, packet.dts, packet.pts)
     assert decoder.aspect in (None, Fraction(1))
@@ -32,7 +32,7 @@ def test_the_shape_of_a_pixel_is_learnt(small: Source) -> None:
 
 def test_a_damaged_packet_is_an_error_and_the_next_keyframe_is_not(small: Source) -> None:
     assert small.video is not None
-    decoder = PictureDecoder(small.video, order_known=True)
+    decoder = TrackVideoDecoder(small.video, order_known=True)
     with pytest.raises(FFmpegError):
         decoder.decode(b"\x00\x00\xff\xff broken", 0, 0)
     again = [packet for packet in small.pictures if packet.key][1]

@@ -9,8 +9,8 @@ from media.codecs.avc import AvcConfig
 from media.hls.fmp4 import Sample
 from media.ladder import Rendition
 from media.track import VideoCodec, VideoTrack
-from transcode.engine.codec.decode import TIME_BASE, PictureDecoder
-from transcode.engine.codec.encode import PictureEncoder
+from transcode.engine.codec.decode import TIME_BASE, TrackVideoDecoder
+from transcode.engine.codec.encode import VideoEncoder
 
 RUNG = Rendition(name="360p", width=640, height=360, rate=800_000)
 
@@ -29,8 +29,8 @@ def picture(number: int) -> VideoFrame:
     return frame
 
 
-def encoded(count: int, cuts: tuple[int, ...]) -> tuple[PictureEncoder, list[Sample]]:
-    encoder = PictureEncoder(RUNG, picture(0), Fraction(30))
+def encoded(count: int, cuts: tuple[int, ...]) -> tuple[VideoEncoder, list[Sample]]:
+    encoder = VideoEncoder(RUNG, picture(0), Fraction(30))
     samples: list[Sample] = []
     for number in range(count):
         frame = picture(number)
@@ -52,7 +52,7 @@ def test_the_stream_plays_everywhere_and_says_its_size_and_colours() -> None:
     assert config.plays_everywhere
     assert (config.width, config.height, config.length_size) == (640, 360, 4)
     track = VideoTrack(codec=VideoCodec.AVC, config=encoder.config, width=640, height=360)
-    decoder = PictureDecoder(track, order_known=True)
+    decoder = TrackVideoDecoder(track, order_known=True)
     for sample in samples:
         decoder.decode(sample.data, sample.dts, sample.pts)
     for frame in decoder.drain():

@@ -6,7 +6,7 @@ from random import Random
 import av
 
 from tests.support.engine.raw_images import flat
-from transcode.engine.codec.jpeg import jpeg
+from transcode.engine.codec.jpeg import encode_jpeg
 
 
 def mean(data: bytes) -> float:
@@ -18,11 +18,11 @@ def mean(data: bytes) -> float:
 
 def test_a_jpeg_keeps_what_it_shows() -> None:
     # Video's range is 16 to 235, that of a JPEG 0 to 255.
-    assert abs(mean(jpeg(flat(126))) - 128) < 3
-    assert mean(jpeg(flat(16))) < 3
+    assert abs(mean(encode_jpeg(flat(126))) - 128) < 3
+    assert mean(encode_jpeg(flat(16))) < 3
 
 
 def test_a_lower_quality_is_smaller() -> None:
     still = flat(100, size=(640, 360))
     still.planes[0].update(Random(1).randbytes(still.planes[0].buffer_size))
-    assert len(jpeg(still, quality=20)) < len(jpeg(still))
+    assert len(encode_jpeg(still, quality=20)) < len(encode_jpeg(still))

@@ -8,14 +8,14 @@ import pytest
 
 from tests.support.engine.upload_files import picture_size, read
 from tests.support.transcode.corpus_clips import AAC, alone, covered
-from transcode.engine.images.cover_art import card
-from transcode.protocol.messages import Make, Poster
+from transcode.engine.images.cover_art import draw_card
+from transcode.protocol.messages import FileOrder, Poster
 
 SIZES = {"720p": (1280, 720), "360p": (640, 360)}
 
 
 def made_of(path: Path) -> list[Poster]:
-    made = read("poster", path, Make(ladder=None))
+    made = read("poster", path, FileOrder(ladder=None))
     assert (made.status, made.complaints) == (0, "")
     posters = made.of(Poster)
     assert {each.label: picture_size(each.data) for each in posters} == SIZES
@@ -57,7 +57,7 @@ def test_without_a_cover_that_can_be_decoded_it_is_a_card(tmp_path: Path, damage
 
 def test_a_card_is_dark_with_bright_bars_in_any_size() -> None:
     for size in ((1280, 720), (640, 360), (64, 36)):
-        frame = card(size)
+        frame = draw_card(size)
         assert (frame.width, frame.height, frame.format.name) == (*size, "yuv420p")
         luma = bytes(frame.planes[0])
         assert {min(luma), max(luma)} == {30, 170}

@@ -8,25 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.engine.raw_images import flat
-from transcode.engine.images.image_score import Merit, entropy, merit
+from transcode.engine.images.image_score import ImageScorer, entropy, image_score
 
 
 def test_detail_is_better_than_none_and_light_better_than_darkness() -> None:
-    judge = Merit()
-    detailed, plain = judge.of(flat(100, stripes=50)), judge.of(flat(100))
-    dark, dazzling = judge.of(flat(16, stripes=6)), judge.of(flat(229, stripes=6))
+    judge = ImageScorer()
+    detailed, plain = judge.score(flat(100, stripes=50)), judge.score(flat(100))
+    dark, dazzling = judge.score(flat(16, stripes=6)), judge.score(flat(229, stripes=6))
     assert detailed > plain
     assert plain > dark
     assert plain > dazzling
 
 
 def test_pictures_of_all_sizes_and_forms_are_judged_by_one_judge() -> None:
-    judge = Merit()
+    judge = ImageScorer()
     for width, height, form in ((16, 16, "yuv420p"), (1920, 1080, "yuv444p"), (90, 160, "rgb24")):
         frame = VideoFrame(width, height, form)
         for plane in frame.planes:
             plane.update(b"\x60" * plane.buffer_size)
-        assert judge.of(frame) > 0
+        assert judge.score(frame) > 0
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_pictures_of_all_sizes_and_forms_are_judged_by_one_judge() -> None:
 def test_of_two_pictures_one_is_the_better_poster(
     better: tuple[float, float, float], worse: tuple[float, float, float]
 ) -> None:
-    assert merit(*better) > merit(*worse)
+    assert image_score(*better) > image_score(*worse)
 
 
 def test_entropy_is_the_bits_of_a_level() -> None:
@@ -55,6 +55,6 @@ def test_entropy_is_the_bits_of_a_level() -> None:
 
 @given(st.binary(max_size=300), st.floats(0, 255), st.floats(0, 255))
 def test_merit_is_a_number_above_zero(levels: bytes, mean: float, sharp: float) -> None:
-    found = merit(mean, entropy(levels), sharp)
+    found = image_score(mean, entropy(levels), sharp)
     assert math.isfinite(found)
     assert found > 0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transcode.engine.images.keyframe_sampler import MOST_PLACES, coarse_to_fine, places
+from transcode.engine.images.keyframe_sampler import MOST_SAMPLES, coarse_to_fine, sample_times
 
 SECOND = 1_000_000
 
@@ -27,7 +27,7 @@ SECOND = 1_000_000
 def test_pictures_stand_for_two_to_ten_seconds_and_are_never_too_many(
     seconds: float, count: int, step: float
 ) -> None:
-    found = places(round(seconds * SECOND))
+    found = sample_times(round(seconds * SECOND))
     assert len(found) == count
     assert found[0] == 0
     assert found[1:2] == ([round(step * SECOND)] if count > 1 else [])
@@ -35,8 +35,8 @@ def test_pictures_stand_for_two_to_ten_seconds_and_are_never_too_many(
 
 @given(st.integers(0, 24 * 3600 * SECOND))
 def test_places_rise_and_lie_within_the_film(length_us: int) -> None:
-    found = places(length_us)
-    assert 1 <= len(found) <= MOST_PLACES
+    found = sample_times(length_us)
+    assert 1 <= len(found) <= MOST_SAMPLES
     assert found == sorted(set(found))
     assert found[-1] < max(1, length_us)
 

@@ -11,14 +11,14 @@ from media.ladder import ladder_for
 from tests.support.engine.engine_process import LABELS
 from tests.support.engine.sources import ffmpeg
 from tests.support.engine.upload_files import film, picture_size, read, refusal
-from transcode.engine.images.image_score import Merit
-from transcode.protocol.messages import Make, Poster, Previews
+from transcode.engine.images.image_score import ImageScorer
+from transcode.protocol.messages import FileOrder, Poster, Previews
 
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p")
 
 
-def order(width: int, height: int) -> Make:
-    return Make(ladder=ladder_for(width, height, LABELS))
+def order(width: int, height: int) -> FileOrder:
+    return FileOrder(ladder=ladder_for(width, height, LABELS))
 
 
 def mean(data: bytes) -> float:
@@ -130,4 +130,4 @@ def test_the_sharp_moment_is_the_poster_and_not_the_blurred_ones(tmp_path: Path)
     ffmpeg("-filter_complex", graph, *X264, "-g", "25", "-y", path)
     (made,) = read("poster", path, order(320, 180)).of(Poster)
     with av.open(io.BytesIO(made.data), "r", format="jpeg_pipe") as container:
-        assert Merit().of(next(container.decode(video=0))) > 7  # a blurred one has 3.7
+        assert ImageScorer().score(next(container.decode(video=0))) > 7  # a blurred one has 3.7

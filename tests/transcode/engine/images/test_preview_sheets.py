@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.engine.raw_images import flat
 from tests.support.engine.upload_files import picture_size
-from transcode.engine.images.preview_sheets import PER_SHEET, sheets, thumbnail_size
+from transcode.engine.images.preview_sheets import PER_SHEET, make_sheets, thumbnail_size
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_small_pictures_have_the_films_shape(shown: tuple[int, int], size: tuple
     ],
 )
 def test_a_sheet_is_filled_row_by_row(count: int, sizes: list[tuple[int, int]]) -> None:
-    found = sheets([flat(40 + place % 150, size=(16, 16)) for place in range(count)])
+    found = make_sheets([flat(40 + place % 150, size=(16, 16)) for place in range(count)])
     assert [picture_size(sheet) for sheet in found] == sizes
 
 
 def test_each_picture_stands_in_its_place() -> None:
-    (sheet,) = sheets([flat(30 + 10 * place, size=(16, 16)) for place in range(15)])
+    (sheet,) = make_sheets([flat(30 + 10 * place, size=(16, 16)) for place in range(15)])
     with av.open(io.BytesIO(sheet), "r", format="jpeg_pipe") as container:
         frame = next(container.decode(video=0)).reformat(format="gray")
     plane = frame.planes[0]

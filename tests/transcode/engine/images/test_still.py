@@ -11,11 +11,11 @@ import pytest
 
 from media.ladder import Ladder, Rendition
 from tests.support.api.upload_clips import clip, picture
-from transcode.engine.images.still import stills
+from transcode.engine.images.still import make_stills
 from transcode.engine.input.container import BadUpload
 from transcode.inspect.still import NotImage
 from transcode.inspect.still import make_posters as asked
-from transcode.protocol.messages import Make, Poster
+from transcode.protocol.messages import FileOrder, Poster
 
 LADDER = Ladder(
     (
@@ -30,11 +30,11 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def made(data: bytes, make: Make | None = None) -> list[Poster]:
+def made(data: bytes, make: FileOrder | None = None) -> list[Poster]:
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.flush()
-        return stills(file.fileno(), make or Make(ladder=LADDER))
+        return make_stills(file.fileno(), make or FileOrder(ladder=LADDER))
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
@@ -69,9 +69,8 @@ def test_a_picture_keeps_its_shape_within_each_rung(
 
 
 def test_without_a_ladder_the_picture_has_its_own() -> None:
-    assert [poster.label for poster in made(picture("png", "1000x500"), Make(ladder=None))] == [
-        "720p", "480p", "360p",
-    ]  # fmt: skip
+    posters = made(picture("png", "1000x500"), FileOrder(ladder=None))
+    assert [poster.label for poster in posters] == ["720p", "480p", "360p"]
 
 
 @pytest.mark.parametrize("color", [0, 2, 6])

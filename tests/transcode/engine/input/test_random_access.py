@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 from media.codecs.avc import AvcConfig, AvcError
 from media.track import VideoCodec, VideoTrack
 from tests.support.engine.sources import Source
-from transcode.engine.input.random_access import Access, Accesses, alike, same_sets
+from transcode.engine.input.random_access import (
+    AccessPoint,
+    AccessPointParser,
+    fits_config,
+    same_parameter_sets,
+)
 
 AVC = AvcConfig.parse(
     bytes.fromhex(
@@ -30,48 +35,53 @@ def unit(kind: int, body: bytes = b"\x80") -> bytes:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        pytest.param(19, Access.ENTRY, id="IDR"),
-        pytest.param(21, Access.ENTRY, id="CRA"),
-        pytest.param(16, Access.ENTRY, id="BLA"),
-        pytest.param(9, Access.OTHER, id="RASL"),
-        pytest.param(6, Access.OTHER, id="RADL"),
-        pytest.param(1, Access.OTHER, id="a trailing picture"),
+        pytest.param(19, AccessPoint.ENTRY, id="IDR"),
+        pytest.param(21, AccessPoint.ENTRY, id="CRA"),
+        pytest.param(16, AccessPoint.ENTRY, id="BLA"),
+        pytest.param(9, AccessPoint.OTHER, id="RASL"),
+        pytest.param(6, AccessPoint.OTHER, id="RADL"),
+        pytest.param(1, AccessPoint.OTHER, id="a trailing picture"),
     ],
 )
-def test_hevc_is_read_whatever_the_source_calls_it(kind: int, expected: Access) -> None:
-    of = Accesses(track(VideoCodec.HEVC, HVCC), None)
+def test_hevc_is_read_whatever_the_source_calls_it(kind: int, expected: AccessPoint) -> None:
+    of = AccessPointParser(track(VideoCodec.HEVC, HVCC), None)
     for key in (True, False):
-        assert of.of(unit(33) + unit(kind), key=key) is expected
+        assert of.classify(unit(33) + unit(kind), key=key) is expected
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_access_or_an_error(data: bytes) -> None:
-    assert Accesses(track(VideoCodec.HEVC, HVCC), None).of(data, key=False) in Access
+    assert (
+        AccessPointParser(track(VideoCodec.HEVC, HVCC), None).classify(data, key=False)
+        in AccessPoint
+    )
     try:
-        assert Accesses(track(VideoCodec.AVC), AVC).of(data, key=False) in Access
+        assert (
+            AccessPointParser(track(VideoCodec.AVC), AVC).classify(data, key=False) in AccessPoint
+        )
     except AvcError:
         return
 
 
 @given(st.binary(max_size=60))
 def test_any_set_is_alike_or_not(data: bytes) -> None:
-    assert alike(prefixed(b"\x67" + data), AVC) is (b"\x67" + data in AVC.sps)
+    assert fits_config(prefixed(b"\x67" + data), AVC) is (b"\x67" + data in AVC.sps)
 
 
 @pytest.mark.parametrize("codec", [VideoCodec.AV1, VideoCodec.VP9])
 def test_other_codecs_are_taken_at_the_sources_word(codec: VideoCodec) -> None:
-    of = Accesses(track(codec), None)
-    assert of.of(b"x", key=True) is Access.ENTRY
-    assert of.of(b"x", key=False) is Access.OTHER
+    of = AccessPointParser(track(codec), None)
+    assert of.classify(b"x", key=True) is AccessPoint.ENTRY
+    assert of.classify(b"x", key=False) is AccessPoint.OTHER
 
 
 def test_h264_tells_idr_pictures_from_other_keyframes(small: Source) -> None:
     assert small.video
-    of = Accesses(small.video, AvcConfig.parse(small.video.config))
+    of = AccessPointParser(small.video, AvcConfig.parse(small.video.config))
     for packet in small.pictures:
-        other = Access.ENTRY if packet.key else Access.KEY
-        assert of.of(packet.data, key=True) is other
-        assert (of.of(packet.data, key=False) is Access.ENTRY) is packet.key
+        other = AccessPoint.ENTRY if packet.key else AccessPoint.KEY
+        assert of.classify(packet.data, key=True) is other
+        assert (of.classify(packet.data, key=False) is AccessPoint.ENTRY) is packet.key
 
 
 def prefixed(*units: bytes) -> bytes:
@@ -83,20 +93,24 @@ def test_sets_that_say_the_same_are_alike(small: Source, two_seconds: Source) ->
     assert two_seconds.video
     config, other = (AvcConfig.parse(source.config) for source in (small.video, two_seconds.video))
     picture = small.pictures[0].data
-    assert alike(picture, config)
-    assert alike(prefixed(*config.sps, *config.pps) + picture, config)
-    assert not alike(prefixed(*other.sps, *other.pps) + picture, config), "another size"
+    assert fits_config(picture, config)
+    assert fits_config(prefixed(*config.sps, *config.pps) + picture, config)
+    assert not fits_config(prefixed(*other.sps, *other.pps) + picture, config), "another size"
     baseline = bytes((config.sps[0][0], 66)) + config.sps[0][2:]
-    assert not alike(prefixed(baseline) + picture, config), "another profile"
-    assert not alike(prefixed(b"\x67\x64") + picture, config), "a set that is none"
+    assert not fits_config(prefixed(baseline) + picture, config), "another profile"
+    assert not fits_config(prefixed(b"\x67\x64") + picture, config), "a set that is none"
     level = bytearray(config.sps[0])
     level[3] += 1
-    assert alike(prefixed(bytes(level)) + picture, config), "no decoder minds a level"
+    assert fits_config(prefixed(bytes(level)) + picture, config), "no decoder minds a level"
 
 
 def test_packets_follow_each_other_under_the_same_parameter_sets_alone() -> None:
-    assert same_sets(AVC, msgspec.structs.replace(AVC, frame_rate=None, reorder=None))
-    assert not same_sets(AVC, msgspec.structs.replace(AVC, pps=(AVC.pps[0] + b"\x80",)))
-    assert not same_sets(AVC, msgspec.structs.replace(AVC, sps=(*AVC.sps, AVC.sps[0] + b"\x80")))
-    assert not same_sets(AVC, msgspec.structs.replace(AVC, length_size=2)), "lengths are in packets"
-    assert not same_sets(None, None)
+    assert same_parameter_sets(AVC, msgspec.structs.replace(AVC, frame_rate=None, reorder=None))
+    assert not same_parameter_sets(AVC, msgspec.structs.replace(AVC, pps=(AVC.pps[0] + b"\x80",)))
+    assert not same_parameter_sets(
+        AVC, msgspec.structs.replace(AVC, sps=(*AVC.sps, AVC.sps[0] + b"\x80"))
+    )
+    assert not same_parameter_sets(AVC, msgspec.structs.replace(AVC, length_size=2)), (
+        "lengths are in packets"
+    )
+    assert not same_parameter_sets(None, None)

@@ -15,12 +15,12 @@ from media.hls.segment import InitSection, Part, Segment
 from media.track import AudioCodec, AudioTrack
 from tests.support.engine.decoded_output import loudness
 from tests.support.engine.sources import ffmpeg
-from transcode.engine.codec.encode import SOUND_TIME_BASE, SoundEncoder
-from transcode.engine.core.reports import Outlet
-from transcode.engine.live.audio_pipeline import Sound
-from transcode.engine.output.segment_grid import Cut, Grid
-from transcode.engine.output.segmenter import Track
-from transcode.protocol.messages import Report
+from transcode.engine.codec.encode import AUDIO_TIME_BASE, AudioEncoder
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.live.audio_pipeline import AudioPipeline
+from transcode.engine.output.segment_grid import Cut, SegmentGrid
+from transcode.engine.output.segmenter import LiveSegmenter
+from transcode.protocol.messages import EngineReport
 
 SECOND = 90_000
 ORIGIN = 10 * SECOND
@@ -31,14 +31,14 @@ class Heard:
     """A `Sound` at work and what it sends."""
 
     def __init__(self, source: AudioTrack | None) -> None:
-        self.sent: list[Report] = []
+        self.sent: list[EngineReport] = []
         self._fd = os.open(os.devnull, os.O_WRONLY)
-        self.outlet = Outlet(self._fd)
-        self.track = Track("audio", 48_000, self.sent.append)
+        self.outlet = ReportWriter(self._fd)
+        self.track = LiveSegmenter("audio", 48_000, self.sent.append)
         self.track.begin(epoch=0, part=SECOND // 2)
-        self.sound = Sound(source, self.track, origin=ORIGIN, outlet=self.outlet)
-        self.sound.cut(Cut(sequence=0, at=ORIGIN))
-        self.grid = Grid(
+        self.sound = AudioPipeline(source, self.track, origin=ORIGIN, reports=self.outlet)
+        self.sound.add_cut(Cut(sequence=0, at=ORIGIN))
+        self.grid = SegmentGrid(
             sequence=0, discontinuity=False, cut=2 * SECOND, longest=4 * SECOND, reuse=False
         )
 
@@ -54,12 +54,12 @@ class Heard:
 @pytest.fixture(scope="module")
 def tone() -> tuple[AudioTrack, list[bytes]]:
     """6 s of a tone as AAC packets of 1024 samples at 48 kHz."""
-    encoder = SoundEncoder()
+    encoder = AudioEncoder()
     packets: list[bytes] = []
     wave = [0.5 * math.sin(2 * math.pi * 440 * n / 48_000) for n in range(48_000)]
     for place in range(282):
         frame = AudioFrame("fltp", "stereo", 1024)
-        frame.sample_rate, frame.pts, frame.time_base = 48_000, place * 1024, SOUND_TIME_BASE
+        frame.sample_rate, frame.pts, frame.time_base = 48_000, place * 1024, AUDIO_TIME_BASE
         samples = array.array("f", [wave[(place * 1024 + n) % 48_000] for n in range(1024)])
         for plane in frame.planes:
             plane.update(samples.tobytes())
@@ -74,7 +74,7 @@ def play(
     """Give the packets from `at` on, one every `step` ticks; yields each one's time."""
     for place, data in enumerate(packets):
         pts = at + round(place * step)
-        heard.sound.take(data, pts)
+        heard.sound.decode(data, pts)
         yield pts
 
 
@@ -87,7 +87,7 @@ def loud(levels: list[tuple[float, float]], low: float, high: float) -> bool:
 
 
 def test_it_is_aac_lc_in_stereo_at_48_khz() -> None:
-    config = AudioSpecificConfig.parse(SoundEncoder().config)
+    config = AudioSpecificConfig.parse(AudioEncoder().config)
     assert (config.codecs, config.rate, config.channels) == ("mp4a.40.2", 48_000, 2)
 
 
@@ -151,7 +151,7 @@ def test_silence_stands_in_after_a_second_and_what_is_late_then_is_trimmed(
     for _ in play(heard, tone[1][:47]):
         pass
     for clock in range(ORIGIN, ORIGIN + 3 * SECOND, 3_000):
-        heard.sound.reach(clock)
+        heard.sound.fill_to(clock)
         heard.sound.release(clock)
     sent = sum(part.duration for part in heard.sent if isinstance(part, Part))
     assert 1.5 * SECOND < sent < 3 * SECOND, "the picture does not wait"
@@ -182,7 +182,7 @@ def test_drift_is_stretched_away(tone: tuple[AudioTrack, list[bytes]], off: floa
 def test_no_source_is_silence_up_to_the_picture() -> None:
     heard = Heard(None)
     for clock in range(ORIGIN, ORIGIN + SECOND, 3_000):
-        heard.sound.reach(clock)
+        heard.sound.fill_to(clock)
         heard.sound.release(clock)
     levels = heard.finish(ORIGIN + SECOND)
     assert len(levels) == 47
@@ -194,7 +194,7 @@ def test_cuts_fall_on_the_first_frame_at_or_after_them(
 ) -> None:
     heard = Heard(tone[0])
     for number in (1, 2):
-        heard.sound.cut(Cut(sequence=number, at=ORIGIN + number * SECOND, discontinuity=True))
+        heard.sound.add_cut(Cut(sequence=number, at=ORIGIN + number * SECOND, discontinuity=True))
     for pts in play(heard, tone[1][:140]):
         heard.sound.release(pts)
     heard.finish(ORIGIN + 140 * STEP)
@@ -219,7 +219,7 @@ def test_nothing_is_sent_that_a_cut_may_still_come_before(
 
 def test_the_last_segment_has_sound_however_short_it_is() -> None:
     heard = Heard(None)
-    heard.sound.cut(Cut(sequence=1, at=ORIGIN + 10 * STEP + 1))
+    heard.sound.add_cut(Cut(sequence=1, at=ORIGIN + 10 * STEP + 1))
     heard.finish(ORIGIN + 10 * STEP + 2)
     segments = [report for report in heard.sent if isinstance(report, Segment)]
     assert [(segment.sequence, segment.frames) for segment in segments] == [(0, 11), (1, 1)]
@@ -237,7 +237,7 @@ def test_garbage_is_counted(tone: tuple[AudioTrack, list[bytes]]) -> None:
 def test_a_config_that_is_none_is_silence() -> None:
     track = AudioTrack(codec=AudioCodec.AAC, config=b"\xff\xff", rate=48_000, channels=2)
     heard = Heard(track)
-    heard.sound.take(b"\x21\x10", ORIGIN)
+    heard.sound.decode(b"\x21\x10", ORIGIN)
     levels = heard.finish(ORIGIN + SECOND)
     assert max(level for _, level in levels) == 0
 
@@ -269,5 +269,5 @@ def test_other_codecs_come_through_by_their_name(
     heard = Heard(track)
     for data, pts in packets:
         if pts is not None:
-            heard.sound.take(data, ORIGIN + 90 * pts)
+            heard.sound.decode(data, ORIGIN + 90 * pts)
     assert loud(heard.finish(ORIGIN + SECOND), 0.1, 0.9)

@@ -16,7 +16,7 @@ from media.hls.segment import InitSection, Part
 from media.track import AudioCodec, AudioTrack
 from tests.conftest import Proof
 from tests.transcode.engine.live.test_audio_pipeline import ORIGIN, SECOND, STEP, Heard
-from transcode.engine.codec.encode import SOUND_TIME_BASE, SoundEncoder
+from transcode.engine.codec.encode import AUDIO_TIME_BASE, AudioEncoder
 
 _NOTICED = 0.045  # seconds: from there on people notice sound that is early (ITU-R BT.1359)
 _STRETCH = 47  # packets of silence, then as many of tone: a second each
@@ -27,13 +27,13 @@ _QUIET = 10  # frames
 
 def _round() -> tuple[AudioTrack, list[bytes]]:
     """Return a form, and packets of a stretch of silence and one of tone that can be repeated."""
-    encoder = SoundEncoder()
+    encoder = AudioEncoder()
     packets: list[bytes] = []
     wave = [0.5 * math.sin(2 * math.pi * 440 * n / 48_000) for n in range(48_000)]
     for place in range(4 * _STRETCH + 2):
         loud = (place // _STRETCH) % 2 == 1
         frame = AudioFrame("fltp", "stereo", 1024)
-        frame.sample_rate, frame.pts, frame.time_base = 48_000, place * 1024, SOUND_TIME_BASE
+        frame.sample_rate, frame.pts, frame.time_base = 48_000, place * 1024, AUDIO_TIME_BASE
         level = [wave[(place * 1024 + n) % 48_000] * loud for n in range(1024)]
         for plane in frame.planes:
             plane.update(array.array("f", level).tobytes())
@@ -94,7 +94,7 @@ def test_sound_that_drifts_stays_with_the_picture(minutes: int, off: int, proof:
         stamp = ORIGIN + round(place * step)
         if place % (2 * _STRETCH) == _STRETCH:
             expected.append((stamp - ORIGIN) / SECOND)
-        heard.sound.take(packets[place % (2 * _STRETCH)], stamp)
+        heard.sound.decode(packets[place % (2 * _STRETCH)], stamp)
         heard.sound.release(stamp - SECOND)
         if place % (_LOOK * 47) == 0:
             ears.listen()

@@ -27,7 +27,7 @@ from tests.support.engine.splices import (
     spliced,
     up_to,
 )
-from transcode.protocol.messages import Finish, Packet, Prepared, Rungs, Spliced, TakenOver
+from transcode.protocol.messages import Finish, LeaveOut, Packet, Prepared, Spliced, TakenOver
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +156,8 @@ def test_the_same_sets_in_another_record_need_no_other_init_section(source: Sour
 def test_rungs_that_are_shed_stay_away_over_a_splice_and_come_back(source: Source) -> None:
     orders = spliced(up_to(source, 3_400), since(source, 500))
     taken = len(up_to(source, 3_400).packets)
-    orders.insert(taken // 2, Rungs(off=("144p",)))
-    orders.insert(taken + 40, Rungs(off=()))
+    orders.insert(taken // 2, LeaveOut(off=("144p",)))
+    orders.insert(taken + 40, LeaveOut(off=()))
     made = run(orders)
     assert (made.status, made.complaints, made.troubles) == (0, "", {})
     assert len(made.of(Prepared)) == 1

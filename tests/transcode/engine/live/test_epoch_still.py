@@ -12,7 +12,7 @@ from tests.support.engine.decoded_output import frames, onsets, packets, warning
 from tests.support.engine.engine_process import FRAME, ORIGIN, Made, begin, orders, run
 from tests.support.engine.sources import Source, ffmpeg, pulses, source_of
 from transcode.engine.output.segment_grid import SLACK
-from transcode.protocol.messages import Order, Packet, TakenOver
+from transcode.protocol.messages import EngineOrder, Packet, TakenOver
 
 SECOND = 90_000
 LONGEST = 4 * SECOND
@@ -200,7 +200,7 @@ def test_a_single_absurd_time_of_the_sound_does_not_stop_the_picture(small: Sour
     while small.packets[bad].video:
         bad += 1
     changed = stamped(lambda place, _: 12_000 if place == bad else 0, small)
-    all_orders: list[Order] = [begin(small), *changed]
+    all_orders: list[EngineOrder] = [begin(small), *changed]
     made = run(all_orders)
     assert made.of(TakenOver) == []
     assert made.finished.frames_out["360p"] == len(small.pictures)

@@ -19,25 +19,34 @@ from tests.support.engine.coded_sources import HEVC, coded
 from tests.support.engine.engine_process import LABELS, begin, orders, run
 from tests.support.engine.sources import Source, ffmpeg, moving, source_of
 from tests.support.engine.upload_files import picture_size
-from transcode.engine.core.reports import Outlet
+from transcode.engine.core.reports import ReportWriter
 from transcode.engine.live import live_posters
-from transcode.engine.live.live_posters import Look, Rhythm, Stills, look_at
-from transcode.protocol.messages import Poster, Posters, Prepared, Report, Trouble, WireReader
+from transcode.engine.live.live_posters import (
+    PictureRating,
+    PosterSchedule,
+    PosterStage,
+    rate_picture,
+)
+from transcode.protocol.messages import EngineReport, Poster, Posters, Prepared, Trouble, WireReader
 
 S = VIDEO_SCALE
 EVERY = 30 * S
-GOOD, POOR, POORER = Look(9.0, poor=False), Look(1.0, poor=True), Look(0.5, poor=True)
+GOOD, POOR, POORER = (
+    PictureRating(9.0, poor=False),
+    PictureRating(1.0, poor=True),
+    PictureRating(0.5, poor=True),
+)
 _PATIENCE = 20.0  # seconds, far above what one poster takes
 
 
 # -- rhythm (pure) --------------------------------------------------------------------------------
 
 
-def shown(looks: dict[float, Look], step: float = 0.5, until: float = 100) -> list[float]:
+def shown(looks: dict[float, PictureRating], step: float = 0.5, until: float = 100) -> list[float]:
     """Offer keyframes every `step` seconds; `looks` says what is seen from a time on."""
-    rhythm = Rhythm()
+    rhythm = PosterSchedule()
     sent: list[float] = []
-    best: Look | None = None
+    best: PictureRating | None = None
     for count in range(int(until / step)):
         now = count * step
         at = round(now * S)
@@ -47,7 +56,7 @@ def shown(looks: dict[float, Look], step: float = 0.5, until: float = 100) -> li
         if found.poor and best is not None and best.score > found.score:
             found = best
         best = found if found.poor else None
-        if rhythm.shows(found, at, EVERY):
+        if rhythm.should_send(found, at, EVERY):
             sent.append(now)
     return sent
 
@@ -63,31 +72,33 @@ def shown(looks: dict[float, Look], step: float = 0.5, until: float = 100) -> li
         pytest.param({0: GOOD, 30: POOR}, [0], id="black never replaces what is good"),
     ],
 )
-def test_posters_come_when_they_are_due(looks: dict[float, Look], sent: list[float]) -> None:
+def test_posters_come_when_they_are_due(
+    looks: dict[float, PictureRating], sent: list[float]
+) -> None:
     assert shown(looks) == sent
 
 
 def test_keyframes_are_looked_at_once_a_second_at_most() -> None:
-    rhythm = Rhythm()
+    rhythm = PosterSchedule()
     looked = [at for at in range(0, 9 * S, S // 60) if rhythm.is_due(at)]
     assert looked == [second * S for second in range(9)]
 
 
 def test_what_shows_nothing_for_long_is_looked_at_less_often() -> None:
-    rhythm = Rhythm()
+    rhythm = PosterSchedule()
     looked = [second for second in range(60) if rhythm.is_due(second * S)]
     assert looked == [*range(11), *range(15, 60, 5)]
 
 
 def test_at_the_end_the_best_does_unless_something_good_was_sent() -> None:
-    rhythm = Rhythm()
+    rhythm = PosterSchedule()
     assert rhythm.is_due(0)
-    assert not rhythm.shows(POOR, 0, EVERY)
-    assert rhythm.shows(POOR, None)
-    assert not rhythm.shows(POORER, None)
-    assert rhythm.shows(GOOD, S, EVERY)
+    assert not rhythm.should_send(POOR, 0, EVERY)
+    assert rhythm.should_send(POOR, None)
+    assert not rhythm.should_send(POORER, None)
+    assert rhythm.should_send(GOOD, S, EVERY)
     assert rhythm.good
-    assert not rhythm.shows(POOR, None)
+    assert not rhythm.should_send(POOR, None)
 
 
 # -- what is good ---------------------------------------------------------------------------------
@@ -118,27 +129,27 @@ def picture(graph: str) -> VideoFrame:
     ],
 )
 def test_black_and_plain_pictures_are_poor(graph: str, poor: bool) -> None:
-    assert look_at(picture(graph)).poor is poor
+    assert rate_picture(picture(graph)).poor is poor
 
 
 # -- keyframes into JPEGs -------------------------------------------------------------------------
 
 
 @contextmanager
-def making() -> Generator[tuple[Stills, list[Report]]]:
+def making() -> Generator[tuple[PosterStage, list[EngineReport]]]:
     """A worker and what it reports, whole once the block is left."""
     reading, writing = os.pipe()
-    reports: list[Report] = []
-    outlet = Outlet(writing)
+    reports: list[EngineReport] = []
+    outlet = ReportWriter(writing)
 
     def read() -> None:
-        reader: WireReader[Report] = WireReader(Report)
+        reader: WireReader[EngineReport] = WireReader(EngineReport)
         while data := os.read(reading, 1 << 20):
             reports.extend(reader.feed(data))
 
     listening = threading.Thread(target=read)
     listening.start()
-    worker = Stills(outlet)
+    worker = PosterStage(outlet)
     try:
         yield worker, reports
         worker.finish()
@@ -149,14 +160,14 @@ def making() -> Generator[tuple[Stills, list[Report]]]:
         os.close(reading)
 
 
-def source_for(source: Source, every: int = EVERY) -> live_posters.Source:
+def source_for(source: Source, every: int = EVERY) -> live_posters.PosterSource:
     track = source.video
     assert track is not None
     rungs = ladder_for(track.width, track.height, LABELS).renditions
-    return live_posters.Source(track=track, aspect=Fraction(1), rungs=rungs, every=every)
+    return live_posters.PosterSource(track=track, aspect=Fraction(1), rungs=rungs, every=every)
 
 
-def feed(worker: Stills, source: Source, every: int = EVERY) -> None:
+def feed(worker: PosterStage, source: Source, every: int = EVERY) -> None:
     """Offer all keyframes of a source at their times, each when the one before is done with."""
     known = source_for(source, every)
     for packet in source.pictures:

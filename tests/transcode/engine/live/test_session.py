@@ -14,7 +14,7 @@ from media.ticks import VIDEO_SCALE
 from tests.support.engine.decoded_output import frames, loudness, packets, warnings
 from tests.support.engine.engine_process import LABELS, ORIGIN, Made, begin, orders, run
 from tests.support.engine.sources import Source
-from transcode.protocol.messages import Finish, Finished, Prepared, Progress
+from transcode.protocol.messages import EpochFinished, Finish, Prepared, Progress
 
 FRAME = VIDEO_SCALE // 30
 AAC_FRAME = 1920
@@ -199,8 +199,8 @@ def test_epochs_share_numbers_clock_and_process(small: Source, pulsing: Source) 
         orders(small, begin(small, epoch=2)),
     )
     assert (made.status, made.troubles) == (0, {})
-    ends = [each.end for each in made.of(Finished)]
-    assert [each.epoch for each in made.of(Finished)] == [0, 1, 2]
+    ends = [each.end for each in made.of(EpochFinished)]
+    assert [each.epoch for each in made.of(EpochFinished)] == [0, 1, 2]
     sound = made.segments(AUDIO_RENDITION)
     assert [segment.sequence for segment in sound] == list(range(7))
     assert [segment.epoch for segment in sound] == [0, 0, 1, 1, 1, 2, 2]
@@ -220,7 +220,7 @@ def test_a_beginning_without_a_finish_finishes_first(small: Source) -> None:
     half = [begin(small), *small.packets[: len(small.packets) // 2]]
     made = run(half, [begin(small, epoch=1), *small.packets])
     assert made.status == 0
-    assert [each.epoch for each in made.of(Finished)] == [0, 1]
+    assert [each.epoch for each in made.of(EpochFinished)] == [0, 1]
     assert finished_order(made.reports) == ["prepared 0", "finished 0", "prepared 1", "finished 1"]
 
 
@@ -228,7 +228,7 @@ def finished_order(reports: Iterable[object]) -> list[str]:
     return [
         f"{'prepared' if isinstance(report, Prepared) else 'finished'} {report.epoch}"
         for report in reports
-        if isinstance(report, Prepared | Finished)
+        if isinstance(report, Prepared | EpochFinished)
     ]
 
 
@@ -248,7 +248,7 @@ def test_a_new_engine_goes_on_with_the_numbers_it_is_given(small: Source) -> Non
 def test_an_epoch_without_media_ends_where_it_began(small: Source) -> None:
     made = run([begin(small), Finish()])
     assert made.status == 0
-    assert made.finished == Finished(
+    assert made.finished == EpochFinished(
         epoch=0, end=ORIGIN, frames_in=0, frames_out={AUDIO_RENDITION: 0}
     )
     assert made.of(Segment) == []

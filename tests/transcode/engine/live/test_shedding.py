@@ -11,8 +11,16 @@ from media.ladder import AUDIO_RENDITION, Ladder
 from tests.support.engine.decoded_output import frames, packets, warnings
 from tests.support.engine.engine_process import FRAME, ORIGIN, Made, begin, run
 from tests.support.engine.sources import Source
-from transcode.engine.live.shedding import left_out
-from transcode.protocol.messages import Begin, Finish, Order, Prepared, Progress, Rungs, TakenOver
+from transcode.engine.live.shedding import omitted_renditions
+from transcode.protocol.messages import (
+    Begin,
+    EngineOrder,
+    Finish,
+    LeaveOut,
+    Prepared,
+    Progress,
+    TakenOver,
+)
 
 SECOND = 90_000
 RUNGS = ("720p", "480p", "360p")
@@ -30,22 +38,24 @@ RUNGS = ("720p", "480p", "360p")
     ],
 )
 def test_what_is_left_out(off: tuple[str, ...], own: bool, expected: tuple[str, ...]) -> None:
-    assert left_out(RUNGS, off, own=own) == frozenset(expected)
+    assert omitted_renditions(RUNGS, off, has_copy=own) == frozenset(expected)
 
 
 def test_a_stream_of_sound_leaves_nothing_out() -> None:
-    assert left_out((), ("720p",), own=False) == frozenset()
+    assert omitted_renditions((), ("720p",), has_copy=False) == frozenset()
 
 
-def ordered(source: Source, order: Begin, changes: dict[float, tuple[str, ...]]) -> list[Order]:
+def ordered(
+    source: Source, order: Begin, changes: dict[float, tuple[str, ...]]
+) -> list[EngineOrder]:
     """A whole epoch; `changes` says what is to be off from which of its seconds on."""
-    orders: list[Order] = [order]
+    orders: list[EngineOrder] = [order]
     due = sorted(changes.items())
     for packet in source.packets:
         while due and packet.video and packet.dts - source.pictures[0].dts >= due[0][0] * 1_000:
-            orders.append(Rungs(off=due.pop(0)[1]))
+            orders.append(LeaveOut(off=due.pop(0)[1]))
         orders.append(packet)
-    return [*orders, *(Rungs(off=off) for _, off in due), Finish()]
+    return [*orders, *(LeaveOut(off=off) for _, off in due), Finish()]
 
 
 def gaps(made: Made, name: str) -> list[bool]:
@@ -244,10 +254,10 @@ def test_whatever_is_asked_of_whatever_source_all_renditions_stay_in_step(
     two_seconds: Source, seed: int
 ) -> None:
     chance = random.Random(seed)
-    orders: list[Order] = [begin(two_seconds, reuse=seed % 2 == 0)]
+    orders: list[EngineOrder] = [begin(two_seconds, reuse=seed % 2 == 0)]
     for packet in two_seconds.packets:
         if chance.random() < 0.02:
-            orders.append(Rungs(off=tuple(chance.sample(RUNGS, chance.randrange(4)))))
+            orders.append(LeaveOut(off=tuple(chance.sample(RUNGS, chance.randrange(4)))))
         data = bytearray(packet.data)
         if packet.video and chance.random() < 0.05:
             for _ in range(1 + len(data) // 500):

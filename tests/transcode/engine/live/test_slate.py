@@ -16,15 +16,15 @@ from tests.support.engine.decoded_output import frames, loudness, packets, shape
 from tests.support.engine.engine_process import AAC_FRAME, FRAME, LABELS, ORIGIN, Made, begin, run
 from tests.support.engine.sources import Source, ffmpeg, moving, source_of
 from tests.support.engine.splices import LADDER, SIZE, ladder_of, since, up_to
-from transcode.engine.live.slate import Colours, card, fitted
+from transcode.engine.live.slate import Colours, draw_card, fit_picture
 from transcode.protocol.messages import (
     Begin,
+    EngineOrder,
+    ExtendSlate,
     Finish,
-    Order,
     Prepared,
     Progress,
-    Reach,
-    Slate,
+    ShowSlate,
     Spliced,
     TakenOver,
 )
@@ -46,18 +46,18 @@ def jpeg(folder: Path, colour: str, size: str) -> bytes:
     return path.read_bytes()
 
 
-def shown_for(seconds: float, picture: bytes | None = None, step: float = 0.2) -> list[Order]:
+def shown_for(seconds: float, picture: bytes | None = None, step: float = 0.2) -> list[EngineOrder]:
     """The orders of a slate that is on for some time."""
     steps = [round(number * step * SECOND) for number in range(1, round(seconds / step) + 1)]
-    return [Slate(picture=picture), *(Reach(elapsed=elapsed) for elapsed in steps)]
+    return [ShowSlate(picture=picture), *(ExtendSlate(elapsed=elapsed) for elapsed in steps)]
 
 
-def again(source: Source, *, reuse: bool = True) -> list[Order]:
+def again(source: Source, *, reuse: bool = True) -> list[EngineOrder]:
     order = begin(source, ladder=ladder_of(source), epoch=1, reuse=reuse)
     return [msgspec.structs.replace(order, splice=True), *source.packets, Finish()]
 
 
-def gone(source: Source, *, reuse: bool = True) -> list[Order]:
+def gone(source: Source, *, reuse: bool = True) -> list[EngineOrder]:
     """What comes before a slate."""
     return [begin(source, ladder=ladder_of(source), reuse=reuse), *source.packets]
 
@@ -199,7 +199,7 @@ def test_there_is_no_seam_where_all_rungs_were_encoded(source: Source) -> None:
 
 
 def test_it_goes_on_and_off_again_and_again(source: Source) -> None:
-    orders: list[Order] = gone(up_to(source, 1_500), reuse=False)
+    orders: list[EngineOrder] = gone(up_to(source, 1_500), reuse=False)
     for number in range(1, 5):
         orders += shown_for(0.6 * number)
         piece = since(up_to(source, 2_200), 1_000, 1_000_000 * number)
@@ -255,13 +255,13 @@ def test_what_is_no_picture_is_a_card_and_a_trouble() -> None:
 
 @pytest.mark.parametrize("size", [(1920, 1080), (640, 360), (360, 640), (64, 36), (16, 16), (2, 2)])
 def test_a_card_has_any_size(size: tuple[int, int]) -> None:
-    frame = card(size, Colours())
+    frame = draw_card(size, Colours())
     assert (frame.width, frame.height) == size
     assert int(frame.colorspace) == 1
 
 
 def test_a_picture_with_its_bars_fills_the_rung() -> None:
-    wide = fitted(card((640, 360), Colours()), (360, 640), Colours())
+    wide = fit_picture(draw_card((640, 360), Colours()), (360, 640), Colours())
     assert (wide.width, wide.height, wide.format.name) == (360, 640, "yuv420p")
 
 
@@ -302,7 +302,7 @@ def test_a_run_of_sound_alone_gets_silence(source: Source) -> None:
 
 
 def test_a_slate_that_is_over_at_once_leaves_nothing(source: Source) -> None:
-    made = run([*gone(up_to(source, 2_700)), Slate(), *again(since(source, 1_500))])
+    made = run([*gone(up_to(source, 2_700)), ShowSlate(), *again(since(source, 1_500))])
     assert made.status == 0
     assert warnings(made) == {}
     assert made.in_step()
@@ -310,7 +310,9 @@ def test_a_slate_that_is_over_at_once_leaves_nothing(source: Source) -> None:
 
 def test_a_burst_is_cut_like_any_other_slate(source: Source) -> None:
     """What is told at once, after an engine's start or a long loss, comes in segments."""
-    made = run([*gone(up_to(source, 2_700)), Slate(), Reach(elapsed=9 * SECOND), Finish()])
+    made = run(
+        [*gone(up_to(source, 2_700)), ShowSlate(), ExtendSlate(elapsed=9 * SECOND), Finish()]
+    )
     assert is_sound(made)
     lengths = [round(each.duration / SECOND, 1) for each in made.segments("144p")]
     assert lengths == [2.0, 0.7, 2.0, 2.0, 2.0, 2.0, 1.1]
@@ -321,14 +323,19 @@ def test_orders_out_of_their_order_do_no_harm(source: Source) -> None:
     stray = up_to(source, 1_000).packets
     made = run(
         [
-            *(Slate(), Reach(elapsed=SECOND)),
+            *(ShowSlate(), ExtendSlate(elapsed=SECOND)),
             *gone(up_to(source, 1_500)),
-            Reach(elapsed=SECOND),
-            *(Slate(), Slate(picture=b"x"), Reach(elapsed=SECOND), Reach(elapsed=0)),
+            ExtendSlate(elapsed=SECOND),
+            *(
+                ShowSlate(),
+                ShowSlate(picture=b"x"),
+                ExtendSlate(elapsed=SECOND),
+                ExtendSlate(elapsed=0),
+            ),
             *stray,
-            Reach(elapsed=2 * SECOND),
+            ExtendSlate(elapsed=2 * SECOND),
             Finish(),
-            Reach(elapsed=3 * SECOND),
+            ExtendSlate(elapsed=3 * SECOND),
         ]
     )
     assert is_sound(made)

@@ -8,9 +8,9 @@ import pytest
 from media.ladder import Ladder, ladder_for
 from media.track import VideoCodec, VideoTrack
 from tests.transcode.engine.input.test_random_access import AVC
-from transcode.engine.core.reports import Outlet
-from transcode.engine.input.random_access import Access
-from transcode.engine.live.source import Source
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.random_access import AccessPoint
+from transcode.engine.live.source import LiveSource
 from transcode.protocol.messages import Begin, Packet
 
 SECOND = 90_000
@@ -23,7 +23,7 @@ LADDER = ladder_for(640, 360, frozenset())
 IDR, OTHER = b"\x00\x00\x00\x02\x65\x88", b"\x00\x00\x00\x02\x41\x9a"
 
 
-def source(video: VideoTrack | None = VIDEO, *, reuse: bool = True) -> Source:
+def source(video: VideoTrack | None = VIDEO, *, reuse: bool = True) -> LiveSource:
     order = Begin(
         epoch=3,
         video=video,
@@ -35,7 +35,7 @@ def source(video: VideoTrack | None = VIDEO, *, reuse: bool = True) -> Source:
         discontinuity=False,
         reuse=reuse,
     )
-    return Source(order, Outlet(os.open(os.devnull, os.O_WRONLY)))
+    return LiveSource(order, ReportWriter(os.open(os.devnull, os.O_WRONLY)))
 
 
 def picture(dts: int, data: bytes = OTHER, *, pts: int | None = None) -> Packet:
@@ -45,24 +45,29 @@ def picture(dts: int, data: bytes = OTHER, *, pts: int | None = None) -> Packet:
 
 def test_nothing_counts_before_the_first_keyframe() -> None:
     of = source()
-    assert of.access(picture(0), VIDEO) is None
-    assert of.access(picture(33, IDR), VIDEO) is Access.ENTRY
+    assert of.classify(picture(0), VIDEO) is None
+    assert of.classify(picture(33, IDR), VIDEO) is AccessPoint.ENTRY
 
 
 def test_what_is_shown_before_the_first_keyframe_is_left_out() -> None:
     of = source()
-    assert of.access(picture(0, IDR, pts=100), VIDEO) is Access.ENTRY
+    assert of.classify(picture(0, IDR, pts=100), VIDEO) is AccessPoint.ENTRY
     of.begin(100, 1_000, 0)
-    assert of.access(picture(33, pts=66), VIDEO) is None
-    assert of.access(picture(66, pts=166), VIDEO) is Access.OTHER
-    assert of.access(picture(100, pts=90), VIDEO) is Access.OTHER, "only up to the first after it"
+    assert of.classify(picture(33, pts=66), VIDEO) is None
+    assert of.classify(picture(66, pts=166), VIDEO) is AccessPoint.OTHER
+    assert of.classify(picture(100, pts=90), VIDEO) is AccessPoint.OTHER, (
+        "only up to the first after it"
+    )
 
 
 def test_its_first_time_goes_where_it_is_told() -> None:
     of = source()
     clock = of.begin(7_000, 1_000, 5 * SECOND)
-    assert of.place(picture(6_967, IDR, pts=7_000), clock, VIDEO) == (5 * SECOND - 2_970, 450_000)
-    assert (of.frames, of.taken, of.number) == (1, 7_000, 3)
+    assert of.place_picture(picture(6_967, IDR, pts=7_000), clock, VIDEO) == (
+        5 * SECOND - 2_970,
+        450_000,
+    )
+    assert (of.frames, of.newest_ms, of.number) == (1, 7_000, 3)
 
 
 @pytest.mark.parametrize(
@@ -79,41 +84,41 @@ def test_a_picture_is_shown_as_long_as_the_one_before_it(times: list[int], step:
     of = source()
     clock = of.begin(0, 1_000, 0)
     for time in times:
-        of.place(picture(time), clock, VIDEO)
+        of.place_picture(picture(time), clock, VIDEO)
     assert of.step == step
 
 
 def test_a_source_lends_its_packets_to_a_rung_of_its_own_size() -> None:
-    assert source().lends(LADDER) == LADDER.renditions[0]
-    assert source(reuse=False).lends(LADDER) is None
-    assert source(HEVC).lends(LADDER) is None
-    assert source().lends(None) is None
+    assert source().reusable_rendition(LADDER) == LADDER.renditions[0]
+    assert source(reuse=False).reusable_rendition(LADDER) is None
+    assert source(HEVC).reusable_rendition(LADDER) is None
+    assert source().reusable_rendition(None) is None
     larger = Ladder((msgspec.structs.replace(LADDER.renditions[0], width=854, height=480),))
-    assert source().lends(larger) is None
+    assert source().reusable_rendition(larger) is None
 
 
 def test_encoders_fit_sources_that_are_coded_alike() -> None:
-    assert source().kind == source().kind
+    assert source().encoder_key == source().encoder_key
     wide = msgspec.structs.replace(VIDEO, width=1_280)
-    assert source(wide).kind != source().kind
-    assert source(HEVC).kind == source(HEVC).kind
+    assert source(wide).encoder_key != source().encoder_key
+    assert source(HEVC).encoder_key == source(HEVC).encoder_key
     main10 = msgspec.structs.replace(HEVC, config=bytes((1, 2, *bytes(20), 0)))
-    assert source(main10).kind != source(HEVC).kind
+    assert source(main10).encoder_key != source(HEVC).encoder_key
     other = msgspec.structs.replace(HEVC, config=HEVC.config + b"another encoder's words")
-    assert source(other).kind == source(HEVC).kind
-    assert source(None).kind is None
+    assert source(other).encoder_key == source(HEVC).encoder_key
+    assert source(None).encoder_key is None
 
 
 def test_a_configuration_that_is_none_is_no_reason_to_stop() -> None:
     broken = source(msgspec.structs.replace(VIDEO, config=b"\x01"))
     assert broken.config is None
-    assert broken.lends(LADDER) is None
-    assert broken.init is None
-    assert broken.kind is not None
+    assert broken.reusable_rendition(LADDER) is None
+    assert broken.init_section is None
+    assert broken.encoder_key is not None
 
 
 def test_its_init_section_is_its_own() -> None:
-    init = source().init
+    init = source().init_section
     assert init is not None
     codecs, data = init
     assert codecs == AVC.codecs
@@ -123,5 +128,5 @@ def test_its_init_section_is_its_own() -> None:
 def test_no_picture_is_waited_for_a_second_after_its_sound() -> None:
     of = source()
     of.begin(0, 1_000, 10 * SECOND)
-    assert of.hear(13 * SECOND) == 9 * SECOND, "a single stamp may be absurd"
-    assert of.hear(13 * SECOND) == 12 * SECOND
+    assert of.note_sound(13 * SECOND) == 9 * SECOND, "a single stamp may be absurd"
+    assert of.note_sound(13 * SECOND) == 12 * SECOND

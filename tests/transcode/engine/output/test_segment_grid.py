@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transcode.engine.output.segment_grid import HOLE, SLACK, Cut, Grid
+from transcode.engine.output.segment_grid import HOLE, SLACK, Cut, SegmentGrid
 
 SECOND = 90_000
 FRAME = 3_000  # 30 a second
 START = 900_000
 
 
-def grid(*, reuse: bool = True, discontinuity: bool = False) -> Grid:
-    return Grid(
+def grid(*, reuse: bool = True, discontinuity: bool = False) -> SegmentGrid:
+    return SegmentGrid(
         sequence=7,
         discontinuity=discontinuity,
         cut=2 * SECOND,
@@ -24,8 +24,8 @@ def grid(*, reuse: bool = True, discontinuity: bool = False) -> Grid:
     )
 
 
-def cuts(of: Grid, times: Iterable[tuple[int, bool]]) -> list[Cut]:
-    return [cut for pts, idr in times for cut in of.offer(pts, idr=idr)]
+def cuts(of: SegmentGrid, times: Iterable[tuple[int, bool]]) -> list[Cut]:
+    return [cut for pts, idr in times for cut in of.add_picture(pts, idr=idr)]
 
 
 def steady(seconds: int, gop: int, first: int = START) -> list[tuple[int, bool]]:
@@ -82,7 +82,7 @@ def test_a_takeover_comes_after_all_that_was_shown_and_copied() -> None:
 def test_a_picture_below_one_that_came_makes_no_cut() -> None:
     of = grid()
     cuts(of, steady(3, 240))
-    assert not of.offer(START + 2 * SECOND, idr=True)
+    assert not of.add_picture(START + 2 * SECOND, idr=True)
 
 
 def test_without_reuse_the_clock_cuts() -> None:
@@ -126,21 +126,21 @@ def test_a_hole_in_the_sources_own_pictures_is_taken_over_at_the_longest(
     assert of.reuses is (seconds < 4)
 
 
-def heard(of: Grid, seconds: Iterable[float]) -> list[Cut]:
-    return [cut for second in seconds for cut in of.reach(START + round(second * SECOND))]
+def heard(of: SegmentGrid, seconds: Iterable[float]) -> list[Cut]:
+    return [cut for second in seconds for cut in of.cut_until(START + round(second * SECOND))]
 
 
 def test_sound_that_goes_on_takes_the_top_rung_from_a_picture_that_stands_still() -> None:
     of = grid()
     cuts(of, steady(1, 60))
     assert not heard(of, [0.5, 1.5, 2.5, 3.5, 4.0])
-    assert not of.still
+    assert not of.holds_picture
     assert of.newest == START + 29 * FRAME, "an IDR picture may still cut anywhere after it"
     found = heard(of, [4.1, 5.0, 6.0, 6.1])
     assert [(cut.at - START) / SECOND for cut in found] == pytest.approx([4, 6], abs=0.02)
     assert [cut.takeover for cut in found] == [True, False]
     assert [cut.discontinuity for cut in found] == [True, False]
-    assert of.still
+    assert of.holds_picture
     assert of.newest == START + round(6.1 * SECOND)
 
 
@@ -149,19 +149,19 @@ def test_sound_cuts_by_the_clock_where_the_source_is_not_reused() -> None:
     cuts(of, steady(1, 60))
     found = heard(of, [1.5, 1.99, 2.0, 3.0, 4.0])
     assert [(cut.at - START) / SECOND for cut in found] == pytest.approx([2, 4], abs=0.02)
-    assert of.still
+    assert of.holds_picture
 
 
 def test_the_picture_moves_again_with_the_second_picture_in_a_row() -> None:
     of = grid(reuse=False)
     cuts(of, steady(1, 60))
     heard(of, [2.5])
-    assert not of.offer(START + 2 * SECOND, idr=False), "too late to cut"
-    assert of.still
-    assert not of.offer(START + 3 * SECOND, idr=False)
-    assert of.still, "a slide show"
-    assert not of.offer(START + 3 * SECOND + FRAME, idr=False)
-    assert not of.still
+    assert not of.add_picture(START + 2 * SECOND, idr=False), "too late to cut"
+    assert of.holds_picture
+    assert not of.add_picture(START + 3 * SECOND, idr=False)
+    assert of.holds_picture, "a slide show"
+    assert not of.add_picture(START + 3 * SECOND + FRAME, idr=False)
+    assert not of.holds_picture
 
 
 def test_before_the_first_picture_there_is_nothing_to_give_up() -> None:
@@ -173,7 +173,7 @@ def test_before_the_first_picture_there_is_nothing_to_give_up() -> None:
 def test_a_picture_of_another_form_is_the_encoders() -> None:
     of = grid()
     cuts(of, steady(3, 60))
-    (cut,) = of.offer(START + 90 * FRAME, idr=True, own=False)
+    (cut,) = of.add_picture(START + 90 * FRAME, idr=True, own=False)
     assert (cut.at, cut.takeover, cut.discontinuity) == (START + 90 * FRAME, True, True)
     assert [round((cut.at - START) / FRAME) for cut in cuts(of, steady(6, 60))] == [150]
 
@@ -181,13 +181,13 @@ def test_a_picture_of_another_form_is_the_encoders() -> None:
 def test_a_picture_of_another_form_after_a_hole_makes_no_longer_segment() -> None:
     of = grid()
     cuts(of, [(START, True)])
-    found = of.offer(START + 5 * SECOND, idr=True, own=False)
+    found = of.add_picture(START + 5 * SECOND, idr=True, own=False)
     assert [(cut.at - START) / SECOND for cut in found] == [4]
 
 
 def test_a_first_picture_of_another_form_is_the_encoders_too() -> None:
     of = grid()
-    (cut,) = of.offer(START, idr=True, own=False)
+    (cut,) = of.add_picture(START, idr=True, own=False)
     assert (cut.at, cut.takeover, cut.discontinuity) == (START, True, False)
     assert not of.reuses
 
@@ -195,7 +195,7 @@ def test_a_first_picture_of_another_form_is_the_encoders_too() -> None:
 Offers = list[tuple[str, int]]
 
 
-def played(of: Grid, offers: Offers) -> tuple[list[Cut], list[int]]:
+def played(of: SegmentGrid, offers: Offers) -> tuple[list[Cut], list[int]]:
     """The cuts, and the newest time after each packet less the newest cut's."""
     place = heard_to = START
     found: list[Cut] = []
@@ -203,10 +203,10 @@ def played(of: Grid, offers: Offers) -> tuple[list[Cut], list[int]]:
     for kind, move in offers:
         if kind == "sound":
             heard_to += abs(move)
-            found += of.reach(heard_to)
+            found += of.cut_until(heard_to)
         else:
             place += move
-            found += of.offer(place, idr=kind != "picture", own=kind != "another")
+            found += of.add_picture(place, idr=kind != "picture", own=kind != "another")
         if found:
             open_.append(of.newest - found[-1].at)
     return found, open_
@@ -238,7 +238,7 @@ def test_cuts_rise_and_no_segment_grows_beyond_the_longest_and_a_frame(
 # -- splices --------------------------------------------------------------------------------------
 
 
-def follow(of: Grid, seconds: float, gop: int) -> list[Cut]:
+def follow(of: SegmentGrid, seconds: float, gop: int) -> list[Cut]:
     """Another source's frames, right behind the newest there is."""
     of.splice()
     return cuts(of, steady_for(seconds, gop, of.newest + FRAME))
@@ -296,9 +296,9 @@ def test_who_leaves_ends_the_segment_where_the_encoder_takes_over() -> None:
     of = grid()
     cuts(of, steady_for(3.5, 30))
     end = of.newest + FRAME
-    (cut,) = of.leave(end)
+    (cut,) = of.leave_source(end)
     assert (cut.at, cut.discontinuity, cut.takeover) == (end, True, True)
-    found = of.reach(end + 5 * SECOND)
+    found = of.cut_until(end + 5 * SECOND)
     assert [round((cut.at - end) / SECOND, 1) for cut in found] == [2.0, 4.0]
     assert not any(cut.discontinuity for cut in found)
 
@@ -306,21 +306,21 @@ def test_who_leaves_ends_the_segment_where_the_encoder_takes_over() -> None:
 def test_who_leaves_right_after_a_cut_leaves_room_for_a_frame_of_sound() -> None:
     of = grid()
     cuts(of, steady_for(2, 30))
-    (opening,) = of.offer(START + 2 * SECOND, idr=True)
-    (cut,) = of.leave(of.newest + 1)
+    (opening,) = of.add_picture(START + 2 * SECOND, idr=True)
+    (cut,) = of.leave_source(of.newest + 1)
     assert cut.at - opening.at >= FRAME
 
 
 def test_who_leaves_the_clocks_grid_leaves_it_as_it_is() -> None:
     of = grid(reuse=False)
     cuts(of, steady_for(3.5, 30))
-    assert list(of.leave(of.newest + FRAME)) == []
-    found = of.reach(START + 9 * SECOND)
+    assert list(of.leave_source(of.newest + FRAME)) == []
+    found = of.cut_until(START + 9 * SECOND)
     assert [round((cut.at - START) / SECOND, 1) for cut in found] == [4.0, 6.0, 8.0]
 
 
 def test_nobody_at_all_opens_the_first_segment() -> None:
     of = grid()
-    (cut,) = of.leave(START)
+    (cut,) = of.leave_source(START)
     assert (cut.at, cut.discontinuity, cut.takeover) == (START, False, True)
-    assert len(of.reach(START + 5 * SECOND)) == 2
+    assert len(of.cut_until(START + 5 * SECOND)) == 2

@@ -8,16 +8,18 @@ from hypothesis import strategies as st
 from media.hls.fmp4 import Sample
 from media.hls.segment import InitSection, Part, Segment
 from transcode.engine.output.segment_grid import Cut
-from transcode.engine.output.segmenter import Track
-from transcode.protocol.messages import Report
+from transcode.engine.output.segmenter import FileSegmenter, LiveSegmenter
+from transcode.protocol.messages import EngineReport
 
 SECOND = 90_000
 FRAME = 3_000
 AAC = 1_024
 
 
-def track(sent: list[Report], scale: int = SECOND, name: str = "720p", init: int = 0) -> Track:
-    made = Track(name, scale, sent.append, init=init)
+def track(
+    sent: list[EngineReport], scale: int = SECOND, name: str = "720p", init: int = 0
+) -> LiveSegmenter:
+    made = LiveSegmenter(name, scale, sent.append, init=init)
     made.begin(epoch=3, part=SECOND // 2)
     return made
 
@@ -26,16 +28,16 @@ def sample(place: int, *, step: int = FRAME, key: bool = False, data: bytes = b"
     return Sample(place * step, place * step, 0, key, data)
 
 
-def parts(sent: list[Report]) -> list[Part]:
+def parts(sent: list[EngineReport]) -> list[Part]:
     return [report for report in sent if isinstance(report, Part)]
 
 
-def segments(sent: list[Report]) -> list[Segment]:
+def segments(sent: list[EngineReport]) -> list[Segment]:
     return [report for report in sent if isinstance(report, Segment)]
 
 
 def test_parts_hold_what_fits_into_the_target() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     for place in range(50):
         cut = Cut(sequence=0, at=0) if place == 0 else None
@@ -47,7 +49,7 @@ def test_parts_hold_what_fits_into_the_target() -> None:
 
 
 def test_a_part_is_bounded_in_bytes_where_times_stand_still() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     data = bytes(3 << 20)
     of.add(sample(0, key=True, data=data), Cut(sequence=0, at=0))
@@ -60,11 +62,11 @@ def test_a_part_is_bounded_in_bytes_where_times_stand_still() -> None:
 
 
 def test_a_segment_that_is_given_up_is_a_gap() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     for place in range(20):
         of.add(sample(place, key=place == 0), Cut(sequence=0, at=0) if place == 0 else None)
-    of.give_up()
+    of.discard()
     of.gap(Cut(sequence=1, at=60 * FRAME), 60 * FRAME)
     of.add(sample(120, key=True), Cut(sequence=2, at=120 * FRAME))
     of.end()
@@ -77,7 +79,7 @@ def test_a_segment_that_is_given_up_is_a_gap() -> None:
 
 
 def test_a_part_goes_out_with_the_frame_after_its_last() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     for place in range(16):
         assert not sent
@@ -86,7 +88,7 @@ def test_a_part_goes_out_with_the_frame_after_its_last() -> None:
 
 
 def test_a_segment_is_told_when_the_next_one_begins() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     for place in range(61):
         cut = Cut(sequence=4 + place // 60, at=place * FRAME) if place % 60 == 0 else None
@@ -102,7 +104,7 @@ def test_a_segment_is_told_when_the_next_one_begins() -> None:
 
 
 def test_sound_is_told_in_the_common_scale() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent, scale=48_000, name="audio")
     for place in range(47):
         of.add(sample(place, step=AAC, key=True), Cut(sequence=0, at=0) if place == 0 else None)
@@ -112,7 +114,7 @@ def test_sound_is_told_in_the_common_scale() -> None:
 
 
 def test_an_init_section_is_sent_when_it_is_another() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent, init=5)
     for data in (b"one", b"one", b"two"):
         of.describe("avc1.640028", data)
@@ -121,7 +123,7 @@ def test_an_init_section_is_sent_when_it_is_another() -> None:
 
 
 def test_a_paused_segment_is_closed_by_whoever_goes_on() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     of.describe("a", b"source")
     for place in range(5):
@@ -166,7 +168,7 @@ def times(part: Part) -> list[tuple[int, int, int]]:
 
 def test_what_begins_and_what_follows_a_seam_is_decoded_no_earlier_than_shown() -> None:
     """hls.js puts the first decode time to where what went before has ended."""
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     of.begin(epoch=3, part=SECOND)
     seam = Cut(sequence=1, at=SECOND + 5 * FRAME, discontinuity=True)
@@ -182,7 +184,7 @@ def test_what_begins_and_what_follows_a_seam_is_decoded_no_earlier_than_shown() 
 
 
 def test_what_stands_up_to_a_seam_is_shown_no_longer() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     for each, cut in group(SECOND, Cut(sequence=0, at=SECOND)):
         of.add(each, cut)
@@ -191,17 +193,17 @@ def test_what_stands_up_to_a_seam_is_shown_no_longer() -> None:
 
 
 def test_a_gap_is_told_when_it_is_over_and_then_the_track_goes_on() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent, init=3)
     of.describe("a", b"init")
     of.add(sample(0, key=True), Cut(sequence=0, at=0))
     of.gap(Cut(sequence=1, at=FRAME, discontinuity=True), FRAME)
-    assert of.missing
+    assert of.is_gap
     assert [segment.sequence for segment in segments(sent)] == [0]
     of.gap(Cut(sequence=2, at=4 * FRAME), 4 * FRAME)
     of.describe("a", b"init")
     of.add(sample(9, key=True), Cut(sequence=3, at=9 * FRAME))
-    assert not of.missing
+    assert not of.is_gap
     of.end()
     found = segments(sent)
     assert [each.gap for each in found] == [False, True, True, False]
@@ -214,7 +216,7 @@ def test_a_gap_is_told_when_it_is_over_and_then_the_track_goes_on() -> None:
 
 
 def test_a_last_gap_ends_where_it_is_told() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     of.gap(Cut(sequence=0, at=FRAME), FRAME)
     assert of.end(7 * FRAME) == 7 * FRAME
@@ -224,7 +226,7 @@ def test_a_last_gap_ends_where_it_is_told() -> None:
 
 
 def test_a_rendition_that_comes_back_is_as_far_as_the_others() -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     of.gap(Cut(sequence=0, at=FRAME), FRAME)
     of.add(sample(60, key=True), Cut(sequence=1, at=60 * FRAME))
@@ -233,7 +235,7 @@ def test_a_rendition_that_comes_back_is_as_far_as_the_others() -> None:
 
 @given(st.lists(st.integers(-20_000, 200_000), min_size=1, max_size=80))
 def test_decode_times_rise_whatever_the_source_says(moves: list[int]) -> None:
-    sent: list[Report] = []
+    sent: list[EngineReport] = []
     of = track(sent)
     for number, place in enumerate(itertools.accumulate(moves)):
         cut = Cut(sequence=number // 10, at=0) if number % 10 == 0 else None
@@ -244,3 +246,34 @@ def test_decode_times_rise_whatever_the_source_says(moves: list[int]) -> None:
     assert [segment.parts for segment in segments(sent)] == [
         sum(part.sequence == segment.sequence for part in parts(sent)) for segment in segments(sent)
     ]
+
+
+def timed(place: int, data: bytes = b"x") -> Sample:
+    return Sample(place * FRAME, place * FRAME, FRAME, place == 0, data)
+
+
+def test_a_segment_of_a_file_is_one_part() -> None:
+    sent: list[EngineReport] = []
+    of = FileSegmenter("720p", end=10 * FRAME, send=sent.append)
+    of.describe("avc1.640028", b"init")
+    for place in range(9):
+        of.add(timed(place), Cut(sequence=3 + place // 5, at=0) if place % 5 == 0 else None)
+    assert of.end() == 10 * FRAME
+    assert [(each.sequence, each.index, each.duration) for each in parts(sent)] == [
+        (3, 0, 5 * FRAME), (4, 0, 4 * FRAME),
+    ]  # fmt: skip
+    assert [(each.start, each.duration) for each in segments(sent)] == [
+        (0, 5 * FRAME), (5 * FRAME, 5 * FRAME),
+    ]  # fmt: skip
+    assert of.end() is None
+
+
+def test_a_file_part_is_bounded_in_bytes_and_has_no_holes() -> None:
+    sent: list[EngineReport] = []
+    of = FileSegmenter("720p", end=30 * FRAME, send=sent.append)
+    for place in range(6):
+        of.add(timed(place, bytes(3 << 20)), Cut(sequence=0, at=0) if place == 0 else None)
+    of.add(timed(20))
+    of.end()
+    assert [each.duration // FRAME for each in parts(sent)] == [3, 3, 1]
+    assert all(len(each.data) < 10 << 20 for each in parts(sent))

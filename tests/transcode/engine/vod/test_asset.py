@@ -12,8 +12,8 @@ from tests.support.engine.engine_process import ORIGIN, Made
 from tests.support.engine.numbered_films import numbered, numbers
 from tests.support.engine.sources import ffmpeg
 from tests.support.engine.upload_files import FLASHES, film, make_for, probed, read
-from transcode.protocol.file_messages import Film, Ready, Surveyed
-from transcode.protocol.messages import Finished, Report
+from transcode.protocol.file_messages import AssetOrder, Ready, Surveyed
+from transcode.protocol.messages import EngineReport, EpochFinished
 
 SECOND = 90_000
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high", "-sc_threshold", "0")
@@ -22,9 +22,9 @@ SIZE = (640, 480)
 SMALL = (320, 240)
 
 
-def film_for(path: Path, *, reuse: bool = True, threads: int = 1) -> Film:
+def film_for(path: Path, *, reuse: bool = True, threads: int = 1) -> AssetOrder:
     make = make_for(probed(path), reuse=reuse)
-    return Film(ladder=make.ladder, reuse=make.reuse, threads=threads)
+    return AssetOrder(ladder=make.ladder, reuse=make.reuse, threads=threads)
 
 
 def surveyed(made: Made) -> Surveyed:
@@ -34,13 +34,13 @@ def surveyed(made: Made) -> Surveyed:
 
 def made_of(path: Path, *, reuse: bool = True, threads: int = 1) -> Made:
     """What one engine makes of a film, and one more of each of its stretches."""
-    whole = read("film", path, film_for(path, reuse=reuse, threads=threads))
+    whole = read("asset", path, film_for(path, reuse=reuse, threads=threads))
     assert (whole.status, whole.complaints) == (0, "")
-    reports: list[Report] = list(whole.reports)
+    reports: list[EngineReport] = list(whole.reports)
     found = surveyed(whole)
-    if len(found.stretches) > 1:
-        for stretch in found.stretches:
-            apart = read("stretch", path, stretch)
+    if len(found.spans) > 1:
+        for stretch in found.spans:
+            apart = read("span", path, stretch)
             assert (apart.status, apart.complaints) == (0, "")
             reports += apart.reports
     return Made(reports, 0, "")
@@ -84,11 +84,11 @@ def test_the_films_own_packets_and_sound_come_first_and_as_they_are(tmp_path: Pa
     path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=9, size=SIZE)
     made = made_of(path)
     found = surveyed(made)
-    assert (found.reused, found.kept, len(found.stretches)) == ("480p", True, 1)
+    assert (found.reused, found.kept, len(found.spans)) == ("480p", True, 1)
     order = [
         each.rendition if isinstance(each, Segment) else type(each).__name__
         for each in made.reports
-        if isinstance(each, Segment | Ready | Finished)
+        if isinstance(each, Segment | Ready | EpochFinished)
     ]
     place = order.index("Ready")
     assert set(order[:place]) == {"480p", AUDIO_RENDITION}
@@ -130,7 +130,7 @@ def test_stretches_hold_every_picture_once_over_their_seams(
 ) -> None:
     path = numbered(tmp_path / name, *coding, seconds=26, size=SMALL)
     made = made_of(path, reuse=False)
-    assert len(surveyed(made).stretches) == 2, surveyed(made)
+    assert len(surveyed(made).spans) == 2, surveyed(made)
     assert made.troubles == {}
     assert is_whole(made, 650)
     assert sound_is_continuous(made, 26)
@@ -148,7 +148,7 @@ def test_a_rate_that_varies_keeps_every_picture_and_its_time(tmp_path: Path) -> 
         filters=drop,
     )
     made = made_of(path, reuse=False)
-    assert len(surveyed(made).stretches) == 2
+    assert len(surveyed(made).spans) == 2
     assert made.in_step()
     expected = [n for n in range(24 * 60) if (n < 540 or (n % 3 if n < 1020 else not n % 4))]
     file = joined(made, "240p")
@@ -186,7 +186,7 @@ def test_what_cannot_be_entered_in_the_middle_is_made_in_one_piece(
     path = numbered(tmp_path / name, *coding, seconds=25, size=SMALL)
     made = made_of(path, reuse=False, threads=2)
     found = surveyed(made)
-    assert (len(found.stretches), reason in found.reason) == (1, True), found
+    assert (len(found.spans), reason in found.reason) == (1, True), found
     assert is_whole(made, 625)
 
 
@@ -197,7 +197,7 @@ def test_times_that_jump_go_through_the_live_ladder(tmp_path: Path) -> None:
     (tmp_path / "c.ts").write_bytes(first.read_bytes() + later.read_bytes())
     made = made_of(tmp_path / "c.ts")
     found = surveyed(made)
-    assert (found.stretches, found.reason) == ((), "the times jump")
+    assert (found.spans, found.reason) == ((), "the times jump")
     assert made.in_step()
     lengths = sum(segment.duration for segment in made.segments("240p"))
     assert abs(lengths / SECOND - 8) < 0.5
@@ -263,15 +263,15 @@ def test_a_file_that_turns_in_the_middle_does_not_lend_its_packets(tmp_path: Pat
 
 def test_damage_in_a_stretch_costs_pictures_and_not_the_film(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=24, size=SMALL)
-    found = surveyed(read("film", path, film_for(path, reuse=False)))
+    found = surveyed(read("asset", path, film_for(path, reuse=False)))
     data = bytearray(path.read_bytes())
     # In the second stretch's media: its index stands at the end.
     middle = len(data) * 3 // 4
     data[middle : middle + 6_000] = bytes(6_000)
     path.write_bytes(data)
-    assert len(found.stretches) == 2
-    for stretch in found.stretches:
-        apart = read("stretch", path, stretch)
+    assert len(found.spans) == 2
+    for stretch in found.spans:
+        apart = read("span", path, stretch)
         assert apart.status == 0
         lengths = sum(segment.duration for segment in apart.segments("240p"))
         # A cut lies a little before its picture.
@@ -282,10 +282,10 @@ def test_damage_in_a_stretch_costs_pictures_and_not_the_film(tmp_path: Path) -> 
 def test_a_stretch_of_another_file_ends_with_what_is_there(tmp_path: Path) -> None:
     """The file was replaced by a shorter one meanwhile: nothing hangs, every segment is there."""
     path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=24, size=SMALL)
-    found = surveyed(read("film", path, film_for(path, reuse=False)))
+    found = surveyed(read("asset", path, film_for(path, reuse=False)))
     short = numbered(tmp_path / "b.mp4", *OWN, "-c:a", "aac", seconds=5, size=SMALL)
-    order = found.stretches[-1]
-    apart = read("stretch", short, order)
+    order = found.spans[-1]
+    apart = read("span", short, order)
     assert apart.status == 0
     assert len(apart.segments(order.rungs[0].name)) == len(order.cuts)
     assert "pictures missing" in apart.troubles

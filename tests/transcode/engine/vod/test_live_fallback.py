@@ -10,8 +10,13 @@ from tests.support.engine.decoded_output import frames, loudness, onsets, packet
 from tests.support.engine.engine_process import Made
 from tests.support.engine.sources import TONE, ffmpeg
 from tests.support.engine.upload_files import FLASHES, film, made_of, make_for, read, refusal
-from transcode.engine.vod.live_fallback import Scan, decode_times, in_order, one_piece
-from transcode.protocol.messages import Finished, InitSection, Packet, Prepared, Probed
+from transcode.engine.vod.live_fallback import (
+    PacketScan,
+    decode_times,
+    has_short_segments,
+    interleave,
+)
+from transcode.protocol.messages import EpochFinished, InitSection, Packet, Prepared, Probed
 
 SECOND = 90_000
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-sc_threshold", "0")
@@ -169,7 +174,7 @@ def test_a_file_that_is_cut_off_gives_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "cut.mkv").write_bytes(data[: len(data) // 2])
     made = made_of(tmp_path / "cut.mkv")
     assert made.in_step()
-    (finished,) = made.of(Finished)
+    (finished,) = made.of(EpochFinished)
     assert 2 < finished.end / SECOND - 10 < 6
 
 
@@ -181,7 +186,7 @@ def test_damage_in_the_middle_costs_pictures_and_not_the_film(tmp_path: Path) ->
     path.write_bytes(data)
     made = made_of(path)
     assert made.in_step()
-    (finished,) = made.of(Finished)
+    (finished,) = made.of(EpochFinished)
     assert abs(finished.end / SECOND - 16) < 0.2
 
 
@@ -205,9 +210,9 @@ def test_a_text_is_refused_here_too(tmp_path: Path) -> None:
 # -- pure -----------------------------------------------------------------------------------------
 
 
-def scan(*keys: float, end: float) -> Scan:
+def scan(*keys: float, end: float) -> PacketScan:
     ticks = tuple(round(key * SECOND) for key in keys)
-    return Scan(first=0, end=round(end * SECOND), size=1, keys=ticks, timed=True)
+    return PacketScan(first=0, end=round(end * SECOND), size=1, keys=ticks, timed=True)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +232,7 @@ def scan(*keys: float, end: float) -> Scan:
 def test_a_film_is_of_one_piece_where_its_keyframes_bound_every_segment(
     keys: tuple[float, ...], end: float, expected: bool
 ) -> None:
-    found = one_piece(scan(*keys, end=end), cut=2 * SECOND, longest=4 * SECOND)
+    found = has_short_segments(scan(*keys, end=end), cut=2 * SECOND, longest=4 * SECOND)
     assert found is expected
 
 
@@ -246,14 +251,14 @@ def packet(dts: int, *, video: bool, size: int = 1) -> Packet:
 def test_tracks_that_lie_apart_come_in_the_order_of_their_times() -> None:
     pictures = [packet(time, video=True) for time in range(0, 100, 10)]
     sounds = [packet(time, video=False) for time in range(5, 105, 10)]
-    came = list(in_order([*pictures, *sounds]))
+    came = list(interleave([*pictures, *sounds]))
     assert [each.dts for each in came] == list(range(0, 100, 5))
     assert len(came) == 20
 
 
 def test_what_is_held_back_is_bounded() -> None:
     pictures = (packet(time, video=True, size=8 << 20) for time in range(100))
-    taken = in_order(pictures)
+    taken = interleave(pictures)
     first = next(taken)
     assert first.dts == 0
     assert next(pictures).dts < 10

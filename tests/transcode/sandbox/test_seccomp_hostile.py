@@ -31,8 +31,8 @@ from tests.support.transcode.hostile_files import (
 from tests.support.waiting import SCALE
 from transcode.inspect.probe import NotMedia, probe
 from transcode.inspect.still import NotImage, make_posters
-from transcode.protocol.file_messages import Film
-from transcode.protocol.messages import Make, Poster, Probed, Refused, Report, WireReader
+from transcode.protocol.file_messages import AssetOrder
+from transcode.protocol.messages import EngineReport, FileOrder, Poster, Probed, Refused, WireReader
 
 pytestmark = pytest.mark.anyio
 
@@ -96,11 +96,11 @@ async def test_a_file_that_names_another_is_refused_and_names_it_in_vain(
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", list(REFERENCES))
-@pytest.mark.parametrize("kind", ["film", "video", "poster"])
+@pytest.mark.parametrize("kind", ["asset", "video", "poster"])
 def test_nor_does_a_later_look_follow_it(kind: str, name: str, bird: Canary) -> None:
     path = beside(bird, REFERENCES[name](bird))
     bird.alarms()
-    make = Film(ladder=LADDER) if kind == "film" else Make(ladder=LADDER)
+    make = AssetOrder(ladder=LADDER) if kind == "asset" else FileOrder(ladder=LADDER)
     made = Measured(kind, path, make)
     assert made.status == 0
     # A film without one readable sample ends without a segment; that fails the video later.
@@ -134,7 +134,7 @@ async def test_a_disguise_is_a_film_or_refused(name: str, good: bytes, tmp_path:
 class Measured(Made):
     """What an engine said of a file, the most memory that it held, and how long it took."""
 
-    def __init__(self, kind: str, path: Path, make: Make | Film | None = None) -> None:
+    def __init__(self, kind: str, path: Path, make: FileOrder | AssetOrder | None = None) -> None:
         command = [sys.executable, "-I", "-m", "transcode.engine", kind]
         command += [msgspec.json.encode(make).decode()] if make is not None else []
         began = time.monotonic()
@@ -147,7 +147,7 @@ class Measured(Made):
             said = child.stdout.read()
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
-        reports: WireReader[Report] = WireReader(Report)
+        reports: WireReader[EngineReport] = WireReader(EngineReport)
         super().__init__(reports.feed(said), child.returncode, "")
         self.bytes = usage.ru_maxrss << 10
         self.processor_seconds = usage.ru_utime + usage.ru_stime
@@ -171,7 +171,7 @@ def test_a_bomb_takes_no_more_than_its_box_gives(name: str, tmp_path: Path) -> N
 def test_a_picture_bomb_takes_no_more_than_its_box_gives(name: str, tmp_path: Path) -> None:
     path = tmp_path / "1"
     path.write_bytes(PICTURE_BOMBS[name]())
-    found = Measured("still", path, Make(ladder=LADDER))
+    found = Measured("still", path, FileOrder(ladder=LADDER))
     assert found.bytes < GIB + BASE_BYTES
     assert found.seconds < 20 * SCALE
     assert found.status == 0
@@ -186,8 +186,8 @@ def test_a_film_of_far_too_many_pixels_is_refused_by_each_look(tmp_path: Path) -
     path = tmp_path / "1.avi"
     source = ("-f", "lavfi", "-i", "color=gray:s=15360x8640:r=25,format=yuvj420p")
     ffmpeg(*source, "-frames:v", "1", "-threads", "1", "-c:v", "mjpeg", "-y", path)
-    for kind in ("probe", "film"):
-        found = Measured(kind, path, Film(ladder=LADDER) if kind == "film" else None)
+    for kind in ("probe", "asset"):
+        found = Measured(kind, path, AssetOrder(ladder=LADDER) if kind == "asset" else None)
         assert found.bytes < 3 * GIB + BASE_BYTES
         assert found.status == 0
         (refused,) = found.of(Refused)

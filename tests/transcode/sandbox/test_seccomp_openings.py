@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from transcode.sandbox.rlimits import BoxError, opening_filter
+from transcode.sandbox.rlimits import SandboxError
+from transcode.sandbox.seccomp import opening_filter
 
 ROOT = Path(__file__).parents[3]
 
 
 def outcome(code: str) -> str:
     script = (
-        "import errno, os, threading\nfrom transcode.sandbox import rlimits as limits\n"
-        "before = os.open('/etc/hostname', os.O_RDONLY)\nlimits.deny_openings()\n"
+        "import errno, os, threading\nfrom transcode.sandbox import seccomp\n"
+        "before = os.open('/etc/hostname', os.O_RDONLY)\nseccomp.deny_openings()\n"
         f"try:\n    {code}\n    print('done')\n"
         "except OSError as error:\n    print(errno.errorcode[error.errno])\n"
     )
@@ -55,6 +56,6 @@ def test_what_is_open_is_read_on_and_threads_begin(code: str) -> None:
 
 
 def test_a_machine_without_a_list_is_no_box() -> None:
-    with pytest.raises(BoxError):
+    with pytest.raises(SandboxError):
         opening_filter("m68k")
     assert len(opening_filter(platform.machine())) % struct.calcsize("=HBBI") == 0

@@ -1,0 +1,234 @@
+"""The encoder stage: scaled pictures in, samples to a segmenter out, live or from a file.
+
+`RenditionEncoder` makes one rendition; `EncoderStage` runs one or more of them on a thread. A live
+ladder uses a thread for each rendition, which is the cheapest way to use all cores; a span shares
+its renditions among the threads that it is given.
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Sequence
+from fractions import Fraction
+
+import msgspec
+from av.error import FFmpegError
+from av.video.frame import PictureType, VideoFrame
+
+from media.codecs.avc import AvcConfig
+from media.hls.fmp4 import Sample, video_init
+from media.ladder import Rendition
+from transcode.engine.codec.encode import Quality, VideoEncoder
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.core.stage import PipelineStage
+from transcode.engine.output.segment_grid import Cut
+from transcode.engine.output.segmenter import Segmenter
+
+__all__ = [
+    "Abandon",
+    "DecodeTimes",
+    "EncoderStage",
+    "Gap",
+    "Pictures",
+    "RenditionEncoder",
+    "Repeat",
+]
+
+
+class DecodeTimes:
+    """Decode times that follow from the pictures' times alone, so that spans fit together.
+
+    Each sample is decoded when the picture before it in presentation order is shown; `before` is
+    the time of the picture that precedes the first one.
+    """
+
+    def __init__(self, before: int) -> None:
+        self._times = [before]
+
+    def expect(self, pts: int) -> None:
+        """Record the time of the next picture, in presentation order."""
+        self._times.append(pts)
+
+    def stamp(self, sample: Sample) -> Sample | None:
+        """Return a sample with its decode time and duration; None if no picture had its time."""
+        times = self._times
+        place = bisect_left(times, sample.pts)
+        if place == len(times) or times[place] != sample.pts:
+            return None
+        dts, following = times[:2]
+        del times[0]
+        return Sample(dts, sample.pts, following - dts, sample.key, sample.data)
+
+
+class RenditionEncoder:
+    """Encodes the pictures of `rendition` and passes the samples to `segmenter`.
+
+    A picture with a cut becomes an IDR picture and opens that segment. The encoder's own decode
+    times are used unless there are `decode_times`. `end` is where the rendition ended, in ticks of
+    90 000 a second; it is None until `close`, and if it ended in a gap.
+    """
+
+    def __init__(
+        self,
+        rendition: Rendition,
+        segmenter: Segmenter,
+        reports: ReportWriter,
+        rate: Fraction | None,
+        *,
+        quality: Quality = Quality.LIVE,
+        decode_times: DecodeTimes | None = None,
+    ) -> None:
+        self.rendition = rendition
+        self.segmenter = segmenter
+        self.end: int | None = None
+        self._reports = reports
+        self._rate = rate
+        self._quality = quality
+        self._decode_times = decode_times
+        self._encoder: VideoEncoder | None = None
+        self._newest: VideoFrame | None = None
+        self._due: Cut | None = None  # no picture has opened it yet
+        self._cuts: dict[int, Cut] = {}  # by the time of the picture that opens the segment
+
+    def encode(self, frame: VideoFrame, cut: Cut | None) -> None:
+        """Encode a picture, as the first of a segment if there is a cut."""
+        self._newest = frame
+        if cut is not None and self._due is not None:
+            self.leave_gap(self._due, self._due.at)  # the encoder refused all of its pictures
+        # If the encoder refuses the picture of a cut, the next picture opens the segment.
+        self._due = cut or self._due
+        encoder = self._encoder or self._open(frame)
+        # Decoded frames carry their type in the source, which the encoder would obey.
+        frame.pict_type = PictureType.NONE if self._due is None else PictureType.I
+        try:
+            samples = encoder.encode(frame)
+        except FFmpegError as error:
+            self._reports.count_trouble("picture not encoded", error)
+            return
+        if frame.pts is not None:
+            if self._decode_times is not None:
+                self._decode_times.expect(frame.pts)
+            if self._due is not None:
+                self._cuts[frame.pts] = self._due
+                self._due = None
+        self._add(samples)
+
+    def repeat(self, pts: int, cut: Cut | None) -> None:
+        """Encode the newest picture once more, shown at `pts`."""
+        if self._newest is not None:
+            # The encoder has copied the picture, so its time can be changed.
+            self._newest.pts = pts
+            self.encode(self._newest, cut)
+
+    def leave_gap(self, cut: Cut, start: int) -> None:
+        """Make the segment of `cut` a gap that begins at `start`, and free the encoder.
+
+        The picture after the gap is an IDR picture in any case.
+        """
+        self._flush()
+        self._due = None
+        self.segmenter.gap(cut, start)
+
+    def abandon(self) -> None:
+        """Free the encoder with all that it holds; segments that would begin in it become gaps."""
+        self._encoder = None
+        self.segmenter.discard()
+        begun = sorted(self._cuts.values(), key=lambda cut: cut.sequence)
+        for cut in (*begun, *([self._due] if self._due is not None else [])):
+            self.segmenter.gap(cut, cut.at)
+        self._cuts.clear()
+        self._due = None
+
+    def close(self) -> None:
+        """Flush the encoder and end the last segment.
+
+        A gap stays open, since only the other renditions determine where it ends.
+        """
+        self._flush()
+        if self._due is not None:
+            self.leave_gap(self._due, self._due.at)
+        if not self.segmenter.is_gap:
+            self.end = self.segmenter.end()
+
+    def _flush(self) -> None:
+        encoder, self._encoder = self._encoder, None
+        if encoder is not None:
+            self._add(encoder.encode(None))
+
+    def _add(self, samples: list[Sample]) -> None:
+        for sample in samples:
+            stamped = sample if self._decode_times is None else self._decode_times.stamp(sample)
+            if stamped is None:
+                self._reports.count_trouble("picture with another time", sample.pts)
+            else:
+                self.segmenter.add(stamped, self._cuts.pop(sample.pts, None))
+
+    def _open(self, frame: VideoFrame) -> VideoEncoder:
+        size = self.rendition
+        encoder = VideoEncoder(size, frame, self._rate, quality=self._quality)
+        self.segmenter.describe(
+            AvcConfig.parse(encoder.config).codecs,
+            video_init(config=encoder.config, width=size.width, height=size.height),
+        )
+        self._encoder = encoder
+        return encoder
+
+
+Pictures = tuple[Sequence[VideoFrame], Cut | None]
+"""A picture in the size of each encoder of a stage, and the cut that it is the first of."""
+
+
+class Repeat(msgspec.Struct, frozen=True, gc=False):
+    """Show the newest picture again at `pts`; it need not be scaled once more."""
+
+    pts: int
+    cut: Cut | None
+
+
+class Gap(msgspec.Struct, frozen=True, gc=False):
+    """Leave out the segment of `cut`, which begins at `start` in the other renditions."""
+
+    cut: Cut
+    start: int
+
+
+class Abandon(msgspec.Struct, frozen=True, gc=False):
+    """Stop at once; the segment that was begun becomes a gap."""
+
+
+class EncoderStage(PipelineStage[Pictures | Repeat | Gap | Abandon]):
+    """Runs `encoders` on one thread and closes them at the end.
+
+    At most `depth` pictures wait in each size; with a depth of 0 the calling thread encodes.
+    """
+
+    def __init__(self, name: str, encoders: Sequence[RenditionEncoder], depth: int) -> None:
+        self._encoders = encoders
+        super().__init__(name, depth)
+
+    @property
+    def encoder(self) -> RenditionEncoder:
+        """The encoder of a stage that has just one."""
+        (encoder,) = self._encoders
+        return encoder
+
+    def handle(self, item: Pictures | Repeat | Gap | Abandon) -> None:
+        """Have each encoder do what an item says."""
+        for place, encoder in enumerate(self._encoders):
+            begun = time.thread_time_ns()
+            match item:
+                case Gap():
+                    encoder.leave_gap(item.cut, item.start)
+                case Abandon():
+                    encoder.abandon()
+                case Repeat():
+                    encoder.repeat(item.pts, item.cut)
+                case frames, cut:
+                    encoder.encode(frames[place], cut)
+            encoder.segmenter.cpu_ns += time.thread_time_ns() - begun
+
+    def close(self) -> None:
+        """Flush the encoders and end their segments."""
+        for encoder in self._encoders:
+            begun = time.thread_time_ns()
+            encoder.close()
+            encoder.segmenter.cpu_ns += time.thread_time_ns() - begun

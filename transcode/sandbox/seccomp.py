@@ -1,0 +1,247 @@
+"""Seccomp filters of an engine: no network, no other processes, no changes to files.
+
+Filters are classic BPF programs over the system call's number and arguments. Synchronous, and free
+of everything but the operating system, since an engine imports it first.
+Sources: seccomp(2), prctl(2); Linux's include/uapi/linux/{filter,seccomp,audit}.h.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from transcode.sandbox.rlimits import SandboxError, forbid_new_privileges, prctl
+
+__all__ = [
+    "change_filter",
+    "deny_changes",
+    "deny_network",
+    "deny_openings",
+    "network_filter",
+    "opening_filter",
+]
+
+_PR_SET_SECCOMP: Final = 22
+_SECCOMP_MODE_FILTER: Final = 2
+_SECCOMP_SET_MODE_FILTER: Final = 1
+_SECCOMP_FILTER_FLAG_TSYNC: Final = 1
+
+# AUDIT_ARCH and the place of a machine's numbers in the tables below. Both are little-endian.
+_MACHINES: Final[Mapping[str, tuple[int, int]]] = {
+    "x86_64": (0xC000_003E, 0),
+    "aarch64": (0xC000_00B7, 1),
+}
+_NONE: Final = -1  # a call that a machine does not have
+# x32 calls come under x86_64's AUDIT_ARCH with this bit in their number, past any list of numbers.
+_X32: Final = 0x4000_0000
+
+_Calls = Mapping[str, tuple[int, int]]
+_OUTSIDE: Final[_Calls] = {
+    "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200),
+    "listen": (50, 201), "accept": (43, 202), "accept4": (288, 242),
+    "sendto": (44, 206), "sendmsg": (46, 211), "sendmmsg": (307, 269),
+    "recvfrom": (45, 207), "recvmsg": (47, 212), "recvmmsg": (299, 243),
+    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "fork": (57, _NONE), "vfork": (58, _NONE), "execve": (59, 221), "execveat": (322, 281),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440), "tkill": (200, 130), "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
+    "pidfd_send_signal": (424, 424), "unshare": (272, 97), "setns": (308, 268),
+    "chroot": (161, 51), "pivot_root": (155, 41), "mount": (165, 40), "umount2": (166, 39),
+    "fsopen": (430, 430), "fsmount": (432, 432), "move_mount": (429, 429),
+    "open_tree": (428, 428), "mount_setattr": (442, 442), "open_by_handle_at": (304, 265),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294),
+}  # fmt: skip
+_CHANGES: Final[_Calls] = {
+    "creat": (85, _NONE), "truncate": (76, 45), "ftruncate": (77, 46), "fallocate": (285, 47),
+    "unlink": (87, _NONE), "unlinkat": (263, 35), "rmdir": (84, _NONE),
+    "rename": (82, _NONE), "renameat": (264, 38), "renameat2": (316, 276),
+    "link": (86, _NONE), "linkat": (265, 37), "symlink": (88, _NONE), "symlinkat": (266, 36),
+    "mkdir": (83, _NONE), "mkdirat": (258, 34), "mknod": (133, _NONE), "mknodat": (259, 33),
+    "chmod": (90, _NONE), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "chown": (92, _NONE), "lchown": (94, _NONE), "fchown": (93, 55), "fchownat": (260, 54),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    "utime": (132, _NONE), "utimes": (235, _NONE), "futimesat": (261, _NONE),
+    "utimensat": (280, 88),
+}  # fmt: skip
+# Calls whose first argument must be this process.
+_ITSELF: Final[_Calls] = {"kill": (62, 129), "tgkill": (234, 131)}
+_PRLIMIT, _CLONE, _CLONE3, _SECCOMP = (302, 261), (56, 220), (435, 435), (317, 277)
+# Calls that open a file, and which of their arguments holds the flags; openat2's are in memory.
+_OPENING: Final[Mapping[str, tuple[tuple[int, int], int]]] = {
+    "open": ((2, _NONE), 1),
+    "openat": ((257, 56), 2),
+}
+_OPENAT2: Final = (437, 437)
+_CHANGING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_CLONE_THREAD: Final = 0x0001_0000
+
+# Instructions of classic BPF, and where seccomp_data keeps what they load.
+_LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_ALLOW: Final = 0x7FFF_0000
+_KILL: Final = 0x8000_0000
+_FAIL: Final = 0x0005_0000  # with the errno in the lower half
+
+
+class _Program(ctypes.Structure):
+    """sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+def _step(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
+    """Return one sock_filter; a jump skips `then` or `otherwise` instructions."""
+    return struct.pack("=HBBI", code, then, otherwise, value)
+
+
+_DENY: Final = _step(_RETURN, _FAIL | errno.EPERM)
+_UNKNOWN: Final = _step(_RETURN, _FAIL | errno.ENOSYS)
+_PERMIT: Final = _step(_RETURN, _ALLOW)
+
+
+def _refuse(calls: Iterable[tuple[int, int]], place: int, answer: bytes = _DENY) -> list[bytes]:
+    numbers = [call[place] for call in calls if call[place] != _NONE]
+    return [step for number in numbers for step in (_step(_IF_EQUAL, number, 0, 1), answer)]
+
+
+def _check_argument(call: tuple[int, int], place: int, argument: int, *tests: bytes) -> list[bytes]:
+    """Return the steps for one call: `tests` on an argument's lower half, then deny, then allow."""
+    if call[place] == _NONE:
+        return []
+    load = _step(_LOAD, _ARGUMENTS + 8 * argument)
+    return [_step(_IF_EQUAL, call[place], 0, len(tests) + 3), load, *tests, _DENY, _PERMIT]
+
+
+def network_filter(machine: str, process: int) -> bytes:
+    """Return the classic BPF program of `deny_network`, for a `platform.machine()`.
+
+    `process` is the ID of the process that it is for: that one may be sent signals.
+
+    Raises:
+        SandboxError: the system calls of this machine are not known.
+    """
+    steps, place = _start(machine)
+    steps += _refuse(_OUTSIDE.values(), place)
+    # Threads are allowed, processes are not. clone3's flags are in memory, which no filter can
+    # read: ENOSYS makes the C library use clone instead.
+    steps += _refuse([_CLONE3], place, _UNKNOWN)
+    steps += _check_argument(_CLONE, place, 0, _step(_IF_ANY_BIT, _CLONE_THREAD, 1, 0))
+    # abort() and raise() signal the process itself.
+    for call in _ITSELF.values():
+        steps += _check_argument(call, place, 0, _step(_IF_EQUAL, process, 1, 0))
+    itself = (_step(_IF_EQUAL, 0, 2, 0), _step(_IF_EQUAL, process, 1, 0))
+    steps += _check_argument(_PRLIMIT, place, 0, *itself)
+    return b"".join((*steps, _PERMIT))
+
+
+def change_filter(machine: str) -> bytes:
+    """Return the classic BPF program of `deny_changes`, for a `platform.machine()`.
+
+    Raises:
+        SandboxError: the system calls of this machine are not known.
+    """
+    steps, place = _start(machine)
+    steps += _refuse(_CHANGES.values(), place)
+    steps += _refuse([_OPENAT2], place, _UNKNOWN)
+    for call, argument in _OPENING.values():
+        steps += _check_argument(call, place, argument, _step(_IF_ANY_BIT, _CHANGING, 0, 1))
+    return b"".join((*steps, _PERMIT))
+
+
+def opening_filter(machine: str) -> bytes:
+    """Return the classic BPF program of `deny_openings`, for a `platform.machine()`.
+
+    Raises:
+        SandboxError: the system calls of this machine are not known.
+    """
+    steps, place = _start(machine)
+    steps += _refuse([_OPENAT2], place, _UNKNOWN)
+    steps += _refuse([call for call, _ in _OPENING.values()], place)
+    return b"".join((*steps, _PERMIT))
+
+
+def deny_network() -> None:
+    """Deny this process sockets and everything else that reaches outside of it, irrevocably.
+
+    Sockets of all families, io_uring, new processes and programs, other processes' memory and
+    signals, mounts, keys and kernel programs fail with EPERM; threads, files and pipes work as
+    before. A call by another architecture's numbers kills the process. All threads are confined, or
+    the call fails.
+
+    Raises:
+        SandboxError: the kernel has no seccomp filters, or does not allow one to be set.
+    """
+    _install(network_filter(platform.machine(), os.getpid()))
+
+
+def deny_changes() -> None:
+    """Deny this process to create, open for writing, rename or remove files, irrevocably.
+
+    Open descriptors keep working: pipes are written as before, and `set_limits` bounds what files
+    can take. /dev/null counts as a file.
+
+    Raises:
+        SandboxError: the kernel has no seccomp filters, or does not allow one to be set.
+    """
+    _install(change_filter(platform.machine()))
+
+
+def deny_openings() -> None:
+    """Deny this process to open any file, even for reading, irrevocably.
+
+    Open files can still be read. Modules that are not loaded yet, and files that libraries read on
+    demand, are out of reach from now on.
+
+    Raises:
+        SandboxError: the kernel has no seccomp filters, or does not allow one to be set.
+    """
+    _install(opening_filter(platform.machine()))
+
+
+def _start(machine: str) -> tuple[list[bytes], int]:
+    """Return a filter's first steps, which load the call's number, and the machine's column."""
+    if machine not in _MACHINES:
+        raise SandboxError(errno.ENOSYS, f"no list of system calls for {machine}")
+    audit, place = _MACHINES[machine]
+    steps = [
+        _step(_LOAD, _ARCHITECTURE),
+        _step(_IF_EQUAL, audit, 1, 0),
+        _step(_RETURN, _KILL),
+        _step(_LOAD, _NUMBER),
+    ]
+    if machine == "x86_64":
+        steps += [_step(_IF_AT_LEAST, _X32, 0, 1), _step(_RETURN, _KILL)]
+    return steps, place
+
+
+def _install(code: bytes) -> None:
+    """Set a filter on all threads of this process."""
+    program = _Program(len(code) // 8, code)
+    forbid_new_privileges()
+    libc = ctypes.CDLL(None, use_errno=True)
+    answer = libc.syscall(
+        ctypes.c_long(_SECCOMP[_MACHINES[platform.machine()][1]]),
+        ctypes.c_long(_SECCOMP_SET_MODE_FILTER),
+        ctypes.c_long(_SECCOMP_FILTER_FLAG_TSYNC),
+        ctypes.byref(program),
+    )
+    if answer == 0:
+        return
+    if answer > 0:
+        raise SandboxError(errno.EBUSY, f"thread {answer} cannot be confined")
+    number = ctypes.get_errno()
+    alone = len(list(Path("/proc/self/task").glob("*"))) == 1
+    if number in (errno.ENOSYS, errno.EINVAL) and alone:
+        # Some sandboxes support only the older prctl call, which confines the calling thread alone.
+        prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, "set a seccomp filter", ctypes.byref(program))
+        return
+    raise SandboxError(number, f"cannot set a seccomp filter: {os.strerror(number)}")
