@@ -1,0 +1,7 @@
+"""The composition root: the command line, the roles of a process, their settings and their HTTP.
+
+Only this package knows the concrete parts of all others. Start with `cli` and `run`, then
+`roles.wiring`, which assembles each role. `config` holds settings and sockets, `http` the server,
+`install` the data folder, its locks, its certificates and `headend doctor`. `demo`, `logs`,
+`systemd` and `welcome` serve the operator.
+"""

@@ -82,14 +82,9 @@ NAMED_TWICE: Final[frozenset[str]] = frozenset(
     {
         "Database",
         "Decoders",
-        "Failover",
-        "Imports",
-        "Live",
         "Pictures",
-        "Recording",
         "Slate",
         "Source",
         "Standing",
-        "Streams",
     }
 )

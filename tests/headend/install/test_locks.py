@@ -47,7 +47,7 @@ def holder(lock: str, folder: Path, *more: str) -> Generator[subprocess.Popen[st
 
 
 def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
-    with holder("writing", tmp_path, "ingest") as other:
+    with holder("writer_lock", tmp_path, "ingest") as other:
         words = rf"another Headend is running on .* \(headend ingest, process {other.pid}\)"
         with pytest.raises(DataFolderError, match=words), writer_lock(tmp_path, "serve"):
             pass
@@ -56,7 +56,7 @@ def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
 
 
 def test_a_killed_writer_leaves_its_place(tmp_path: Path) -> None:
-    with holder("writing", tmp_path, "ingest") as other:
+    with holder("writer_lock", tmp_path, "ingest") as other:
         other.send_signal(signal.SIGKILL)
         other.wait()
         with writer_vacancy(tmp_path) as vacant:
@@ -70,7 +70,7 @@ def test_a_writer_waits_for_who_only_looks(tmp_path: Path) -> None:
         with writer_lock(tmp_path, "ingest"):
             pass
 
-    with holder("vacancy", tmp_path) as other, ThreadPoolExecutor(1) as thread:
+    with holder("writer_vacancy", tmp_path) as other, ThreadPoolExecutor(1) as thread:
         taking = thread.submit(take)
         assert wait([taking], timeout=0.2).not_done
         other.kill()
@@ -79,7 +79,7 @@ def test_a_writer_waits_for_who_only_looks(tmp_path: Path) -> None:
 
 def test_the_form_is_shared_by_all_who_rely_on_it_and_changed_by_one_alone(tmp_path: Path) -> None:
     with (
-        holder("relying_on_form", tmp_path),
+        holder("schema_in_use", tmp_path),
         schema_in_use(tmp_path),
         pytest.raises(DataFolderError, match="cannot be migrated while another"),
         schema_change(tmp_path),
@@ -88,7 +88,7 @@ def test_the_form_is_shared_by_all_who_rely_on_it_and_changed_by_one_alone(tmp_p
     with schema_change(tmp_path):
         pass
     with (
-        holder("changing_form", tmp_path),
+        holder("schema_change", tmp_path),
         pytest.raises(DataFolderError, match="is being migrated"),
         schema_in_use(tmp_path),
     ):
