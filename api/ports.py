@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from storage.catalog.records.common import ProjectRecord, Shown
+from storage.catalog.records.common import ProjectRecord, PublicRecord
 from storage.file_intake import FileFacts, FileRefused, Probe
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
 class Showcase(Protocol):
     """Knows which streams there are to be watched; the catalog is one."""
 
-    async def find(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> PublicRecord | None:
         """Return what viewers may know of the stream, or None where there is none."""
         ...
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from media.ladder import BOX_NUMBERS, STANDARD_LABELS, ladder_for
-from storage.catalog.records.videos import Landed
+from storage.catalog.records.videos import VideoFile
 
 __all__ = [
     "FileFacts",
@@ -62,7 +62,7 @@ async def probe_file(probe: Probe, file: Path) -> FileFacts:
     return await probe(file) or FileFacts(length_us=0, width=0, height=0)
 
 
-async def probe_source(probe: Probe, file: Path, source: str, size: int) -> Landed:
+async def probe_source(probe: Probe, file: Path, source: str, size: int) -> VideoFile:
     """Probe a complete file of `size` bytes that will be stored at the address `source`.
 
     Raises:
@@ -71,9 +71,9 @@ async def probe_source(probe: Probe, file: Path, source: str, size: int) -> Land
     return source_file(await probe_file(probe, file), source, size)
 
 
-def source_file(facts: FileFacts, source: str, size: int) -> Landed:
+def source_file(facts: FileFacts, source: str, size: int) -> VideoFile:
     """Describe a probed file of `size` bytes at the address `source` for the catalog."""
-    return Landed(
+    return VideoFile(
         source=source,
         size=size,
         length_us=facts.length_us,

@@ -5,7 +5,7 @@ Pure. Signed addresses would become another argument of `decide_access`; they do
 
 from enum import Enum, auto
 
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 
 __all__ = ["AccessLevel", "decide_access"]
 
@@ -34,7 +34,7 @@ _SEEN = frozenset({AccessLevel.OPEN, AccessLevel.RESTRICTED_OPEN, AccessLevel.OW
 
 
 def decide_access(
-    shown: Shown | None, *, owner: bool, country: str | None = None, early: bool = False
+    shown: PublicRecord | None, *, owner: bool, country: str | None = None, early: bool = False
 ) -> AccessLevel:
     """Return the access of a viewer to a stream or a video; None does not exist.
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from media.ladder import AUDIO_RENDITION
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 
 __all__ = [
     "DEFAULT_POSTER_LABEL",
@@ -66,7 +66,7 @@ def match_path(path: str) -> re.Match[str] | None:
     return (_LIVE if path.startswith("/live/") else _VIDEO).fullmatch(path)
 
 
-def object_address(match: re.Match[str], shown: Shown) -> str | None:
+def object_address(match: re.Match[str], shown: PublicRecord) -> str | None:
     """Return the address of the object in the store; None if `shown` has no such object."""
     if not is_of_kind(match, shown):
         return None
@@ -80,7 +80,7 @@ def object_address(match: re.Match[str], shown: Shown) -> str | None:
     return match[0][1:] if _is_of(folder, shown.media) else None
 
 
-def is_of_kind(match: re.Match[str], shown: Shown) -> bool:
+def is_of_kind(match: re.Match[str], shown: PublicRecord) -> bool:
     """Return True if path and `shown` are of the same kind: both stream or both video."""
     return (match.re is _LIVE) is (shown.kind == "stream")
 
@@ -99,7 +99,7 @@ def _is_of(folder: str, media: str | None) -> bool:
     return int(older) <= int(generation)
 
 
-def _poster(label: str, shown: Shown) -> str | None:
+def _poster(label: str, shown: PublicRecord) -> str | None:
     folder = "poster" if shown.kind == "stream" else shown.posters
     if folder is None or not shown.poster_labels:
         return None

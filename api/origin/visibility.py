@@ -15,7 +15,7 @@ import msgspec
 from api.http.client_address import RawHeaders, header_values
 from api.origin.access import AccessLevel, decide_access
 from api.ports import OwnerCheck, Showcase
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 from storage.errors import CatalogBusy
 
 __all__ = ["CountryOf", "Requester", "ViewerAccess", "VisibilityCache", "no_country"]
@@ -55,7 +55,7 @@ class ViewerAccess(msgspec.Struct, frozen=True):
     """The access of a viewer to `shown`, which is None if nothing has this hash."""
 
     access: AccessLevel
-    shown: Shown | None
+    shown: PublicRecord | None
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class VisibilityCache:
         self._country = country
         self._clock = clock
         self._shown: dict[str, _Known] = {}
-        self._asking: dict[str, asyncio.Future[Shown | None]] = {}
+        self._asking: dict[str, asyncio.Future[PublicRecord | None]] = {}
 
     def cached(self, hash_: str, peer: str | None, headers: RawHeaders) -> ViewerAccess | None:
         """Return the access if no query is needed; None: call `lookup`."""
@@ -110,7 +110,9 @@ class VisibilityCache:
                 access = decide_access(shown, owner=True, early=early)
         return ViewerAccess(access, shown)
 
-    def _of_stranger(self, shown: Shown | None, viewer: Requester, *, early: bool) -> AccessLevel:
+    def _of_stranger(
+        self, shown: PublicRecord | None, viewer: Requester, *, early: bool
+    ) -> AccessLevel:
         restricted = shown is not None and shown.countries
         country = self._country(viewer.peer, viewer.headers) if restricted else None
         return decide_access(shown, owner=False, country=country, early=early)
@@ -119,7 +121,7 @@ class VisibilityCache:
         known = self._shown.get(hash_)
         return known if known is not None and self._clock() - known.asked < _REMEMBERED else None
 
-    async def _ask(self, hash_: str) -> Shown | None:
+    async def _ask(self, hash_: str) -> PublicRecord | None:
         """Query the catalog, once for all requests that wait for it at this moment.
 
         Each second the whole audience of a stream needs the answer; a query for each viewer would

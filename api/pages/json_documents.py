@@ -24,7 +24,7 @@ from api.origin.visibility import Requester, VisibilityCache
 from api.ports import ProjectIndex
 from api.schemas.urls import Addresses
 from media.ticks import MICROSECONDS
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 
 __all__ = ["document_handlers"]
 
@@ -105,7 +105,7 @@ async def _video(
     )
 
 
-def _described(addresses: Addresses, shown: Shown) -> _VideoDocument:
+def _described(addresses: Addresses, shown: PublicRecord) -> _VideoDocument:
     hash_ = shown.hash
     return _VideoDocument(
         hash=hash_,

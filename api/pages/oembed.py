@@ -27,7 +27,7 @@ from api.schemas.embed_snippets import iframe
 from api.schemas.urls import Addresses
 from media.ladder import BOXES
 from media.stream_keys import PublicHash
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 
 __all__ = ["oembed_address", "oembed_handlers"]
 
@@ -132,7 +132,7 @@ def _hash_in(url: str, addresses: Addresses) -> str | None:
     return match["hash"] if match else None
 
 
-def _video(addresses: Addresses, shown: Shown, most: tuple[int, int]) -> _OembedVideo:
+def _video(addresses: Addresses, shown: PublicRecord, most: tuple[int, int]) -> _OembedVideo:
     known = shown.width > 0 and shown.height > 0
     shape = (shown.width, shown.height) if known else _DEFAULT
     size = _fitted(shape, min(most[0], _WIDTH) if most == (_MOST, _MOST) else most[0], most[1])

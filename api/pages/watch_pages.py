@@ -22,7 +22,7 @@ from api.origin.routes import DEFAULT_POSTER_LABEL
 from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
 from api.pages.oembed import oembed_address
 from api.schemas.urls import Addresses
-from storage.catalog.records.common import PlayerOptions, Shown
+from storage.catalog.records.common import PlayerOptions, PublicRecord
 
 __all__ = ["page_handlers"]
 
@@ -111,7 +111,7 @@ class _PageRenderer:
             headers = headers | _PRIVATE
         return new_response(200, headers, self._page(kind, verdict.shown))
 
-    def _page(self, kind: PageKind, shown: Shown) -> bytes:
+    def _page(self, kind: PageKind, shown: PublicRecord) -> bytes:
         hash_, addresses = shown.hash, self._addresses
         video = shown.kind == "video"
         options = shown.player or (_OF_VIDEOS if video else _OF_STREAMS)

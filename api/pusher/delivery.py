@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from api.pusher.hub import Hub
 from media.ticks import MICROSECONDS
 from storage.bus.base import Bus, BusUnavailable, Mailbox
-from storage.catalog.events.broadcast import KEPT_US, NoticeRecord
+from storage.catalog.events.broadcast import KEPT_US, OutboxRecord
 from storage.errors import StorageError
 
 __all__ = ["TOPIC", "NoticeStore", "announcing_notices", "delivering_notices"]
@@ -33,17 +33,17 @@ _TOO_LONG: Final = KEPT_US / MICROSECONDS / 2
 
 
 class NoticeStore(Protocol):
-    """Where notices lie (`storage.catalog.events.broadcast.Notices`)."""
+    """Where notices lie (`storage.catalog.events.broadcast.BroadcastOutbox`)."""
 
     async def newest(self) -> int:
         """Return the number of the newest notice; 0 where there is none."""
         ...
 
-    async def since(self, last: int, most: int) -> tuple[tuple[NoticeRecord, ...], bool]:
+    async def read_after(self, last: int, most: int) -> tuple[tuple[OutboxRecord, ...], bool]:
         """Return notices after a number, and whether some before them are gone."""
         ...
 
-    def on_told(self, callback: Callable[[], None]) -> None:
+    def on_commit(self, callback: Callable[[], None]) -> None:
         """Register a callback that runs after each transaction that wrote a notice."""
         ...
 
@@ -52,7 +52,7 @@ class NoticeStore(Protocol):
 async def announcing_notices(shelf: NoticeStore, bus: Bus) -> AsyncGenerator[None, None]:
     """Announce on the bus, for the length of the block, that this process wrote notices."""
     wrote = asyncio.Event()
-    shelf.on_told(wrote.set)
+    shelf.on_commit(wrote.set)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(_announce(wrote, bus))
         try:
@@ -160,7 +160,7 @@ class _NoticeReader:
             self._last = await self._shelf.newest()
             self._hub.reconnect("events may be missing")
         while True:
-            found, gone = await self._shelf.since(self._last, _MOST)
+            found, gone = await self._shelf.read_after(self._last, _MOST)
             self._looked = self._clock()
             if gone:
                 # Before the remaining ones: clients that reconnect query the current state.
@@ -168,7 +168,7 @@ class _NoticeReader:
                 self._hub.reconnect("events are missing")
             for notice in found:
                 self._hub.deliver(
-                    notice.channel.split(" "), notice.event, notice.body, notice.besides
+                    notice.channel.split(" "), notice.event, notice.body, notice.except_socket
                 )
                 self._last = notice.id
             if len(found) < _MOST:

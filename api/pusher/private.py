@@ -44,9 +44,9 @@ _ALLOWED: Final = {
 
 
 class ChannelOwners(Protocol):
-    """Knows whose a channel is (`storage.catalog.events.broadcast.Notices`)."""
+    """Knows whose a channel is (`storage.catalog.events.broadcast.BroadcastOutbox`)."""
 
-    async def project_of(self, kind: str, name: str) -> int | None:
+    async def find_project(self, kind: str, name: str) -> int | None:
         """Return the project of a stream, video or project by its name, or None."""
         ...
 
@@ -74,7 +74,7 @@ def private_channel_handlers(
         await guard(request, request.route_handler)
         wanted = await _read(request)
         match = _CHANNEL.fullmatch(wanted.channel_name)
-        project = await owners.project_of(match[1], match[2]) if match else None
+        project = await owners.find_project(match[1], match[2]) if match else None
         caller = request.scope["auth"]
         # Missing channels and those of other projects must look alike.
         if project is None or not isinstance(caller, Principal) or not caller.reaches(project):

@@ -24,7 +24,7 @@ from api.http.json_body import read_raw_body
 from api.pusher.limits import MAX_CHANNELS, MAX_DATA_BYTES, MAX_NAME
 from api.pusher.protocol import is_channel, is_socket_id, signature
 from media.ticks import MICROSECONDS
-from storage.catalog.events.broadcast import Told
+from storage.catalog.events.broadcast import OutboxEvent
 
 __all__ = ["APP", "EventPublisher", "is_signed", "signed_event_handlers"]
 
@@ -42,9 +42,9 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 
 
 class EventPublisher(Protocol):
-    """Accepts events (`storage.catalog.events.broadcast.Notices`)."""
+    """Accepts events (`storage.catalog.events.broadcast.BroadcastOutbox`)."""
 
-    async def publish(self, events: Sequence[Told], now_us: int) -> None:
+    async def publish(self, events: Sequence[OutboxEvent], now_us: int) -> None:
         """Publish all events or none."""
         ...
 
@@ -169,7 +169,7 @@ def _converted(body: bytes, kind: type[S]) -> S:
         raise ApiError(HTTPStatus.BAD_REQUEST, "The body is no JSON.") from error
 
 
-def _told(event: _Event) -> Told:
+def _told(event: _Event) -> OutboxEvent:
     """Return an event in the form of the catalog, with each channel once.
 
     Raises:
@@ -188,7 +188,9 @@ def _told(event: _Event) -> Told:
         )
     if not _is_text(event.name + event.data):
         raise _invalid("data", "This is no text that can be stored.")
-    return Told(channels=channels, event=event.name, body=event.data, besides=event.socket_id)
+    return OutboxEvent(
+        channels=channels, event=event.name, body=event.data, except_socket=event.socket_id
+    )
 
 
 def _is_text(text: str) -> bool:

@@ -14,7 +14,12 @@ from media.no_op import do_nothing
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
-from storage.catalog.streams.commands import Command, CommandKind, CommandRecord, Standing
+from storage.catalog.streams.commands import (
+    CommandKind,
+    CommandRecord,
+    CommandStatus,
+    StreamCommand,
+)
 
 __all__ = ["DRILL_SECONDS", "TAKEN_SECONDS", "IngestClient"]
 
@@ -60,9 +65,9 @@ class IngestClient:
         began = clock()
         while True:
             record = await self._catalog.commands.find(command)
-            if record is None or record.standing in (Standing.DONE, Standing.LATE):
+            if record is None or record.status in (CommandStatus.DONE, CommandStatus.LATE):
                 return record
-            taken = record.standing is Standing.TAKEN
+            taken = record.status is CommandStatus.TAKEN
             if clock() - began >= self.taken_seconds + (done_seconds if taken else 0.0):
                 return record
             await asyncio.sleep(_POLL_SECONDS)
@@ -72,7 +77,7 @@ class IngestClient:
     ) -> CommandRecord | None:
         """Return a command with a deadline as `wait` does; withdraw it if it was not taken."""
         record = await self.wait(command, done_seconds=done_seconds)
-        if record is None or record.standing is not Standing.WAITING:
+        if record is None or record.status is not CommandStatus.WAITING:
             return record
         if not await self._catalog.commands.withdraw(command, now_us):
             # It was taken at the last moment.
@@ -86,19 +91,19 @@ class IngestClient:
 
         The command is deleted in any case: a report leaves nothing in the catalog.
         """
-        command = Command(
+        command = StreamCommand(
             stream=stream.id,
             hash=stream.hash,
             kind=CommandKind.REPORT,
             deadline_us=self.deadline_us(now_us),
             by=by,
         )
-        number = await self._catalog.commands.ask(command, now_us)
+        number = await self._catalog.commands.add(command, now_us)
         try:
             record = await self.wait(number, done_seconds=0.0)
         finally:
-            await self._catalog.commands.drop(number)
-        done = record is not None and record.standing is Standing.DONE
+            await self._catalog.commands.remove(number)
+        done = record is not None and record.status is CommandStatus.DONE
         return record.answer if record is not None and done else None
 
     def deadline_us(self, now_us: int) -> int:

@@ -23,7 +23,7 @@ from api.streams.lookup import STREAM, still_there
 from api.streams.schemas import Drill, Drilled, StreamChanged
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
-from storage.catalog.streams.commands import Standing
+from storage.catalog.streams.commands import CommandStatus
 from storage.errors import StreamStateConflict
 
 __all__ = ["StreamCommandsController"]
@@ -70,9 +70,9 @@ class StreamCommandsController(Controller):
         if command is None:
             raise missing("stream")
         answered = await ingest.wait_or_withdraw(command, now_us)
-        if answered is None or answered.standing is Standing.LATE:
+        if answered is None or answered.status is CommandStatus.LATE:
             raise _unavailable(_NO_INGEST)
-        done = answered.standing is Standing.DONE
+        done = answered.status is CommandStatus.DONE
         if done and not answered.answer.get("ended"):
             raise ApiError(HTTPStatus.CONFLICT, _NOTHING)
         message = "Stream ended." if done else "Stream is ending."
@@ -100,7 +100,7 @@ class StreamCommandsController(Controller):
         if command is None:
             raise missing("stream")
         answered = await ingest.wait(command)
-        done = answered is not None and answered.standing is Standing.DONE
+        done = answered is not None and answered.status is CommandStatus.DONE
         if answered is not None and done and not answered.answer.get("done"):
             raise ApiError(HTTPStatus.CONFLICT, _OVER)
         return await _changed(catalog, presenter, stream, "Stream paused.")
@@ -158,9 +158,9 @@ class StreamCommandsController(Controller):
         if command is None:
             raise missing("stream")
         answered = await ingest.wait_or_withdraw(command, now_us, done_seconds=DRILL_SECONDS)
-        if answered is None or answered.standing in (Standing.LATE, Standing.WAITING):
+        if answered is None or answered.status in (CommandStatus.LATE, CommandStatus.WAITING):
             raise _unavailable(_NO_DRILL)
-        if answered.standing is Standing.TAKEN:
+        if answered.status is CommandStatus.TAKEN:
             raise _unavailable(_SLOW_DRILL)
         refused = answered.answer.get("refused")
         if refused is not None:

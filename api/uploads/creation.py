@@ -30,7 +30,7 @@ from api.uploads.receiver import UploadReceiver
 from api.uploads.replace_file import first_file_pending
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
-from storage.catalog.records.uploads import LinkRecord, NewUpload, UploadRecord, Wanted
+from storage.catalog.records.uploads import LinkRecord, NewUpload, UploadDetails, UploadRecord
 from storage.errors import (
     NoSuchLabel,
     NoSuchVideo,
@@ -98,7 +98,7 @@ def _new_upload(
 ) -> NewUpload:
     """Return the upload to record; the hash of a new video is still "" in it."""
     replaces = _replaces(metadata, link)
-    name, wanted = ("", Wanted()) if replaces is not None else read_details(metadata)
+    name, wanted = ("", UploadDetails()) if replaces is not None else read_details(metadata)
     if link is not None and replaces is None:
         wanted = _through_link(link, wanted)
     return NewUpload(
@@ -126,7 +126,7 @@ def _replaces(metadata: Mapping[str, str], link: LinkRecord | None) -> int | Non
     return None if text is None else number_of(text, "video")
 
 
-def _through_link(link: LinkRecord, wanted: Wanted) -> Wanted:
+def _through_link(link: LinkRecord, wanted: UploadDetails) -> UploadDetails:
     """Return the details of a video that is uploaded through a link: first the link's own."""
     if wanted.tags or wanted.countries or wanted.category is not None:
         raise invalid({key: [_SET_BY_LINK] for key in ("category", "countries", "tags")})

@@ -115,7 +115,7 @@ class ImportsController(Controller):
             wanted=wanted_details(VideoDetails(**details)),
         )
         try:
-            whole = await catalog.imports.ask(project.id, new, now_us, by=request.auth.id)
+            whole = await catalog.imports.add(project.id, new, now_us, by=request.auth.id)
         except NoSuchLabel as error:
             raise unknown_label(error) from error
         return video_presenter.added(whole)

@@ -129,7 +129,7 @@ class UploadLinksController(Controller):
         This takes a token that may write.
         """
         query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
-        links = await catalog.links.page(project.id, query.page)
+        links = await catalog.links.find_page(project.id, query.page)
         return envelope(
             links,
             [_listed_link(record, now_us) for record in links.items],
@@ -198,7 +198,7 @@ class UploadLinksController(Controller):
         stays.
         """
         number = number_of(link_id, "upload link")
-        ended = await catalog.uploads.end_link(project.id, number, now_us, by=request.auth.id)
+        ended = await catalog.uploads.remove_link(project.id, number, now_us, by=request.auth.id)
         if ended is None:
             raise missing("upload link")
         for name in ended:

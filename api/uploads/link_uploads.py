@@ -32,7 +32,7 @@ from api.uploads.upload_operations import UploadOperations
 from api.uploads.video_form import receive_video_form
 from storage.catalog import Catalog
 from storage.catalog.records.uploads import LinkRecord, UploadRecord
-from storage.catalog.records.videos import Arrived, Landed, WholeVideo
+from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.errors import UploadLinkSpent
 
 __all__ = ["LinkController", "LinkUploadController", "needs_link"]
@@ -180,7 +180,7 @@ async def _add(
     link = request.auth
     wanted = link.wanted
 
-    async def add(arrived: Arrived) -> WholeVideo:
+    async def add(arrived: NewVideo) -> WholeVideo:
         detailed = msgspec.structs.replace(
             arrived,
             title=arrived.title if wanted.title is None else wanted.title,
@@ -207,7 +207,7 @@ async def _replace(
         raise missing("video")
     video = whole.video
 
-    async def record(file: Landed) -> tuple[WholeVideo, str | None] | None:
+    async def record(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
         return await catalog.uploads.replace_through(link.id, video.id, file, receiver.clock_us())
 
     return await replace_from_form(

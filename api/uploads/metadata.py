@@ -14,7 +14,7 @@ from api.http.json_body import parse_fields
 from api.library.references import CountryReferences, TagReferences, read_countries, wanted_tags
 from api.schemas.text_fields import Description, OptionalTitle
 from storage.catalog.library.labels import TagById
-from storage.catalog.records.uploads import Wanted
+from storage.catalog.records.uploads import UploadDetails
 
 __all__ = [
     "NO_DETAILS",
@@ -44,14 +44,14 @@ class VideoDetails(msgspec.Struct, frozen=True, kw_only=True):
     tags: TagReferences | None = None
 
 
-def wanted_details(details: VideoDetails) -> Wanted:
+def wanted_details(details: VideoDetails) -> UploadDetails:
     """Return the details as the catalog expects them.
 
     Raises:
         ApiError: 422 for an unknown country, or a tag with neither id nor name.
     """
     tags = wanted_tags(details.tags or [])
-    return Wanted(
+    return UploadDetails(
         title=None if details.title is msgspec.UNSET else str(details.title) or None,
         description="" if details.description is msgspec.UNSET else str(details.description),
         category=details.category,
@@ -77,7 +77,7 @@ def read_replaced(metadata: Mapping[str, str], *, replacing: bool = False) -> st
     return replaced
 
 
-def read_details(metadata: Mapping[str, str]) -> tuple[str, Wanted]:
+def read_details(metadata: Mapping[str, str]) -> tuple[str, UploadDetails]:
     """Return the file's name ("" if there is none) and the details of the video.
 
     Raises:

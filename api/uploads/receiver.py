@@ -25,7 +25,7 @@ from api.uploads.intake import FIRST_GENERATION, UploadIntake, admitted, store_e
 from api.uploads.replace_file import replace_source
 from api.uploads.writer_turns import Turn
 from storage.catalog.records.uploads import UploadRecord
-from storage.catalog.records.videos import Landed, WholeVideo
+from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.uploads.repository import Uploads
 from storage.errors import UploadLost
 from storage.file_intake import FileRefused, probe_source
@@ -154,7 +154,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                     # By another process, which learns of the claim from the catalog.
                     await self.uploads.claim(name, writer)
                     file = await stack.enter_async_context(self._file(record, _REMOTE_LOCK_SECONDS))
-                    latest = await self.uploads.held(name, writer)
+                    latest = await self.uploads.find_claimed(name, writer)
                 if latest is None:
                     raise await self._lost(name, file)
                 if latest.done and not file.is_relocated:  # opening has just created it
@@ -207,7 +207,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         if patch.length > record.most_bytes:
             raise _too_long(record.most_bytes)
         now_us = self.clock_us()
-        if not await self.uploads.declare(record.name, upload.writer, patch.length, now_us):
+        if not await self.uploads.set_length(record.name, upload.writer, patch.length, now_us):
             raise await self._lost(record.name, upload.file)
         upload.record = msgspec.structs.replace(record, length=patch.length)
 
@@ -249,7 +249,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             if clock() - recorded < _RECORD_SECONDS:
                 continue
             if whole or file.position == upload.record.received:
-                if await self.uploads.held(record.name, upload.writer) is None:
+                if await self.uploads.find_claimed(record.name, upload.writer) is None:
                     raise await self._lost(record.name, file)
             else:
                 await self._save(upload)
@@ -267,7 +267,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
     async def _advance(self, upload: _OpenUpload, received: int) -> None:
         now_us = self.clock_us()
         expires_us = now_us + self.intake.keep_us
-        if not await self.uploads.advance(
+        if not await self.uploads.record_received(
             upload.record, upload.writer, received, expires_us, now_us
         ):
             raise await self._lost(upload.record.name, upload.file)
@@ -301,7 +301,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             await self._add(upload, landed, now_us)
         upload.record = msgspec.structs.replace(record, state="done")
 
-    async def _add(self, upload: _OpenUpload, file: Landed, now_us: int) -> None:
+    async def _add(self, upload: _OpenUpload, file: VideoFile, now_us: int) -> None:
         """Record the file of a new video."""
         record = upload.record
         whole = await self.uploads.finish(record.name, upload.writer, file, now_us, by=self.by)
@@ -309,11 +309,11 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             raise await self._lost(record.name, upload.file)
         log.info("uploaded", extra={"video": record.hash, "bytes": record.received})
 
-    async def _replace(self, upload: _OpenUpload, file: Landed, now_us: int) -> None:
+    async def _replace(self, upload: _OpenUpload, file: VideoFile, now_us: int) -> None:
         """Replace the file of a video; an upload that is too late for that is deleted."""
         record = upload.record
 
-        async def record_file(file: Landed) -> tuple[WholeVideo, str | None] | None:
+        async def record_file(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
             return await self.uploads.replace(record, upload.writer, file, now_us, by=self.by)
 
         try:

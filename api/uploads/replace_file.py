@@ -17,7 +17,7 @@ from api.http.errors import ApiError
 from api.http.parameters import missing
 from api.uploads.intake import UploadIntake, probe_video, received_file
 from media.stream_keys import PublicHash, new_hash
-from storage.catalog.records.videos import Landed, VideoRecord, WholeVideo
+from storage.catalog.records.videos import VideoFile, VideoRecord, WholeVideo
 from storage.errors import UploadInProgress, UploadLinkSpent
 from storage.file_intake import source_file
 from storage.objects import addresses
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 # Records a new file. Returns the video as it is then and the address of its old file, or None if
 # there is no such video any more.
-RecordReplacement = Callable[[Landed], Awaitable[tuple[WholeVideo, str | None] | None]]
+RecordReplacement = Callable[[VideoFile], Awaitable[tuple[WholeVideo, str | None] | None]]
 
 
 async def replace_from_form(
@@ -61,7 +61,7 @@ async def replace_from_form(
 
 
 async def replace_source(
-    objects: DiskObjects, hash_: PublicHash, file: Landed, record: RecordReplacement
+    objects: DiskObjects, hash_: PublicHash, file: VideoFile, record: RecordReplacement
 ) -> WholeVideo:
     """Make a stored file a video's source, and delete the old one.
 

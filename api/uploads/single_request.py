@@ -31,7 +31,7 @@ from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoAdded, VideoChanged
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
-from storage.catalog.records.videos import Arrived, Landed, WholeVideo
+from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.objects import addresses
 from storage.objects.base import ObjectError
 
@@ -66,7 +66,7 @@ class VideoUploadController(Controller):
         """
         caller = request.auth.id
 
-        async def add(arrived: Arrived) -> WholeVideo:
+        async def add(arrived: NewVideo) -> WholeVideo:
             return await catalog.videos.add(project.id, arrived, clock_us(), by=caller)
 
         whole = await receive_video_form(
@@ -106,7 +106,7 @@ class VideoFilesController(Controller):
         caller = request.auth.id
         number = video.video.id
 
-        async def record(file: Landed) -> tuple[WholeVideo, str | None] | None:
+        async def record(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
             return await catalog.videos.replace(number, file, clock_us(), by=caller)
 
         whole = await replace_from_form(

@@ -30,7 +30,7 @@ from api.uploads.intake import (
 )
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog
-from storage.catalog.records.videos import Arrived, WholeVideo
+from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.errors import StorageError
 from storage.file_intake import standard_rungs
 from storage.objects import addresses
@@ -49,7 +49,7 @@ async def receive_video_form(
     *,
     caller: int,
     most: int,
-    add: Callable[[Arrived], Awaitable[WholeVideo]],
+    add: Callable[[NewVideo], Awaitable[WholeVideo]],
 ) -> WholeVideo:
     """Receive a form with a video of at most `most` bytes; `add` records the video.
 
@@ -87,7 +87,7 @@ async def receive_video_form(
             posters = await make_posters(intake, picture, facts)
         hash_ = await catalog.videos.free_hash()
         folder = new_poster_folder() if posters else None
-        arrived = Arrived(
+        arrived = NewVideo(
             hash=hash_,
             title=form.texts.get("title") or None,
             file_title=file_title(name),
@@ -123,7 +123,7 @@ async def _removed_on_failure(
         yield
     except StorageError:
         with contextlib.suppress(StorageError):
-            if not await catalog.videos.known([hash_]):
+            if not await catalog.videos.find_known([hash_]):
                 await objects.delete_tree(addresses.video_sources(hash_))
                 await objects.delete_tree(addresses.video(hash_))
         raise

@@ -157,7 +157,7 @@ class VideosController(Controller):
         """List a project's videos in pages of thirty, newest first."""
         # Not a dependency: here 422 comes before 404.
         project = await provide_project(request, project_id, catalog)
-        page = await catalog.videos.page(project, list_query.query, list_query.page)
+        page = await catalog.videos.find_page(project, list_query.query, list_query.page)
         return envelope(
             page,
             [video_presenter.item(record) for record in page.items],

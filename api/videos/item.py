@@ -27,7 +27,7 @@ from api.videos.schemas import (
 )
 from storage.catalog import Catalog
 from storage.catalog.records.videos import WholeVideo
-from storage.catalog.videos.edits import VideoChange
+from storage.catalog.videos.repository import VideoChange
 from storage.errors import NoSuchLabel, VideoNotFailed
 
 __all__ = ["VideoController"]
@@ -55,7 +55,7 @@ class VideoController(Controller):
     ) -> VideoStatusData:
         """Show how far the making of a video is, and why it failed where it did."""
         # One row instead of a whole video: clients poll this.
-        status = await catalog.videos.status(number_of(video_id, "video"))
+        status = await catalog.videos.find_status(number_of(video_id, "video"))
         if status is None or not request.auth.reaches(status.project):
             raise missing("video")
         return VideoStatusData(data=present_status(status))

@@ -20,7 +20,7 @@ from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.videos import Arrived, WholeVideo
+from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.objects.disk import DiskObjects
 from transcode.protocol.engine_process import spawn_engine
 from transcode.vod import engine_task
@@ -44,7 +44,7 @@ async def _make(file: Path, size: int, folder: Path, workers: int) -> dict[str, 
             place = objects.path(source)
             place.parent.mkdir(parents=True)
             place.symlink_to(file)
-            arrived = Arrived(
+            arrived = NewVideo(
                 hash=hash_, title=None, file_title="film", description="", name="film",
                 size=size, source=source,
             )  # fmt: skip

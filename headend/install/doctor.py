@@ -24,7 +24,7 @@ from headend.install.installation import catalog_location
 from headend.install.locks import schema_in_use
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.maintenance.references import Standing
+from storage.catalog.maintenance.references import VideoReferences
 from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.cleanup.orphans import AGE_US, find_orphans, remove_orphans
 from storage.errors import StorageError
@@ -88,7 +88,7 @@ async def clean(settings: ServiceSettings, now_us: int) -> int:
         with schema_in_use(folder), DiskObjects(folder / "objects") as objects:
             removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
             removed += await remove_orphans(objects, catalog.references, now_us)
-            await catalog.links.forget(now_us)
+            await catalog.links.remove_expired(now_us)
             return removed
 
 
@@ -176,7 +176,7 @@ def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
 
 async def _damage(catalog: Catalog) -> Finding:
     server, revision = await catalog.health.versions()
-    broken = await catalog.health.damage()
+    broken = await catalog.health.find_damage()
     if broken:
         text = f"{server} says: {'; '.join(broken)}. Stop Headend and restore a backup"
         return Finding(topic="database", verdict="act", text=text)
@@ -184,7 +184,7 @@ async def _damage(catalog: Catalog) -> Finding:
 
 
 async def _jobs(catalog: Catalog, now_us: int) -> Finding:
-    stuck = await catalog.health.stuck(now_us)
+    stuck = await catalog.health.find_stuck_jobs(now_us)
     if not stuck:
         return Finding(topic="jobs", verdict="well", text="none is stuck")
     items = [
@@ -198,7 +198,7 @@ async def _jobs(catalog: Catalog, now_us: int) -> Finding:
 
 
 async def _clock(catalog: Catalog, now_us: int) -> Finding:
-    ahead = await catalog.health.newest_us() - now_us
+    ahead = await catalog.health.find_newest_us() - now_us
     if ahead <= _AHEAD_US:
         return Finding(topic="clock", verdict="well", text="no record is ahead of it")
     text = f"the catalog is {ahead // MICROSECONDS} s ahead of this machine's clock: use NTP"
@@ -219,8 +219,8 @@ async def _missing(catalog: Catalog, files: ReadOnlyObjects) -> Finding:
             # It may have been deleted or transcoded again between the two queries.
             if gone and await catalog.references.standing([row.hash]) == (row,):
                 lost += gone
-    for address in await catalog.health.pictures():
-        if await files.stat(address) is None and address in await catalog.health.pictures():
+    for address in await catalog.health.find_slates():
+        if await files.stat(address) is None and address in await catalog.health.find_slates():
             lost.append(FindingItem(path=f"objects/{address}", what="picture of a slate"))
     if not lost:
         return Finding(topic="files", verdict="well", text="all files of the catalog exist")
@@ -228,7 +228,7 @@ async def _missing(catalog: Catalog, files: ReadOnlyObjects) -> Finding:
     return Finding(topic="files", verdict="act", text=text, items=tuple(lost[:_MOST_SHOWN]))
 
 
-async def _lost(files: ReadOnlyObjects, row: Standing) -> list[FindingItem]:
+async def _lost(files: ReadOnlyObjects, row: VideoReferences) -> list[FindingItem]:
     wanted: list[tuple[str, str]] = []
     if row.source:
         wanted.append((row.source, "uploaded file"))
@@ -255,13 +255,13 @@ async def _uploads(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Fin
     """Find expired uploads, and bytes of no upload."""
     found = [
         (addresses.upload(name), "expired upload")
-        for name in await catalog.uploads.spent(now_us, _AT_ONCE)
+        for name in await catalog.uploads.find_expired(now_us, _AT_ONCE)
     ]
     spent = {address for address, _ in found}
     names = [each.rpartition("/")[2] for each in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(names), _AT_ONCE):
         some = names[start : start + _AT_ONCE]
-        known = await catalog.uploads.known(some)
+        known = await catalog.uploads.find_open(some)
         for address in (addresses.upload(name) for name in some if name not in known):
             stat = await files.stat(address)
             if address not in spent and stat is not None and stat.modified_us < now_us - AGE_US:

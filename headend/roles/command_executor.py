@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, assert_never
 
 from storage.catalog import Catalog
-from storage.catalog.streams.commands import Command, CommandKind, CommandRecord
+from storage.catalog.streams.commands import CommandKind, CommandRecord, StreamCommand
 from storage.errors import StorageError
 
 __all__ = ["CommandExecutor", "LiveStreamControl", "StreamMediaRemover", "UnfinishedRuns"]
@@ -116,7 +116,7 @@ class CommandExecutor:
     async def _waiting(self) -> tuple[CommandRecord, ...]:
         try:
             async with asyncio.timeout(_DATABASE_SECONDS):
-                found = await self._catalog.commands.waiting()
+                found = await self._catalog.commands.find_unanswered()
         except (StorageError, TimeoutError) as error:
             if not self._unread:  # logged once per outage; the next poll tries again
                 log.warning("commands not read", extra={"cause": repr(error)})
@@ -130,7 +130,7 @@ class CommandExecutor:
         about = {"stream": command.hash, "command": command.kind.value}
         try:
             async with asyncio.timeout(_DATABASE_SECONDS):
-                taken = await self._catalog.commands.take(record.id, self._now_us())
+                taken = await self._catalog.commands.start(record.id, self._now_us())
             if not taken:
                 return
             async with asyncio.timeout(_CARRY_OUT_SECONDS):
@@ -148,7 +148,7 @@ class CommandExecutor:
         finally:
             self._under_way.discard(record.id)
 
-    async def _perform(self, command: Command) -> dict[str, object]:
+    async def _perform(self, command: StreamCommand) -> dict[str, object]:
         """Perform a command and return its answer."""
         match command.kind:
             case CommandKind.END:
@@ -176,7 +176,7 @@ class CommandExecutor:
             case _:
                 assert_never(command.kind)
 
-    async def _pause_or_resume(self, command: Command) -> bool:
+    async def _pause_or_resume(self, command: StreamCommand) -> bool:
         """Apply the stored pause state, since commands may overtake each other."""
         async with asyncio.timeout(_DATABASE_SECONDS):
             stream = await self._catalog.streams.find(command.stream)

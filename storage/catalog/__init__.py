@@ -15,13 +15,13 @@ from pathlib import Path
 
 from storage.catalog import migrations
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.events.broadcast import Notices
+from storage.catalog.events.broadcast import BroadcastOutbox
 from storage.catalog.events.log import EventLog
 from storage.catalog.library.labels import Labels
 from storage.catalog.library.players import Players
 from storage.catalog.library.tokens import Tokens
-from storage.catalog.maintenance.health import Checkup
-from storage.catalog.maintenance.references import Upkeep
+from storage.catalog.maintenance.health import HealthChecks
+from storage.catalog.maintenance.references import References
 from storage.catalog.projects.installation import Installation
 from storage.catalog.projects.repository import Projects
 from storage.catalog.queries.visibility import Visibility
@@ -56,7 +56,7 @@ class Catalog:
         self.labels = Labels(database)
         self.players = Players(database)
         self.events = EventLog(database)
-        self.outbox = Notices(database)
+        self.outbox = BroadcastOutbox(database)
         self.streams = Streams(database)
         self.settings = SettingsRepository(database)
         self.live_state = LiveStates(database)
@@ -70,8 +70,8 @@ class Catalog:
         self.transcoding = Transcoding(database)
         self.uploads = Uploads(database)
         self.links = UploadLinks(database)
-        self.references = Upkeep(database)
-        self.health = Checkup(database)
+        self.references = References(database)
+        self.health = HealthChecks(database)
 
     async def ping(self) -> None:
         """Check that the database answers, and that its tables have the expected form."""

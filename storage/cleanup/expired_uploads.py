@@ -51,7 +51,7 @@ class UploadObjects(Protocol):
 class UploadCatalog(Protocol):
     """The uploads in the catalog."""
 
-    async def spent(self, now_us: int, most: int) -> tuple[str, ...]:
+    async def find_expired(self, now_us: int, most: int) -> tuple[str, ...]:
         """Return up to `most` uploads that have expired or whose video is gone."""
         ...
 
@@ -61,7 +61,7 @@ class UploadCatalog(Protocol):
         """Delete an upload, with its video if that has no file."""
         ...
 
-    async def known(self, names: Sequence[str]) -> Collection[str]:
+    async def find_open(self, names: Sequence[str]) -> Collection[str]:
         """Return those of some names whose uploads are in progress."""
         ...
 
@@ -69,7 +69,7 @@ class UploadCatalog(Protocol):
 class UploadLinkCatalog(Protocol):
     """The upload links in the catalog."""
 
-    async def forget(self, now_us: int) -> int:
+    async def remove_expired(self, now_us: int) -> int:
         """Delete the links that expired some time ago."""
         ...
 
@@ -81,7 +81,7 @@ async def remove_expired_uploads(files: UploadObjects, uploads: UploadCatalog, n
         StorageError: the catalog or the disk failed; the rest remains for the next call.
     """
     removed = 0
-    while names := await uploads.spent(now_us, _AT_ONCE):
+    while names := await uploads.find_expired(now_us, _AT_ONCE):
         for name in names:
             # Another process may have removed it, or a byte may have arrived meanwhile.
             if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
@@ -90,7 +90,7 @@ async def remove_expired_uploads(files: UploadObjects, uploads: UploadCatalog, n
     found = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
-        known = await uploads.known(some)
+        known = await uploads.find_open(some)
         for name in some:
             if name not in known:
                 await _remove_old(files, addresses.upload(name), now_us)
@@ -113,7 +113,7 @@ async def keep_removing_expired_uploads(
     while True:
         try:
             removed = await remove_expired_uploads(files, uploads, now_us())
-            await links.forget(now_us())
+            await links.remove_expired(now_us())
         except StorageError as error:
             log.warning("uploads not removed", extra={"cause": str(error)})
         else:

@@ -17,7 +17,7 @@ import msgspec
 
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
-from storage.catalog.maintenance.references import Standing
+from storage.catalog.maintenance.references import VideoReferences
 from storage.errors import StorageError
 from storage.objects.addresses import video_media, video_pages, video_sources
 from storage.objects.base import ObjectError, ObjectMissing, ObjectStat
@@ -109,7 +109,7 @@ class ReferenceCatalog(Protocol):
         """Return the addresses of the slate pictures of some owners."""
         ...
 
-    async def standing(self, hashes: Sequence[PublicHash]) -> Sequence[Standing]:
+    async def standing(self, hashes: Sequence[PublicHash]) -> Sequence[VideoReferences]:
         """Return the references of some videos."""
         ...
 
@@ -180,7 +180,9 @@ async def _of_videos(
                     yield Orphan(address=address, kind="folder", what="pages of a recording")
 
 
-async def _files(files: ReadableObjects, row: Standing, before_us: int) -> AsyncGenerator[Orphan]:
+async def _files(
+    files: ReadableObjects, row: VideoReferences, before_us: int
+) -> AsyncGenerator[Orphan]:
     """Yield uploaded files of a video that were replaced, or whose video failed without one."""
     if row.source is None and (row.at_work or row.state != "failed"):
         return  # the row may be about to name its first file
@@ -190,7 +192,7 @@ async def _files(files: ReadableObjects, row: Standing, before_us: int) -> Async
             yield Orphan(address=address, kind="object", what="file of a video that has another")
 
 
-async def _unnamed(files: ReadableObjects, row: Standing, old: Sequence[str]) -> list[str]:
+async def _unnamed(files: ReadableObjects, row: VideoReferences, old: Sequence[str]) -> list[str]:
     """Return those of a video's folders that neither its row nor its playlists name."""
     named = (row.media, row.posters, row.previews)
     left = [name for name in old if name not in named and name not in row.subtitles]

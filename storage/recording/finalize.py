@@ -36,7 +36,7 @@ class RecordingFinisher(Protocol):
         """Add the video of a recording and return its id; None if the recording is gone."""
         ...
 
-    async def drop(self, recording: int) -> None:
+    async def remove(self, recording: int) -> None:
         """Delete the row of a recording."""
         ...
 
@@ -69,7 +69,7 @@ async def finalize(
                 log.warning("media not recorded", extra=about)
     await store.write_page(closed=True)
     if not store.totals.is_playable or store.totals.ticks < MIN_TICKS:
-        await catalog.drop(row.id)
+        await catalog.remove(row.id)
         await objects.delete_tree(video(row.hash))
         return False
     playlists = await store.write_playlists()

@@ -55,7 +55,7 @@ class RecordingCatalog(Protocol):
         """Return the recording of a run."""
         ...
 
-    async def all(self) -> tuple[RecordingRow, ...]:
+    async def find_all(self) -> tuple[RecordingRow, ...]:
         """Return every recording."""
         ...
 
@@ -75,7 +75,7 @@ class RecordingCatalog(Protocol):
         """Add the video of a recording and return its id; None if the recording is gone."""
         ...
 
-    async def drop(self, recording: int) -> None:
+    async def remove(self, recording: int) -> None:
         """Delete the row of a recording."""
         ...
 
@@ -308,7 +308,7 @@ class Recorder:
         while True:
             self._due.clear()
             try:
-                for row in await self._catalog.all():
+                for row in await self._catalog.find_all():
                     if (row.stream, row.run) not in self._queues:
                         await self._finalize_if_ended(row)
             except StorageError as error:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from media.stream_keys import new_hash
-from storage.catalog.records.videos import Arrived
+from storage.catalog.records.videos import NewVideo
 from tests.api.test_contract import ask
 from tests.support.api import contract_shapes
 from tests.support.api.application import NOW_US, STREAMS, ApiService, Json
@@ -50,7 +50,7 @@ async def add(house: ApiService, kind: str, name: str, now_us: int = NOW_US) -> 
     """Make a record of this title or name; videos without a file, as only lists are asked."""
     if kind == "videos":
         hash_ = new_hash()
-        file = Arrived(
+        file = NewVideo(
             hash=hash_,
             title=name,
             file_title="file",

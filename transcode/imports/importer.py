@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from storage.catalog.records.videos import Landed
+from storage.catalog.records.videos import VideoFile
 from storage.catalog.videos.imports import Imports, ImportWork
 from storage.catalog.videos.jobs import IMPORT, Jobs
 from storage.errors import CatalogError
@@ -114,7 +114,7 @@ class Importer:
         await ImportJob(self._context, work, held).run()
 
 
-class ImportJob(LeasedTask[HeldJob, Landed]):
+class ImportJob(LeasedTask[HeldJob, VideoFile]):
     """One attempt at fetching a video's file."""
 
     events: ClassVar = TaskEvents(
@@ -137,9 +137,9 @@ class ImportJob(LeasedTask[HeldJob, Landed]):
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
-        await self._context.jobs.beat(self.held, self._context.now_us())
+        await self._context.jobs.extend(self.held, self._context.now_us())
 
-    async def make(self) -> Landed:
+    async def make(self) -> VideoFile:
         """Download the file and put it at its address; see `LeasedTask.make`."""
         try:
             return await self._download()
@@ -151,7 +151,7 @@ class ImportJob(LeasedTask[HeldJob, Landed]):
             log.error("import not stored", extra={**self.facts, "cause": str(error)})  # noqa: TRY400  # one line
             raise AttemptFailed(_NOT_KEPT) from error
 
-    async def _download(self) -> Landed:
+    async def _download(self) -> VideoFile:
         context = self._context
         try:
             address = parse_web_address(self._work.url, context.limits.ports)
@@ -175,9 +175,9 @@ class ImportJob(LeasedTask[HeldJob, Landed]):
             await inflow.keep(self._source)
             return landed
 
-    async def finish(self, outcome: Landed) -> None:
+    async def finish(self, outcome: VideoFile) -> None:
         """Give the file to the video; remove files of older attempts."""
-        await self._context.imports.arrive(self.held, outcome, self._context.now_us())
+        await self._context.imports.complete(self.held, outcome, self._context.now_us())
         log.info("imported", extra={**self.facts, "bytes": outcome.size})
         # And no others: the owner may have given the video another file by now.
         hash_ = self._work.hash
@@ -191,7 +191,7 @@ class ImportJob(LeasedTask[HeldJob, Landed]):
 
     async def put_back(self, *, failed: bool) -> None:
         """See `LeasedTask.put_back`."""
-        await self._context.imports.put_back(self.held, self._context.now_us(), failed=failed)
+        await self._context.imports.requeue(self.held, self._context.now_us(), failed=failed)
 
     async def discard(self) -> None:
         """Remove this attempt's file."""

@@ -73,7 +73,7 @@ class VideoAssembler:
             if not filming.is_planned:
                 return await self._assemble(work, held, original, ())
             outcome = msgspec.json.encode(original).decode()
-            if not await spans.original_made(held, outcome, self._context.now_us()):
+            if not await spans.finish_original(held, outcome, self._context.now_us()):
                 return None
             made = await spans.outcomes(held)
         original = msgspec.json.decode(made[0] or "", type=Original)

@@ -153,7 +153,7 @@ class AssetAttempt:
             self._context.objects, hash_=self._work.hash, folder=self._media_folder, names=names
         )
         self._progress = AssetProgress(probed.length_us, self._context.clock())
-        waiting = await self._context.jobs.waiting(self._context.now_us())
+        waiting = await self._context.jobs.has_due(self._context.now_us())
         self._is_short = probed.length_us <= _SHORT_US
         most = _MOST_EXTRA_CORES if self._is_short else _EXTRA_CORES_OF_LONG
         async with self._extra_cores as held:
@@ -218,7 +218,7 @@ class AssetAttempt:
             self._context.objects, self._work.hash, self._media_folder, made
         )
         self._early_playlist_bytes = sum(lists.values())
-        await self._context.transcoding.play(
+        await self._context.transcoding.publish_partial(
             self._held,
             MadeVideo(
                 media=self._media_folder,

@@ -154,7 +154,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
-        await self._context.jobs.beat(self.held, self._context.now_us())
+        await self._context.jobs.extend(self.held, self._context.now_us())
 
     async def make(self) -> Assembled | None:
         """Make the video, or None if its spans are still to be made (see `VideoAssembler.make`)."""
@@ -188,17 +188,17 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
     async def fail(self, reason: str) -> None:
         """Fail the video; remove all of this and older attempts but what plays."""
         await self._context.transcoding.fail(self.held, reason, self._context.now_us())
-        shown = await self._context.transcoding.shown(self.held.video)
+        shown = await self._context.transcoding.find_folders(self.held.video)
         await self._sweep(shown, self.held.attempt, self.held.id)
 
     async def put_back(self, *, failed: bool) -> None:
         """See `LeasedTask.put_back`."""
-        await self._context.transcoding.put_back(self.held, self._context.now_us(), failed=failed)
+        await self._context.transcoding.requeue(self.held, self._context.now_us(), failed=failed)
 
     async def discard(self) -> None:
         """Remove the folders of this attempt, but those that play or that a span job needs."""
         try:
-            keep = {*await self._context.transcoding.shown(self.held.video)}
+            keep = {*await self._context.transcoding.find_folders(self.held.video)}
             original = await self._original()
         except CatalogError as error:  # the attempt that completes the video removes them
             log.warning("leftovers stay", extra={**self.facts, "cause": str(error)})

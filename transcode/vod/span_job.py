@@ -58,7 +58,7 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
-        await self._context.spans.beat(self.held, self._context.now_us())
+        await self._context.spans.extend(self.held, self._context.now_us())
 
     async def make(self) -> MadePiece:
         """Encode the span; see `LeasedTask.make`."""
@@ -121,7 +121,7 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
 
     async def put_back(self, *, failed: bool) -> None:
         """See `LeasedTask.put_back`."""
-        await self._context.spans.put_back(self.held, self._context.now_us(), failed=failed)
+        await self._context.spans.requeue(self.held, self._context.now_us(), failed=failed)
 
     async def discard(self) -> None:
         """Remove the folder of this attempt."""

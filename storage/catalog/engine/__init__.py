@@ -1,0 +1,6 @@
+"""Connections to the database, its transactions and its errors.
+
+`database` is the interface: reading, writing and migrating transactions on either database.
+`postgres` and `sqlite` make the connections and translate errors; `sqlite_reader`, `sqlite_writer`
+and `sqlite_cursor` are SQLite's connections under SQLAlchemy. Statements are not here.
+"""

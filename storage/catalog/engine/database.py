@@ -23,14 +23,14 @@ from media.no_op import do_nothing
 from storage.catalog.engine import postgres, sqlite
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
-__all__ = ["BUSY_MS", "LAST", "Database", "database_url", "open_database"]
+__all__ = ["BEFORE_COMMIT", "BUSY_MS", "Database", "database_url", "open_database"]
 
 # The longest a writer waits for another; the slowest of 900 contended writes took 1.6 s.
 BUSY_MS: Final = 10_000
 # No transaction takes longer, whatever the server, the network or the disk do.
 _TRANSACTION_SECONDS: Final = 60.0
 # Where a writing transaction's `info` lists what it does last, before it ends.
-LAST: Final = "last"
+BEFORE_COMMIT: Final = "last"
 
 
 def database_url(place: str | Path) -> URL:
@@ -63,7 +63,7 @@ def _file(url: URL) -> URL:
 def _server(url: URL) -> URL:
     """Return a server's URL with each part where SQLAlchemy looks for it."""
     if not url.database:
-        raise CatalogError(f"the catalog's address {postgres.place_of(url)} names no database")
+        raise CatalogError(f"the catalog's address {postgres.address_of(url)} names no database")
     if url.host and url.host.lower().startswith("%2f"):  # a socket's folder, as libpq writes it
         url = url.set(host=unquote(url.host))
     query = dict(url.query)
@@ -97,10 +97,10 @@ class Database:
 
     def __init__(self, url: URL, *, busy_ms: int) -> None:
         self._busy_ms = busy_ms
-        self.on_last: Callable[[], None] = do_nothing
+        self.after_outbox_commit: Callable[[], None] = do_nothing
         """Called after each writing transaction that had something to do last."""
         if url.get_backend_name() == "postgresql":
-            self.place = postgres.place_of(url)
+            self.place = postgres.address_of(url)
             self._served: URL | None = url
             self._reader, self._writer = postgres.engines(url, busy_ms)
         else:
@@ -151,15 +151,15 @@ class Database:
         # The dictionary is the pooled connection's, and outlives the transaction.
         last: list[Callable[[AsyncConnection], Awaitable[None]]] = []
         async with _bounded(self._writer) as connection:
-            connection.info[LAST] = last
+            connection.info[BEFORE_COMMIT] = last
             yield connection
             for act in last:
                 await act(connection)
         if last:
-            self.on_last()
+            self.after_outbox_commit()
 
     @asynccontextmanager
-    async def shaping(self) -> AsyncGenerator[AsyncConnection]:
+    async def migrating(self) -> AsyncGenerator[AsyncConnection]:
         """Make or migrate the tables, one process at a time; the block may take its time.
 
         Raises:
@@ -171,11 +171,11 @@ class Database:
                 async with self._writer.begin() as connection:
                     yield connection
             return
-        engine = postgres.shaping_engine(self._served, self._busy_ms)
+        engine = postgres.migration_engine(self._served, self._busy_ms)
         try:
             with _translated():
                 async with engine.begin() as connection:
-                    for statement in postgres.turn(self._busy_ms):
+                    for statement in postgres.migration_lock_statements(self._busy_ms):
                         await connection.execute(text(statement))
                     yield connection
         finally:

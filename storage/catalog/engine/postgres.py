@@ -23,14 +23,14 @@ from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
 __all__ = [
     "DRIVER",
+    "address_of",
     "engines",
     "hide_values",
-    "hold_form",
-    "place_of",
-    "shaping_engine",
-    "take_turn",
+    "lock_first_start",
+    "lock_schema",
+    "migration_engine",
+    "migration_lock_statements",
     "translation",
-    "turn",
 ]
 
 DRIVER: Final = "postgresql+psycopg"
@@ -116,7 +116,7 @@ class _Text(StrDumperUnknown):
         return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
-def place_of(url: URL) -> str:
+def address_of(url: URL) -> str:
     """Return a database's address for texts: without a password, whatever form it was given in."""
     host = url.host or url.query.get("host", "")
     host = host if isinstance(host, str) else ",".join(host)
@@ -137,7 +137,7 @@ def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine]:
     return found
 
 
-def shaping_engine(url: URL, busy_ms: int) -> AsyncEngine:
+def migration_engine(url: URL, busy_ms: int) -> AsyncEngine:
     """Return the engine of who makes or migrates the tables: steps may take their time."""
     limits = _limits(busy_ms) | {
         "statement_timeout": "0",
@@ -146,7 +146,7 @@ def shaping_engine(url: URL, busy_ms: int) -> AsyncEngine:
     return _engine(url, limits | _WRITING, poolclass=NullPool)
 
 
-def turn(busy_ms: int) -> tuple[str, ...]:
+def migration_lock_statements(busy_ms: int) -> tuple[str, ...]:
     """Return what takes the turn to look at the tables' form, within a transaction."""
     return (
         f"SET LOCAL lock_timeout = {_SHAPING_MS}",
@@ -155,13 +155,13 @@ def turn(busy_ms: int) -> tuple[str, ...]:
     )
 
 
-async def take_turn(connection: AsyncConnection) -> None:
+async def lock_first_start(connection: AsyncConnection) -> None:
     """Be the only one who fills an empty catalog; on SQLite every writer is."""
     if connection.dialect.name == "postgresql":
         await connection.execute(select(func.pg_advisory_xact_lock(_SHAPING)))
 
 
-def hold_form(connection: Connection, place: str) -> None:
+def lock_schema(connection: Connection, place: str) -> None:
     """Keep everyone else from the tables until the transaction ends; on SQLite that is so already.
 
     Raises:

@@ -13,8 +13,8 @@ from typing import Final
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from storage.catalog.engine.sqlite_reader import Reader, open_reader
-from storage.catalog.engine.sqlite_writer import Writer, open_writer
+from storage.catalog.engine.sqlite_reader import SqliteReader, open_reader
+from storage.catalog.engine.sqlite_writer import SqliteWriter, open_writer
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
 __all__ = ["DRIVER", "engines", "translation"]
@@ -46,14 +46,14 @@ def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine]:
 
 
 def _reading(url: URL, busy_ms: int) -> AsyncEngine:
-    async def opened(*_arguments: object, **_options: object) -> Reader:
+    async def opened(*_arguments: object, **_options: object) -> SqliteReader:
         return await open_reader(str(url.database), busy_ms)
 
     engine = _engine(url, _READERS, busy_ms, async_creator=opened)
 
     def begin(connection: Connection) -> None:
         reader = connection.connection.driver_connection
-        if isinstance(reader, Reader):
+        if isinstance(reader, SqliteReader):
             reader.begin()
 
     event.listen(engine.sync_engine, "begin", begin)
@@ -61,7 +61,7 @@ def _reading(url: URL, busy_ms: int) -> AsyncEngine:
 
 
 def _writing(url: URL, busy_ms: int) -> AsyncEngine:
-    async def opened(*_arguments: object, **_options: object) -> Writer:
+    async def opened(*_arguments: object, **_options: object) -> SqliteWriter:
         return await open_writer(str(url.database), busy_ms)
 
     engine = _engine(url, _WRITERS, busy_ms, async_creator=opened)
@@ -77,7 +77,7 @@ def _engine(
     url: URL,
     size: int,
     busy_ms: int,
-    async_creator: Callable[..., Awaitable[Reader | Writer]],
+    async_creator: Callable[..., Awaitable[SqliteReader | SqliteWriter]],
 ) -> AsyncEngine:
     return create_async_engine(
         url,

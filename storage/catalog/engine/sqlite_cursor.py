@@ -1,4 +1,4 @@
-"""What connections to a file of SQLite have in common: statements, and waiting for their threads.
+"""The cursor of the SQLite connections, and how they wait for their threads.
 
 SQLAlchemy takes cursors for aiosqlite's, whose form they have.
 """
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-__all__ = ["HELD", "Cursor", "Row", "do_patiently", "finished"]
+__all__ = ["HELD", "Row", "SqliteCursor", "retry_while_locked", "wait_or_interrupt"]
 
 HELD: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _PAUSE_SECONDS: Final = 0.005  # between two looks at a lock that another process holds
@@ -23,10 +23,10 @@ Row = tuple[Any, ...]  # Any: columns of every type
 class _Connection(Protocol):
     raw: sqlite3.Connection
 
-    async def do(self, act: Callable[[], None], /) -> None: ...
+    async def run(self, act: Callable[[], None], /) -> None: ...
 
 
-class Cursor:
+class SqliteCursor:
     """Runs one statement; all rows are there when it is done."""
 
     def __init__(self, connection: _Connection) -> None:
@@ -34,7 +34,7 @@ class Cursor:
         self._cursor = connection.raw.cursor()
         self._rows: list[Row] = []
 
-    async def __aenter__(self) -> "Cursor":
+    async def __aenter__(self) -> "SqliteCursor":
         return self
 
     async def __aexit__(self, *_error: object) -> None:
@@ -55,7 +55,7 @@ class Cursor:
         """The number of the row that was added last."""
         return self._cursor.lastrowid
 
-    async def execute(self, statement: str, parameters: Sequence[Any] = ()) -> "Cursor":
+    async def execute(self, statement: str, parameters: Sequence[Any] = ()) -> "SqliteCursor":
         """Run a statement.
 
         Raises:
@@ -65,10 +65,12 @@ class Cursor:
         def act() -> None:
             self._rows = self._cursor.execute(statement, parameters).fetchall()
 
-        await self._connection.do(act)
+        await self._connection.run(act)
         return self
 
-    async def executemany(self, statement: str, parameters: Sequence[Sequence[Any]]) -> "Cursor":
+    async def executemany(
+        self, statement: str, parameters: Sequence[Sequence[Any]]
+    ) -> "SqliteCursor":
         """Run a statement with many sets of values.
 
         Raises:
@@ -78,7 +80,7 @@ class Cursor:
         def act() -> None:
             self._cursor.executemany(statement, parameters)
 
-        await self._connection.do(act)
+        await self._connection.run(act)
         return self
 
     async def fetchall(self) -> list[Row]:
@@ -91,7 +93,9 @@ class Cursor:
         self._cursor.close()
 
 
-def do_patiently(act: Callable[[], None], gone: threading.Event, seconds: float) -> None:
+def retry_while_locked(
+    action: Callable[[], None], cancelled: threading.Event, seconds: float
+) -> None:
     """Do something, waiting for a lock that another process holds; to be called on a thread.
 
     `gone` says that nobody wants it any more.
@@ -102,17 +106,17 @@ def do_patiently(act: Callable[[], None], gone: threading.Event, seconds: float)
     until = time.monotonic() + seconds
     while True:
         try:
-            act()
+            action()
         except sqlite3.OperationalError as error:
             is_held = error.sqlite_errorcode & 0xFF in HELD
-            if not is_held or time.monotonic() > until or gone.wait(_PAUSE_SECONDS):
+            if not is_held or time.monotonic() > until or cancelled.wait(_PAUSE_SECONDS):
                 raise
         else:
             return
 
 
-async def finished(
-    doing: "asyncio.Future[None]", raw: sqlite3.Connection, gone: threading.Event
+async def wait_or_interrupt(
+    running: "asyncio.Future[None]", raw: sqlite3.Connection, cancelled: threading.Event
 ) -> None:
     """Wait for what a thread does; who is cancelled has it broken off, and waits until it is over.
 
@@ -122,13 +126,13 @@ async def finished(
         sqlite3.Error: the database refused.
     """
     try:
-        await asyncio.shield(doing)
+        await asyncio.shield(running)
     except asyncio.CancelledError:
-        gone.set()
-        while not doing.done():
+        cancelled.set()
+        while not running.done():
             raw.interrupt()
             with contextlib.suppress(TimeoutError, sqlite3.Error):
                 async with asyncio.timeout(_LOOK_SECONDS):
-                    await asyncio.shield(doing)
-        doing.exception()  # nobody asks for it any more
+                    await asyncio.shield(running)
+        running.exception()  # nobody asks for it any more
         raise

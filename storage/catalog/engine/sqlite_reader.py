@@ -1,4 +1,4 @@
-"""A connection that reads a file of SQLite: short questions at once, long ones on a thread.
+"""A connection that reads a file of SQLite: short queries at once, long ones on a thread.
 
 SQLAlchemy takes it for one of aiosqlite's, whose form it has. That one hands each call to a thread
 of its own, nine of them for a transaction with one question, and this costs several times the
@@ -18,9 +18,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from storage.catalog.engine.sqlite_cursor import HELD, Cursor, do_patiently, finished
+from storage.catalog.engine.sqlite_cursor import (
+    HELD,
+    SqliteCursor,
+    retry_while_locked,
+    wait_or_interrupt,
+)
 
-__all__ = ["Reader", "open_reader"]
+__all__ = ["SqliteReader", "open_reader"]
 
 # What others on the event loop may be kept waiting for. A media packet's turn is longer.
 BUDGET_SECONDS: Final = 0.002
@@ -29,7 +34,7 @@ _STEPS: Final = 1000
 _ELSEWHERE: Final = HELD | {sqlite3.SQLITE_INTERRUPT}
 
 
-class Reader:
+class SqliteReader:
     """A connection that can only read; one transaction uses it at a time."""
 
     def __init__(self, raw: sqlite3.Connection, busy_ms: int, budget: float) -> None:
@@ -48,9 +53,9 @@ class Reader:
         """Begin a transaction; it sees what there is at its first question."""
         self.raw.execute("BEGIN")
 
-    def cursor(self) -> Cursor:
+    def cursor(self) -> SqliteCursor:
         """Return a cursor."""
-        return Cursor(self)
+        return SqliteCursor(self)
 
     async def commit(self) -> None:
         """End the transaction."""
@@ -72,7 +77,7 @@ class Reader:
         """Give SQL a function."""
         self.raw.create_function(*arguments, **options)
 
-    async def do(self, ask: Callable[[], None]) -> None:
+    async def run(self, ask: Callable[[], None]) -> None:
         """Ask at once, or on a thread where that takes too long or has to wait.
 
         Raises:
@@ -88,27 +93,27 @@ class Reader:
             return
         finally:
             self._until = math.inf
-        await self._do_elsewhere(ask)
+        await self._run_on_thread(ask)
 
     def _is_over(self) -> bool:
         return time.thread_time() > self._until
 
-    async def _do_elsewhere(self, ask: Callable[[], None]) -> None:
+    async def _run_on_thread(self, ask: Callable[[], None]) -> None:
         gone = threading.Event()
 
         def patiently() -> None:
             # The handler would want the interpreter thousands of times.
             self.raw.set_progress_handler(None, 0)
             try:
-                do_patiently(ask, gone, self._busy_ms / 1000)
+                retry_while_locked(ask, gone, self._busy_ms / 1000)
             finally:
                 self.raw.set_progress_handler(self._is_over, _STEPS)
 
         doing = asyncio.get_running_loop().run_in_executor(None, patiently)
-        await finished(doing, self.raw, gone)
+        await wait_or_interrupt(doing, self.raw, gone)
 
 
-async def open_reader(path: str, busy_ms: int, *, budget: float = BUDGET_SECONDS) -> Reader:
+async def open_reader(path: str, busy_ms: int, *, budget: float = BUDGET_SECONDS) -> SqliteReader:
     """Open a connection to a file; `busy_ms` is how long it may wait for a lock.
 
     Raises:
@@ -131,4 +136,4 @@ async def open_reader(path: str, busy_ms: int, *, budget: float = BUDGET_SECONDS
             raise
         return raw
 
-    return Reader(await asyncio.to_thread(opened), busy_ms, budget)
+    return SqliteReader(await asyncio.to_thread(opened), busy_ms, budget)

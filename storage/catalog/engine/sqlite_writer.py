@@ -15,12 +15,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from storage.catalog.engine.sqlite_cursor import Cursor, do_patiently, finished
+from storage.catalog.engine.sqlite_cursor import SqliteCursor, retry_while_locked, wait_or_interrupt
 
-__all__ = ["Writer", "open_writer"]
+__all__ = ["SqliteWriter", "open_writer"]
 
 
-class Writer:
+class SqliteWriter:
     """A connection that writes; one transaction uses it at a time."""
 
     def __init__(self, raw: sqlite3.Connection, thread: ThreadPoolExecutor, busy_ms: int) -> None:
@@ -33,17 +33,17 @@ class Writer:
         # SQLAlchemy sees by it whether the connection is open.
         return self.raw
 
-    def cursor(self) -> Cursor:
+    def cursor(self) -> SqliteCursor:
         """Return a cursor."""
-        return Cursor(self)
+        return SqliteCursor(self)
 
     async def commit(self) -> None:
         """Make what was written count."""
-        await self.do(self.raw.commit)
+        await self.run(self.raw.commit)
 
     async def rollback(self) -> None:
         """Undo what was written."""
-        await self.do(self.raw.rollback)
+        await self.run(self.raw.rollback)
 
     async def close(self) -> None:
         """Close the connection; what does not count yet is undone."""
@@ -61,7 +61,7 @@ class Writer:
         """Give SQL a function."""
         self.raw.create_function(*arguments, **options)
 
-    async def do(self, act: Callable[[], None]) -> None:
+    async def run(self, act: Callable[[], None]) -> None:
         """Do something on the thread; whoever is cancelled meanwhile waits until it is over.
 
         Raises:
@@ -69,12 +69,12 @@ class Writer:
         """
         gone = threading.Event()
         doing = asyncio.get_running_loop().run_in_executor(
-            self._thread, do_patiently, act, gone, self._busy_ms / 1000
+            self._thread, retry_while_locked, act, gone, self._busy_ms / 1000
         )
-        await finished(doing, self.raw, gone)
+        await wait_or_interrupt(doing, self.raw, gone)
 
 
-async def open_writer(path: str, busy_ms: int) -> Writer:
+async def open_writer(path: str, busy_ms: int) -> SqliteWriter:
     """Open a connection to a file; `busy_ms` is how long it may wait for a lock.
 
     Transactions are begun by whoever uses it, in words: `BEGIN IMMEDIATE`.
@@ -108,7 +108,7 @@ async def open_writer(path: str, busy_ms: int) -> Writer:
         opening.add_done_callback(_close)
         thread.shutdown(wait=False)
         raise
-    return Writer(raw, thread, busy_ms)
+    return SqliteWriter(raw, thread, busy_ms)
 
 
 def _close(opening: "asyncio.Future[sqlite3.Connection]") -> None:

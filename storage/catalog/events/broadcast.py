@@ -1,15 +1,14 @@
 """What the web-socket broadcaster is to tell: numbered rows, written where a state changes.
 
-A row is written in the transaction that changes the state, so nobody can see the one without the
-other; each process that has sockets reads the rows on from the last it delivered. Numbers rise in
-the order in which transactions end: on PostgreSQL writers of notices take turns, as SQLite's
-writers always do. Rows are kept for some minutes; who was away for longer must ask anew.
+An event's row is written in the transaction that changes the state, so that neither is visible
+without the other; each process with sockets reads the rows after the last that it delivered.
+Numbers rise in the order in which transactions end: on PostgreSQL an advisory lock orders the
+writers, on SQLite there is one writer at a time. Rows are kept for ten minutes; a process that was
+away for longer has missed some, and its clients must reload.
 
-What is told in a transaction is written as the last that it does: the turn is taken with nothing
-more to wait for, so two writers cannot wait for each other. A state goes out under four names: its
-own channel, the private one, and those of the project by number and by key.
-
-Each function runs within the caller's transaction; `Notices` opens them.
+The rows are written last in a transaction, when it waits for nothing else, so that two writers
+cannot deadlock. A state is sent to four channels: its own, the private one, and those of the
+project by number and by key.
 """
 
 import json
@@ -21,21 +20,20 @@ import msgspec
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.engine.database import LAST, Database
+from storage.catalog.engine.database import BEFORE_COMMIT, Database
 from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import notices, projects, stream_backups, streams, videos
 
 __all__ = [
     "KEPT_US",
     "LIVE",
-    "NoticeRecord",
-    "Notices",
-    "Told",
-    "newest",
-    "since",
-    "tell",
-    "tell_stream",
-    "tell_video",
+    "BroadcastOutbox",
+    "OutboxEvent",
+    "OutboxRecord",
+    "enqueue",
+    "enqueue_stream",
+    "enqueue_video",
+    "read_after",
 ]
 
 KEPT_US: Final = 600_000_000
@@ -44,7 +42,7 @@ _TRIM_EVERY: Final = 64
 _LOCK: Final = 0x48454144  # of this table, among PostgreSQL's advisory locks
 
 
-class NoticeRecord(msgspec.Struct, frozen=True, kw_only=True):
+class OutboxRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A notice; `body` is the event's data, `besides` the name of a socket that does not get it.
 
     `channel` holds the names of one channel or more, with a space between.
@@ -54,36 +52,36 @@ class NoticeRecord(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
     event: str
     body: str
-    besides: str | None
+    except_socket: str | None
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class OutboxEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event that is no state of ours, for each of some channels; `besides` as in a notice."""
 
     channels: tuple[str, ...]
     event: str
     body: str
-    besides: str | None = None
+    except_socket: str | None = None
 
 
-async def tell(
+async def enqueue(
     connection: AsyncConnection,
     channel: str,
     event: str,
     body: str,
     now_us: int,
     *,
-    besides: str | None = None,
+    except_socket: str | None = None,
 ) -> None:
-    """Have a notice written when the transaction ends."""
+    """Write an event to the outbox when the caller's transaction ends."""
     values = {
         "channel": channel,
         "event": event,
         "body": body,
-        "besides": besides,
+        "besides": except_socket,
         "created_us": now_us,
     }
-    connection.info[LAST].append(partial(_write, values=values))
+    connection.info[BEFORE_COMMIT].append(partial(_write, values=values))
 
 
 async def _write(connection: AsyncConnection, *, values: Mapping[str, object]) -> None:
@@ -101,8 +99,8 @@ def _names(kind: str, hash_: str, project: int, key: str) -> str:
     return f"{own} private-{own} private-project.{project} private-project.{key}"
 
 
-async def tell_stream(connection: AsyncConnection, stream: int, now_us: int) -> None:
-    """Tell how a stream stands now, after its row was changed; of one that is gone, nothing."""
+async def enqueue_stream(connection: AsyncConnection, stream: int, now_us: int) -> None:
+    """Broadcast a stream's state after its row was changed; nothing if it was deleted."""
     table = streams.c
     row = (
         await connection.execute(
@@ -145,18 +143,18 @@ async def tell_stream(connection: AsyncConnection, stream: int, now_us: int) -> 
         "version": row.version,
     }
     names = _names("stream", row.hash, row.project_id, row.key)
-    await tell(connection, names, LIVE, _text(body), now_us)
+    await enqueue(connection, names, LIVE, _text(body), now_us)
 
 
-async def tell_video(
+async def enqueue_video(
     connection: AsyncConnection,
     video: int,
     event: str,
     now_us: int,
     *,
-    besides: Mapping[str, object] | None = None,
+    extra: Mapping[str, object] | None = None,
 ) -> None:
-    """Tell how a video stands now, after its row was changed.
+    """Broadcast a video's state after its row was changed; nothing if it was deleted.
 
     `event` is one of progress, completed, failed; `besides` is what is to stand in its data too.
     """
@@ -190,24 +188,19 @@ async def tell_video(
         "published": row.published,
         "failed": row.state == "failed",
         "version": row.version,
-        **(besides or {}),
+        **(extra or {}),
     }
     names = _names("video", row.hash, row.project_id, row.key)
-    await tell(connection, names, event, _text(body), now_us)
+    await enqueue(connection, names, event, _text(body), now_us)
 
 
 def _text(body: Mapping[str, object]) -> str:
     return json.dumps(body, separators=(",", ":"))
 
 
-async def newest(connection: AsyncConnection) -> int:
-    """Return the number of the newest notice; 0 where there is none."""
-    return (await connection.execute(select(func.coalesce(func.max(notices.c.id), 0)))).scalar_one()
-
-
-async def since(
+async def read_after(
     connection: AsyncConnection, last: int, most: int
-) -> tuple[tuple[NoticeRecord, ...], bool]:
+) -> tuple[tuple[OutboxRecord, ...], bool]:
     """Return up to `most` notices after number `last`, and whether some before them are gone.
 
     They are gone where the oldest that is kept is not the next one: so `last` must be a notice's
@@ -221,7 +214,7 @@ async def since(
         .limit(most)
     )
     found = tuple(
-        NoticeRecord(id=number, channel=channel, event=event, body=body, besides=besides)
+        OutboxRecord(id=number, channel=channel, event=event, body=body, except_socket=besides)
         for number, channel, event, body, besides in rows
     )
     if not found or found[0].id == last + 1 or last == 0:
@@ -238,37 +231,44 @@ async def _project_of(connection: AsyncConnection, kind: str, hash_: str) -> int
     return (await connection.execute(asked)).scalar_one_or_none()
 
 
-class Notices:
-    """The notices of a catalog, in transactions of their own."""
+class BroadcastOutbox:
+    """The outbox of a catalog (`catalog.outbox`); each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def on_told(self, callback: Callable[[], None]) -> None:
-        """Have a function called after each transaction that wrote a notice; one at most."""
-        self._database.on_last = callback
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """Call a function after each transaction that wrote events; one function at most."""
+        self._database.after_outbox_commit = callback
 
     async def newest(self) -> int:
         """Return the number of the newest notice; 0 where there is none."""
         async with self._database.reading() as connection:
-            return await newest(connection)
+            return (
+                await connection.execute(select(func.coalesce(func.max(notices.c.id), 0)))
+            ).scalar_one()
 
-    async def since(self, last: int, most: int) -> tuple[tuple[NoticeRecord, ...], bool]:
+    async def read_after(self, last: int, most: int) -> tuple[tuple[OutboxRecord, ...], bool]:
         """Return up to `most` notices after number `last`, and whether some before are gone."""
         async with self._database.reading() as connection:
-            return await since(connection, last, most)
+            return await read_after(connection, last, most)
 
-    async def publish(self, events: Sequence[Told], now_us: int) -> None:
-        """Tell events, all or none."""
+    async def publish(self, events: Sequence[OutboxEvent], now_us: int) -> None:
+        """Write events to the outbox, all or none."""
         async with self._database.writing() as connection:
             for told in events:
                 for channel in told.channels:
-                    await tell(
-                        connection, channel, told.event, told.body, now_us, besides=told.besides
+                    await enqueue(
+                        connection,
+                        channel,
+                        told.event,
+                        told.body,
+                        now_us,
+                        except_socket=told.except_socket,
                     )
 
-    async def project_of(self, kind: str, name: str) -> int | None:
-        """Return the project whose a channel is; None where there is no such thing.
+    async def find_project(self, kind: str, name: str) -> int | None:
+        """Return the project that a channel belongs to; None if there is no such thing.
 
         `kind` is stream or video, whose `name` is its hash, or project, by its number or key.
         """

@@ -1,7 +1,7 @@
-"""Tags and categories: names in a project that streams and videos are found and sorted by.
+"""Tags and categories (`catalog.labels`): a project's names to find streams and videos by.
 
-A name is there once in a project, compared without case (`storage.catalog.queries.casefold`).
-Records have any number of tags and at most one category. Each function runs within the caller's
+A name is unique in its project, ignoring case (`storage.catalog.queries.casefold`). A stream or
+video has any number of tags and at most one category. The functions run within the caller's
 transaction.
 """
 
@@ -32,7 +32,6 @@ __all__ = [
     "add",
     "categories_of",
     "edit",
-    "find",
     "link_tags",
     "remove",
     "require_category",
@@ -67,15 +66,6 @@ TagWanted = TagById | TagByName
 
 def _record(row: Row[Any]) -> LabelRecord:  # Any: the row of a whole table has no static type
     return LabelRecord(id=row.id, project=row.project_id, name=row.name, active=row.active)
-
-
-async def find(connection: AsyncConnection, kind: Kind, label: int) -> LabelRecord | None:
-    """Return the label with that number."""
-    if label > named_rows.MOST:
-        return None
-    table = _TABLES[kind]
-    row = (await connection.execute(select(table).where(table.c.id == label))).one_or_none()
-    return None if row is None else _record(row)
 
 
 def _row(project: int, name: str, active: bool, now_us: int) -> dict[str, object]:
@@ -192,7 +182,7 @@ async def link_tags(
 async def _held(connection: AsyncConnection, project: int, asked: Collection[int]) -> set[int]:
     """Return those numbers that are of tags of the project, which nobody can delete meanwhile."""
     found: set[int] = set()
-    numbers = sorted({number for number in asked if 0 < number <= named_rows.MOST})
+    numbers = sorted({number for number in asked if 0 < number <= named_rows.MAX_ID})
     for start in range(0, len(numbers), _AT_ONCE):
         some = numbers[start : start + _AT_ONCE]
         mine = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(some))
@@ -283,7 +273,7 @@ async def require_category(connection: AsyncConnection, project: int, category: 
         .with_for_update(read=True, key_share=True)
     )
     if (
-        not 0 < category <= named_rows.MOST
+        not 0 < category <= named_rows.MAX_ID
         or (await connection.execute(asked)).scalar_one_or_none() is None
     ):
         raise NoSuchLabel("category", category)
@@ -314,7 +304,11 @@ class Labels:
     async def find(self, kind: Kind, label: int) -> LabelRecord | None:
         """Return the label with that number."""
         async with self._database.reading() as connection:
-            return await find(connection, kind, label)
+            if label > named_rows.MAX_ID:
+                return None
+            table = _TABLES[kind]
+            row = (await connection.execute(select(table).where(table.c.id == label))).one_or_none()
+            return None if row is None else _record(row)
 
     async def find_page(
         self, kind: Kind, project: int, *, search: str = "", sort: Sort | None = None, page: int = 1

@@ -1,6 +1,6 @@
-"""Players: how the page that plays a stream or a video behaves and looks.
+"""Players (`catalog.players`): how the page that plays a stream or a video behaves and looks.
 
-Each function runs within the caller's transaction.
+The functions run within the caller's transaction.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from storage.catalog.records.common import Page, PlayerOptions, PlayerRecord, So
 from storage.catalog.schema.tables import players
 from storage.errors import NoSuchLabel
 
-__all__ = ["STANDARD", "Players", "add", "edit", "find", "names_of", "remove", "require"]
+__all__ = ["STANDARD", "Players", "add", "edit", "names_of", "remove", "require"]
 
 # What a new player does where its owner says nothing.
 STANDARD: Final = PlayerOptions()
@@ -41,13 +41,6 @@ def _record(row: Row[Any]) -> PlayerRecord:  # Any: the row of a whole table has
     )
 
 
-async def find(connection: AsyncConnection, player: int) -> PlayerRecord | None:
-    """Return the player with that number."""
-    asked = select(players).where(players.c.id == player)
-    row = (await connection.execute(asked)).one_or_none() if player <= named_rows.MOST else None
-    return None if row is None else _record(row)
-
-
 async def require(connection: AsyncConnection, project: int, player: int) -> None:
     """See that the project has a player with that number, and hold it.
 
@@ -60,7 +53,7 @@ async def require(connection: AsyncConnection, project: int, player: int) -> Non
         .with_for_update(read=True, key_share=True)
     )
     if (
-        not 0 < player <= named_rows.MOST
+        not 0 < player <= named_rows.MAX_ID
         or (await connection.execute(asked)).scalar_one_or_none() is None
     ):
         raise NoSuchLabel("player", player)
@@ -147,7 +140,13 @@ class Players:
     async def find(self, player: int) -> PlayerRecord | None:
         """Return the player with that number."""
         async with self._database.reading() as connection:
-            return await find(connection, player)
+            asked = select(players).where(players.c.id == player)
+            row = (
+                (await connection.execute(asked)).one_or_none()
+                if player <= named_rows.MAX_ID
+                else None
+            )
+            return None if row is None else _record(row)
 
     async def find_page(
         self, project: int, *, search: str = "", sort: Sort | None = None, page: int = 1

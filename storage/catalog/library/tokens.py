@@ -96,7 +96,7 @@ class Tokens:
 
     async def find(self, token: int) -> TokenRecord | None:
         """Return the token with that number, revoked or not."""
-        if token > named_rows.MOST:
+        if token > named_rows.MAX_ID:
             return None
         statement = select(tokens).where(tokens.c.id == token)
         async with self._database.reading() as connection:
@@ -119,7 +119,7 @@ class Tokens:
 
     async def revoke(self, token: int, now_us: int, *, by: int | None = None) -> bool:
         """Revoke a token at once; False if there is none, or it was revoked before."""
-        if not 0 < token <= named_rows.MOST:
+        if not 0 < token <= named_rows.MAX_ID:
             return False
         statement = (
             update(tokens)

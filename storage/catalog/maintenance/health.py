@@ -1,4 +1,4 @@
-"""How a catalog is: whether it is whole, whether its work goes on, whether its times can be.
+"""Checks of a catalog (`catalog.health`): damage, stuck jobs, times ahead of the clock.
 
 Nothing is changed.
 """
@@ -15,7 +15,7 @@ from storage.catalog.schema.tables import events, jobs, projects, streams, video
 from storage.catalog.schema.upload_tables import spans
 from storage.catalog.streams.settings import project_slate, stream_slate
 
-__all__ = ["Checkup", "StuckJob"]
+__all__ = ["HealthChecks", "StuckJob"]
 
 # Any worker takes a job whose lease is over within seconds, where one has nothing else to do.
 _UNLED_US: Final = 600 * MICROSECONDS
@@ -33,8 +33,8 @@ class StuckJob(msgspec.Struct, frozen=True, kw_only=True):
     state: str
 
 
-class Checkup:
-    """What is asked of a catalog to see how it is (`catalog.health`).
+class HealthChecks:
+    """Reads what shows whether a catalog is healthy; each method is one transaction.
 
     Every method raises `storage.errors.CatalogError` where the database does not answer.
     """
@@ -51,7 +51,7 @@ class Checkup:
                 asked = text("SELECT 'PostgreSQL ' || current_setting('server_version')")
             return str((await connection.execute(asked)).scalar_one()), REVISION
 
-    async def damage(self) -> tuple[str, ...]:
+    async def find_damage(self) -> tuple[str, ...]:
         """Return what is broken in a file of SQLite; PostgreSQL checks its own pages."""
         found: list[str] = []
         async with self._database.reading() as connection:
@@ -65,7 +65,7 @@ class Checkup:
             ]
         return tuple(found)
 
-    async def stuck(self, now_us: int) -> tuple[StuckJob, ...]:
+    async def find_stuck_jobs(self, now_us: int) -> tuple[StuckJob, ...]:
         """Return jobs that nobody works at, though they are due, and those that wait in vain.
 
         While some worker works the others are waited for: they are in its queue.
@@ -97,7 +97,7 @@ class Checkup:
                 for job, kind, video, state in rows
             )
 
-    async def newest_us(self) -> int:
+    async def find_newest_us(self) -> int:
         """Return the latest moment that was written down as past; 0 for none.
 
         It lies ahead of a clock that runs late, or that another process's is ahead of.
@@ -111,7 +111,7 @@ class Checkup:
             found = [(await connection.execute(each)).scalar_one_or_none() for each in asked]
         return max((moment for moment in found if moment is not None), default=0)
 
-    async def pictures(self) -> tuple[str, ...]:
+    async def find_slates(self) -> tuple[str, ...]:
         """Return the addresses of all pictures that stand in for streams."""
         async with self._database.reading() as connection:
             mine = select(streams.c.hash, streams.c.slate).where(streams.c.slate.is_not(None))

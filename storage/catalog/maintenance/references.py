@@ -1,7 +1,7 @@
-"""What rows name of the objects, for who looks for those that nothing names.
+"""Which objects the rows refer to (`catalog.references`), to find those that none refers to.
 
-Each call is a snapshot of its own: what a caller listed before it asked, and what no row names, may
-still be about to be written down.
+Each call reads a snapshot of its own: an object that the caller listed before, and that no row
+refers to, may belong to a row that is about to be written.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ from storage.catalog.streams.settings import project_slate, stream_slate
 from storage.catalog.videos import queries as videos
 from storage.catalog.videos.jobs import OPEN
 
-__all__ = ["Standing", "Upkeep"]
+__all__ = ["References", "VideoReferences"]
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
     """What a video's row names: folders below its own, and its file's address.
 
     `at_work` says that a job of it is not over: then other folders are in use, too.
@@ -38,7 +38,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     at_work: bool
 
 
-class Upkeep:
+class References:
     """What the janitor asks (`catalog.references`); lists hold a few hundred names at most.
 
     Every method raises `storage.errors.CatalogError` where the database does not answer.
@@ -50,7 +50,7 @@ class Upkeep:
     async def videos(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
         """Return those of some hashes that videos have, or are to have."""
         async with self._database.reading() as connection:
-            return await videos.known(connection, hashes)
+            return await videos.find_known(connection, hashes)
 
     async def streams(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
         """Return those of some hashes whose streams there are, or are still being recorded."""
@@ -72,12 +72,12 @@ class Upkeep:
             found.update(project_slate(*row) for row in await connection.execute(shared))
         return frozenset(address for address in found if address is not None)
 
-    async def standing(self, hashes: Sequence[PublicHash]) -> tuple[Standing, ...]:
+    async def standing(self, hashes: Sequence[PublicHash]) -> tuple[VideoReferences, ...]:
         """Return what the rows of some videos name."""
         async with self._database.reading() as connection:
             return await self._standing(connection, videos_table.c.hash.in_(hashes), len(hashes))
 
-    async def page(self, after: PublicHash, most: int) -> tuple[Standing, ...]:
+    async def page(self, after: PublicHash, most: int) -> tuple[VideoReferences, ...]:
         """Return what the rows of up to `most` videos name, by their hashes, those after `after`.
 
         Its last hash is where to go on; there are no more where none is returned.
@@ -87,7 +87,7 @@ class Upkeep:
 
     async def _standing(
         self, connection: AsyncConnection, which: ColumnElement[bool], most: int
-    ) -> tuple[Standing, ...]:
+    ) -> tuple[VideoReferences, ...]:
         table = videos_table.c
         busy = select(jobs.c.id).where(jobs.c.video_id == table.id, jobs.c.state.in_(OPEN))
         asked = (
@@ -106,7 +106,7 @@ class Upkeep:
             .limit(most)
         )
         return tuple(
-            Standing(
+            VideoReferences(
                 hash=hash_,
                 state=state,
                 source=source,

@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 from storage.catalog.engine.database import Database
-from storage.catalog.engine.postgres import hold_form
+from storage.catalog.engine.postgres import lock_schema
 from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 
 __all__ = ["REVISION", "check", "migrate", "upgrade"]
@@ -76,7 +76,7 @@ def _upgrade(connection: Connection, place: str) -> None:
     if isinstance(refusal, SchemaNewer):
         raise refusal
     if refusal is not None:
-        hold_form(connection, place)
+        lock_schema(connection, place)
         upgrade(connection)
 
 
@@ -89,5 +89,5 @@ async def migrate(database: Database) -> None:
         CatalogBusy: a running Headend uses the tables that are to be changed.
         SchemaNewer: a newer Headend has been here.
     """
-    async with database.shaping() as connection:
+    async with database.migrating() as connection:
         await connection.run_sync(_upgrade, database.place)

@@ -7,7 +7,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
-from storage.catalog.engine.postgres import take_turn
+from storage.catalog.engine.postgres import lock_first_start
 from storage.catalog.library import tokens
 from storage.catalog.projects import repository as projects
 from storage.catalog.queries import project_lookup
@@ -42,7 +42,7 @@ class Installation:
             CatalogError: The project that the first start created is gone.
         """
         async with self._database.writing() as connection:
-            await take_turn(connection)
+            await lock_first_start(connection)
             return await _find(connection) or await _fill(connection, now_us)
 
     async def find(self) -> FirstStart | None:

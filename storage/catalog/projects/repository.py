@@ -16,7 +16,7 @@ from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.records.common import Page, ProjectRecord
 from storage.catalog.schema.tables import projects, streams, videos
 from storage.catalog.streams import commands
-from storage.catalog.streams.commands import Command, CommandKind
+from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.errors import ProjectNotDeletable
 
 __all__ = ["Projects", "add"]
@@ -124,8 +124,8 @@ class Projects:
                 if stream.live or stream.processing or stream.receiving_count:
                     raise ProjectNotDeletable("A stream of this project is on air: end it first.")
                 # An encoder may have been admitted already, and not be on record yet.
-                forget = Command(stream=stream.id, hash=stream.hash, kind=CommandKind.FORGET)
-                await commands.ask(connection, forget, now_us)
+                forget = StreamCommand(stream=stream.id, hash=stream.hash, kind=CommandKind.FORGET)
+                await commands.add(connection, forget, now_us)
             await connection.execute(delete(projects).where(projects.c.id == project))
             # The project's own events are deleted with it: this one is the first project's.
             facts = {"project": project, "key": row.key, "name": row.name}

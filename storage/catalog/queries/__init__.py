@@ -1,0 +1,6 @@
+"""What the repositories share within a transaction.
+
+`project_lookup` finds projects, `named_rows` pages of named rows, `counters` keeps totals,
+`casefold` and `digest` prepare texts and secrets for lookups, `visibility` reads what viewers may
+see.
+"""

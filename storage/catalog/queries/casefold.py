@@ -1,4 +1,4 @@
-"""Texts without case, for searching and sorting alike on every database."""
+"""Case folding, so that every database searches and sorts texts alike."""
 
 import unicodedata
 

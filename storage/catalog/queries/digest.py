@@ -1,4 +1,4 @@
-"""How a stream's secret is found: by its digest, never by itself."""
+"""The digest of a secret, by which the database looks it up."""
 
 import hashlib
 

@@ -13,11 +13,11 @@ from storage.catalog.queries import counters
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Page, Sort
 
-__all__ = ["MOST", "PAGE_SIZE", "find_page", "page_of"]
+__all__ = ["MAX_ID", "PAGE_SIZE", "find_page", "page_of"]
 
 PAGE_SIZE: Final = 10
 # The largest number that a row can have: 31 bits, on PostgreSQL.
-MOST: Final = (1 << 31) - 1
+MAX_ID: Final = (1 << 31) - 1
 
 R = TypeVar("R")
 

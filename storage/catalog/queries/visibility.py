@@ -8,7 +8,7 @@ from sqlalchemy import select
 from media.countries import decode_countries
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
-from storage.catalog.records.common import PlayerOptions, Shown
+from storage.catalog.records.common import PlayerOptions, PublicRecord
 from storage.catalog.schema.tables import players, streams, videos
 
 __all__ = ["Visibility"]
@@ -62,13 +62,13 @@ class Visibility:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def find(self, hash_: PublicHash, /) -> Shown | None:
+    async def find(self, hash_: PublicHash, /) -> PublicRecord | None:
         """Return what viewers may see of the stream or video with that hash; None for neither."""
         async with self._database.reading() as connection:
             of_stream = _OF_STREAMS.where(streams.c.hash == hash_)
             row = (await connection.execute(of_stream)).one_or_none()
             if row is not None:
-                return Shown(
+                return PublicRecord(
                     hash=hash_,
                     project=row.project_id,
                     title=row.title,
@@ -87,7 +87,7 @@ class Visibility:
             row = (await connection.execute(of_video)).one_or_none()
             if row is None:
                 return None
-            return Shown(
+            return PublicRecord(
                 hash=hash_,
                 project=row.project_id,
                 title=row.title or row.file_title,

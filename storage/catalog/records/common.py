@@ -24,8 +24,8 @@ __all__ = [
     "PlayerRecord",
     "Principal",
     "ProjectRecord",
+    "PublicRecord",
     "ResolutionChoice",
-    "Shown",
     "Sort",
     "StreamRecord",
     "TagRecord",
@@ -173,7 +173,7 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
         return f"IngestRecord(id={self.id}, hash={self.hash!r})"
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class PublicRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What a viewer may come to know of a stream or a video; `hidden` = unpublished by its owner.
 
     `countries` are two letters each; none is everywhere. `player` None leaves it to the page. Of a

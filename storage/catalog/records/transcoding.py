@@ -4,7 +4,15 @@ import msgspec
 
 from media.stream_keys import PublicHash
 
-__all__ = ["Left", "MadeRung", "MadeSubtitles", "MadeVideo", "PlannedRung", "Replaced", "VideoWork"]
+__all__ = [
+    "MadeRung",
+    "MadeSubtitles",
+    "MadeVideo",
+    "PlannedRung",
+    "RemainingMedia",
+    "ReplacedFolders",
+    "VideoWork",
+]
 
 
 class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,13 +74,13 @@ class MadeVideo(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-class Replaced(msgspec.Struct, frozen=True, kw_only=True):
+class ReplacedFolders(msgspec.Struct, frozen=True, kw_only=True):
     """Folders that nothing names any more, below the video's own."""
 
     folders: tuple[str, ...]
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class RemainingMedia(msgspec.Struct, frozen=True, kw_only=True):
     """What a job that ended leaves: the folders that are shown, and the newest attempt's number."""
 
     media: str | None

@@ -9,10 +9,10 @@ import msgspec
 
 from media.stream_keys import PublicHash
 
-__all__ = ["LinkRecord", "ListedLink", "NewUpload", "UploadRecord", "Wanted"]
+__all__ = ["LinkRecord", "ListedLink", "NewUpload", "UploadDetails", "UploadRecord"]
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class UploadDetails(msgspec.Struct, frozen=True, kw_only=True):
     """What is said of a video before its file is there.
 
     `title` None is the file's name. `countries` are numeric codes (ISO 3166-1); a tag is a number,
@@ -42,7 +42,7 @@ class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
     hash: PublicHash
     file_title: str
     slug: str
-    wanted: Wanted
+    wanted: UploadDetails
     expires_us: int
     link: int | None = None
     replaces: int | None = None
@@ -82,7 +82,7 @@ class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
     """An upload link as a list has it; `video` is the one whose file it replaces."""
 
     id: int
-    wanted: Wanted
+    wanted: UploadDetails
     most_bytes: int
     created_us: int
     expires_us: int
@@ -100,7 +100,7 @@ class LinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     project: int
     project_key: str
     origins: tuple[str, ...]
-    wanted: Wanted
+    wanted: UploadDetails
     most_bytes: int
     expires_us: int
     used: bool

@@ -13,9 +13,9 @@ from media.stream_keys import PublicHash
 from storage.catalog.records.common import Named
 
 __all__ = [
-    "Arrived",
-    "Landed",
+    "NewVideo",
     "Phase",
+    "VideoFile",
     "VideoQuery",
     "VideoRecord",
     "VideoRung",
@@ -118,7 +118,7 @@ class VideoQuery(msgspec.Struct, frozen=True, kw_only=True):
     until_us: int | None = None  # not itself part of the span
 
 
-class Arrived(msgspec.Struct, frozen=True, kw_only=True):
+class NewVideo(msgspec.Struct, frozen=True, kw_only=True):
     """A file that was uploaded, as its video begins.
 
     `length_us`, `width` and `height` are 0 where the probe did not know them in time; `rungs` holds
@@ -141,7 +141,7 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
     poster_labels: Sequence[str] = ()
 
 
-class Landed(msgspec.Struct, frozen=True, kw_only=True):
+class VideoFile(msgspec.Struct, frozen=True, kw_only=True):
     """A whole file of an expected video, and what it is; `size` in bytes, else as in `Arrived`."""
 
     source: str

@@ -1,0 +1,4 @@
+"""The tables, as the newest migration leaves them.
+
+`tables` first, then `upload_tables` (recordings, uploads, imports, spans).
+"""

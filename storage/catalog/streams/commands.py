@@ -26,7 +26,7 @@ from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.schema.tables import commands, streams
 
-__all__ = ["Command", "CommandKind", "CommandRecord", "Commands", "Standing", "ask"]
+__all__ = ["CommandKind", "CommandRecord", "CommandStatus", "Commands", "StreamCommand", "add"]
 
 _DEADLINE: Final = "deadline_us"
 _MOST: Final = 100  # read at once
@@ -55,7 +55,7 @@ class CommandKind(StrEnum):
     REPORT = "report"  # how its encoders are, and what they sent lately
 
 
-class Standing(StrEnum):
+class CommandStatus(StrEnum):
     """How a command stands."""
 
     WAITING = "waiting"
@@ -64,7 +64,7 @@ class Standing(StrEnum):
     LATE = "late"  # nobody took it in time, so nobody will
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class StreamCommand(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked; `hash` is the stream's, which may be deleted by the time it is read.
 
     `deadline_us` is the last moment at which it may be taken, None for any time. `by` is the number
@@ -82,8 +82,8 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A command that was written down, and what came of it."""
 
     id: int
-    command: Command
-    standing: Standing
+    command: StreamCommand
+    status: CommandStatus
     answer: dict[str, Any]  # Any: JSON, by the command's kind
 
 
@@ -92,20 +92,20 @@ def _record(row: Row[int, int, str, str, int | None, str | None]) -> CommandReco
     known = cast("dict[str, Any]", json.loads(facts))  # written by `ask` alone
     told = cast("dict[str, Any]", json.loads(answer or "{}"))  # written below alone
     if answered_us is not None:
-        standing = Standing.LATE if told.pop("late", False) else Standing.DONE
+        standing = CommandStatus.LATE if told.pop("late", False) else CommandStatus.DONE
     else:
-        standing = Standing.TAKEN if told.pop("taken", False) else Standing.WAITING
-    command = Command(
+        standing = CommandStatus.TAKEN if told.pop("taken", False) else CommandStatus.WAITING
+    command = StreamCommand(
         stream=stream,
         hash=str(known["hash"]),
         kind=CommandKind(kind),
         deadline_us=known.get(_DEADLINE),
         by=known.get("by"),
     )
-    return CommandRecord(id=number, command=command, standing=standing, answer=told)
+    return CommandRecord(id=number, command=command, status=standing, answer=told)
 
 
-async def ask(connection: AsyncConnection, command: Command, now_us: int) -> int:
+async def add(connection: AsyncConnection, command: StreamCommand, now_us: int) -> int:
     """Write a command down; returns its number. What is old is swept out."""
     old = or_(
         commands.c.answered_us < now_us - _KEPT_US,
@@ -130,12 +130,12 @@ class Commands:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def ask(self, command: Command, now_us: int) -> int:
+    async def add(self, command: StreamCommand, now_us: int) -> int:
         """Write a command down by itself; returns its number."""
         async with self._database.writing() as connection:
-            return await ask(connection, command, now_us)
+            return await add(connection, command, now_us)
 
-    async def waiting(self) -> tuple[CommandRecord, ...]:
+    async def find_unanswered(self) -> tuple[CommandRecord, ...]:
         """Return what is not answered, oldest first: a few dozen at most."""
         asked = select(*_COLUMNS).where(commands.c.answered_us.is_(None))
         async with self._database.reading() as connection:
@@ -149,14 +149,14 @@ class Commands:
             found = row.one_or_none()
             return None if found is None else _record(found)
 
-    async def take(self, number: int, now_us: int) -> bool:
+    async def start(self, number: int, now_us: int) -> bool:
         """Say that the command is carried out from now on; False where it must not be.
 
         It must not where it was answered, withdrawn, or its deadline has passed.
         """
         async with self._database.writing() as connection:
             record = await _locked(connection, number)
-            if record is None or record.standing in (Standing.DONE, Standing.LATE):
+            if record is None or record.status in (CommandStatus.DONE, CommandStatus.LATE):
                 return False
             deadline_us = record.command.deadline_us
             in_time = deadline_us is None or now_us <= deadline_us
@@ -191,13 +191,13 @@ class Commands:
         """See that nobody takes the command any more; False where somebody has."""
         async with self._database.writing() as connection:
             record = await _locked(connection, number)
-            if record is None or record.standing is not Standing.WAITING:
+            if record is None or record.status is not CommandStatus.WAITING:
                 return False
             await _write(connection, number, {"late": True})
             await _close(connection, number, now_us)
             return True
 
-    async def drop(self, number: int) -> None:
+    async def remove(self, number: int) -> None:
         """Remove a command that nobody waits for any more, answered or not."""
         async with self._database.writing() as connection:
             await connection.execute(delete(commands).where(commands.c.id == number))
@@ -215,7 +215,7 @@ def _done_kind(kind: CommandKind, answer: Mapping[str, object]) -> str | None:
 async def _note(
     connection: AsyncConnection,
     project: int,
-    command: Command,
+    command: StreamCommand,
     answer: Mapping[str, object],
     now_us: int,
 ) -> None:
@@ -239,7 +239,7 @@ def _pauses_nothing(kind: CommandKind, answer: Mapping[str, object]) -> bool:
 async def _unpause(
     connection: AsyncConnection,
     stream: Row[int, int, bool],
-    command: Command,
+    command: StreamCommand,
     now_us: int,
 ) -> None:
     """Take back that a stream is paused, where nobody has yet."""
@@ -250,7 +250,7 @@ async def _unpause(
     await connection.execute(changed.values(paused=False, version=streams.c.version + 1))
     facts = {"stream": number, "cause": "its run was over"}
     await event_log.record(connection, project, "resumed", facts, now_us, subject=command.hash)
-    await broadcast.tell_stream(connection, number, now_us)
+    await broadcast.enqueue_stream(connection, number, now_us)
 
 
 async def _locked(connection: AsyncConnection, number: int) -> CommandRecord | None:

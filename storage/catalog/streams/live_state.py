@@ -234,7 +234,7 @@ class LiveStates:
                 await event_log.record(
                     connection, before.project_id, kind, facts, now_us, subject=before.hash
                 )
-            await broadcast.tell_stream(connection, stream, now_us)
+            await broadcast.enqueue_stream(connection, stream, now_us)
 
     async def reset(self, now_us: int) -> None:
         """Mark every stream off air; ingest has not started, so a killed process left these."""
@@ -271,7 +271,7 @@ class LiveStates:
                     await event_log.record(
                         connection, row.project_id, kind, facts, now_us, subject=row.hash
                     )
-                await broadcast.tell_stream(connection, row.id, now_us)
+                await broadcast.enqueue_stream(connection, row.id, now_us)
 
     async def end_pauses(self, hashes: Collection[PublicHash], now_us: int) -> None:
         """End the pauses of those of these streams that have no run any more."""
@@ -288,7 +288,7 @@ class LiveStates:
                     await event_log.record(
                         connection, project, "resumed", facts, now_us, subject=hash_
                     )
-                    await broadcast.tell_stream(connection, stream, now_us)
+                    await broadcast.enqueue_stream(connection, stream, now_us)
 
 
 async def _reset_backups(connection: AsyncConnection) -> defaultdict[int, list[int]]:

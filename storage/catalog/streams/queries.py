@@ -15,7 +15,7 @@ from storage.catalog.library import labels, players
 from storage.catalog.queries import counters, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.digest import digest
-from storage.catalog.queries.named_rows import MOST
+from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.common import (
     BackupRecord,
     Named,
@@ -77,7 +77,7 @@ async def add(
 
 async def find(connection: AsyncConnection, stream: int) -> StreamRecord | None:
     """Return the stream with that number."""
-    if not 0 < stream <= MOST:
+    if not 0 < stream <= MAX_ID:
         return None
     return await _first(connection, select(streams).where(streams.c.id == stream))
 

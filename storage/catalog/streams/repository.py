@@ -22,12 +22,12 @@ from storage.catalog.library import labels, players
 from storage.catalog.queries import counters
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.digest import digest
-from storage.catalog.queries.named_rows import MOST
+from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.common import Page, Sort, StreamRecord
 from storage.catalog.schema.tables import stream_backups, stream_resolutions, streams
 from storage.catalog.streams import commands
 from storage.catalog.streams import queries as stream_queries
-from storage.catalog.streams.commands import Command, CommandKind
+from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.errors import BackupInUse, StreamStateConflict, TooManyBackups
 
 __all__ = ["MAX_BACKUPS", "PAGE_SIZE", "StreamChange", "Streams"]
@@ -155,7 +155,7 @@ class Streams:
                 values = {"published": True, "hidden": False, "published_us": since}
                 await _update(connection, stream, now_us, values)
                 await _record(connection, row, "published", {}, now_us, by)
-                await broadcast.tell_stream(connection, stream, now_us)
+                await broadcast.enqueue_stream(connection, stream, now_us)
             return await stream_queries.find(connection, stream)
 
     async def unpublish(self, stream: int, *, now_us: int, by: int | None) -> StreamRecord | None:
@@ -165,7 +165,7 @@ class Streams:
                 values = {"published": False, "hidden": True}
                 await _update(connection, stream, now_us, values)
                 await _record(connection, row, "unpublished", {}, now_us, by)
-                await broadcast.tell_stream(connection, stream, now_us)
+                await broadcast.enqueue_stream(connection, stream, now_us)
             return await stream_queries.find(connection, stream)
 
     async def rotate(self, stream: int, *, now_us: int, by: int | None) -> int | None:
@@ -244,7 +244,7 @@ class Streams:
             # The last state that its subscribers receive.
             over = {"live": False, "processing": False, "receiving_count": 0, "published": False}
             await _update(connection, stream, now_us, {**over, "on_air": None})
-            await broadcast.tell_stream(connection, stream, now_us)
+            await broadcast.enqueue_stream(connection, stream, now_us)
             await connection.execute(delete(streams).where(streams.c.id == stream))
             await counters.add(connection, row.project_id, "streams", -1)
             return await _command(connection, row, CommandKind.FORGET, now_us)
@@ -270,7 +270,7 @@ class Streams:
             await _update(connection, stream, now_us, {"next_backup": number + 1})
             facts = {"backup": backup, "number": number}
             await _record(connection, row, "backup added", facts, now_us, by)
-            await broadcast.tell_stream(connection, stream, now_us)
+            await broadcast.enqueue_stream(connection, stream, now_us)
             record = await stream_queries.find(connection, stream)
             return None if record is None else (record, backup)
 
@@ -283,7 +283,7 @@ class Streams:
         table = stream_backups.c
         own = (table.id == backup, table.stream_id == stream)
         async with self._locked(stream) as (connection, row):
-            if row is None or not 0 < backup <= MOST:
+            if row is None or not 0 < backup <= MAX_ID:
                 return False
             statement = select(table.number, table.live).where(*own)
             removed = (await connection.execute(statement)).one_or_none()
@@ -295,7 +295,7 @@ class Streams:
             await _update(connection, stream, now_us, {})
             facts = {"backup": backup, "number": removed.number}
             await _record(connection, row, "backup removed", facts, now_us, by)
-            await broadcast.tell_stream(connection, stream, now_us)
+            await broadcast.enqueue_stream(connection, stream, now_us)
             return True
 
     async def set_posters(
@@ -323,7 +323,7 @@ class Streams:
                 values |= {"poster_labels": text, "version": table.version + 1}
             await connection.execute(update(streams).where(table.id == row.id).values(values))
             if text != row.poster_labels:
-                await broadcast.tell_stream(connection, row.id, now_us)
+                await broadcast.enqueue_stream(connection, row.id, now_us)
             return True
 
     @asynccontextmanager
@@ -333,7 +333,7 @@ class Streams:
         """Write within the block, with the stream's row locked; None if there is no such row."""
         async with self._database.writing() as connection:
             row = None
-            if 0 < stream <= MOST:
+            if 0 < stream <= MAX_ID:
                 statement = select(streams).where(streams.c.id == stream).with_for_update()
                 row = (await connection.execute(statement)).one_or_none()
             yield connection, row
@@ -413,7 +413,7 @@ async def _set_paused(
     await _record(connection, row, "paused" if paused else "resumed", {}, now_us, by)
     kind = CommandKind.PAUSE if paused else CommandKind.RESUME
     command = await _command(connection, row, kind, now_us, by=by)
-    await broadcast.tell_stream(connection, row.id, now_us)
+    await broadcast.enqueue_stream(connection, row.id, now_us)
     return command
 
 
@@ -426,5 +426,5 @@ async def _command(
     by: int | None = None,
 ) -> int:
     """Write a command for ingest; returns its number."""
-    command = Command(stream=row.id, hash=row.hash, kind=kind, deadline_us=deadline_us, by=by)
-    return await commands.ask(connection, command, now_us)
+    command = StreamCommand(stream=row.id, hash=row.hash, kind=kind, deadline_us=deadline_us, by=by)
+    return await commands.add(connection, command, now_us)

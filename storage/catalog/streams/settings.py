@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.queries.named_rows import MOST
+from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.settings import (
     OwnerSettings,
     SettingsChange,
@@ -75,7 +75,7 @@ class SettingsRepository:
 
     async def find_stream(self, stream: int) -> OwnerSettings | None:
         """Return what is set for a stream."""
-        if not 0 < stream <= MOST:
+        if not 0 < stream <= MAX_ID:
             return None
         table = streams.c
         statement = select(table.settings, table.hash, table.slate).where(table.id == stream)
@@ -180,7 +180,7 @@ def _slate_change(settings: str, before: str | None, after: str | None) -> Slate
 async def _lock_stream(
     connection: AsyncConnection, stream: int
 ) -> Row[str, int, PublicHash, str | None] | None:
-    if not 0 < stream <= MOST:
+    if not 0 < stream <= MAX_ID:
         return None
     table = streams.c
     statement = select(table.settings, table.project_id, table.hash, table.slate)

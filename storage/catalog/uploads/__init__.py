@@ -1,0 +1,4 @@
+"""Uploads: `links` (upload links), `creation` and `repository` (resumable uploads).
+
+The videos that they become are `storage.catalog.videos`.
+"""

@@ -10,18 +10,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from storage.catalog.records.uploads import NewUpload, UploadRecord
-from storage.catalog.records.videos import Arrived
+from storage.catalog.records.videos import NewVideo
 from storage.catalog.schema.upload_tables import uploads
 from storage.catalog.uploads import links as upload_links
 from storage.catalog.videos import creation as video_creation
 from storage.catalog.videos import replacement
 from storage.errors import TooManyUploads
 
-__all__ = ["MOST_OPEN", "begin"]
+__all__ = ["MAX_OPEN_UPLOADS", "begin"]
 
 # Of a project: each is a row, a video in the lists and a file. Who uploads a thousand at once has
 # lost count.
-MOST_OPEN: Final = 1000
+MAX_OPEN_UPLOADS: Final = 1000
 _TABLE: Final = uploads.c
 _OPEN: Final = "open"
 
@@ -38,8 +38,8 @@ async def begin(
     video, hash_ = await _video_of(connection, project, new, now_us)
     counted = select(func.count()).select_from(uploads)
     counted = counted.where(_TABLE.project_id == project, _TABLE.state == _OPEN)
-    if (await connection.execute(counted)).scalar_one() >= MOST_OPEN:
-        raise TooManyUploads(MOST_OPEN)
+    if (await connection.execute(counted)).scalar_one() >= MAX_OPEN_UPLOADS:
+        raise TooManyUploads(MAX_OPEN_UPLOADS)
     if new.link is not None:
         await upload_links.use(connection, new.link, now_us)
     await connection.execute(
@@ -81,7 +81,7 @@ async def _video_of(
     if new.replaces is not None:
         return new.replaces, await replacement.require(connection, project, new.replaces)
     wanted = new.wanted
-    coming = Arrived(
+    coming = NewVideo(
         hash=new.hash,
         title=wanted.title,
         file_title=new.file_title,

@@ -17,7 +17,7 @@ from storage.catalog.events import log as event_log
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.queries.digest import digest
 from storage.catalog.records.common import Page
-from storage.catalog.records.uploads import LinkRecord, ListedLink, Wanted
+from storage.catalog.records.uploads import LinkRecord, ListedLink, UploadDetails
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import upload_links, uploads
 from storage.catalog.videos import replacement
@@ -39,7 +39,7 @@ def _record(row: Row[*tuple[Any, ...]]) -> LinkRecord:  # Any: columns of severa
         project=project,
         project_key=key,
         origins=tuple(origins.split()),
-        wanted=msgspec.json.decode(facts, type=Wanted),
+        wanted=msgspec.json.decode(facts, type=UploadDetails),
         most_bytes=most,
         expires_us=expires,
         used=used is not None,
@@ -50,7 +50,7 @@ def _record(row: Row[*tuple[Any, ...]]) -> LinkRecord:  # Any: columns of severa
 def _listed(row: Row[Any]) -> ListedLink:  # Any: the row of a whole table has no static type
     return ListedLink(
         id=row.id,
-        wanted=msgspec.json.decode(row.facts, type=Wanted),
+        wanted=msgspec.json.decode(row.facts, type=UploadDetails),
         most_bytes=row.most_bytes,
         created_us=row.created_us,
         expires_us=row.expires_us,
@@ -88,7 +88,7 @@ class UploadLinks:
     async def add(
         self,
         project: int,
-        wanted: Wanted,
+        wanted: UploadDetails,
         *,
         most_bytes: int,
         expires_us: int,
@@ -152,7 +152,7 @@ class UploadLinks:
             row = (await connection.execute(asked)).one_or_none()
         return None if row is None else _record(row)
 
-    async def page(self, project: int, page: int) -> Page[ListedLink]:
+    async def find_page(self, project: int, page: int) -> Page[ListedLink]:
         """Return a page of a project's links, newest first.
 
         Raises:
@@ -165,7 +165,7 @@ class UploadLinks:
                 connection, upload_links, wanted, order, _listed, total=None, page=page
             )
 
-    async def forget(self, now_us: int) -> int:
+    async def remove_expired(self, now_us: int) -> int:
         """Remove links whose time has been over for a while; returns how many.
 
         Raises:

@@ -17,8 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
 from storage.catalog.queries import named_rows
-from storage.catalog.records.uploads import NewUpload, UploadRecord, Wanted
-from storage.catalog.records.videos import Arrived, Landed, WholeVideo
+from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
+from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import upload_links, uploads
 from storage.catalog.uploads import creation as upload_creation
@@ -168,7 +168,7 @@ class Uploads:
             return await upload_creation.begin(connection, project, new, now_us)
 
     async def add(
-        self, project: int, link: int, file: Arrived, wanted: Wanted, now_us: int
+        self, project: int, link: int, file: NewVideo, wanted: UploadDetails, now_us: int
     ) -> WholeVideo:
         """Make a video of a file that came whole through a link (see `arriving.add`).
 
@@ -180,10 +180,10 @@ class Uploads:
             await uploadlinks.use(connection, link, now_us)
             whole = await video_creation.add(connection, project, file, now_us, by=None)
             await video_creation.link_labels(connection, project, whole.video.id, wanted, now_us)
-            return await video_queries.whole(connection, whole.video.id)
+            return await video_queries.read(connection, whole.video.id)
 
     async def replace_through(
-        self, link: int, video: int, file: Landed, now_us: int
+        self, link: int, video: int, file: VideoFile, now_us: int
     ) -> tuple[WholeVideo, str | None] | None:
         """Give a video a file that came whole through a link for it (see `replacing.replace`).
 
@@ -212,7 +212,7 @@ class Uploads:
             await connection.execute(claimed.values(writer=writer))
             return await _find(connection, name)
 
-    async def held(self, name: str, writer: str) -> UploadRecord | None:
+    async def find_claimed(self, name: str, writer: str) -> UploadRecord | None:
         """Return the upload as it stands, where this is who appends; None where it is not."""
         async with self._database.reading() as connection:
             asked = _ROW.where(_TABLE.name == name)
@@ -220,7 +220,7 @@ class Uploads:
             row = (await connection.execute(asked)).one_or_none()
             return None if row is None else _record(row)
 
-    async def declare(self, name: str, writer: str, length: int, now_us: int) -> bool:
+    async def set_length(self, name: str, writer: str, length: int, now_us: int) -> bool:
         """Write down how long an upload is to be; False where this is not who appends."""
         async with self._database.writing() as connection:
             await _hold_video(connection, name)
@@ -234,7 +234,7 @@ class Uploads:
             await connection.execute(sized.values(size=length, updated_us=now_us))
             return True
 
-    async def advance(
+    async def record_received(
         self, record: UploadRecord, writer: str, received: int, expires_us: int, now_us: int
     ) -> bool:
         """Write down how much is safe, and tell it; False where this is not who appends.
@@ -246,14 +246,16 @@ class Uploads:
             values: dict[str, object] = {"received": received, "expires_us": expires_us}
             video = await _change(connection, record.name, writer, values)
             if video is not None and received != record.received and not record.replaces:
-                await video_creation.tell_bytes(connection, video, received, record.length, now_us)
+                await video_creation.report_received(
+                    connection, video, received, record.length, now_us
+                )
             return video is not None
 
     async def finish(
         self,
         name: str,
         writer: str,
-        file: Landed,
+        file: VideoFile,
         now_us: int,
         *,
         by: int | None,
@@ -268,10 +270,10 @@ class Uploads:
             video = await _change(connection, name, writer, values)
             if video is None:
                 return None
-            return await video_creation.arrive(connection, video, file, now_us, by=by)
+            return await video_creation.attach_file(connection, video, file, now_us, by=by)
 
     async def replace(
-        self, record: UploadRecord, writer: str, file: Landed, now_us: int, *, by: int | None
+        self, record: UploadRecord, writer: str, file: VideoFile, now_us: int, *, by: int | None
     ) -> tuple[WholeVideo, str | None] | None:
         """Give the video whose file an upload replaces that file (see `replacing.replace`).
 
@@ -300,14 +302,14 @@ class Uploads:
             before_us = now_us if expired else None
             return await _remove(connection, name, kind, now_us, by=by, before_us=before_us)
 
-    async def end_link(
+    async def remove_link(
         self, project: int, link: int, now_us: int, *, by: int | None
     ) -> tuple[str, ...] | None:
         """Take an upload link away; returns the names of what was still coming through it.
 
         Those end with it, and their videos, which have no file. None: the project has no such link.
         """
-        if link > named_rows.MOST:
+        if link > named_rows.MAX_ID:
             return None
         async with self._database.writing() as connection:
             ours = (upload_links.c.id == link, upload_links.c.project_id == project)
@@ -327,7 +329,7 @@ class Uploads:
             await event_log.record(connection, project, "upload link deleted", facts, now_us, by=by)
             return names
 
-    async def spent(self, now_us: int, most: int) -> tuple[str, ...]:
+    async def find_expired(self, now_us: int, most: int) -> tuple[str, ...]:
         """Return the names of up to `most` uploads whose time is over, or whose video is gone."""
         async with self._database.reading() as connection:
             over = _TABLE.expires_us <= now_us
@@ -335,7 +337,7 @@ class Uploads:
             asked = select(_TABLE.name).where(or_(over, orphaned)).order_by(_TABLE.id).limit(most)
             return tuple((await connection.execute(asked)).scalars())
 
-    async def known(self, names: Sequence[str]) -> frozenset[str]:
+    async def find_open(self, names: Sequence[str]) -> frozenset[str]:
         """Return those of some names (a few hundred at most) whose uploads are under way."""
         async with self._database.reading() as connection:
             asked = select(_TABLE.name).where(_TABLE.name.in_(names), _TABLE.state == _OPEN)

@@ -17,21 +17,21 @@ from storage.catalog.library import labels
 from storage.catalog.library.labels import TagById, TagByName
 from storage.catalog.queries import counters, project_lookup
 from storage.catalog.queries.casefold import fold
-from storage.catalog.records.uploads import Wanted
-from storage.catalog.records.videos import Arrived, Landed, WholeVideo
+from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import video_resolutions
 from storage.catalog.schema.tables import videos as table
 from storage.catalog.videos import jobs
 from storage.catalog.videos import queries as video_queries
 from storage.errors import HashTaken
 
-__all__ = ["UPLOADING", "add", "arrive", "expect", "link_labels", "tell_bytes"]
+__all__ = ["UPLOADING", "add", "attach_file", "expect", "link_labels", "report_received"]
 
 UPLOADING: Final = "uploading"
 _ROW: Final = table.c
 
 
-async def expect(connection: AsyncConnection, project: int, file: Arrived, now_us: int) -> int:
+async def expect(connection: AsyncConnection, project: int, file: NewVideo, now_us: int) -> int:
     """Make a video whose file is still to come; returns its number.
 
     `file.size` is what was announced, 0 where nothing was; `source` and what the file would show
@@ -42,7 +42,7 @@ async def expect(connection: AsyncConnection, project: int, file: Arrived, now_u
         HashTaken: another video or stream has the hash by now.
     """
     await project_lookup.require(connection, project)
-    if await video_queries.taken(connection, file.hash):
+    if await video_queries.is_hash_taken(connection, file.hash):
         raise HashTaken(file.hash)
     statement = insert(table).values(
         project_id=project,
@@ -80,8 +80,8 @@ async def expect(connection: AsyncConnection, project: int, file: Arrived, now_u
     return number
 
 
-async def arrive(
-    connection: AsyncConnection, video: int, file: Landed, now_us: int, *, by: int | None
+async def attach_file(
+    connection: AsyncConnection, video: int, file: VideoFile, now_us: int, *, by: int | None
 ) -> WholeVideo | None:
     """Give a video the file that came, which stands at its address, and queue the job for it.
 
@@ -89,12 +89,12 @@ async def arrive(
     """
     if not await _land(connection, video, file, now_us, by=by):
         return None
-    await broadcast.tell_video(connection, video, "progress", now_us)
-    return await video_queries.whole(connection, video)
+    await broadcast.enqueue_video(connection, video, "progress", now_us)
+    return await video_queries.read(connection, video)
 
 
 async def _land(
-    connection: AsyncConnection, video: int, file: Landed, now_us: int, *, by: int | None
+    connection: AsyncConnection, video: int, file: VideoFile, now_us: int, *, by: int | None
 ) -> bool:
     row = await _uploading(connection, video)
     if row is None:
@@ -126,7 +126,7 @@ async def _land(
 
 
 async def add(
-    connection: AsyncConnection, project: int, file: Arrived, now_us: int, *, by: int | None
+    connection: AsyncConnection, project: int, file: NewVideo, now_us: int, *, by: int | None
 ) -> WholeVideo:
     """Make a video of a file that stands at its address, and queue the job that transcodes it.
 
@@ -135,7 +135,7 @@ async def add(
         HashTaken: another video or stream has the hash by now.
     """
     video = await expect(connection, project, file, now_us)
-    landed = Landed(
+    landed = VideoFile(
         source=file.source,
         size=file.size,
         length_us=file.length_us,
@@ -144,10 +144,10 @@ async def add(
         rungs=file.rungs,
     )
     await _land(connection, video, landed, now_us, by=by)
-    return await video_queries.whole(connection, video)
+    return await video_queries.read(connection, video)
 
 
-async def tell_bytes(
+async def report_received(
     connection: AsyncConnection, video: int, received: int, size: int | None, now_us: int
 ) -> None:
     """Tell a video's channel how much of its file came; `size` None where nobody knows it yet."""
@@ -155,11 +155,11 @@ async def tell_bytes(
     raised = update(table).where(_ROW.id == video).values(version=_ROW.version + 1)
     await connection.execute(raised)
     facts: Mapping[str, object] = {"received_bytes": received, "size": size}
-    await broadcast.tell_video(connection, video, "progress", now_us, besides=facts)
+    await broadcast.enqueue_video(connection, video, "progress", now_us, extra=facts)
 
 
 async def link_labels(
-    connection: AsyncConnection, project: int, video: int, wanted: Wanted, now_us: int
+    connection: AsyncConnection, project: int, video: int, wanted: UploadDetails, now_us: int
 ) -> None:
     """Link a new video with its category, its countries and its tags.
 

@@ -1,11 +1,9 @@
-"""Videos whose files are fetched from an address: asked for, under way, there, given up.
+"""Imports (`catalog.imports`): videos whose files are fetched from a URL.
 
-Such a video stands in the catalog from the moment that it was asked for (`uploading`), with a job
-of its own kind, and with a row that holds the address until the file is there. The address may hold
-secrets: nothing but the host of it is ever told. Each step is fenced by the job that is held: the
-video's row is locked, then the job's, and where the job is lost nothing changes.
-
-Each function runs within the caller's transaction; `Imports` opens them.
+The video exists from the request on, in the state `uploading`, with a job of its own kind and a row
+that holds the URL until the file has arrived. The URL may hold secrets: only its host is ever
+logged or recorded. Each step locks the video's row and then the job's; it changes nothing if the
+job is no longer held.
 """
 
 from typing import Final
@@ -17,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.records.uploads import Wanted
-from storage.catalog.records.videos import Arrived, Landed, WholeVideo
+from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import imports
 from storage.catalog.videos import (
@@ -33,7 +31,7 @@ from storage.catalog.videos import (
 )
 from storage.job_leases import HeldJob, JobLost
 
-__all__ = ["ImportWork", "Imports", "NewImport", "arrive", "ask", "begin", "progress", "put_back"]
+__all__ = ["ImportWork", "Imports", "NewImport"]
 
 _TABLE: Final = imports.c
 _VIDEO: Final = videos_table.c
@@ -47,7 +45,7 @@ class NewImport(msgspec.Struct, frozen=True, kw_only=True):
     hash: PublicHash
     file_title: str
     slug: str
-    wanted: Wanted
+    wanted: UploadDetails
 
     def __repr__(self) -> str:
         return f"NewImport({self.hash} from {self.host})"
@@ -64,110 +62,7 @@ class ImportWork(msgspec.Struct, frozen=True, kw_only=True):
         return f"ImportWork({self.hash})"
 
 
-async def ask(
-    connection: AsyncConnection, project: int, new: NewImport, now_us: int, *, by: int | None
-) -> WholeVideo:
-    """Make a video whose file is to be fetched, and queue the job that does.
-
-    Raises:
-        NoSuchProject: there is no such project.
-        NoSuchLabel: a tag or the category is none of the project.
-        HashTaken: another video or stream has the hash by now.
-    """
-    coming = Arrived(
-        hash=new.hash,
-        title=new.wanted.title,
-        file_title=new.file_title,
-        description=new.wanted.description,
-        name=new.slug,
-        size=0,
-    )
-    video = await video_creation.expect(connection, project, coming, now_us)
-    await video_creation.link_labels(connection, project, video, new.wanted, now_us)
-    values = {"video_id": video, "url": new.url, "token_id": by, "created_us": now_us}
-    await connection.execute(insert(imports).values(values))
-    await jobs.enqueue(connection, video, now_us, jobs.IMPORT)
-    facts = {"host": new.host}
-    await event_log.record(
-        connection, project, "import asked for", facts, now_us, subject=new.hash, by=by
-    )
-    return await video_queries.whole(connection, video)
-
-
-async def begin(connection: AsyncConnection, held: HeldJob, now_us: int) -> ImportWork:
-    """Say what a worker that took the job is to fetch.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    hash_ = await _locked(connection, held)
-    await jobs.beat(connection, held, now_us)
-    asked = select(_TABLE.url).where(_TABLE.video_id == held.video)
-    url = (await connection.execute(asked)).scalar_one_or_none()
-    return ImportWork(video=held.video, hash=hash_, url=url or "")
-
-
-async def progress(
-    connection: AsyncConnection, held: HeldJob, received: int, size: int | None, now_us: int
-) -> None:
-    """Tell how much came, in bytes; `size` None where the server does not say. Extends the lease.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    await _locked(connection, held)
-    await jobs.beat(connection, held, now_us)
-    if size is not None:
-        sized = update(videos_table).where(_VIDEO.id == held.video, _VIDEO.size != size)
-        await connection.execute(sized.values(size=size, updated_us=now_us))
-    await video_creation.tell_bytes(connection, held.video, received, size, now_us)
-
-
-async def arrive(
-    connection: AsyncConnection, held: HeldJob, file: Landed, now_us: int
-) -> WholeVideo:
-    """Give the video the file that was fetched, which stands at its address; the job is done.
-
-    The address that it came from is forgotten.
-
-    Raises:
-        JobLost: the job is not held any more, or the video has a file.
-    """
-    await _locked(connection, held)
-    await jobs.finish(connection, held, now_us)
-    gone = delete(imports).where(_TABLE.video_id == held.video).returning(_TABLE.token_id)
-    by = (await connection.execute(gone)).scalar_one_or_none()
-    whole = await video_creation.arrive(connection, held.video, file, now_us, by=by)
-    if whole is None:
-        raise JobLost(held)
-    return whole
-
-
-async def fail(connection: AsyncConnection, held: HeldJob, reason: str, now_us: int) -> None:
-    """End the job without a file; `reason` is a sentence for the owner, who may ask again.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    await transcoding.fail(connection, held, reason, now_us)
-
-
-async def put_back(
-    connection: AsyncConnection, held: HeldJob, now_us: int, *, failed: bool
-) -> None:
-    """Queue the job again: later, where it `failed` for a reason of ours, else at once.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    await _locked(connection, held)
-    if failed:
-        await jobs.retry(connection, held, now_us)
-    else:
-        await jobs.give_back(connection, held, now_us)
-
-
-async def again(connection: AsyncConnection, video: int, now_us: int) -> bool:
+async def retry(connection: AsyncConnection, video: int, now_us: int) -> bool:
     """Queue the job anew for a video whose file could not be fetched; False where it is no such.
 
     The caller has locked the video's row, and changes it.
@@ -199,32 +94,97 @@ class Imports:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def ask(self, project: int, new: NewImport, now_us: int, *, by: int | None) -> WholeVideo:
-        """Make a video whose file is to be fetched (see `ask`)."""
+    async def add(self, project: int, new: NewImport, now_us: int, *, by: int | None) -> WholeVideo:
+        """Make a video whose file is to be fetched, and queue the job that does.
+
+        Raises:
+            NoSuchProject: there is no such project.
+            NoSuchLabel: a tag or the category is none of the project.
+            HashTaken: another video or stream has the hash by now.
+        """
         async with self._database.writing() as connection:
-            return await ask(connection, project, new, now_us, by=by)
+            coming = NewVideo(
+                hash=new.hash,
+                title=new.wanted.title,
+                file_title=new.file_title,
+                description=new.wanted.description,
+                name=new.slug,
+                size=0,
+            )
+            video = await video_creation.expect(connection, project, coming, now_us)
+            await video_creation.link_labels(connection, project, video, new.wanted, now_us)
+            values = {"video_id": video, "url": new.url, "token_id": by, "created_us": now_us}
+            await connection.execute(insert(imports).values(values))
+            await jobs.enqueue(connection, video, now_us, jobs.IMPORT)
+            facts = {"host": new.host}
+            await event_log.record(
+                connection, project, "import asked for", facts, now_us, subject=new.hash, by=by
+            )
+            return await video_queries.read(connection, video)
 
     async def begin(self, held: HeldJob, now_us: int) -> ImportWork:
-        """Say what is to be fetched (see `begin`)."""
+        """Say what a worker that took the job is to fetch.
+
+        Raises:
+            JobLost: the job is not held any more.
+        """
         async with self._database.writing() as connection:
-            return await begin(connection, held, now_us)
+            hash_ = await _locked(connection, held)
+            await jobs.extend(connection, held, now_us)
+            asked = select(_TABLE.url).where(_TABLE.video_id == held.video)
+            url = (await connection.execute(asked)).scalar_one_or_none()
+            return ImportWork(video=held.video, hash=hash_, url=url or "")
 
     async def progress(self, held: HeldJob, received: int, size: int | None, now_us: int) -> None:
-        """Tell how much came (see `progress`)."""
-        async with self._database.writing() as connection:
-            await progress(connection, held, received, size, now_us)
+        """Report how many bytes were fetched, and extend the lease; `size` None is not known.
 
-    async def arrive(self, held: HeldJob, file: Landed, now_us: int) -> WholeVideo:
-        """Give the video the file that was fetched (see `arrive`)."""
+        Raises:
+            JobLost: the job is not held any more.
+        """
         async with self._database.writing() as connection:
-            return await arrive(connection, held, file, now_us)
+            await _locked(connection, held)
+            await jobs.extend(connection, held, now_us)
+            if size is not None:
+                sized = update(videos_table).where(_VIDEO.id == held.video, _VIDEO.size != size)
+                await connection.execute(sized.values(size=size, updated_us=now_us))
+            await video_creation.report_received(connection, held.video, received, size, now_us)
+
+    async def complete(self, held: HeldJob, file: VideoFile, now_us: int) -> WholeVideo:
+        """Give the video the file that was fetched, which stands at its address; the job is done.
+
+        The address that it came from is forgotten.
+
+        Raises:
+            JobLost: the job is not held any more, or the video has a file.
+        """
+        async with self._database.writing() as connection:
+            await _locked(connection, held)
+            await jobs.finish(connection, held, now_us)
+            gone = delete(imports).where(_TABLE.video_id == held.video).returning(_TABLE.token_id)
+            by = (await connection.execute(gone)).scalar_one_or_none()
+            whole = await video_creation.attach_file(connection, held.video, file, now_us, by=by)
+            if whole is None:
+                raise JobLost(held)
+            return whole
 
     async def fail(self, held: HeldJob, reason: str, now_us: int) -> None:
-        """End the job without a file (see `fail`)."""
-        async with self._database.writing() as connection:
-            await fail(connection, held, reason, now_us)
+        """End the job without a file; `reason` is a sentence for the owner, who may ask again.
 
-    async def put_back(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
-        """Queue the job again (see `put_back`)."""
+        Raises:
+            JobLost: the job is not held any more.
+        """
         async with self._database.writing() as connection:
-            await put_back(connection, held, now_us, failed=failed)
+            await transcoding.fail(connection, held, reason, now_us)
+
+    async def requeue(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
+        """Queue the job again: later, where it `failed` for a reason of ours, else at once.
+
+        Raises:
+            JobLost: the job is not held any more.
+        """
+        async with self._database.writing() as connection:
+            await _locked(connection, held)
+            if failed:
+                await jobs.retry(connection, held, now_us)
+            else:
+                await jobs.release(connection, held, now_us)

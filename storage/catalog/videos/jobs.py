@@ -1,8 +1,8 @@
-"""Jobs in the database: who does what, until when. The rules are in `storage.job_leases`.
+"""Jobs (`catalog.jobs`): which worker does what, until when. The rules: `storage.job_leases`.
 
-Each function runs within the caller's transaction; `Jobs` opens them. A transaction that also
-changes the job's video locks that first. On PostgreSQL workers step over each other's rows (SKIP
-LOCKED); on SQLite every writing transaction has the whole database for itself.
+The functions run within the caller's transaction, which locks the job's video first if it changes
+that too. On PostgreSQL workers skip each other's locked rows (SKIP LOCKED); on SQLite a writing
+transaction locks the whole database.
 """
 
 from typing import Final
@@ -28,18 +28,18 @@ __all__ = [
     "OPEN",
     "TRANSCODE",
     "Jobs",
-    "beat",
     "end",
+    "end_wait",
     "enqueue",
+    "extend",
     "fail",
     "finish",
-    "free",
-    "give_back",
-    "in_turn",
+    "is_leasable",
     "lease",
-    "requeue",
+    "project_order",
+    "release",
     "retry",
-    "wait",
+    "wait_for_spans",
 ]
 
 # The kinds that there are: a file is made playable, or fetched from an address.
@@ -107,7 +107,7 @@ async def lease(
         )
         .join_from(jobs, videos)
         .where(_due(now_us, kind))
-        .order_by(*in_turn(after), table.run_after_us, table.id)
+        .order_by(*project_order(after), table.run_after_us, table.id)
         .limit(1)
         .with_for_update(of=jobs, skip_locked=True)
     )
@@ -139,7 +139,7 @@ async def lease(
     return held
 
 
-async def beat(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+async def extend(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
     """Extend a lease.
 
     Raises:
@@ -185,7 +185,7 @@ async def retry(connection: AsyncConnection, held: HeldJob, now_us: int) -> None
     )
 
 
-async def give_back(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+async def release(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
     """Queue a job again at once: its worker is asked to stop, which is nobody's failure.
 
     Raises:
@@ -194,7 +194,7 @@ async def give_back(connection: AsyncConnection, held: HeldJob, now_us: int) -> 
     await _change(connection, held, now_us, state=_QUEUED, owner=None, leased_until_us=None)
 
 
-async def wait(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
+async def wait_for_spans(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
     """Give a job back that waits for its spans.
 
     Raises:
@@ -203,7 +203,7 @@ async def wait(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
     await _change(connection, held, now_us, state=_WAITING, owner=None, leased_until_us=None)
 
 
-async def requeue(connection: AsyncConnection, job: int, now_us: int) -> None:
+async def end_wait(connection: AsyncConnection, job: int, now_us: int) -> None:
     """Queue a job that waits for its spans: they are done. What failed before them is over."""
     await connection.execute(
         update(jobs)
@@ -241,10 +241,10 @@ async def _change(
 
 
 def _due(now_us: int, kind: str) -> ColumnElement[bool]:
-    return and_(jobs.c.kind == kind, free(jobs, now_us))
+    return and_(jobs.c.kind == kind, is_leasable(jobs, now_us))
 
 
-def free(of: Table, now_us: int) -> ColumnElement[bool]:
+def is_leasable(of: Table, now_us: int) -> ColumnElement[bool]:
     """Say which rows of `jobs` or `spans` may be leased: nobody holds them, nor need they wait."""
     table = of.c
     late_us, endless_us = now_us + MAX_PAUSE_US, now_us + MAX_LEASE_US
@@ -255,7 +255,7 @@ def free(of: Table, now_us: int) -> ColumnElement[bool]:
     )
 
 
-def in_turn(after: int) -> tuple[ColumnElement[bool], ColumnElement[int]]:
+def project_order(after: int) -> tuple[ColumnElement[bool], ColumnElement[int]]:
     """Return the order of videos in which projects behind the one numbered `after` come first."""
     return videos.c.project_id <= after, videos.c.project_id
 
@@ -293,12 +293,12 @@ class Jobs:
         async with self._database.writing() as connection:
             return await lease(connection, owner, now_us, kind, lease_us=lease_us, after=after)
 
-    async def waiting(self, now_us: int) -> bool:
+    async def has_due(self, now_us: int) -> bool:
         """Say whether there is a job that nobody holds."""
         async with self._database.reading() as connection:
             return await due(connection, now_us)
 
-    async def beat(self, held: HeldJob, now_us: int) -> None:
+    async def extend(self, held: HeldJob, now_us: int) -> None:
         """Extend a lease (see `beat`)."""
         async with self._database.writing() as connection:
-            await beat(connection, held, now_us)
+            await extend(connection, held, now_us)

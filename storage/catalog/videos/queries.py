@@ -1,7 +1,7 @@
 """Videos as their owners see them: found, listed, taken away.
 
 How they come is in `storage.catalog.videos.creation`, how they are changed in
-`storage.catalog.videos.edits`, how they are made in `storage.catalog.videos.transcoding`. Each
+`storage.catalog.videos.repository`, how they are made in `storage.catalog.videos.transcoding`. Each
 function runs within the caller's transaction.
 """
 
@@ -34,13 +34,13 @@ from storage.catalog.schema.upload_tables import recordings
 __all__ = [
     "PAGE_SIZE",
     "find",
+    "find_known",
     "find_page",
     "find_status",
     "free_hash",
-    "known",
+    "is_hash_taken",
+    "read",
     "remove",
-    "taken",
-    "whole",
 ]
 
 PAGE_SIZE: Final = 30
@@ -96,7 +96,7 @@ async def find(connection: AsyncConnection, video: int) -> WholeVideo | None:
     """Return the video with that number and all that belongs to it."""
     asked = select(*_FIELDS.values(), *_BESIDES).join_from(videos, projects_table)
     asked = asked.where(_TABLE.id == video)
-    row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MOST else None
+    row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MAX_ID else None
     if row is None:
         return None
     columns: Sequence[Any] = row[: len(_NAMES)]  # Any: as in `_record`
@@ -104,7 +104,7 @@ async def find(connection: AsyncConnection, video: int) -> WholeVideo | None:
     return await _whole(connection, _record(columns, key), category, player, countries)
 
 
-async def whole(connection: AsyncConnection, video: int) -> WholeVideo:
+async def read(connection: AsyncConnection, video: int) -> WholeVideo:
     """Return a video that the caller's transaction has just written or locked."""
     found = await find(connection, video)
     if found is None:
@@ -218,7 +218,7 @@ async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | 
         _TABLE.reason,
         _TABLE.warnings,
     ).where(_TABLE.id == video)
-    row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MOST else None
+    row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MAX_ID else None
     if row is None:
         return None
     project, state, progress, eta, reason, warnings = row
@@ -238,12 +238,12 @@ async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | 
 
 async def free_hash(connection: AsyncConnection) -> PublicHash:
     """Return a public name that no video, no recording and no stream has."""
-    while await taken(connection, hash_ := new_hash()):
+    while await is_hash_taken(connection, hash_ := new_hash()):
         pass
     return hash_
 
 
-async def taken(connection: AsyncConnection, hash_: PublicHash) -> bool:
+async def is_hash_taken(connection: AsyncConnection, hash_: PublicHash) -> bool:
     """Say whether a video, a recording or a stream has a public name."""
     for table in (videos, streams, recordings):
         asked = select(table.c.id).where(table.c.hash == hash_)
@@ -252,7 +252,9 @@ async def taken(connection: AsyncConnection, hash_: PublicHash) -> bool:
     return False
 
 
-async def known(connection: AsyncConnection, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
+async def find_known(
+    connection: AsyncConnection, hashes: Sequence[PublicHash]
+) -> frozenset[PublicHash]:
     """Return those of some hashes (a few hundred at most) that videos have, or are to have."""
     found: set[PublicHash] = set()
     # A recording first: it may become a video meanwhile, and never the other way about.

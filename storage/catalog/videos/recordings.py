@@ -1,9 +1,8 @@
-"""Runs that are being recorded, and the videos that they become.
+"""Recordings (`catalog.recordings`): runs that are being recorded, and the videos they become.
 
-The row of a recording stands from its first step on until its video does, and holds the video's
-public name all that time. What the video is called and who may see it is noted as it begins, for
-the stream may be deleted before it ends. Each function runs within the caller's transaction;
-`Recordings` opens them.
+A recording's row exists from the run's first step until its video does, and reserves the video's
+hash. The video's title and visibility are written when the recording begins, as the stream may be
+deleted before it ends.
 """
 
 from collections.abc import Callable
@@ -121,38 +120,6 @@ async def find(connection: AsyncConnection, stream: PublicHash, run: str) -> Rec
     return None if row is None else _row(row)
 
 
-async def find_all(connection: AsyncConnection) -> tuple[RecordingRow, ...]:
-    """Return every recording, oldest first: one for each run on air, and a few that are over."""
-    return tuple(
-        _row(row) for row in await connection.execute(select(recordings).order_by(_TABLE.id))
-    )
-
-
-async def begin(
-    connection: AsyncConnection, stream: PublicHash, run: str, keep_days: int, now_us: int
-) -> RecordingRow | None:
-    """Note that a run is recorded; None where there is no such stream (any more)."""
-    row = (
-        await connection.execute(select(streams).where(streams.c.hash == stream).with_for_update())
-    ).one_or_none()
-    if row is None:
-        return None
-    before = await find(connection, stream, run)
-    if before is not None:
-        return before
-    facts = await _facts(connection, row, keep_days)
-    statement = insert(recordings).values(
-        project_id=row.project_id,
-        stream_id=row.id,
-        stream_hash=stream,
-        run=run,
-        hash=await video_queries.free_hash(connection),
-        facts=msgspec.json.encode(facts).decode(),
-        created_us=now_us,
-    )
-    return _row((await connection.execute(statement.returning(recordings))).one())
-
-
 async def _facts(
     connection: AsyncConnection,
     stream: Row[Any],  # Any: as in `_row`
@@ -171,61 +138,9 @@ async def _facts(
     )
 
 
-async def drop(connection: AsyncConnection, recording: int) -> None:
+async def remove(connection: AsyncConnection, recording: int) -> None:
     """Forget a recording of which nothing is to be kept."""
     await connection.execute(delete(recordings).where(_TABLE.id == recording))
-
-
-async def finish(
-    connection: AsyncConnection,
-    recording: RecordingRow,
-    made: MadeRecording,
-    now_us: int,
-    name_of: Callable[[str], str],
-) -> int | None:
-    """Make the video of a recording, in its place; returns its number.
-
-    `name_of` makes a title's slug. None where the recording is gone: its project was deleted, and
-    the media are to go too.
-    """
-    # Held in the order in which others hold them: the stream, its project, what is its own.
-    asked = select(streams).where(streams.c.hash == recording.stream)
-    stream = (await connection.execute(asked.with_for_update())).one_or_none()
-    try:
-        await project_lookup.require(connection, recording.project)
-    except NoSuchProject:
-        return None
-    held = select(_TABLE.id).where(_TABLE.id == recording.id).with_for_update()
-    if (await connection.execute(held)).one_or_none() is None:
-        return None
-    await drop(connection, recording.id)
-    facts = await _present(connection, recording, stream)
-    title = _title(facts, recording.created_us)
-    video = await _insert(connection, recording, facts, made, now_us, title, name_of(title))
-    if made.rungs:
-        rows = [
-            {
-                "video_id": video,
-                "number": rung.number,
-                "width": rung.width,
-                "height": rung.height,
-                "transcoded": True,
-                "size": rung.size,
-                "transcode_seconds": 0,
-            }
-            for rung in made.rungs
-        ]
-        await connection.execute(insert(video_resolutions), rows)
-    wanted = [TagById(tag) for tag in facts.tags]
-    await labels.link_tags(connection, recording.project, "video", video, wanted, now_us)
-    told = {"video": recording.hash, "seconds": round(made.length_us / MICROSECONDS, 3)}
-    await event_log.record(
-        connection, recording.project, "recorded", told, now_us, subject=recording.stream
-    )
-    await broadcast.tell_video(connection, video, _COMPLETED, now_us)
-    await counters.add(connection, recording.project, "videos", 1)
-    await counters.add(connection, recording.project, f"videos.{_COMPLETED}", 1)
-    return video
 
 
 async def _insert(
@@ -311,21 +226,6 @@ async def _present(
     return msgspec.structs.replace(facts, category=category, player=player, tags=left)
 
 
-async def expire(connection: AsyncConnection, now_us: int) -> PublicHash | None:
-    """Take the video away whose time is over for longest; returns the hash whose media are to go.
-
-    None where there is none.
-    """
-    table = videos_table.c
-    due = select(table.id).where(table.expires_us <= now_us)
-    video = (
-        await connection.execute(due.order_by(table.expires_us, table.id).limit(1))
-    ).scalar_one_or_none()
-    if video is None:
-        return None
-    return await video_queries.remove(connection, video, now_us, by=None, kind="recording expired")
-
-
 class Recordings:
     """The recordings of an open catalog (`catalog.recordings`), each call in its own transaction.
 
@@ -340,17 +240,40 @@ class Recordings:
         async with self._database.reading() as connection:
             return await find(connection, stream, run)
 
-    async def all(self) -> tuple[RecordingRow, ...]:
-        """Return every recording, oldest first."""
+    async def find_all(self) -> tuple[RecordingRow, ...]:
+        """Return every recording, oldest first: one a run on air, and a few that are over."""
         async with self._database.reading() as connection:
-            return await find_all(connection)
+            return tuple(
+                _row(row)
+                for row in await connection.execute(select(recordings).order_by(_TABLE.id))
+            )
 
     async def begin(
         self, stream: PublicHash, run: str, keep_days: int, now_us: int
     ) -> RecordingRow | None:
-        """Note that a run is recorded (see `begin`); None where there is no such stream."""
+        """Note that a run is recorded; None where there is no such stream (any more)."""
         async with self._database.writing() as connection:
-            return await begin(connection, stream, run, keep_days, now_us)
+            row = (
+                await connection.execute(
+                    select(streams).where(streams.c.hash == stream).with_for_update()
+                )
+            ).one_or_none()
+            if row is None:
+                return None
+            before = await find(connection, stream, run)
+            if before is not None:
+                return before
+            facts = await _facts(connection, row, keep_days)
+            statement = insert(recordings).values(
+                project_id=row.project_id,
+                stream_id=row.id,
+                stream_hash=stream,
+                run=run,
+                hash=await video_queries.free_hash(connection),
+                facts=msgspec.json.encode(facts).decode(),
+                created_us=now_us,
+            )
+            return _row((await connection.execute(statement.returning(recordings))).one())
 
     async def finish(
         self,
@@ -359,16 +282,69 @@ class Recordings:
         now_us: int,
         name_of: Callable[[str], str],
     ) -> int | None:
-        """Make the video of a recording (see `finish`); None where the recording is gone."""
-        async with self._database.writing() as connection:
-            return await finish(connection, recording, made, now_us, name_of)
+        """Replace a recording with its video; returns the video's number.
 
-    async def drop(self, recording: int) -> None:
+        `name_of` makes a title's slug. None means that the recording is gone with its project: the
+        caller must delete its media.
+        """
+        async with self._database.writing() as connection:
+            # Held in the order in which others hold them: the stream, its project, what is its own.
+            asked = select(streams).where(streams.c.hash == recording.stream)
+            stream = (await connection.execute(asked.with_for_update())).one_or_none()
+            try:
+                await project_lookup.require(connection, recording.project)
+            except NoSuchProject:
+                return None
+            held = select(_TABLE.id).where(_TABLE.id == recording.id).with_for_update()
+            if (await connection.execute(held)).one_or_none() is None:
+                return None
+            await remove(connection, recording.id)
+            facts = await _present(connection, recording, stream)
+            title = _title(facts, recording.created_us)
+            video = await _insert(connection, recording, facts, made, now_us, title, name_of(title))
+            if made.rungs:
+                rows = [
+                    {
+                        "video_id": video,
+                        "number": rung.number,
+                        "width": rung.width,
+                        "height": rung.height,
+                        "transcoded": True,
+                        "size": rung.size,
+                        "transcode_seconds": 0,
+                    }
+                    for rung in made.rungs
+                ]
+                await connection.execute(insert(video_resolutions), rows)
+            wanted = [TagById(tag) for tag in facts.tags]
+            await labels.link_tags(connection, recording.project, "video", video, wanted, now_us)
+            told = {"video": recording.hash, "seconds": round(made.length_us / MICROSECONDS, 3)}
+            await event_log.record(
+                connection, recording.project, "recorded", told, now_us, subject=recording.stream
+            )
+            await broadcast.enqueue_video(connection, video, _COMPLETED, now_us)
+            await counters.add(connection, recording.project, "videos", 1)
+            await counters.add(connection, recording.project, f"videos.{_COMPLETED}", 1)
+            return video
+
+    async def remove(self, recording: int) -> None:
         """Forget a recording of which nothing is to be kept."""
         async with self._database.writing() as connection:
-            await drop(connection, recording)
+            await remove(connection, recording)
 
     async def expire(self, now_us: int) -> PublicHash | None:
-        """Take a video away whose time is over (see `expire`); None where there is none."""
+        """Delete the recorded video that expired first; returns its hash, None if there is none.
+
+        The caller must delete its media.
+        """
         async with self._database.writing() as connection:
-            return await expire(connection, now_us)
+            table = videos_table.c
+            due = select(table.id).where(table.expires_us <= now_us)
+            video = (
+                await connection.execute(due.order_by(table.expires_us, table.id).limit(1))
+            ).scalar_one_or_none()
+            if video is None:
+                return None
+            return await video_queries.remove(
+                connection, video, now_us, by=None, kind="recording expired"
+            )

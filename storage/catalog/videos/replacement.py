@@ -13,7 +13,7 @@ from media.stream_keys import PublicHash
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.queries import counters, named_rows
-from storage.catalog.records.videos import Landed, WholeVideo
+from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import video_resolutions
 from storage.catalog.schema.tables import videos as table
 from storage.catalog.schema.upload_tables import imports
@@ -33,7 +33,7 @@ async def hold(connection: AsyncConnection, video: int) -> Row[int, PublicHash, 
 
     Who takes a link's or an upload's row too takes this one first, as a deletion does.
     """
-    if video > named_rows.MOST:
+    if video > named_rows.MAX_ID:
         return None
     asked = select(_ROW.project_id, _ROW.hash, _ROW.state).where(_ROW.id == video)
     return (await connection.execute(asked.with_for_update())).one_or_none()
@@ -55,7 +55,7 @@ async def require(connection: AsyncConnection, project: int, video: int) -> Publ
 
 
 async def replace(
-    connection: AsyncConnection, video: int, file: Landed, now_us: int, *, by: int | None
+    connection: AsyncConnection, video: int, file: VideoFile, now_us: int, *, by: int | None
 ) -> tuple[WholeVideo, str | None] | None:
     """Give a video the file at `file.source` instead of its own, and queue the job for it.
 
@@ -102,14 +102,14 @@ async def replace(
     await event_log.record(
         connection, row.project_id, "video replaced", facts, now_us, subject=row.hash, by=by
     )
-    await broadcast.tell_video(connection, video, "progress", now_us)
+    await broadcast.enqueue_video(connection, video, "progress", now_us)
     if row.phase != _IN_PROGRESS:
         await counters.add(connection, row.project_id, f"videos.{_IN_PROGRESS}", 1)
         await counters.add(connection, row.project_id, f"videos.{row.phase}", -1)
-    return await video_queries.whole(connection, video), row.source
+    return await video_queries.read(connection, video), row.source
 
 
-async def _plan(connection: AsyncConnection, video: int, file: Landed) -> None:
+async def _plan(connection: AsyncConnection, video: int, file: VideoFile) -> None:
     """Say which resolutions there will be; where that is not known yet, the job will."""
     old = delete(video_resolutions).where(video_resolutions.c.video_id == video)
     await connection.execute(old)

@@ -1,37 +1,132 @@
-"""The videos of an open catalog: each call in a transaction of its own.
+"""The videos of a catalog (`catalog.videos`): found, listed, edited, published, deleted.
 
-What the calls do is in `storage.catalog.videos.queries` and `storage.catalog.videos.edits`. `by`
-is the number of the token whose bearer asks.
+How their files arrive is `storage.catalog.videos.creation` and `replacement`, how they are
+transcoded `storage.catalog.videos.transcoding`. A change locks the row first and sets only the
+columns that change, so that two at once lose nothing of each other.
 """
 
 from collections.abc import Sequence
+from typing import Any, Final
 
+import msgspec
+from sqlalchemy import Row, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.countries import Country, encode_countries
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
+from storage.catalog.events import broadcast
+from storage.catalog.events import log as event_log
+from storage.catalog.library import labels, players
+from storage.catalog.library.labels import TagWanted
+from storage.catalog.queries import counters
+from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Page, ProjectRecord
 from storage.catalog.records.videos import (
-    Arrived,
-    Landed,
+    NewVideo,
+    VideoFile,
     VideoQuery,
     VideoRecord,
     VideoStatus,
     WholeVideo,
 )
+from storage.catalog.schema.tables import videos as table
 from storage.catalog.videos import (
     creation as video_creation,
 )
 from storage.catalog.videos import (
-    edits as video_edits,
-)
-from storage.catalog.videos import (
-    queries as video_queries,
-)
-from storage.catalog.videos import (
+    imports,
+    jobs,
     replacement,
 )
-from storage.catalog.videos.edits import VideoChange
+from storage.catalog.videos import queries as video_queries
+from storage.catalog.videos.creation import UPLOADING
+from storage.errors import VideoNotFailed
 
-__all__ = ["Videos"]
+__all__ = ["VideoChange", "Videos"]
+
+_ROW: Final = table.c
+_Values = dict[str, Any]  # Any: columns of every type
+
+
+class VideoChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a video is to be another; what is unset stays.
+
+    `title` None is the file's name, `category` None no category. `tags` and `countries` replace.
+    """
+
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    description: str | msgspec.UnsetType = msgspec.UNSET
+    category: int | msgspec.UnsetType | None = msgspec.UNSET
+    countries: Sequence[Country] | msgspec.UnsetType = msgspec.UNSET
+    tags: Sequence[TagWanted] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of what is to change."""
+        return [name for name in self.__struct_fields__ if getattr(self, name) is not msgspec.UNSET]
+
+
+async def _locked(
+    connection: AsyncConnection, video: int
+) -> Row[Any] | None:  # Any: the row of a whole table has no static type
+    asked = select(table).where(_ROW.id == video).with_for_update()
+    return (await connection.execute(asked)).one_or_none()
+
+
+async def _change(
+    connection: AsyncConnection,
+    row: Row[Any],
+    now_us: int,
+    values: _Values,  # Any: as above
+) -> None:
+    await connection.execute(
+        update(table)
+        .where(_ROW.id == row.id)
+        .values(version=_ROW.version + 1, updated_us=now_us, **values)
+    )
+
+
+async def set_posters(
+    connection: AsyncConnection,
+    video: int,
+    folder: str,
+    poster_labels: Sequence[str],
+    now_us: int,
+    *,
+    by: int | None,
+) -> tuple[WholeVideo, str | None] | None:
+    """Show the posters of a folder; returns with the video the folder that they take the place of.
+
+    `folder` begins with `OWN_POSTERS`: what is made of the video later leaves such a one alone.
+    """
+    row = await _locked(connection, video)
+    if row is None:
+        return None
+    values: _Values = {
+        "posters": folder,
+        "poster_labels": ",".join(poster_labels),
+        "image_us": now_us,
+    }
+    await _change(connection, row, now_us, values)
+    await _record(connection, row, "video edited", {"keys": ["poster"]}, now_us, by)
+    return await video_queries.read(connection, video), row.posters
+
+
+async def _record(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as above
+    kind: str,
+    facts: dict[str, object],
+    now_us: int,
+    by: int | None,
+) -> None:
+    await event_log.record(connection, row.project_id, kind, facts, now_us, subject=row.hash, by=by)
+
+
+def _event(state: str) -> str:
+    """Return the event that a change is told under."""
+    return state if state in ("completed", "failed") else "progress"
 
 
 class Videos:
@@ -49,12 +144,14 @@ class Videos:
         async with self._database.reading() as connection:
             return await video_queries.find(connection, video)
 
-    async def page(self, project: ProjectRecord, query: VideoQuery, page: int) -> Page[VideoRecord]:
+    async def find_page(
+        self, project: ProjectRecord, query: VideoQuery, page: int
+    ) -> Page[VideoRecord]:
         """Return a page of a project's videos, newest first."""
         async with self._database.reading() as connection:
             return await video_queries.find_page(connection, project.id, project.key, query, page)
 
-    async def status(self, video: int) -> VideoStatus | None:
+    async def find_status(self, video: int) -> VideoStatus | None:
         """Return how far the making of a video is."""
         async with self._database.reading() as connection:
             return await video_queries.find_status(connection, video)
@@ -64,12 +161,12 @@ class Videos:
         async with self._database.reading() as connection:
             return await video_queries.free_hash(connection)
 
-    async def known(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
+    async def find_known(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
         """Return those of some hashes that videos have."""
         async with self._database.reading() as connection:
-            return await video_queries.known(connection, hashes)
+            return await video_queries.find_known(connection, hashes)
 
-    async def add(self, project: int, file: Arrived, now_us: int, *, by: int | None) -> WholeVideo:
+    async def add(self, project: int, file: NewVideo, now_us: int, *, by: int | None) -> WholeVideo:
         """Make a video of a file that stands at its address, and queue its job (`arriving.add`).
 
         Raises:
@@ -79,7 +176,7 @@ class Videos:
         async with self._database.writing() as connection:
             return await video_creation.add(connection, project, file, now_us, by=by)
 
-    async def expect(self, project: int, file: Arrived, now_us: int) -> int:
+    async def expect(self, project: int, file: NewVideo, now_us: int) -> int:
         """Make a video whose file is still to come; returns its number (see `arriving.expect`).
 
         Raises:
@@ -89,15 +186,15 @@ class Videos:
         async with self._database.writing() as connection:
             return await video_creation.expect(connection, project, file, now_us)
 
-    async def arrive(
-        self, video: int, file: Landed, now_us: int, *, by: int | None
+    async def attach_file(
+        self, video: int, file: VideoFile, now_us: int, *, by: int | None
     ) -> WholeVideo | None:
         """Give a video the file that came; None where it was deleted, or has one."""
         async with self._database.writing() as connection:
-            return await video_creation.arrive(connection, video, file, now_us, by=by)
+            return await video_creation.attach_file(connection, video, file, now_us, by=by)
 
     async def replace(
-        self, video: int, file: Landed, now_us: int, *, by: int | None
+        self, video: int, file: VideoFile, now_us: int, *, by: int | None
     ) -> tuple[WholeVideo, str | None] | None:
         """Give a video another file; returns the old one's address, too (`replacing.replace`).
 
@@ -107,10 +204,12 @@ class Videos:
         async with self._database.writing() as connection:
             return await replacement.replace(connection, video, file, now_us, by=by)
 
-    async def tell_bytes(self, video: int, received: int, size: int | None, now_us: int) -> None:
+    async def report_received(
+        self, video: int, received: int, size: int | None, now_us: int
+    ) -> None:
         """Tell a video's channel how much of its file came, in bytes."""
         async with self._database.writing() as connection:
-            await video_creation.tell_bytes(connection, video, received, size, now_us)
+            await video_creation.report_received(connection, video, received, size, now_us)
 
     async def remove(self, video: int, now_us: int, *, by: int | None) -> PublicHash | None:
         """Take a video away; returns the hash whose media are to go."""
@@ -126,7 +225,30 @@ class Videos:
             NoSuchLabel: a tag or the category is none of the video's project.
         """
         async with self._database.writing() as connection:
-            return await video_edits.edit(connection, video, change, now_us, by=by)
+            row = await _locked(connection, video)
+            if row is None:
+                return None
+            if not change.keys:
+                return await video_queries.read(connection, video)
+            values: _Values = {}
+            if change.title is not msgspec.UNSET:
+                shown = change.title if change.title is not None else row.file_title
+                values |= {"title": change.title, "title_fold": fold(shown)}
+            if change.description is not msgspec.UNSET:
+                values["description"] = change.description
+            if change.category is not msgspec.UNSET:
+                if change.category is not None:
+                    await labels.require_category(connection, row.project_id, change.category)
+                values["category_id"] = change.category
+            if change.countries is not msgspec.UNSET:
+                values["countries"] = encode_countries(change.countries)
+            if change.tags is not msgspec.UNSET:
+                await labels.link_tags(
+                    connection, row.project_id, "video", video, change.tags, now_us
+                )
+            await _change(connection, row, now_us, values)
+            await _record(connection, row, "video edited", {"keys": change.keys}, now_us, by)
+            return await video_queries.read(connection, video)
 
     async def set_player(
         self, video: int, player: int | None, now_us: int, *, by: int | None
@@ -137,17 +259,42 @@ class Videos:
             NoSuchLabel: the player is none of the video's project.
         """
         async with self._database.writing() as connection:
-            return await video_edits.set_player(connection, video, player, now_us, by=by)
+            row = await _locked(connection, video)
+            if row is None:
+                return None
+            if player is not None:
+                await players.require(connection, row.project_id, player)
+            await _change(connection, row, now_us, {"player_id": player})
+            await _record(connection, row, "video edited", {"keys": ["player"]}, now_us, by)
+            return await video_queries.read(connection, video)
 
     async def publish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
-        """Show a video, at once or as soon as it plays."""
+        """Show a video; one that does not play yet is shown as soon as it does."""
         async with self._database.writing() as connection:
-            return await video_edits.publish(connection, video, now_us, by=by)
+            row = await _locked(connection, video)
+            if row is None:
+                return None
+            published = row.media is not None
+            if row.hidden or published != row.published:
+                values: _Values = {"hidden": False, "published": published}
+                if published and not row.published:
+                    values["published_us"] = now_us
+                await _change(connection, row, now_us, values)
+                await _record(connection, row, "video published", {"plays": published}, now_us, by)
+                await broadcast.enqueue_video(connection, video, _event(row.state), now_us)
+            return await video_queries.read(connection, video)
 
     async def unpublish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
-        """Hide a video until it is published again."""
+        """Hide a video, for good until it is published again."""
         async with self._database.writing() as connection:
-            return await video_edits.unpublish(connection, video, now_us, by=by)
+            row = await _locked(connection, video)
+            if row is None:
+                return None
+            if row.published or not row.hidden:
+                await _change(connection, row, now_us, {"hidden": True, "published": False})
+                await _record(connection, row, "video unpublished", {}, now_us, by)
+                await broadcast.enqueue_video(connection, video, _event(row.state), now_us)
+            return await video_queries.read(connection, video)
 
     async def retry(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
         """Queue a failed video again.
@@ -156,11 +303,34 @@ class Videos:
             VideoNotFailed: it has not failed, or its file is gone.
         """
         async with self._database.writing() as connection:
-            return await video_edits.retry(connection, video, now_us, by=by)
+            row = await _locked(connection, video)
+            if row is None:
+                return None
+            if row.state != "failed":
+                raise VideoNotFailed(video, row.state)
+            if row.source is not None:
+                await jobs.enqueue(connection, video, now_us)
+            elif not await imports.retry(connection, video, now_us):
+                raise VideoNotFailed(video, row.state)
+            values: _Values = {
+                "state": "queued" if row.source is not None else UPLOADING,
+                "phase": "inprogress",
+                "progress": 0,
+                "eta": 0,
+                "reason": "",
+                "warnings": "[]",
+                "transcoding_us": None,
+            }
+            await _change(connection, row, now_us, values)
+            await _record(connection, row, "video queued again", {}, now_us, by)
+            await broadcast.enqueue_video(connection, video, _event("queued"), now_us)
+            await counters.add(connection, row.project_id, "videos.failed", -1)
+            await counters.add(connection, row.project_id, "videos.inprogress", 1)
+            return await video_queries.read(connection, video)
 
     async def set_posters(
         self, video: int, folder: str, labels: Sequence[str], now_us: int, *, by: int | None
     ) -> tuple[WholeVideo, str | None] | None:
         """Show the posters of a folder; returns the video, and the folder that is not shown now."""
         async with self._database.writing() as connection:
-            return await video_edits.set_posters(connection, video, folder, labels, now_us, by=by)
+            return await set_posters(connection, video, folder, labels, now_us, by=by)

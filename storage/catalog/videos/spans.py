@@ -1,8 +1,7 @@
-"""Stretches of videos in the database: who makes which, until when, and what came of it.
+"""Spans (`catalog.spans`): the parts of videos that workers encode in parallel.
 
-The rules are those of jobs (`storage.job_leases`). Each function runs within the caller's
-transaction; `Spans` opens them. What changes a video, its job and a span locks them in this order;
-to lease a span locks that alone, past those that others hold.
+They are leased by the rules of jobs (`storage.job_leases`). A transaction that changes a video, its
+job and a span locks them in this order; leasing a span locks that alone, and skips locked ones.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.queries import named_rows
-from storage.catalog.records.transcoding import Left
+from storage.catalog.records.transcoding import RemainingMedia
 from storage.catalog.schema.tables import jobs as job_table
 from storage.catalog.schema.tables import videos
 from storage.catalog.schema.upload_tables import spans
@@ -31,57 +30,13 @@ from storage.job_leases import (
     pause_us,
 )
 
-__all__ = [
-    "Spans",
-    "beat",
-    "fail",
-    "finish",
-    "lease",
-    "original_made",
-    "outcomes",
-    "plan",
-    "progress",
-    "put_back",
-]
+__all__ = ["Spans", "lease", "outcomes"]
 
 _TABLE: Final = spans.c
 _QUEUED, _RUNNING, _DONE = "queued", "running", "done"
 _OWN: Final = "own"  # of number 0, until its job's holder has made it
 _NEARLY: Final = 99  # what shows until all of it plays
 _OF_VIDEO: Final = (videos.c.hash, videos.c.source, videos.c.generation, videos.c.project_id)
-
-
-async def plan(
-    connection: AsyncConnection, held: HeldJob, planned: Sequence[PlannedSpan], now_us: int
-) -> bool:
-    """Offer a job's spans to all workers; False where that was done before.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    await jobs.beat(connection, held, now_us)
-    found = await connection.execute(select(_TABLE.id).where(_TABLE.job_id == held.id).limit(1))
-    if found.one_or_none() is not None:
-        return False
-    own = PlannedSpan(number=0, cost=0, facts="{}")
-    rows = [
-        {
-            "job_id": held.id,
-            "number": each.number,
-            "state": _QUEUED if each.number else _OWN,
-            "attempt": 0,
-            "failures": 0,
-            "run_after_us": now_us,
-            "cost": each.cost,
-            "done": 0,
-            "facts": each.facts,
-            "created_us": now_us,
-            "updated_us": now_us,
-        }
-        for each in (own, *planned)
-    ]
-    await connection.execute(insert(spans), rows)
-    return True
 
 
 async def due(connection: AsyncConnection, now_us: int) -> bool:
@@ -108,7 +63,7 @@ async def lease(
         .join(job_table, job_table.c.id == _TABLE.job_id)
         .join(videos, videos.c.id == job_table.c.video_id)
         .where(_due(now_us))
-        .order_by(*jobs.in_turn(after), _TABLE.job_id, _TABLE.number)
+        .order_by(*jobs.project_order(after), _TABLE.job_id, _TABLE.number)
         .limit(1)
         .with_for_update(of=spans, skip_locked=True)
     )
@@ -148,117 +103,10 @@ async def lease(
     return held
 
 
-async def beat(connection: AsyncConnection, held: HeldSpan, now_us: int) -> None:
-    """Extend a lease.
-
-    Raises:
-        SpanLost: there is nothing to extend, or the job has ended.
-    """
-    await _change(connection, held, now_us, leased_until_us=now_us + held.lease_us)
-
-
-async def progress(connection: AsyncConnection, held: HeldSpan, done: int, now_us: int) -> None:
-    """Note how much of a span's cost is done, and what that makes of the video's progress.
-
-    Raises:
-        SpanLost: it is not held any more.
-    """
-    row = await _locked(connection, held)
-    until_us = now_us + held.lease_us
-    await _change(connection, held, now_us, done=min(done, held.cost), leased_until_us=until_us)
-    await _tell(connection, row, held.job, now_us)
-
-
-async def finish(connection: AsyncConnection, held: HeldSpan, outcome: str, now_us: int) -> None:
-    """Note what was made of a span; after the last one its job is queued for what is left.
-
-    Raises:
-        SpanLost: it is not held any more: the transaction must change nothing else.
-    """
-    row = await _locked(connection, held)
-    await _lock_job(connection, held.job)
-    await _change(
-        connection,
-        held,
-        now_us,
-        state=_DONE,
-        owner=None,
-        leased_until_us=None,
-        done=held.cost,
-        outcome=outcome,
-    )
-    if await _are_all_done(connection, held.job):
-        await jobs.requeue(connection, held.job, now_us)
-    await _tell(connection, row, held.job, now_us, free=1)
-
-
-async def original_made(
-    connection: AsyncConnection, held: HeldJob, outcome: str, now_us: int
-) -> bool:
-    """Note what the job's holder made in one piece; True where all spans are done, too.
-
-    Else the job is given back, and waits for them.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    # The job's row is changed twice, which PostgreSQL checks against the video's: that comes first.
-    asked = select(videos.c.id).where(videos.c.id == held.video).with_for_update()
-    if (await connection.execute(asked)).one_or_none() is None:
-        raise JobLost(held)
-    await jobs.beat(connection, held, now_us)
-    await connection.execute(
-        update(spans)
-        .where(_TABLE.job_id == held.id, _TABLE.number == 0)
-        .values(state=_DONE, outcome=outcome, attempt=held.attempt, updated_us=now_us)
-    )
-    if await _are_all_done(connection, held.id):
-        return True
-    await jobs.wait(connection, held, now_us)
-    return False
-
-
 async def outcomes(connection: AsyncConnection, job: int) -> tuple[str | None, ...]:
     """Return what was made of a job's spans, by their numbers; None for what is not made yet."""
     asked = select(_TABLE.outcome).where(_TABLE.job_id == job).order_by(_TABLE.number)
     return tuple((await connection.execute(asked)).scalars())
-
-
-async def put_back(
-    connection: AsyncConnection, held: HeldSpan, now_us: int, *, failed: bool
-) -> None:
-    """Queue a span again: later, where it `failed` through no fault of the file, else at once.
-
-    Raises:
-        SpanLost: it is not held any more.
-    """
-    failures = held.failures + failed
-    await _change(
-        connection,
-        held,
-        now_us,
-        state=_QUEUED,
-        owner=None,
-        leased_until_us=None,
-        failures=failures,
-        run_after_us=now_us + (pause_us(failures) if failed else 0),
-    )
-
-
-async def fail(connection: AsyncConnection, held: HeldSpan, reason: str, now_us: int) -> Left:
-    """End the span's job without a video; `reason` is a sentence for its owner.
-
-    Returns what is left of it.
-
-    Raises:
-        SpanLost: it is not held any more.
-    """
-    row = await _locked(connection, held)
-    attempt = await _lock_job(connection, held.job)
-    await _change(connection, held, now_us, state="failed", owner=None, leased_until_us=None)
-    if await jobs.end(connection, held.job, now_us):
-        await mark_failed(connection, row, reason, now_us)
-    return Left(media=row.media, posters=row.posters, attempt=attempt, previews=row.previews)
 
 
 async def _change(
@@ -324,7 +172,7 @@ async def _tell(
         return
     done = sum(each.done for each in found)
     percent = max(row.progress, min(100 * done // cost, _NEARLY))
-    eta = min(seconds_remaining(found, now_us, idle_workers=free), named_rows.MOST)
+    eta = min(seconds_remaining(found, now_us, idle_workers=free), named_rows.MAX_ID)
     if (percent, eta) == (row.progress, row.eta):
         return
     await connection.execute(
@@ -332,11 +180,11 @@ async def _tell(
         .where(videos.c.id == row.id)
         .values(version=videos.c.version + 1, updated_us=now_us, progress=percent, eta=eta)
     )
-    await broadcast.tell_video(connection, row.id, "progress", now_us)
+    await broadcast.enqueue_video(connection, row.id, "progress", now_us)
 
 
 def _due(now_us: int) -> ColumnElement[bool]:
-    return and_(job_table.c.state.in_(jobs.OPEN), jobs.free(spans, now_us))
+    return and_(job_table.c.state.in_(jobs.OPEN), jobs.is_leasable(spans, now_us))
 
 
 class Spans:
@@ -350,9 +198,37 @@ class Spans:
         self._database = database
 
     async def plan(self, held: HeldJob, planned: Sequence[PlannedSpan], now_us: int) -> bool:
-        """Offer a job's spans to all workers (see `plan`)."""
+        """Offer a job's spans to all workers; False where that was done before.
+
+        Raises:
+            JobLost: the job is not held any more.
+        """
         async with self._database.writing() as connection:
-            return await plan(connection, held, planned, now_us)
+            await jobs.extend(connection, held, now_us)
+            found = await connection.execute(
+                select(_TABLE.id).where(_TABLE.job_id == held.id).limit(1)
+            )
+            if found.one_or_none() is not None:
+                return False
+            own = PlannedSpan(number=0, cost=0, facts="{}")
+            rows = [
+                {
+                    "job_id": held.id,
+                    "number": each.number,
+                    "state": _QUEUED if each.number else _OWN,
+                    "attempt": 0,
+                    "failures": 0,
+                    "run_after_us": now_us,
+                    "cost": each.cost,
+                    "done": 0,
+                    "facts": each.facts,
+                    "created_us": now_us,
+                    "updated_us": now_us,
+                }
+                for each in (own, *planned)
+            ]
+            await connection.execute(insert(spans), rows)
+            return True
 
     async def lease(
         self, owner: str, now_us: int, *, lease_us: int = LEASE_US, after: int = 0
@@ -364,37 +240,116 @@ class Spans:
         async with self._database.writing() as connection:
             return await lease(connection, owner, now_us, lease_us=lease_us, after=after)
 
-    async def beat(self, held: HeldSpan, now_us: int) -> None:
-        """Extend a lease (see `beat`)."""
+    async def extend(self, held: HeldSpan, now_us: int) -> None:
+        """Extend a lease.
+
+        Raises:
+            SpanLost: there is nothing to extend, or the job has ended.
+        """
         async with self._database.writing() as connection:
-            await beat(connection, held, now_us)
+            await _change(connection, held, now_us, leased_until_us=now_us + held.lease_us)
 
     async def progress(self, held: HeldSpan, done: int, now_us: int) -> None:
-        """Note how far a span is (see `progress`)."""
+        """Note how much of a span's cost is done, and what that makes of the video's progress.
+
+        Raises:
+            SpanLost: it is not held any more.
+        """
         async with self._database.writing() as connection:
-            await progress(connection, held, done, now_us)
+            row = await _locked(connection, held)
+            until_us = now_us + held.lease_us
+            await _change(
+                connection, held, now_us, done=min(done, held.cost), leased_until_us=until_us
+            )
+            await _tell(connection, row, held.job, now_us)
 
     async def finish(self, held: HeldSpan, outcome: str, now_us: int) -> None:
-        """Note what was made of a span (see `finish`)."""
-        async with self._database.writing() as connection:
-            await finish(connection, held, outcome, now_us)
+        """Note what was made of a span; after the last one its job is queued for what is left.
 
-    async def original_made(self, held: HeldJob, outcome: str, now_us: int) -> bool:
-        """Note what the job's holder made (see `original_made`)."""
+        Raises:
+            SpanLost: it is not held any more: the transaction must change nothing else.
+        """
         async with self._database.writing() as connection:
-            return await original_made(connection, held, outcome, now_us)
+            row = await _locked(connection, held)
+            await _lock_job(connection, held.job)
+            await _change(
+                connection,
+                held,
+                now_us,
+                state=_DONE,
+                owner=None,
+                leased_until_us=None,
+                done=held.cost,
+                outcome=outcome,
+            )
+            if await _are_all_done(connection, held.job):
+                await jobs.end_wait(connection, held.job, now_us)
+            await _tell(connection, row, held.job, now_us, free=1)
+
+    async def finish_original(self, held: HeldJob, outcome: str, now_us: int) -> bool:
+        """Note what the job's holder made in one piece; True where all spans are done, too.
+
+        Else the job is given back, and waits for them.
+
+        Raises:
+            JobLost: the job is not held any more.
+        """
+        async with self._database.writing() as connection:
+            # PostgreSQL checks the job's two changes against the video's row: lock that first.
+            asked = select(videos.c.id).where(videos.c.id == held.video).with_for_update()
+            if (await connection.execute(asked)).one_or_none() is None:
+                raise JobLost(held)
+            await jobs.extend(connection, held, now_us)
+            await connection.execute(
+                update(spans)
+                .where(_TABLE.job_id == held.id, _TABLE.number == 0)
+                .values(state=_DONE, outcome=outcome, attempt=held.attempt, updated_us=now_us)
+            )
+            if await _are_all_done(connection, held.id):
+                return True
+            await jobs.wait_for_spans(connection, held, now_us)
+            return False
 
     async def outcomes(self, held: HeldJob) -> tuple[str | None, ...]:
         """Return what was made of a job's spans (see `outcomes`)."""
         async with self._database.reading() as connection:
             return await outcomes(connection, held.id)
 
-    async def put_back(self, held: HeldSpan, now_us: int, *, failed: bool) -> None:
-        """Queue a span again (see `put_back`)."""
-        async with self._database.writing() as connection:
-            await put_back(connection, held, now_us, failed=failed)
+    async def requeue(self, held: HeldSpan, now_us: int, *, failed: bool) -> None:
+        """Queue a span again: later, where it `failed` through no fault of the file, else at once.
 
-    async def fail(self, held: HeldSpan, reason: str, now_us: int) -> Left:
-        """End the span's job without a video (see `fail`)."""
+        Raises:
+            SpanLost: it is not held any more.
+        """
         async with self._database.writing() as connection:
-            return await fail(connection, held, reason, now_us)
+            failures = held.failures + failed
+            await _change(
+                connection,
+                held,
+                now_us,
+                state=_QUEUED,
+                owner=None,
+                leased_until_us=None,
+                failures=failures,
+                run_after_us=now_us + (pause_us(failures) if failed else 0),
+            )
+
+    async def fail(self, held: HeldSpan, reason: str, now_us: int) -> RemainingMedia:
+        """End the span's job without a video; `reason` is a sentence for its owner.
+
+        Returns what is left of it.
+
+        Raises:
+            SpanLost: it is not held any more.
+        """
+        async with self._database.writing() as connection:
+            row = await _locked(connection, held)
+            attempt = await _lock_job(connection, held.job)
+            await _change(
+                connection, held, now_us, state="failed", owner=None, leased_until_us=None
+            )
+            if await jobs.end(connection, held.job, now_us):
+                await mark_failed(connection, row, reason, now_us)
+            return RemainingMedia(
+                media=row.media, posters=row.posters, attempt=attempt, previews=row.previews
+            )

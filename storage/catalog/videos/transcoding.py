@@ -1,9 +1,7 @@
-"""How the making of a video is written down: begun, planned, under way, done or failed.
+"""The transcoding of videos (`catalog.transcoding`): begun, planned, in progress, done or failed.
 
-Each step is fenced by the job that is held: the video's row is locked, then the job's, and where
-the job is lost the transaction changes nothing. Each tells the video's channel; its beginning and
-its end are events for the owner too. Each function runs within the caller's transaction;
-`Transcoding` opens them.
+Each step locks the video's row and then the job's; it changes nothing if the job is no longer held.
+Each is broadcast to the video's channel; the beginning and the end are events for the owner too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +19,7 @@ from storage.catalog.records.transcoding import (
     MadeRung,
     MadeVideo,
     PlannedRung,
-    Replaced,
+    ReplacedFolders,
     VideoWork,
 )
 from storage.catalog.schema.tables import video_resolutions, videos
@@ -32,17 +30,11 @@ __all__ = [
     "MadeRung",
     "MadeVideo",
     "PlannedRung",
-    "Replaced",
+    "ReplacedFolders",
     "Transcoding",
     "VideoWork",
-    "begin",
-    "complete",
     "fail",
     "mark_failed",
-    "plan",
-    "play",
-    "progress",
-    "put_back",
 ]
 
 _TABLE: Final = videos.c
@@ -50,153 +42,6 @@ _PROGRESS, _COMPLETED, _FAILED = "progress", "completed", "failed"
 # Folders of posters that the owner sent begin so; what is made of the video does not replace them.
 _OWN_POSTERS: Final = "own-"
 _NEARLY: Final = 99  # what shows until it plays
-
-
-async def begin(connection: AsyncConnection, held: HeldJob, now_us: int) -> VideoWork:
-    """Note that a worker has taken the video; returns what is to be done.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    row = await _locked(connection, held)
-    await jobs.beat(connection, held, now_us)
-    values: dict[str, object] = {"state": "transcoding"}
-    if row.transcoding_us is None:
-        values |= {"transcoding_us": now_us, "eta": 0}
-    if row.transcoding_us is None or row.state != "transcoding" or held.failures:
-        await _record(connection, row, "transcoding began", {"attempt": held.attempt}, now_us)
-    await _change(connection, row, now_us, values)
-    await broadcast.tell_video(connection, row.id, _PROGRESS, now_us)
-    return VideoWork(
-        video=row.id,
-        hash=row.hash,
-        source=row.source or "",
-        generation=row.generation,
-        media=row.media,
-        posters=row.posters,
-        previews=row.previews,
-    )
-
-
-async def plan(
-    connection: AsyncConnection,
-    held: HeldJob,
-    rungs: Sequence[PlannedRung],
-    now_us: int,
-    *,
-    length_us: int,
-    width: int,
-    height: int,
-) -> None:
-    """Note what the file is and which resolutions will be made of it.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    row = await _locked(connection, held)
-    await jobs.beat(connection, held, now_us)
-    values = {"length_us": length_us, "width": width, "height": height}
-    await _change(connection, row, now_us, values)
-    table = video_resolutions.c
-    asked = select(table.number, table.width, table.height).where(table.video_id == row.id)
-    before = {tuple(each) for each in await connection.execute(asked)}
-    if before == {(rung.number, rung.width, rung.height) for rung in rungs}:
-        return  # another attempt's, of which some may play by now
-    await connection.execute(delete(video_resolutions).where(table.video_id == row.id))
-    planned = [
-        {
-            "video_id": row.id,
-            "number": rung.number,
-            "width": rung.width,
-            "height": rung.height,
-            "transcoded": False,
-            "size": 0,
-            "transcode_seconds": 0,
-        }
-        for rung in rungs
-    ]
-    if planned:
-        await connection.execute(insert(video_resolutions), planned)
-
-
-async def progress(
-    connection: AsyncConnection, held: HeldJob, percent: int, eta: int, now_us: int
-) -> None:
-    """Note how far it is; what was noted never falls. It extends the lease, too.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    row = await _locked(connection, held)
-    await jobs.beat(connection, held, now_us)
-    percent, eta = max(row.progress, min(percent, _NEARLY)), min(eta, named_rows.MOST)
-    if (percent, eta) == (row.progress, row.eta):
-        return
-    await _change(connection, row, now_us, {"progress": percent, "eta": eta})
-    await broadcast.tell_video(connection, row.id, _PROGRESS, now_us)
-
-
-async def complete(
-    connection: AsyncConnection, held: HeldJob, made: MadeVideo, now_us: int
-) -> Replaced:
-    """Publish what was made, unless the owner hid the video; the job is done.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    row = await _locked(connection, held)
-    await jobs.finish(connection, held, now_us)
-    values: dict[str, object] = {
-        "state": "completed",
-        "phase": "completed",
-        "progress": 100,
-        "eta": 0,
-        "reason": "",
-        "warnings": _texts(made.warnings),
-        "length_us": made.length_us,
-        "media": made.media,
-        "storage_size": made.size,
-        "completed_us": now_us,
-    }
-    if not row.hidden and not row.published:
-        values |= {"published": True, "published_us": now_us}
-    replaced = [] if row.media in (None, made.media) else [row.media]
-    if made.posters is not None and _are_ours(row.posters):
-        labels = ",".join(made.poster_labels)
-        values |= {"posters": made.posters, "poster_labels": labels, "image_us": now_us}
-        replaced += [] if row.posters is None else [row.posters]
-    elif made.posters is not None:
-        replaced.append(made.posters)
-    values["previews"] = made.previews
-    values["subtitles"] = msgspec.json.encode(made.subtitles).decode()
-    replaced += [] if row.previews in (None, made.previews) else [row.previews]
-    await _change(connection, row, now_us, values)
-    await _plays(connection, row.id, made.rungs)
-    facts = {"size": made.size, "warnings": len(made.warnings)}
-    await _record(connection, row, "video completed", facts, now_us)
-    await broadcast.tell_video(connection, row.id, _COMPLETED, now_us)
-    await _move(connection, row, "completed")
-    return Replaced(folders=tuple(replaced))
-
-
-async def play(connection: AsyncConnection, held: HeldJob, made: MadeVideo, now_us: int) -> None:
-    """Publish what plays already, unless the owner hid the video; the job goes on.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    row = await _locked(connection, held)
-    await jobs.beat(connection, held, now_us)
-    values: dict[str, object] = {
-        "length_us": made.length_us,
-        "media": made.media,
-        "storage_size": made.size,
-    }
-    if not row.hidden and not row.published:
-        values |= {"published": True, "published_us": now_us}
-    await _change(connection, row, now_us, values)
-    await _plays(connection, row.id, made.rungs)
-    await broadcast.tell_video(connection, row.id, _PROGRESS, now_us)
 
 
 async def _plays(connection: AsyncConnection, video: int, rungs: Sequence[MadeRung]) -> None:
@@ -245,25 +90,8 @@ async def mark_failed(
     }
     await _change(connection, row, now_us, values)
     await _record(connection, row, "video failed", {"reason": reason}, now_us)
-    await broadcast.tell_video(connection, row.id, _FAILED, now_us)
+    await broadcast.enqueue_video(connection, row.id, _FAILED, now_us)
     await _move(connection, row, "failed")
-
-
-async def put_back(
-    connection: AsyncConnection, held: HeldJob, now_us: int, *, failed: bool
-) -> None:
-    """Queue the job again: later, where it `failed` through no fault of the file, else at once.
-
-    Raises:
-        JobLost: the job is not held any more.
-    """
-    row = await _locked(connection, held)
-    if failed:
-        await jobs.retry(connection, held, now_us)
-    else:
-        await jobs.give_back(connection, held, now_us)
-    await _change(connection, row, now_us, {"state": "queued", "eta": 0})
-    await broadcast.tell_video(connection, row.id, _PROGRESS, now_us)
 
 
 async def _locked(
@@ -328,7 +156,7 @@ class Transcoding:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def shown(self, video: int) -> tuple[str | None, ...]:
+    async def find_folders(self, video: int) -> tuple[str | None, ...]:
         """Return the folders of what a video shows: media, posters and previews."""
         asked = select(_TABLE.media, _TABLE.posters, _TABLE.previews).where(_TABLE.id == video)
         async with self._database.reading() as connection:
@@ -336,9 +164,32 @@ class Transcoding:
         return () if row is None else (row.media, row.posters, row.previews)
 
     async def begin(self, held: HeldJob, now_us: int) -> VideoWork:
-        """Note that a worker has taken the video (see `begin`)."""
+        """Note that a worker has taken the video; returns what is to be done.
+
+        Raises:
+            JobLost: the job is not held any more.
+        """
         async with self._database.writing() as connection:
-            return await begin(connection, held, now_us)
+            row = await _locked(connection, held)
+            await jobs.extend(connection, held, now_us)
+            values: dict[str, object] = {"state": "transcoding"}
+            if row.transcoding_us is None:
+                values |= {"transcoding_us": now_us, "eta": 0}
+            if row.transcoding_us is None or row.state != "transcoding" or held.failures:
+                await _record(
+                    connection, row, "transcoding began", {"attempt": held.attempt}, now_us
+                )
+            await _change(connection, row, now_us, values)
+            await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
+            return VideoWork(
+                video=row.id,
+                hash=row.hash,
+                source=row.source or "",
+                generation=row.generation,
+                media=row.media,
+                posters=row.posters,
+                previews=row.previews,
+            )
 
     async def plan(
         self,
@@ -350,26 +201,112 @@ class Transcoding:
         width: int,
         height: int,
     ) -> None:
-        """Note what the file is and what will be made of it (see `plan`)."""
+        """Note what the file is and which resolutions will be made of it.
+
+        Raises:
+            JobLost: the job is not held any more.
+        """
         async with self._database.writing() as connection:
-            await plan(
-                connection, held, rungs, now_us, length_us=length_us, width=width, height=height
-            )
+            row = await _locked(connection, held)
+            await jobs.extend(connection, held, now_us)
+            values = {"length_us": length_us, "width": width, "height": height}
+            await _change(connection, row, now_us, values)
+            table = video_resolutions.c
+            asked = select(table.number, table.width, table.height).where(table.video_id == row.id)
+            before = {tuple(each) for each in await connection.execute(asked)}
+            if before == {(rung.number, rung.width, rung.height) for rung in rungs}:
+                return  # another attempt's, of which some may play by now
+            await connection.execute(delete(video_resolutions).where(table.video_id == row.id))
+            planned = [
+                {
+                    "video_id": row.id,
+                    "number": rung.number,
+                    "width": rung.width,
+                    "height": rung.height,
+                    "transcoded": False,
+                    "size": 0,
+                    "transcode_seconds": 0,
+                }
+                for rung in rungs
+            ]
+            if planned:
+                await connection.execute(insert(video_resolutions), planned)
 
     async def progress(self, held: HeldJob, percent: int, eta: int, now_us: int) -> None:
-        """Note how far it is (see `progress`)."""
-        async with self._database.writing() as connection:
-            await progress(connection, held, percent, eta, now_us)
+        """Note how far it is; what was noted never falls. It extends the lease, too.
 
-    async def complete(self, held: HeldJob, made: MadeVideo, now_us: int) -> Replaced:
-        """Publish what was made (see `complete`)."""
+        Raises:
+            JobLost: the job is not held any more.
+        """
         async with self._database.writing() as connection:
-            return await complete(connection, held, made, now_us)
+            row = await _locked(connection, held)
+            await jobs.extend(connection, held, now_us)
+            percent, eta = max(row.progress, min(percent, _NEARLY)), min(eta, named_rows.MAX_ID)
+            if (percent, eta) == (row.progress, row.eta):
+                return
+            await _change(connection, row, now_us, {"progress": percent, "eta": eta})
+            await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
 
-    async def play(self, held: HeldJob, made: MadeVideo, now_us: int) -> None:
-        """Publish what plays already (see `play`)."""
+    async def complete(self, held: HeldJob, made: MadeVideo, now_us: int) -> ReplacedFolders:
+        """Publish what was made, unless the owner hid the video; the job is done.
+
+        Raises:
+            JobLost: the job is not held any more.
+        """
         async with self._database.writing() as connection:
-            await play(connection, held, made, now_us)
+            row = await _locked(connection, held)
+            await jobs.finish(connection, held, now_us)
+            values: dict[str, object] = {
+                "state": "completed",
+                "phase": "completed",
+                "progress": 100,
+                "eta": 0,
+                "reason": "",
+                "warnings": _texts(made.warnings),
+                "length_us": made.length_us,
+                "media": made.media,
+                "storage_size": made.size,
+                "completed_us": now_us,
+            }
+            if not row.hidden and not row.published:
+                values |= {"published": True, "published_us": now_us}
+            replaced = [] if row.media in (None, made.media) else [row.media]
+            if made.posters is not None and _are_ours(row.posters):
+                labels = ",".join(made.poster_labels)
+                values |= {"posters": made.posters, "poster_labels": labels, "image_us": now_us}
+                replaced += [] if row.posters is None else [row.posters]
+            elif made.posters is not None:
+                replaced.append(made.posters)
+            values["previews"] = made.previews
+            values["subtitles"] = msgspec.json.encode(made.subtitles).decode()
+            replaced += [] if row.previews in (None, made.previews) else [row.previews]
+            await _change(connection, row, now_us, values)
+            await _plays(connection, row.id, made.rungs)
+            facts = {"size": made.size, "warnings": len(made.warnings)}
+            await _record(connection, row, "video completed", facts, now_us)
+            await broadcast.enqueue_video(connection, row.id, _COMPLETED, now_us)
+            await _move(connection, row, "completed")
+            return ReplacedFolders(folders=tuple(replaced))
+
+    async def publish_partial(self, held: HeldJob, made: MadeVideo, now_us: int) -> None:
+        """Publish what plays already, unless the owner hid the video; the job goes on.
+
+        Raises:
+            JobLost: the job is not held any more.
+        """
+        async with self._database.writing() as connection:
+            row = await _locked(connection, held)
+            await jobs.extend(connection, held, now_us)
+            values: dict[str, object] = {
+                "length_us": made.length_us,
+                "media": made.media,
+                "storage_size": made.size,
+            }
+            if not row.hidden and not row.published:
+                values |= {"published": True, "published_us": now_us}
+            await _change(connection, row, now_us, values)
+            await _plays(connection, row.id, made.rungs)
+            await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
 
     async def fail(
         self, held: HeldJob, reason: str, now_us: int, *, warnings: Sequence[str] = ()
@@ -378,7 +315,17 @@ class Transcoding:
         async with self._database.writing() as connection:
             await fail(connection, held, reason, now_us, warnings=warnings)
 
-    async def put_back(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
-        """Queue the job again (see `put_back`)."""
+    async def requeue(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
+        """Queue the job again: later, where it `failed` through no fault of the file, else at once.
+
+        Raises:
+            JobLost: the job is not held any more.
+        """
         async with self._database.writing() as connection:
-            await put_back(connection, held, now_us, failed=failed)
+            row = await _locked(connection, held)
+            if failed:
+                await jobs.retry(connection, held, now_us)
+            else:
+                await jobs.release(connection, held, now_us)
+            await _change(connection, row, now_us, {"state": "queued", "eta": 0})
+            await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)

@@ -3,7 +3,7 @@
 import pytest
 
 from api.origin.access import AccessLevel, decide_access
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 
 OPEN, INSIDE, OWNER, BLOCKED, NONE = (
     *(AccessLevel.OPEN, AccessLevel.RESTRICTED_OPEN),
@@ -11,8 +11,8 @@ OPEN, INSIDE, OWNER, BLOCKED, NONE = (
 )
 
 
-def shown(*, published: bool, hidden: bool, countries: str = "") -> Shown:
-    return Shown(
+def shown(*, published: bool, hidden: bool, countries: str = "") -> PublicRecord:
+    return PublicRecord(
         hash="abcdefABCDEF", project=1, title="", description="",
         published=published, hidden=hidden, live=True, countries=frozenset(countries.split()),
     )  # fmt: skip
@@ -39,7 +39,7 @@ RESTRICTED_TAKEN_BACK = shown(published=True, hidden=True, countries="RO AD")
 )
 @pytest.mark.parametrize("country", [None, "RO", "DE"])
 def test_who_may_see_what_is_for_all_countries(
-    found: Shown | None,
+    found: PublicRecord | None,
     media: AccessLevel,
     early: AccessLevel,
     owner: AccessLevel,
@@ -64,7 +64,7 @@ def test_who_may_see_what_is_for_all_countries(
     ],
 )
 def test_who_may_see_what_is_for_some_countries(
-    found: Shown, country: str | None, media: AccessLevel, early: AccessLevel
+    found: PublicRecord, country: str | None, media: AccessLevel, early: AccessLevel
 ) -> None:
     assert decide_access(found, owner=False, country=country) is media
     assert decide_access(found, owner=False, country=country, early=True) is early
@@ -72,7 +72,7 @@ def test_who_may_see_what_is_for_some_countries(
 
 @pytest.mark.parametrize("found", [RESTRICTED, RESTRICTED_EARLY, RESTRICTED_TAKEN_BACK])
 @pytest.mark.parametrize("country", [None, "DE"])
-def test_an_owner_sees_it_wherever_they_are(found: Shown, country: str | None) -> None:
+def test_an_owner_sees_it_wherever_they_are(found: PublicRecord, country: str | None) -> None:
     assert decide_access(found, owner=True, country=country) is OWNER
 
 

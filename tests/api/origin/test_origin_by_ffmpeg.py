@@ -21,7 +21,7 @@ from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import Rendition
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.storage.engine_reports import HASH, LOW, NOON_US, RUN, TOP, FakeClock, open_run
@@ -33,8 +33,8 @@ CODECS = {"720p": "avc1.64001F", "360p": "avc1.64001E", "audio": "mp4a.40.2"}
 
 
 class OneStream:
-    async def find(self, hash_: str, /) -> Shown | None:
-        return Shown(
+    async def find(self, hash_: str, /) -> PublicRecord | None:
+        return PublicRecord(
             hash=hash_, project=1, title="", description="", published=True, hidden=False, live=True
         )
 

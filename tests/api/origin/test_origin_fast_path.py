@@ -7,7 +7,7 @@ from pathlib import Path
 from api.http.response import HttpResponse
 from api.origin.origin import Origin
 from api.origin.visibility import VisibilityCache
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import (
@@ -76,7 +76,7 @@ class SlowShelf(FakeShowcase):
         self.opened: asyncio.Event | None = None
         self.was_asked = asyncio.Event()
 
-    async def find(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> PublicRecord | None:
         self.was_asked.set()
         if self.opened is not None:
             await self.opened.wait()

@@ -12,7 +12,7 @@ from api.origin.origin import Origin
 from api.origin.visibility import VisibilityCache
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.storage.engine_reports import (
@@ -34,8 +34,8 @@ VARIANTS = f"/live/{HASH}/index.m3u8"
 class Open:
     """A showcase in which everything is published."""
 
-    async def find(self, hash_: str, /) -> Shown | None:
-        return Shown(
+    async def find(self, hash_: str, /) -> PublicRecord | None:
+        return PublicRecord(
             hash=hash_, project=1, title="", description="",
             published=True, hidden=False, live=True,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from api.http.response import HttpResponse
 from api.http.static_files import Asset
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.addresses import live_poster
 from storage.objects.disk import DiskObjects
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 HASH = "Stream012345"
 CARD = Asset.of("card.jpg", b"\xff\xd8 a card")
-STREAM = Shown(
+STREAM = PublicRecord(
     hash=HASH, project=1, title="", description="", published=True, hidden=False, live=True,
     poster_labels=("360p", "720p"),
 )  # fmt: skip
@@ -44,7 +44,7 @@ class PosterSite:
             objects=objects, edge=MemoryEdge(), visibility=verdicts, card=CARD, clock=self.clock
         )
 
-    async def find(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> PublicRecord | None:
         return self.stream if hash_ == HASH else None
 
     async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:

@@ -14,7 +14,7 @@ from api.http.response import HttpResponse
 from api.http.static_files import Asset
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.storage.engine_reports import FakeClock
@@ -22,7 +22,7 @@ from tests.support.storage.engine_reports import FakeClock
 HASH = "Video0123456"
 PLAYLIST = "application/vnd.apple.mpegurl"
 CARD = Asset.of("card.jpg", b"\xff\xd8 a card")
-VIDEO = Shown(
+VIDEO = PublicRecord(
     hash=HASH, project=1, title="", description="", published=True, hidden=False, live=False,
     kind="video", media="1-2", posters="poster-1-1", poster_labels=("360p", "720p"),
 )  # fmt: skip
@@ -62,7 +62,7 @@ class VideoSite:
             clock=self.clock,
         )
 
-    async def find(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> PublicRecord | None:
         return self.video if hash_ == HASH else None
 
     async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.origin.routes import content_type_and_caching, match_path, object_address
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 from storage.objects.addresses import checked
 
 HASH = "abcdefABCDEF"
 RUN = "20260131T120000123"
-STREAM = Shown(
+STREAM = PublicRecord(
     hash=HASH, project=1, title="", description="", published=True, hidden=False, live=True
 )
-VIDEO = Shown(
+VIDEO = PublicRecord(
     hash=HASH, project=1, title="", description="", published=True, hidden=False, live=False,
     kind="video", media="1-1", posters="own-3", poster_labels=("360p",),
 )  # fmt: skip
@@ -64,7 +64,7 @@ PICTURED = msgspec.structs.replace(STREAM, poster_labels=("360p", "720p"))
     ],
 )
 def test_an_address_leads_to_an_object_of_what_is_shown(
-    path: str, shown: Shown, found: str | None
+    path: str, shown: PublicRecord, found: str | None
 ) -> None:
     match = match_path(path)
     assert match is not None

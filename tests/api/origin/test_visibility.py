@@ -7,11 +7,11 @@ import msgspec
 from api.http.client_address import RawHeaders
 from api.origin.access import AccessLevel
 from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 from tests.support.storage.engine_reports import FakeClock
 
 HASH = "abcdefABCDEF"
-STREAM = Shown(
+STREAM = PublicRecord(
     hash=HASH, project=1, title="", description="", published=True, hidden=False, live=True
 )
 TOKEN = "Bearer the-owners"
@@ -26,7 +26,7 @@ class CountingShowcase:
         self.clock = FakeClock()
         self.verdicts = VisibilityCache(self, self.is_owner, self.country, clock=self.clock)
 
-    async def find(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> PublicRecord | None:
         self.asked += 1
         return self.stream if hash_ == HASH else None
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from api.http.static_files import Assets
-from storage.catalog.records.common import PlayerOptions, Shown
+from storage.catalog.records.common import PlayerOptions, PublicRecord
 from tests.support.api.public_records import HIDDEN as TAKEN_BACK
 from tests.support.api.public_records import (
     STREAM,
@@ -253,7 +253,7 @@ def test_a_video_that_could_not_be_made_says_so() -> None:
 
 @pytest.mark.parametrize("kind", ["watch", "embed"])
 @pytest.mark.parametrize("record", [STREAM, VIDEO], ids=["stream", "video"])
-def test_a_page_says_where_it_may_not_be_played(kind: str, record: Shown) -> None:
+def test_a_page_says_where_it_may_not_be_played(kind: str, record: PublicRecord) -> None:
     restricted = msgspec.structs.replace(record, countries=frozenset({"RO"}))
     with serving_pages(Records(restricted)) as client:
         for headers in ({}, {"from": "DE"}):

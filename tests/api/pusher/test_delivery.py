@@ -14,7 +14,7 @@ from api.pusher.limits import PusherSettings
 from storage.bus.base import Bus, BusUnavailable
 from storage.bus.memory import MemoryBus
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.events.broadcast import KEPT_US, NoticeRecord, Told
+from storage.catalog.events.broadcast import KEPT_US, OutboxEvent, OutboxRecord
 from storage.errors import CatalogError, CatalogUnavailable
 from tests.support.api.application import NOW_US
 from tests.support.e2e.service import SCALE
@@ -48,7 +48,7 @@ async def opened(folder: Path) -> AsyncGenerator[Catalog]:
 
 
 async def say(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
-    events = [Told(channels=("a",), event=name, body="{}") for name in names]
+    events = [OutboxEvent(channels=("a",), event=name, body="{}") for name in names]
     await catalog.outbox.publish(events, now_us)
 
 
@@ -120,7 +120,7 @@ async def test_what_was_undone_is_not_told_and_nobody_is_nudged(tmp_path: Path) 
             delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN),
         ):
             # The second cannot be stored, so the first is undone with it.
-            broken = Told(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
+            broken = OutboxEvent(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
             with pytest.raises(CatalogError):
                 await catalog.outbox.publish([broken], NOW_US)
             with pytest.raises(TimeoutError):
@@ -142,18 +142,18 @@ class FakeNoticeStore:
     async def newest(self) -> int:
         return self.notices[-1] if self.notices else 0
 
-    async def since(self, last: int, most: int) -> tuple[tuple[NoticeRecord, ...], bool]:
+    async def read_after(self, last: int, most: int) -> tuple[tuple[OutboxRecord, ...], bool]:
         self.looks += 1
         if self.away:
             raise CatalogUnavailable("away")
         found = [
-            NoticeRecord(id=number, channel="a", event=f"{number}", body="{}", besides=None)
+            OutboxRecord(id=number, channel="a", event=f"{number}", body="{}", except_socket=None)
             for number in self.notices
             if number > last and number >= self.first
         ]
         return tuple(found[:most]), bool(found) and 0 < last < self.first - 1
 
-    def on_told(self, callback: object) -> None:
+    def on_commit(self, callback: object) -> None:
         """Nobody is told here."""
 
 
@@ -257,7 +257,7 @@ async def test_old_notices_are_trimmed_and_new_ones_stay(tmp_path: Path) -> None
     async with opened(tmp_path) as catalog:
         await say(catalog, *(f"{n}" for n in range(60)))
         await say(catalog, *(f"new{n}" for n in range(60)), now_us=NOW_US + KEPT_US + 1)
-        found, gone = await catalog.outbox.since(5, 1000)
+        found, gone = await catalog.outbox.read_after(5, 1000)
         assert gone
         assert {each.event[:3] for each in found} == {"new"}
-        assert (await catalog.outbox.since(found[3].id, 1000))[1] is False
+        assert (await catalog.outbox.read_after(found[3].id, 1000))[1] is False

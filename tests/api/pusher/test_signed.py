@@ -18,7 +18,7 @@ async def test_a_signed_event_becomes_a_notice(desk: PusherService) -> None:
     answer = await desk.publish(EVENT)
     assert (answer.status_code, answer.json()) == (200, {})
     (notice,) = await desk.told()
-    assert (notice.channel, notice.event, notice.body, notice.besides) == (
+    assert (notice.channel, notice.event, notice.body, notice.except_socket) == (
         "lobby", "greeting", EVENT["data"], None,
     )  # fmt: skip
 
@@ -26,7 +26,7 @@ async def test_a_signed_event_becomes_a_notice(desk: PusherService) -> None:
 async def test_an_event_for_many_channels_is_told_on_each_once(desk: PusherService) -> None:
     event = {"name": "e", "channels": ["a", "b", "a"], "data": "x", "socket_id": "1.2", "info": "x"}
     assert (await desk.publish(event)).status_code == 200
-    assert [(each.channel, each.besides) for each in await desk.told()] == [
+    assert [(each.channel, each.except_socket) for each in await desk.told()] == [
         ("a", "1.2"),
         ("b", "1.2"),
     ]

@@ -3,7 +3,7 @@
 import pytest
 
 from api.streams.command_client import IngestClient
-from storage.catalog.streams.commands import Command, CommandKind, Standing
+from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand
 from tests.api.streams.test_item import call, kinds, shown
 from tests.support.api.application import NOW_US, ApiService
 
@@ -18,7 +18,7 @@ async def test_an_end_that_no_process_hears_of_is_503_and_happens_never(house: A
     assert answer.json() == {
         "message": "No process takes encoders in now, so nothing was ended; try again in a moment."
     }
-    assert await house.catalog.commands.waiting() == ()
+    assert await house.catalog.commands.find_unanswered() == ()
     assert await shown(house, stream) == stream
     assert (await kinds(house))[0][0] == "stream added"
 
@@ -28,17 +28,17 @@ async def test_a_command_that_is_not_taken_is_withdrawn(house: ApiService) -> No
     client = IngestClient(house.catalog, taken_seconds=0.05)
     deadline_us = client.deadline_us(NOW_US)
     assert deadline_us == NOW_US + 50_000
-    command = Command(
+    command = StreamCommand(
         stream=stream.id,
         hash=stream.hash,
         kind=CommandKind.END,
         deadline_us=deadline_us,
         by=None,
     )
-    number = await house.catalog.commands.ask(command, NOW_US)
+    number = await house.catalog.commands.add(command, NOW_US)
     withdrawn = await client.wait_or_withdraw(number, NOW_US)
-    assert withdrawn is None or withdrawn.standing is Standing.LATE
-    assert await house.catalog.commands.waiting() == ()
+    assert withdrawn is None or withdrawn.status is CommandStatus.LATE
+    assert await house.catalog.commands.find_unanswered() == ()
 
 
 async def test_each_command_wakes_the_ingest_and_a_report_leaves_no_row(house: ApiService) -> None:
@@ -47,4 +47,4 @@ async def test_each_command_wakes_the_ingest_and_a_report_leaves_no_row(house: A
     client = IngestClient(house.catalog, wake_up=lambda: wakes.append(1), taken_seconds=0.05)
     assert await client.report(stream, NOW_US) is None
     assert wakes == [1]
-    assert await house.catalog.commands.waiting() == ()
+    assert await house.catalog.commands.find_unanswered() == ()

@@ -45,9 +45,9 @@ async def answering(
 
     async def answer() -> None:
         while True:
-            for record in await catalog.commands.waiting():
+            for record in await catalog.commands.find_unanswered():
                 kind = record.command.kind
-                if await catalog.commands.take(record.id, NOW_US):
+                if await catalog.commands.start(record.id, NOW_US):
                     taken.append(kind)
                     await catalog.commands.answer(record.id, answers[kind], NOW_US)
             await asyncio.sleep(0.01)
@@ -115,7 +115,7 @@ async def test_subscribers_are_told_of_a_pause(house: ApiService) -> None:
     since = await house.catalog.outbox.newest()
     async with answering(house.catalog, {CommandKind.PAUSE: {"done": True}}):
         await post(house, stream, "pause", 200)
-    (told,), _ = await house.catalog.outbox.since(since, 10)
+    (told,), _ = await house.catalog.outbox.read_after(since, 10)
     assert '"paused":true' in told.body.replace(" ", "")
 
 
@@ -129,7 +129,7 @@ async def test_what_is_not_live_is_not_paused_nor_drilled(house: ApiService) -> 
     ):
         assert await post(house, stream, what, 409) == {"message": sentence}
     assert await events(house, stream) == before
-    assert await house.catalog.commands.waiting() == ()
+    assert await house.catalog.commands.find_unanswered() == ()
 
 
 async def test_a_run_that_ended_meanwhile_is_not_paused(house: ApiService) -> None:
@@ -182,12 +182,12 @@ class TestWithoutAnIngest:
         stream = await live(house)
         body = await post(house, stream, "failover-drill", 503)
         assert body["message"].startswith("No process takes encoders in now")
-        assert await house.catalog.commands.waiting() == ()
+        assert await house.catalog.commands.find_unanswered() == ()
 
     async def test_a_pause_holds_for_the_ingest_that_comes(self, house: ApiService) -> None:
         stream = await live(house)
         body = await post(house, stream, "pause", 200)
         assert body["stream"]["paused"]
-        (waiting,) = await house.catalog.commands.waiting()
+        (waiting,) = await house.catalog.commands.find_unanswered()
         assert waiting.command.kind is CommandKind.PAUSE
         assert waiting.command.deadline_us is None

@@ -216,7 +216,7 @@ async def test_encoders_with_all_their_keys(room: Room) -> None:
     assert primary["video"]["bit_rate"] == 200_000
     assert any("10 s: set 2 s" in said for said in primary["advice"])
     assert "1280x720 and 640x360" in body["data"]["advice"][0]
-    assert await room.catalog.commands.waiting() == ()
+    assert await room.catalog.commands.find_unanswered() == ()
 
 
 async def test_where_nobody_takes_encoders_in_it_is_503_and_nothing_stays(
@@ -227,7 +227,7 @@ async def test_where_nobody_takes_encoders_in_it_is_503_and_nothing_stays(
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "5"
     assert set(answer.json()) == {"message"}
-    assert await house.catalog.commands.waiting() == ()
+    assert await house.catalog.commands.find_unanswered() == ()
 
 
 async def test_it_is_the_owners_and_of_streams_that_are_there(house: ApiService) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from storage.catalog.records.uploads import Wanted
+from storage.catalog.records.uploads import UploadDetails
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import nothing_is_left
 from tests.support.api.application import NOW_US, ApiService, Json
@@ -113,7 +113,12 @@ async def test_a_stranger_sets_no_labels(house: ApiService) -> None:
 
 async def test_a_link_that_is_over_begins_nothing(house: ApiService) -> None:
     _, secret = await house.catalog.links.add(
-        1, Wanted(), most_bytes=1 << 30, expires_us=NOW_US, now_us=NOW_US - 60_000_000, by=None
+        1,
+        UploadDetails(),
+        most_bytes=1 << 30,
+        expires_us=NOW_US,
+        now_us=NOW_US - 60_000_000,
+        by=None,
     )
     path = f"/api/upload-links/{secret}"
     assert (await create(house, path)).status_code == 410

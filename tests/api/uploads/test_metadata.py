@@ -4,7 +4,7 @@ import pytest
 
 from api.http.errors import ApiError
 from api.uploads.metadata import NO_DETAILS, read_details, read_replaced
-from storage.catalog.records.uploads import Wanted
+from storage.catalog.records.uploads import UploadDetails
 
 
 def test_details_are_texts_and_json() -> None:
@@ -20,14 +20,14 @@ def test_details_are_texts_and_json() -> None:
         }
     )
     assert name == "a.mp4"
-    assert wanted == Wanted(
+    assert wanted == UploadDetails(
         title="Mine", description="d", category=4, countries=(642, 40), tags=(5, "New")
     )
 
 
 def test_without_metadata_there_are_no_details() -> None:
-    assert read_details({}) == ("", Wanted())
-    assert read_details({"name": "b.mp4", "title": ""}) == ("b.mp4", Wanted())
+    assert read_details({}) == ("", UploadDetails())
+    assert read_details({"name": "b.mp4", "title": ""}) == ("b.mp4", UploadDetails())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from media.stream_keys import new_hash
-from storage.catalog.records.videos import Arrived
+from storage.catalog.records.videos import NewVideo
 from storage.objects.disk import DiskObjects
 from tests.api.videos.test_item import FULL
 from tests.api.videos.test_item_made import made
@@ -82,7 +82,7 @@ async def test_who_may_not_write_replaces_nothing(house: ApiService) -> None:
 async def test_a_file_that_is_still_coming_is_not_replaced(
     house: ApiService, objects: DiskObjects
 ) -> None:
-    file = Arrived(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    file = NewVideo(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
     video = await house.catalog.videos.expect(1, file, NOW_US)
     answer = await put(house, video, video=("a.mp4", clip()))
     assert answer.status_code == 409

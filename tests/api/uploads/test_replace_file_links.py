@@ -3,7 +3,7 @@
 import pytest
 
 from media.stream_keys import new_hash
-from storage.catalog.records.videos import Arrived
+from storage.catalog.records.videos import NewVideo
 from storage.cleanup.expired_uploads import AGE_US, remove_expired_uploads
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_link_uploads import LINKS, create, form, link, listed, videos
@@ -108,7 +108,7 @@ async def test_a_link_is_for_a_video_of_its_project_of_which_it_says_nothing(
 
 
 async def test_a_link_waits_for_the_first_file_of_its_video(house: ApiService) -> None:
-    file = Arrived(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    file = NewVideo(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
     video = await house.catalog.videos.expect(1, file, NOW_US)
     path = await link(house, video_id=video)
     for answer in (await create(house, path), await house.client.post(path, **form())):

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from media.stream_keys import new_hash
-from storage.catalog.records.uploads import NewUpload, Wanted
-from storage.catalog.records.videos import Arrived
+from storage.catalog.records.uploads import NewUpload, UploadDetails
+from storage.catalog.records.videos import NewVideo
 from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
@@ -116,7 +116,7 @@ async def test_what_names_no_video_of_the_project_begins_nothing(
     reader = await house.headers_of("reader", 1, write=False)
     said = {**TUS, "Upload-Length": "9", "Upload-Metadata": replacing(first)}
     assert (await house.client.post(UPLOADS, headers={**reader, **said})).status_code == 403
-    assert await house.catalog.uploads.spent(1 << 60, 10) == ()
+    assert await house.catalog.uploads.find_expired(1 << 60, 10) == ()
     assert await source_of(house, objects, first) == clip()
 
 
@@ -127,12 +127,12 @@ async def test_nothing_else_is_said_of_a_video_whose_file_is_replaced(house: Api
     answer = await house.client.post(UPLOADS, headers=headers)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"title", "tags", "poem"}
-    assert await house.catalog.uploads.spent(1 << 60, 10) == ()
+    assert await house.catalog.uploads.find_expired(1 << 60, 10) == ()
     assert (await shown(house, first["id"]))["title"] == first["title"]
 
 
 async def test_a_video_whose_first_file_is_coming_gets_no_other(house: ApiService) -> None:
-    file = Arrived(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    file = NewVideo(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
     video = await house.catalog.videos.expect(1, file, NOW_US)
     said = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=str(video))}
     answer = await house.client.post(UPLOADS, headers={**house.owner, **TUS, **said})
@@ -185,12 +185,14 @@ async def whole(house: ApiService, objects: DiskObjects, video: Json, place: str
     data = clip(*OTHER)
     new = NewUpload(
         name=f"{new_hash()}{new_hash()}", length=len(data), most_bytes=len(data), metadata="",
-        hash="", file_title="", slug="", wanted=Wanted(), expires_us=NOW_US * 2,
+        hash="", file_title="", slug="", wanted=UploadDetails(), expires_us=NOW_US * 2,
         replaces=video["id"],
     )  # fmt: skip
     record = await house.catalog.uploads.begin(1, new, NOW_US)
     await house.catalog.uploads.claim(record.name, "dead")
-    assert await house.catalog.uploads.advance(record, "dead", len(data), NOW_US * 2, NOW_US)
+    assert await house.catalog.uploads.record_received(
+        record, "dead", len(data), NOW_US * 2, NOW_US
+    )
     await objects.put(place.format(record.name), data)
     return f"{UPLOADS}/{record.name}"
 

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from media.stream_keys import new_hash
-from storage.catalog.records.videos import Arrived
+from storage.catalog.records.videos import NewVideo
 from tests.api.videos.test_item import FULL, listed
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.upload_clips import VIDEOS, upload
@@ -65,7 +65,7 @@ async def test_lists_are_filtered_and_repeat_their_filters(house: ApiService) ->
 async def test_pages_hold_thirty_and_go_on_beyond_the_end(house: ApiService) -> None:
     for number in range(32):
         hash_ = new_hash()
-        file = Arrived(
+        file = NewVideo(
             hash=hash_,
             title=None,
             file_title=f"file {number}",

@@ -17,7 +17,7 @@ from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
 from headend.config.listen_sockets import bind
 from headend.http.server import serving
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.e2e.service import SCALE
@@ -37,10 +37,10 @@ class OneStreamShowcase:
 
     broken = False
 
-    async def find(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> PublicRecord | None:
         if self.broken:
             raise RuntimeError("a mistake of ours")
-        return Shown(
+        return PublicRecord(
             hash=hash_, project=1, title="", description="",
             published=True, hidden=False, live=True,
         )  # fmt: skip

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from headend.cli import main
 from headend.install.certificates import ensure_local_certificates
 from storage.catalog import open_catalog
-from storage.catalog.records.videos import Arrived
+from storage.catalog.records.videos import NewVideo
 from storage.cleanup.orphans import AGE_US
 from storage.objects.disk import DiskObjects
 
@@ -86,7 +86,7 @@ def test_looking_removes_nothing_and_cleaning_does(folder: Path) -> None:
 
 async def _film(folder: Path) -> None:
     now_us = time.time_ns() // 1000
-    arrived = Arrived(
+    arrived = NewVideo(
         hash=HASH, title=None, file_title="x", description="", name="x", size=1,
         source=f"sources/{HASH}/1",
     )  # fmt: skip

@@ -16,7 +16,12 @@ from ingest.stream.registry import LiveStreams
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.records.settings import FailoverChange, RecordingChange, SettingsChange
-from storage.catalog.streams.commands import Command, CommandKind, CommandRecord, Standing
+from storage.catalog.streams.commands import (
+    CommandKind,
+    CommandRecord,
+    CommandStatus,
+    StreamCommand,
+)
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
@@ -116,7 +121,7 @@ def test_an_end_is_carried_out_and_answered(tmp_path: Path) -> None:
         encoder = await inside.publish()
         came = await inside.end()
         assert came is not None
-        assert (came.standing, came.answer) == (Standing.DONE, {"ended": True})
+        assert (came.status, came.answer) == (CommandStatus.DONE, {"ended": True})
         assert encoder.disconnected == "the stream was ended by its owner"
         assert not (await inside.now()).live
         again = await inside.end()
@@ -143,7 +148,7 @@ def test_an_end_that_comes_too_late_ends_nothing(tmp_path: Path) -> None:
         encoder = await inside.publish()
         came = await inside.end(deadline_us=NOW - 1)
         assert came is not None
-        assert came.standing is Standing.LATE
+        assert came.status is CommandStatus.LATE
         assert encoder.disconnected is None
         assert (await inside.now()).live
 
@@ -161,8 +166,10 @@ def test_a_changed_key_takes_the_old_ones_encoder_off_and_no_other(tmp_path: Pat
         assert old.disconnected == "the stream key was changed"
         new = await inside.publish(await inside.now())
         # As by a command that was answered late, or twice.
-        again = await inside.catalog.commands.ask(
-            Command(stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.DISCONNECT),
+        again = await inside.catalog.commands.add(
+            StreamCommand(
+                stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.DISCONNECT
+            ),
             NOW,
         )
         came = await inside.ingest.wait(again)
@@ -196,11 +203,11 @@ def test_a_deletion_that_no_ingest_heard_of_is_made_up_for_at_the_next_start(
 ) -> None:
     async def story(inside: Room) -> None:
         await inside.objects.put("live/Gone6hIj9lAb/index.m3u8", b"x")
-        forget = Command(stream=77, hash="Gone6hIj9lAb", kind=CommandKind.FORGET)
-        number = await inside.catalog.commands.ask(forget, 1)
+        forget = StreamCommand(stream=77, hash="Gone6hIj9lAb", kind=CommandKind.FORGET)
+        number = await inside.catalog.commands.add(forget, 1)
         came = await inside.ingest.wait(number)
         assert came is not None
-        assert came.standing is Standing.DONE
+        assert came.status is CommandStatus.DONE
         assert await inside.objects.addresses("live") == []
 
     play(tmp_path, story)
@@ -210,14 +217,14 @@ def test_without_an_ingest_a_command_is_taken_back_in_time(tmp_path: Path) -> No
     async def story(inside: Room) -> None:
         lonely = IngestClient(inside.catalog, taken_seconds=0.0)
         async with asyncio.timeout(5):
-            command = Command(
+            command = StreamCommand(
                 stream=1, hash=inside.stream.hash, kind=CommandKind.END, deadline_us=NOW - 1
             )
-            number = await inside.catalog.commands.ask(command, NOW)
+            number = await inside.catalog.commands.add(command, NOW)
             came = await lonely.wait_or_withdraw(number, NOW)
         assert came is not None
-        assert came.standing is Standing.LATE
-        assert not await inside.catalog.commands.take(number, NOW - 1)
+        assert came.status is CommandStatus.LATE
+        assert not await inside.catalog.commands.start(number, NOW - 1)
 
     play(tmp_path, story, nudged=False)
 
@@ -275,8 +282,10 @@ def test_commands_that_overtake_each_other_leave_the_run_as_its_owner_said_last(
 
 def test_a_pause_of_a_stream_without_a_run_is_not_done(tmp_path: Path) -> None:
     async def story(inside: Room) -> None:
-        pause = Command(stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.PAUSE)
-        came = await inside.ingest.wait(await inside.catalog.commands.ask(pause, NOW))
+        pause = StreamCommand(
+            stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.PAUSE
+        )
+        came = await inside.ingest.wait(await inside.catalog.commands.add(pause, NOW))
         assert came is not None
         assert came.answer == {"done": False}
 
@@ -294,7 +303,7 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
             assert number is not None
             came = await inside.ingest.wait(number, done_seconds=20.0)
             assert came is not None
-            assert came.standing is Standing.DONE
+            assert came.status is CommandStatus.DONE
             return came.answer
 
         async def send(encoder: FakePublisher) -> None:
@@ -336,10 +345,10 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
 def test_a_report_is_what_the_encoders_send(tmp_path: Path) -> None:
     async def story(inside: Room) -> None:
         async def report() -> dict[str, object]:
-            asked = Command(
+            asked = StreamCommand(
                 stream=inside.stream.id, hash=inside.stream.hash, kind=CommandKind.REPORT
             )
-            came = await inside.ingest.wait(await inside.catalog.commands.ask(asked, NOW))
+            came = await inside.ingest.wait(await inside.catalog.commands.add(asked, NOW))
             assert came is not None
             return came.answer
 

@@ -57,7 +57,7 @@ async def test_what_is_over_goes_and_the_rest_stays(tmp_path: Path) -> None:
             )
             assert await delete_expired_recordings(catalog.recordings, media, NOW_US + DAY_US) == 3
             assert await objects.addresses("videos") == [f"videos/{kept}/1-1/audio/0.m4s"]
-            assert await catalog.videos.known([*gone, kept]) == {kept}
+            assert await catalog.videos.find_known([*gone, kept]) == {kept}
             found = await catalog.events.find_page(project.id)
             assert [event.subject for event in found.items][:3] == list(reversed(gone))
 
@@ -94,5 +94,5 @@ async def test_what_is_being_recorded_is_not_cleared_away(tmp_path: Path) -> Non
             assert stat is not None
             later_us = stat.modified_us + 2 * AGE_US
             assert await remove_orphans(objects, catalog.references, later_us) == 0
-            await catalog.recordings.drop(row.id)
+            await catalog.recordings.remove(row.id)
             assert await remove_orphans(objects, catalog.references, later_us) == 1

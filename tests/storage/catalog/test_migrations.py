@@ -105,7 +105,7 @@ async def _step(place: str | Path, revision: str) -> None:
 
     async with (
         open_database(database_url(place), create=True) as database,
-        database.shaping() as connection,
+        database.migrating() as connection,
     ):
         await connection.run_sync(go)
 

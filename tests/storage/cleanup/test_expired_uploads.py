@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.uploads import NewUpload, Wanted
-from storage.catalog.records.videos import Landed
+from storage.catalog.records.uploads import NewUpload, UploadDetails
+from storage.catalog.records.videos import VideoFile
 from storage.cleanup.expired_uploads import AGE_US, remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
@@ -46,7 +46,7 @@ async def begin(catalog: Catalog, objects: DiskObjects, name: str, expires_us: i
         hash=f"hash{name:0>8}",
         file_title="a",
         slug="a",
-        wanted=Wanted(),
+        wanted=UploadDetails(),
         expires_us=expires_us,
     )
     made = await catalog.uploads.begin(1, new, NOW)
@@ -88,7 +88,7 @@ async def test_a_finished_upload_is_forgotten_and_its_video_stays(
 ) -> None:
     video = await begin(catalog, objects, "done", NOW + HOUR)
     await catalog.uploads.claim("done", "w")
-    await catalog.uploads.finish("done", "w", Landed(source="s/x/1", size=5), NOW, by=None)
+    await catalog.uploads.finish("done", "w", VideoFile(source="s/x/1", size=5), NOW, by=None)
     assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 1
     assert await left(objects) == set()
     assert await catalog.uploads.find("done") is None

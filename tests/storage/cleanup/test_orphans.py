@@ -9,7 +9,7 @@ import pytest
 
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.videos import Arrived
+from storage.catalog.records.videos import NewVideo
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
@@ -31,8 +31,8 @@ def _now_us() -> int:
     return time.time_ns() // 1000
 
 
-def _arrived(hash_: str) -> Arrived:
-    return Arrived(
+def _arrived(hash_: str) -> NewVideo:
+    return NewVideo(
         hash=hash_, title=None, file_title="x", description="", name="x", size=1,
         source=f"sources/{hash_}/1",
     )  # fmt: skip

@@ -165,10 +165,10 @@ async def test_a_run_that_nobody_comes_back_to_becomes_a_video(tmp_path: Path) -
         await made.caught_up(publication)
     async with run_recorder(tmp_path) as made:
         # It may still come back.
-        assert len(await made.catalog.recordings.all()) == 1
+        assert len(await made.catalog.recordings.find_all()) == 1
         left = await resume_run(made.objects, made.edge, made.clock)
         assert left is not None
-        assert len(await made.catalog.recordings.all()) == 1
+        assert len(await made.catalog.recordings.find_all()) == 1
         await left.finish()
         made.recorder.check_ended()
         (video,) = await made.all_over()
@@ -307,7 +307,7 @@ async def test_a_disk_that_takes_no_playlists_is_tried_again(tmp_path: Path) -> 
         for _ in range(3):
             made.recorder.check_ended()
             await asyncio.sleep(0.05)
-        assert len(await made.catalog.recordings.all()) == 1
+        assert len(await made.catalog.recordings.find_all()) == 1
         made.objects.full = set()
         made.recorder.check_ended()
         (video,) = await made.all_over()

@@ -49,7 +49,7 @@ async def one_life(made: RecorderFixture) -> int:
     await made.recorder.release(HASH)
     made.recorder.check_ended()
     for _ in range(20):
-        if made.objects.writes_left == 0 or not await made.catalog.recordings.all():
+        if made.objects.writes_left == 0 or not await made.catalog.recordings.find_all():
             break
         await asyncio.sleep(0.01)
     return listed
@@ -108,7 +108,7 @@ async def test_a_recording_that_nobody_goes_on_with_is_finished(tmp_path: Path) 
         async with run_recorder(folder, writes=writes) as made:
             listed = await one_life(made)
         async with run_recorder(folder) as made:
-            begun = await made.catalog.recordings.all() or await made.videos()
+            begun = await made.catalog.recordings.find_all() or await made.videos()
             left = await resume_run(made.objects, made.edge, made.clock)
             if left is not None:
                 await left.finish()

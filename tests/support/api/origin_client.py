@@ -9,7 +9,7 @@ from litestar import Litestar
 
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.errors import StorageError
 from storage.objects.disk import DiskObjects
@@ -35,17 +35,17 @@ class FakeShowcase:
     """A catalog of streams that counts its queries."""
 
     def __init__(self) -> None:
-        self.streams: dict[str, Shown] = {}
+        self.streams: dict[str, PublicRecord] = {}
         self.asked = 0
         self.broken = False
 
     def put(self, *, published: bool = True, hidden: bool = False) -> None:
-        self.streams[HASH] = Shown(
+        self.streams[HASH] = PublicRecord(
             hash=HASH, project=1, title="", description="",
             published=published, hidden=hidden, live=True,
         )  # fmt: skip
 
-    async def find(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> PublicRecord | None:
         self.asked += 1
         if self.broken:
             raise StorageError("the catalog is away")

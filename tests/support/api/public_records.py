@@ -13,7 +13,7 @@ from api.pages.json_documents import document_handlers
 from api.pages.oembed import oembed_handlers
 from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
-from storage.catalog.records.common import ProjectRecord, Shown
+from storage.catalog.records.common import ProjectRecord, PublicRecord
 
 __all__ = [
     "HIDDEN",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 HOSTILE = '"><script>alert(1)</script>'
-STREAM = Shown(
+STREAM = PublicRecord(
     hash="Abcdef123456",
     project=1,
     title=f"A title {HOSTILE}",
@@ -36,7 +36,7 @@ STREAM = Shown(
     hidden=False,
     live=False,
 )
-VIDEO = Shown(
+VIDEO = PublicRecord(
     hash="Video0123456",
     project=1,
     title=f"A film {HOSTILE}",
@@ -72,10 +72,10 @@ def addresses(http: str = "http://headend.test", playback: str | None = None) ->
 class Records:
     """What there is; an owner's token is the hash. Requests say where they are from."""
 
-    def __init__(self, *shown: Shown) -> None:
+    def __init__(self, *shown: PublicRecord) -> None:
         self.all = {each.hash: each for each in shown or (STREAM, VIDEO, HIDDEN)}
 
-    async def find(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> PublicRecord | None:
         return self.all.get(hash_)
 
     async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:

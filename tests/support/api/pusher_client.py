@@ -12,7 +12,7 @@ from litestar import Litestar
 from litestar.testing import AsyncTestClient
 
 from storage.catalog import Catalog
-from storage.catalog.events.broadcast import NoticeRecord
+from storage.catalog.events.broadcast import OutboxRecord
 from tests.support.api.application import NOW_US
 
 __all__ = ["PusherService", "signed_query"]
@@ -64,9 +64,9 @@ class PusherService(msgspec.Struct, frozen=True):
         )
         return await self.client.post(f"{path}?{query}", content=body if sent is None else sent)
 
-    async def told(self) -> tuple[NoticeRecord, ...]:
+    async def told(self) -> tuple[OutboxRecord, ...]:
         """Return all notices."""
-        found, _ = await self.catalog.outbox.since(0, 1000)
+        found, _ = await self.catalog.outbox.read_after(0, 1000)
         return found
 
     async def ask(

@@ -39,8 +39,8 @@ class FailingRecordingCatalog:
     async def find(self, stream: str, run: str) -> RecordingRow | None:
         return await self._recordings.find(stream, run)
 
-    async def all(self) -> tuple[RecordingRow, ...]:
-        return await self._recordings.all()
+    async def find_all(self) -> tuple[RecordingRow, ...]:
+        return await self._recordings.find_all()
 
     async def begin(
         self, stream: str, run: str, keep_days: int, now_us: int
@@ -58,9 +58,9 @@ class FailingRecordingCatalog:
         self._objects.count()
         return await self._recordings.finish(recording, made, now_us, name_of)
 
-    async def drop(self, recording: int) -> None:
+    async def remove(self, recording: int) -> None:
         self._objects.count()
-        await self._recordings.drop(recording)
+        await self._recordings.remove(recording)
 
 
 class RecorderFixture(msgspec.Struct):
@@ -88,7 +88,7 @@ class RecorderFixture(msgspec.Struct):
         newest = publication.next_sequence - 1
 
         async def linked() -> bool:
-            rows = await self.catalog.recordings.all()
+            rows = await self.catalog.recordings.find_all()
             return any(
                 self.disk.path(f"videos/{row.hash}/1-1/audio/{newest}.m4s").is_file()
                 for row in rows
@@ -100,7 +100,7 @@ class RecorderFixture(msgspec.Struct):
         """Wait until nothing is being recorded; return the videos, oldest first."""
 
         async def over() -> bool:
-            return await self.catalog.recordings.all() == ()
+            return await self.catalog.recordings.find_all() == ()
 
         await until(over)
         return await self.videos()
@@ -112,7 +112,7 @@ class RecorderFixture(msgspec.Struct):
     async def videos(self) -> list[VideoRecord]:
         project = await self.catalog.projects.find("1")
         assert project is not None
-        found = await self.catalog.videos.page(project, VideoQuery(), 1)
+        found = await self.catalog.videos.find_page(project, VideoQuery(), 1)
         return list(reversed(found.items))
 
     async def whole(self, video: VideoRecord) -> WholeVideo:

@@ -14,7 +14,7 @@ from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.videos import Arrived, VideoStatus, WholeVideo
+from storage.catalog.records.videos import NewVideo, VideoStatus, WholeVideo
 from storage.job_leases import HeldJob
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
@@ -41,7 +41,7 @@ class VodFixture(msgspec.Struct, frozen=True):
         source = f"sources/{hash_}/1"
         data = await asyncio.to_thread(path.read_bytes)
         await self.objects.put(source, data)
-        file = Arrived(
+        file = NewVideo(
             hash=hash_,
             title=None,
             file_title="film",
@@ -70,7 +70,7 @@ class VodFixture(msgspec.Struct, frozen=True):
         return whole
 
     async def status(self, video: int) -> VideoStatus:
-        status = await self.catalog.videos.status(video)
+        status = await self.catalog.videos.find_status(video)
         assert status is not None
         return status
 

@@ -22,7 +22,7 @@ from litestar.types import Receive, Scope, Send
 from api.origin.visibility import VisibilityCache
 from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
-from storage.catalog.records.common import Shown
+from storage.catalog.records.common import PublicRecord
 
 __all__ = ["PlaybackOrigin", "encoding", "serving", "shown"]
 
@@ -30,9 +30,9 @@ _STOP = 10.0  # seconds
 _TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".mp4": "video/mp4", ".m4s": "video/mp4"}
 
 
-def shown(hash_: str, title: str = "A stream", description: str = "") -> Shown:
+def shown(hash_: str, title: str = "A stream", description: str = "") -> PublicRecord:
     """Describe a stream that was never live."""
-    return Shown(
+    return PublicRecord(
         hash=hash_,
         project=1,
         title=title,
@@ -53,7 +53,7 @@ class PlaybackOrigin:
     def __init__(self, media: Path) -> None:
         self.media = media
         self.port = 0
-        self.streams: dict[str, Shown] = {}
+        self.streams: dict[str, PublicRecord] = {}
         self.runs: dict[str, str] = {}
         self.down: set[str] = set()
         self.others: dict[str, str] = {}
@@ -76,7 +76,7 @@ class PlaybackOrigin:
             (folder / name / "index.m3u8").exists() for name in names
         )
 
-    async def find(self, hash_: str, /) -> Shown | None:
+    async def find(self, hash_: str, /) -> PublicRecord | None:
         """Return a stream's record."""
         return self.streams.get(hash_)
 

@@ -15,8 +15,8 @@ import pytest
 
 from headend.roles.upload_intake import probe_upload
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.uploads import Wanted
-from storage.catalog.records.videos import Landed, VideoStatus, WholeVideo
+from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.videos import VideoFile, VideoStatus, WholeVideo
 from storage.catalog.videos.imports import NewImport
 from storage.catalog.videos.jobs import IMPORT
 from storage.errors import CatalogError, VideoNotFailed
@@ -62,17 +62,17 @@ class ImportFixture(msgspec.Struct, frozen=True):
             now_us=now_us,
         )
 
-    async def ask(self, port: int, wanted: Wanted | None = None) -> WholeVideo:
+    async def ask(self, port: int, wanted: UploadDetails | None = None) -> WholeVideo:
         new = NewImport(
             url=f"http://127.0.0.1:{port}/s3cr3t/film.mp4?{QUERY}",
             host="127.0.0.1",
             hash=await self.catalog.videos.free_hash(),
             file_title="film",
             slug="film",
-            wanted=wanted or Wanted(),
+            wanted=wanted or UploadDetails(),
         )
         assert "s3cr3t" not in repr(new)
-        return await self.catalog.imports.ask(1, new, now_us(), by=None)
+        return await self.catalog.imports.add(1, new, now_us(), by=None)
 
     async def lease(self, later_us: int = 0) -> HeldJob:
         owner = secrets.token_hex(8)
@@ -86,13 +86,13 @@ class ImportFixture(msgspec.Struct, frozen=True):
         return whole
 
     async def status(self, video: int) -> VideoStatus:
-        status = await self.catalog.videos.status(video)
+        status = await self.catalog.videos.find_status(video)
         assert status is not None
         return status
 
     async def broadcasts(self) -> list[dict[str, object]]:
         """The bodies of the broadcasts so far."""
-        records, _ = await self.catalog.outbox.since(0, 1000)
+        records, _ = await self.catalog.outbox.read_after(0, 1000)
         return [json.loads(record.body) for record in records]
 
     async def sources(self, whole: WholeVideo) -> list[str]:
@@ -133,7 +133,7 @@ async def test_an_import_becomes_the_source_of_its_video(
     imports = imports_on_both
     data = await asyncio.to_thread(short_film.read_bytes)
     async with web_server(file_server(data)) as site:
-        wanted = Wanted(title="A film", countries=(642,), tags=("holiday",))
+        wanted = UploadDetails(title="A film", countries=(642,), tags=("holiday",))
         asked = await imports.ask(site.port, wanted)
         assert (asked.video.state, asked.video.size) == ("uploading", 0)
         assert [tag.name for tag in asked.tags] == ["holiday"]
@@ -343,7 +343,7 @@ async def test_a_file_that_took_the_fetched_one_s_place_meanwhile_stays(
                 await disk.asleep.wait()
             source = replaced_source(hash_, "other")
             await disk.put(source, data)
-            landed = Landed(source=source, size=len(data), length_us=1, width=640, height=480)
+            landed = VideoFile(source=source, size=len(data), length_us=1, width=640, height=480)
             assert await imports.catalog.videos.replace(whole.video.id, landed, now_us(), by=None)
             disk.awake.set()
             await working

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from media.stream_keys import new_hash
-from storage.catalog.records.videos import Arrived, Landed, WholeVideo
+from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.errors import UploadInProgress
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan, JobLost, SpanLost
@@ -43,7 +43,7 @@ async def replaced(vod: VodFixture, whole: WholeVideo, path: Path) -> str | None
     source = replaced_source(whole.video.hash, secrets.token_hex(6))
     data = await asyncio.to_thread(path.read_bytes)
     await vod.objects.put(source, data)
-    landed = Landed(source=source, size=len(data), length_us=25_000_000, width=640, height=480)
+    landed = VideoFile(source=source, size=len(data), length_us=25_000_000, width=640, height=480)
     found = await vod.catalog.videos.replace(whole.video.id, landed, now_us(), by=None)
     assert found is not None
     return found[1]
@@ -158,9 +158,9 @@ async def test_of_a_video_deleted_while_it_is_replaced_nothing_stays(
 async def test_a_video_without_a_file_takes_no_other(vod: VodFixture, first_film: Path) -> None:
     whole = await vod.add(first_film)
     record = whole.video
-    from_here = Landed(source="sources/x/r-1", size=1)
+    from_here = VideoFile(source="sources/x/r-1", size=1)
     assert await vod.catalog.videos.replace(record.id + 1, from_here, now_us(), by=None) is None
-    file = Arrived(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    file = NewVideo(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
     coming = await vod.catalog.videos.expect(1, file, now_us())
     with pytest.raises(UploadInProgress):
         await vod.catalog.videos.replace(coming, from_here, now_us(), by=None)

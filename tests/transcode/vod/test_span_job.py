@@ -93,7 +93,7 @@ async def test_a_span_that_failed_is_made_again_and_no_other(
     await vod.transcoder.do(first)
     span = await lease(vod)
     assert isinstance(span, HeldSpan)
-    await vod.catalog.spans.put_back(span, now_us(), failed=True)
+    await vod.catalog.spans.requeue(span, now_us(), failed=True)
     other = await lease(vod)
     assert isinstance(other, HeldSpan)
     assert (other.number, other.attempt) == (2, 1)

@@ -88,7 +88,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))
 WITNESS = """
 import asyncio, sys
 from storage.catalog import open_catalog
-from storage.catalog.streams.commands import Command, CommandKind
+from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.catalog.streams.repository import StreamChange
 from storage.errors import CatalogBusy
 
@@ -97,8 +97,8 @@ async def main(place, rounds, me):
         (first,) = await catalog.streams.find_all()
 
         async def ended(turn):
-            number = await catalog.commands.ask(
-                Command(stream=first.id, hash=first.hash, kind=CommandKind.END, by=me), turn)
+            number = await catalog.commands.add(
+                StreamCommand(stream=first.id, hash=first.hash, kind=CommandKind.END, by=me), turn)
             await catalog.commands.answer(number, {"ended": True}, turn)
 
         ways = (

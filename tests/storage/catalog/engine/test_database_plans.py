@@ -97,9 +97,9 @@ def _lists(of: int) -> dict[str, Question]:
         "streams by title, backwards": lambda catalog: catalog.streams.find_page(
             of, sort=Sort(column="title"), page=3
         ),
-        "videos": lambda catalog: catalog.videos.page(project, VideoQuery(), 2),
-        "videos of a phase": lambda catalog: catalog.videos.page(project, failed, 1),
-        "videos of a span": lambda catalog: catalog.videos.page(project, span, 1),
+        "videos": lambda catalog: catalog.videos.find_page(project, VideoQuery(), 2),
+        "videos of a phase": lambda catalog: catalog.videos.find_page(project, failed, 1),
+        "videos of a span": lambda catalog: catalog.videos.find_page(project, span, 1),
         "tags": lambda catalog: catalog.labels.find_page("tag", of, page=2),
         "events": lambda catalog: catalog.events.find_page(of),
         "events of late": lambda catalog: catalog.events.find_page(of, since_us=late),
@@ -107,7 +107,7 @@ def _lists(of: int) -> dict[str, Question]:
 
 
 QUESTIONS: dict[str, Question] = {
-    "notices after one": lambda catalog: catalog.outbox.since(ROWS - 20, 100),
+    "notices after one": lambda catalog: catalog.outbox.read_after(ROWS - 20, 100),
     "a job's lease": lambda catalog: catalog.jobs.lease("owner", ROWS),
     "one video": lambda catalog: catalog.videos.find(500),
     "one stream": lambda catalog: catalog.streams.find(500),
@@ -210,7 +210,7 @@ async def test_lists_go_by_an_index(filled: Database) -> None:
         found |= _costly(name, await _plans(filled, question), counts=name != "events")
 
     with _caught() as caught:
-        assert len(await Catalog(filled).commands.waiting()) == ROWS // 500
+        assert len(await Catalog(filled).commands.find_unanswered()) == ROWS // 500
     (asked,) = [each for each in caught if "FROM commands" in each[0]]
     async with filled.reading() as connection:
         plan = await connection.run_sync(_plan, *asked)

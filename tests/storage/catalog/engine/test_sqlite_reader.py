@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.catalog.engine.sqlite_cursor import Cursor
-from storage.catalog.engine.sqlite_reader import Reader, open_reader
+from storage.catalog.engine.sqlite_cursor import SqliteCursor
+from storage.catalog.engine.sqlite_reader import SqliteReader, open_reader
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ def place(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def opened(
     place: Path, *, busy_ms: int = 2000, budget: float = 0.002
-) -> AsyncGenerator[Reader]:
+) -> AsyncGenerator[SqliteReader]:
     reader = await open_reader(str(place), busy_ms, budget=budget)
     try:
         yield reader
@@ -51,7 +51,9 @@ async def opened(
         await reader.close()
 
 
-async def ask(reader: Reader, statement: str, *parameters: object) -> list[tuple[object, ...]]:
+async def ask(
+    reader: SqliteReader, statement: str, *parameters: object
+) -> list[tuple[object, ...]]:
     cursor = await reader.cursor().execute(statement, parameters)
     rows = await cursor.fetchall()
     await cursor.close()
@@ -61,7 +63,7 @@ async def ask(reader: Reader, statement: str, *parameters: object) -> list[tuple
 class Whereabouts:
     """Notes on which threads a connection's questions are answered."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: SqliteReader) -> None:
         self.threads: list[int] = []
         reader.raw.create_function("here", 0, self._here)
 
@@ -157,7 +159,7 @@ async def test_a_lock_is_waited_for_on_a_thread_and_not_for_ever(tmp_path: Path)
     other.execute("CREATE TABLE t (x INTEGER)")
     raw = sqlite3.connect(tmp_path / "b.db", isolation_level=None, check_same_thread=False)
     raw.execute("PRAGMA busy_timeout=0")
-    reader = Reader(raw, 300, 0.002)
+    reader = SqliteReader(raw, 300, 0.002)
     try:
         other.execute("BEGIN EXCLUSIVE")
         began = time.monotonic()
@@ -178,7 +180,7 @@ async def test_a_lock_is_waited_for_on_a_thread_and_not_for_ever(tmp_path: Path)
 
 async def test_a_cursor_says_what_it_found(place: Path) -> None:
     async with opened(place) as reader, reader.cursor() as cursor:
-        assert isinstance(cursor, Cursor)
+        assert isinstance(cursor, SqliteCursor)
         await cursor.execute("SELECT x AS y FROM t")
         assert cursor.description[0][0] == "y"
         assert len(await cursor.fetchall()) == 2

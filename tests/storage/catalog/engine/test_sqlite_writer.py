@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import open_catalog
-from storage.catalog.engine.sqlite_writer import Writer, open_writer
+from storage.catalog.engine.sqlite_writer import SqliteWriter, open_writer
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ def place(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def opened(place: Path, *, busy_ms: int = 2000) -> AsyncGenerator[Writer]:
+async def opened(place: Path, *, busy_ms: int = 2000) -> AsyncGenerator[SqliteWriter]:
     writer = await open_writer(str(place), busy_ms)
     try:
         yield writer
@@ -40,7 +40,7 @@ async def opened(place: Path, *, busy_ms: int = 2000) -> AsyncGenerator[Writer]:
         await writer.close()
 
 
-async def run(writer: Writer, statement: str) -> list[tuple[object, ...]]:
+async def run(writer: SqliteWriter, statement: str) -> list[tuple[object, ...]]:
     cursor = await writer.cursor().execute(statement)
     rows = await cursor.fetchall()
     await cursor.close()

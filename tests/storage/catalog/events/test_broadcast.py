@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.events.broadcast import KEPT_US, Told
+from storage.catalog.events.broadcast import KEPT_US, OutboxEvent
 from storage.errors import CatalogError
 from tests.support.e2e.service import SCALE
 
@@ -16,7 +16,7 @@ NOW_US = 1_700_000_000_123_456
 
 
 async def say(catalog: Catalog, *names: str, now_us: int = NOW_US) -> None:
-    events = [Told(channels=("a",), event=name, body="{}") for name in names]
+    events = [OutboxEvent(channels=("a",), event=name, body="{}") for name in names]
     await catalog.outbox.publish(events, now_us)
 
 
@@ -33,7 +33,7 @@ async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
     async def read(catalog: Catalog) -> None:
         last = 0
         while len(heard) < writers * each * 2:
-            found, gone = await catalog.outbox.since(last, 7)
+            found, gone = await catalog.outbox.read_after(last, 7)
             assert not gone
             heard.extend(notice.event for notice in found)
             last = found[-1].id if found else last
@@ -56,21 +56,21 @@ async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
 
 async def test_what_was_undone_is_not_there_and_its_hole_loses_nothing(catalog: Catalog) -> None:
     told: list[int] = []
-    catalog.outbox.on_told(lambda: told.append(1))
+    catalog.outbox.on_commit(lambda: told.append(1))
     await say(catalog, "before")
     last = await catalog.outbox.newest()
-    broken = Told(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
+    broken = OutboxEvent(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
     with pytest.raises(CatalogError):
         await catalog.outbox.publish([broken], NOW_US)
     await say(catalog, "after")
-    found, gone = await catalog.outbox.since(last, 10)
+    found, gone = await catalog.outbox.read_after(last, 10)
     assert ([notice.event for notice in found], gone) == (["after"], False)
     assert len(told) == 2
 
 
 async def test_a_change_that_tells_nothing_nudges_nobody(catalog: Catalog) -> None:
     told: list[int] = []
-    catalog.outbox.on_told(lambda: told.append(1))
+    catalog.outbox.on_commit(lambda: told.append(1))
     await catalog.projects.add("a project", NOW_US)
     assert told == []
 
@@ -79,18 +79,21 @@ async def test_old_notices_go_and_who_was_away_learns_it(catalog: Catalog) -> No
     await say(catalog, *(f"{number}" for number in range(60)))
     last = await catalog.outbox.newest() - 20
     await say(catalog, *(f"new {number}" for number in range(60)), now_us=NOW_US + KEPT_US + 1)
-    found, gone = await catalog.outbox.since(last, 1000)
+    found, gone = await catalog.outbox.read_after(last, 1000)
     assert gone
     assert {notice.event[:3] for notice in found} == {"new"}
-    assert (await catalog.outbox.since(found[0].id, 1000))[1] is False
+    assert (await catalog.outbox.read_after(found[0].id, 1000))[1] is False
 
 
 async def test_any_text_that_can_be_stored_comes_back(catalog: Catalog) -> None:
-    told = Told(
-        channels=("c" * 200,), event="\u00fc" * 200, body="\u2028\U0001f3a5" * 2000, besides="1.2"
+    told = OutboxEvent(
+        channels=("c" * 200,),
+        event="\u00fc" * 200,
+        body="\u2028\U0001f3a5" * 2000,
+        except_socket="1.2",
     )
     await catalog.outbox.publish([told], NOW_US)
-    ((notice,), _) = await catalog.outbox.since(0, 10)
-    assert (notice.channel, notice.event, notice.body, notice.besides) == (
-        told.channels[0], told.event, told.body, told.besides,
+    ((notice,), _) = await catalog.outbox.read_after(0, 10)
+    assert (notice.channel, notice.event, notice.body, notice.except_socket) == (
+        told.channels[0], told.event, told.body, told.except_socket,
     )  # fmt: skip

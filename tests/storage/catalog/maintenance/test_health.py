@@ -21,16 +21,16 @@ async def test_a_new_catalog_is_well(catalog: Catalog) -> None:
     name, revision = await catalog.health.versions()
     assert name.startswith(("SQLite 3.", "PostgreSQL 1"))
     assert revision == REVISION
-    assert await catalog.health.damage() == ()
-    assert await catalog.health.stuck(NOW_US) == ()
-    assert await catalog.health.newest_us() == 0
-    assert await catalog.health.pictures() == ()
+    assert await catalog.health.find_damage() == ()
+    assert await catalog.health.find_stuck_jobs(NOW_US) == ()
+    assert await catalog.health.find_newest_us() == 0
+    assert await catalog.health.find_slates() == ()
 
 
 async def test_a_job_that_nobody_takes_is_stuck(catalog: Catalog, project: ProjectRecord) -> None:
     video = await add(catalog, project)
-    assert await catalog.health.stuck(NOW_US + 1) == ()
-    (stuck,) = await catalog.health.stuck(NOW_US + HOUR_US)
+    assert await catalog.health.find_stuck_jobs(NOW_US + 1) == ()
+    (stuck,) = await catalog.health.find_stuck_jobs(NOW_US + HOUR_US)
     assert (stuck.video, stuck.state) == (video.video.hash, "queued")
 
 
@@ -42,9 +42,9 @@ async def test_while_a_worker_works_the_others_wait_their_turn(
     later_us = NOW_US + HOUR_US
     held = await catalog.jobs.lease("me", later_us)
     assert held is not None
-    assert await catalog.health.stuck(later_us + 1) == ()
+    assert await catalog.health.find_stuck_jobs(later_us + 1) == ()
     # The worker died, and no other came.
-    states = [each.state for each in await catalog.health.stuck(later_us + HOUR_US)]
+    states = [each.state for each in await catalog.health.find_stuck_jobs(later_us + HOUR_US)]
     assert states == ["running", "queued"]
 
 
@@ -52,10 +52,10 @@ async def test_moments_ahead_of_the_clock_are_seen(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     await add(catalog, project)
-    assert await catalog.health.newest_us() == NOW_US
+    assert await catalog.health.find_newest_us() == NOW_US
     ahead_us = NOW_US + HOUR_US
     assert await catalog.jobs.lease("me", ahead_us) is not None
-    assert await catalog.health.newest_us() == ahead_us
+    assert await catalog.health.find_newest_us() == ahead_us
 
 
 async def test_slates_are_named_by_their_owners(catalog: Catalog, project: ProjectRecord) -> None:
@@ -65,7 +65,7 @@ async def test_slates_are_named_by_their_owners(catalog: Catalog, project: Proje
     await catalog.settings.set_project_slate(project.id, name, now_us=NOW_US, by=None)
     mine, ours = f"s-{stream.key.hash}", f"p-{project.key}"
     wanted = {f"slates/{mine}/{name}.jpg", f"slates/{ours}/{name}.jpg"}
-    assert set(await catalog.health.pictures()) == wanted
+    assert set(await catalog.health.find_slates()) == wanted
     assert await catalog.references.slates([mine, ours, "s-unknown"]) == wanted
     assert await catalog.references.slates([mine]) == {f"slates/{mine}/{name}.jpg"}
 

@@ -5,10 +5,10 @@ import pytest
 from media.countries import Country, find_country
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
-from storage.catalog.records.common import PlayerOptions, Shown
-from storage.catalog.records.videos import Arrived
+from storage.catalog.records.common import PlayerOptions, PublicRecord
+from storage.catalog.records.videos import NewVideo
 from storage.catalog.streams.repository import StreamChange
-from storage.catalog.videos.edits import VideoChange
+from storage.catalog.videos.repository import VideoChange
 from storage.catalog.videos.transcoding import MadeVideo
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ def lands(*codes: str) -> tuple[Country, ...]:
     return tuple(each for each in found if each is not None)
 
 
-async def shown(catalog: Catalog, hash_: str) -> Shown:
+async def shown(catalog: Catalog, hash_: str) -> PublicRecord:
     found = await catalog.visibility.find(hash_)
     assert found is not None
     return found
@@ -30,7 +30,7 @@ async def shown(catalog: Catalog, hash_: str) -> Shown:
 
 async def add_video(catalog: Catalog) -> tuple[int, str]:
     hash_ = new_hash()
-    file = Arrived(
+    file = NewVideo(
         hash=hash_,
         title=None,
         file_title="A film.cut",

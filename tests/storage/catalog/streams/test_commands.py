@@ -7,14 +7,14 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
-from storage.catalog.streams.commands import Command, CommandKind, Standing
+from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand
 from storage.errors import StreamStateConflict
 
 pytestmark = pytest.mark.anyio
 
 DAY_US = 86_400 * 1_000_000
-END = Command(stream=1, hash="Ab3dEf6hIj9l", kind=CommandKind.END, deadline_us=100, by=1)
-FORGET = Command(stream=9, hash="Zz3dEf6hIj9l", kind=CommandKind.FORGET)
+END = StreamCommand(stream=1, hash="Ab3dEf6hIj9l", kind=CommandKind.END, deadline_us=100, by=1)
+FORGET = StreamCommand(stream=9, hash="Zz3dEf6hIj9l", kind=CommandKind.FORGET)
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ async def second(place: str | Path, catalog: Catalog) -> AsyncGenerator[Catalog]
         yield opened
 
 
-async def standing(catalog: Catalog, number: int) -> Standing | None:
+async def standing(catalog: Catalog, number: int) -> CommandStatus | None:
     found = await catalog.commands.find(number)
-    return None if found is None else found.standing
+    return None if found is None else found.status
 
 
 async def on_air(catalog: Catalog) -> StreamRecord:
@@ -47,53 +47,53 @@ async def paused(catalog: Catalog, stream: StreamRecord) -> bool:
 
 
 async def test_a_command_waits_is_taken_and_answered(catalog: Catalog, second: Catalog) -> None:
-    number = await catalog.commands.ask(END, 10)
-    (waiting,) = await second.commands.waiting()
-    assert (waiting.id, waiting.command, waiting.standing) == (number, END, Standing.WAITING)
-    assert await second.commands.take(number, 50)
-    assert await standing(catalog, number) is Standing.TAKEN
+    number = await catalog.commands.add(END, 10)
+    (waiting,) = await second.commands.find_unanswered()
+    assert (waiting.id, waiting.command, waiting.status) == (number, END, CommandStatus.WAITING)
+    assert await second.commands.start(number, 50)
+    assert await standing(catalog, number) is CommandStatus.TAKEN
     await second.commands.answer(number, {"ended": False, "left": 3}, 60)
     found = await catalog.commands.find(number)
     assert found is not None
-    assert (found.standing, found.answer) == (Standing.DONE, {"ended": False, "left": 3})
-    assert await second.commands.waiting() == ()
+    assert (found.status, found.answer) == (CommandStatus.DONE, {"ended": False, "left": 3})
+    assert await second.commands.find_unanswered() == ()
 
 
 async def test_a_command_is_not_taken_after_its_deadline(catalog: Catalog) -> None:
-    number = await catalog.commands.ask(END, 10)
-    assert not await catalog.commands.take(number, 101)
-    assert await standing(catalog, number) is Standing.LATE
-    assert await catalog.commands.waiting() == ()
-    assert not await catalog.commands.take(number, 50)
+    number = await catalog.commands.add(END, 10)
+    assert not await catalog.commands.start(number, 101)
+    assert await standing(catalog, number) is CommandStatus.LATE
+    assert await catalog.commands.find_unanswered() == ()
+    assert not await catalog.commands.start(number, 50)
 
 
 async def test_a_command_without_a_deadline_is_taken_at_any_time(catalog: Catalog) -> None:
-    number = await catalog.commands.ask(FORGET, 10)
-    assert await catalog.commands.take(number, 20 * DAY_US)
+    number = await catalog.commands.add(FORGET, 10)
+    assert await catalog.commands.start(number, 20 * DAY_US)
     # As after the death of who took it.
-    assert [record.id for record in await catalog.commands.waiting()] == [number]
-    assert await catalog.commands.take(number, 21 * DAY_US)
+    assert [record.id for record in await catalog.commands.find_unanswered()] == [number]
+    assert await catalog.commands.start(number, 21 * DAY_US)
 
 
 async def test_a_command_that_was_withdrawn_is_not_taken_nor_the_other_way_round(
     catalog: Catalog, second: Catalog
 ) -> None:
-    one, two = await catalog.commands.ask(END, 10), await catalog.commands.ask(END, 10)
+    one, two = await catalog.commands.add(END, 10), await catalog.commands.add(END, 10)
     assert await catalog.commands.withdraw(one, 20)
-    assert not await second.commands.take(one, 21)
-    assert await second.commands.take(two, 21)
+    assert not await second.commands.start(one, 21)
+    assert await second.commands.start(two, 21)
     assert not await catalog.commands.withdraw(two, 22)
-    assert await standing(catalog, two) is Standing.TAKEN
+    assert await standing(catalog, two) is CommandStatus.TAKEN
 
 
 async def test_old_commands_are_swept_out_answered_or_not(catalog: Catalog) -> None:
-    answered = await catalog.commands.ask(END, 10)
+    answered = await catalog.commands.add(END, 10)
     await catalog.commands.answer(answered, {}, 20)
-    waiting = await catalog.commands.ask(FORGET, 10)
-    await catalog.commands.ask(FORGET, DAY_US)
+    waiting = await catalog.commands.add(FORGET, 10)
+    await catalog.commands.add(FORGET, DAY_US)
     assert await standing(catalog, answered) is None
-    assert await standing(catalog, waiting) is Standing.WAITING
-    await catalog.commands.ask(FORGET, 31 * DAY_US)
+    assert await standing(catalog, waiting) is CommandStatus.WAITING
+    await catalog.commands.add(FORGET, 31 * DAY_US)
     assert await standing(catalog, waiting) is None
 
 
@@ -102,10 +102,10 @@ async def test_an_end_is_an_event_once_it_was_done_and_names_who_asked(catalog: 
     assert first.stream is not None
     stream = first.stream
     for ended in (False, True):
-        command = Command(
+        command = StreamCommand(
             stream=stream.id, hash=stream.hash, kind=CommandKind.END, deadline_us=99, by=7
         )
-        number = await catalog.commands.ask(command, 10)
+        number = await catalog.commands.add(command, 10)
         await catalog.commands.answer(number, {"ended": ended}, 20)
     events = await catalog.events.find_page(first.project.id)
     mine = [(each.kind, each.token) for each in events.items if each.kind == "stream ended"]
@@ -118,7 +118,7 @@ async def test_a_drill_is_an_event_once_another_took_over(catalog: Catalog) -> N
     for answer in ({"refused": "No other encoder is well."}, went):
         number = await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
         assert number is not None
-        assert await catalog.commands.take(number, 20)
+        assert await catalog.commands.start(number, 20)
         await catalog.commands.answer(number, answer, 30)
     events = await catalog.events.find_page(1)
     drills = [each for each in events.items if each.kind == "failover drill"]
@@ -132,7 +132,7 @@ async def test_a_pause_is_written_with_its_command_and_taken_back_where_no_run_w
     for done in (True, False):
         number = await catalog.streams.pause(stream.id, now_us=10, by=7)
         assert number is not None
-        (asked,) = await catalog.commands.waiting()
+        (asked,) = await catalog.commands.find_unanswered()
         assert (asked.id, asked.command.kind) == (number, CommandKind.PAUSE)
         with pytest.raises(StreamStateConflict, match="paused already"):
             await catalog.streams.pause(stream.id, now_us=10, by=7)
@@ -159,23 +159,23 @@ async def test_a_stream_that_is_not_live_is_not_paused_and_not_drilled(catalog: 
         await catalog.streams.pause(stream.id, now_us=10, by=7)
     with pytest.raises(StreamStateConflict, match="not live"):
         await catalog.streams.ask_drill(stream.id, now_us=10, deadline_us=99, by=7)
-    assert await catalog.commands.waiting() == ()
+    assert await catalog.commands.find_unanswered() == ()
     assert await catalog.streams.find(stream.id) == stream
 
 
 async def test_a_command_that_was_dropped_is_gone_for_all(
     catalog: Catalog, second: Catalog
 ) -> None:
-    number = await catalog.commands.ask(END, 10)
-    assert await second.commands.take(number, 20)
-    await catalog.commands.drop(number)
+    number = await catalog.commands.add(END, 10)
+    assert await second.commands.start(number, 20)
+    await catalog.commands.remove(number)
     await second.commands.answer(number, {"ended": True}, 30)
     assert await catalog.commands.find(number) is None
-    await catalog.commands.drop(number)
+    await catalog.commands.remove(number)
 
 
 async def test_what_nobody_has_is_not_found(catalog: Catalog) -> None:
     assert await catalog.commands.find(12) is None
-    assert not await catalog.commands.take(12, 1)
+    assert not await catalog.commands.start(12, 1)
     assert not await catalog.commands.withdraw(12, 1)
     await catalog.commands.answer(12, {}, 1)

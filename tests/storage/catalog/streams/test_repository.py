@@ -142,7 +142,7 @@ async def test_a_stream_that_is_not_there_is_changed_by_nobody(catalog: Catalog)
         assert await streams.resume(stream, now_us=1, by=1) is None
         assert await streams.ask_drill(stream, now_us=1, deadline_us=2, by=1) is None
         assert await settings.set_stream_slate(stream, "1", now_us=1, by=1) is None
-    assert await catalog.commands.waiting() == ()
+    assert await catalog.commands.find_unanswered() == ()
 
 
 async def test_unpublishing_wins_over_runs_and_publishing_undoes_it(
@@ -210,7 +210,7 @@ async def test_a_fresh_key_opens_the_stream_and_the_old_one_nothing(catalog: Cat
     assert after is not None
     assert after.proof != before.proof
     assert await catalog.live_state.find_proof(stream.id) == after.proof
-    (asked,) = await catalog.commands.waiting()
+    (asked,) = await catalog.commands.find_unanswered()
     assert (asked.id, asked.command.kind) == (command, CommandKind.DISCONNECT)
     (event, *_) = (await catalog.events.find_page(1)).items
     assert (event.kind, event.token) == ("stream key changed", BY)
@@ -231,7 +231,7 @@ async def test_a_deleted_stream_is_gone_with_all_but_its_events(
         # The tables' names are the test's own.
         assert run_sql(place, f"SELECT count(*) FROM {table}") == [(0,)]
     assert (await catalog.labels.find_page("tag", 1)).total == 1
-    (asked,) = await catalog.commands.waiting()
+    (asked,) = await catalog.commands.find_unanswered()
     assert (asked.id, asked.command.kind) == (command, CommandKind.FORGET)
     assert (asked.command.hash, asked.command.deadline_us) == (stream.hash, None)
     assert await kinds(catalog) == ["stream added", "stream edited", "stream deleted"]

@@ -4,7 +4,7 @@ import pytest
 
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog import Catalog
-from storage.catalog.records.common import Shown, StreamRecord
+from storage.catalog.records.common import PublicRecord, StreamRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ async def stream_of(catalog: Catalog) -> StreamRecord:
     return stream
 
 
-async def now(catalog: Catalog, stream: StreamRecord) -> tuple[StreamRecord, Shown]:
+async def now(catalog: Catalog, stream: StreamRecord) -> tuple[StreamRecord, PublicRecord]:
     record, shown = (
         await catalog.streams.find(stream.id),
         await catalog.visibility.find(stream.hash),
@@ -30,7 +30,7 @@ async def now(catalog: Catalog, stream: StreamRecord) -> tuple[StreamRecord, Sho
 
 async def told(catalog: Catalog, hash_: PublicHash) -> int:
     """Return how many notices there are of a stream."""
-    found, _ = await catalog.outbox.since(0, 1000)
+    found, _ = await catalog.outbox.read_after(0, 1000)
     return len([each for each in found if hash_ in each.channel])
 
 

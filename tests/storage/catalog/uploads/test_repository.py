@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.uploads import NewUpload, Wanted
-from storage.catalog.records.videos import Landed, VideoQuery
+from storage.catalog.records.uploads import NewUpload, UploadDetails
+from storage.catalog.records.videos import VideoFile, VideoQuery
 from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, UploadLinkSpent
 from tests.support.sql import run_sql
 
@@ -26,7 +26,7 @@ def new(name: str = "one", **changed: object) -> NewUpload:
         "hash": f"hash{name:0>8}",
         "file_title": "a",
         "slug": "a",
-        "wanted": Wanted(),
+        "wanted": UploadDetails(),
         "expires_us": NOW + HOUR,
     }
     return NewUpload(**{**values, **changed})  # pyright: ignore[reportArgumentType]  # by name
@@ -41,13 +41,13 @@ async def count(catalog: Catalog) -> tuple[int, int]:
     """Return how many videos there are, and how many of them in the making."""
     project = await catalog.projects.find("1")
     assert project is not None
-    every = await catalog.videos.page(project, VideoQuery(), 1)
-    making = await catalog.videos.page(project, VideoQuery(phase="inprogress"), 1)
+    every = await catalog.videos.find_page(project, VideoQuery(), 1)
+    making = await catalog.videos.find_page(project, VideoQuery(phase="inprogress"), 1)
     return every.total, making.total
 
 
 async def test_an_upload_and_its_video_begin_together(catalog: Catalog, project: int) -> None:
-    wanted = Wanted(title="T", description="D", countries=(276,), tags=("new",))
+    wanted = UploadDetails(title="T", description="D", countries=(276,), tags=("new",))
     made = await catalog.uploads.begin(project, new(wanted=wanted), NOW)
     assert await catalog.uploads.find("one") == made
     assert (made.received, made.done, made.whole) == (0, False, False)
@@ -68,7 +68,7 @@ async def test_what_cannot_begin_leaves_nothing(catalog: Catalog, project: int) 
     with pytest.raises(HashTaken):
         await catalog.uploads.begin(project, new("two", hash=new().hash), NOW)
     with pytest.raises(NoSuchLabel):
-        await catalog.uploads.begin(project, new("two", wanted=Wanted(category=9)), NOW)
+        await catalog.uploads.begin(project, new("two", wanted=UploadDetails(category=9)), NOW)
     with pytest.raises(UploadLinkSpent):
         await catalog.uploads.begin(project, new("two", link=9), NOW)
     assert await catalog.uploads.find("two") is None
@@ -79,14 +79,14 @@ async def test_the_newest_writer_alone_changes_anything(catalog: Catalog, projec
     record = await catalog.uploads.begin(project, new(), NOW)
     assert await catalog.uploads.claim("none", "a") is None
     assert await catalog.uploads.claim("one", "a") == record
-    assert await catalog.uploads.advance(record, "a", 10, NOW + 2 * HOUR, NOW)
+    assert await catalog.uploads.record_received(record, "a", 10, NOW + 2 * HOUR, NOW)
     assert await catalog.uploads.claim("one", "b") is not None
-    assert await catalog.uploads.held("one", "a") is None
-    assert not await catalog.uploads.advance(record, "a", 20, NOW + 2 * HOUR, NOW)
-    assert not await catalog.uploads.declare("one", "a", 20, NOW)
-    landed = Landed(source="sources/x/1", size=100)
+    assert await catalog.uploads.find_claimed("one", "a") is None
+    assert not await catalog.uploads.record_received(record, "a", 20, NOW + 2 * HOUR, NOW)
+    assert not await catalog.uploads.set_length("one", "a", 20, NOW)
+    landed = VideoFile(source="sources/x/1", size=100)
     assert await catalog.uploads.finish("one", "a", landed, NOW, by=None) is None
-    held = await catalog.uploads.held("one", "b")
+    held = await catalog.uploads.find_claimed("one", "b")
     assert held is not None
     assert (held.received, held.expires_us) == (10, NOW + 2 * HOUR)
 
@@ -97,15 +97,17 @@ async def test_of_many_who_claim_at_once_one_goes_on(catalog: Catalog, project: 
     async with asyncio.TaskGroup() as tasks:
         for writer in writers:
             tasks.create_task(catalog.uploads.claim("one", writer))
-    done = [await catalog.uploads.advance(record, each, 1, NOW + HOUR, NOW) for each in writers]
+    done = [
+        await catalog.uploads.record_received(record, each, 1, NOW + HOUR, NOW) for each in writers
+    ]
     assert done.count(True) == 1
 
 
 async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project: int) -> None:
     await catalog.uploads.begin(project, new(length=None), NOW)
     await catalog.uploads.claim("one", "a")
-    assert await catalog.uploads.declare("one", "a", 100, NOW)
-    landed = Landed(
+    assert await catalog.uploads.set_length("one", "a", 100, NOW)
+    landed = VideoFile(
         source="sources/x/1", size=100, length_us=5, width=640, height=360, rungs=[(2, 640, 360)]
     )
     whole = await catalog.uploads.finish("one", "a", landed, NOW + 1, by=1)
@@ -142,17 +144,17 @@ async def test_a_deleted_video_leaves_no_upload(catalog: Catalog, project: int) 
     await catalog.uploads.claim("one", "a")
     await catalog.videos.remove(record.video, NOW, by=1)
     assert await catalog.uploads.find("one") is None
-    assert not await catalog.uploads.advance(record, "a", 5, NOW + HOUR, NOW)
-    assert await catalog.uploads.spent(NOW + 1, 10) == ("one",)
+    assert not await catalog.uploads.record_received(record, "a", 5, NOW + HOUR, NOW)
+    assert await catalog.uploads.find_expired(NOW + 1, 10) == ("one",)
 
 
 async def test_those_whose_time_is_over_are_named(catalog: Catalog, project: int) -> None:
     for name in ("one", "two"):
         await catalog.uploads.begin(project, new(name), NOW)
-    assert await catalog.uploads.spent(NOW + HOUR - 1, 10) == ()
-    assert await catalog.uploads.spent(NOW + HOUR, 10) == ("one", "two")
+    assert await catalog.uploads.find_expired(NOW + HOUR - 1, 10) == ()
+    assert await catalog.uploads.find_expired(NOW + HOUR, 10) == ("one", "two")
     assert not await catalog.uploads.remove("one", "x", NOW, by=None, expired=True)
-    assert await catalog.uploads.known(["one", "nine"]) == {"one"}
+    assert await catalog.uploads.find_open(["one", "nine"]) == {"one"}
 
 
 async def test_progress_is_told_with_the_bytes(
@@ -160,7 +162,7 @@ async def test_progress_is_told_with_the_bytes(
 ) -> None:
     record = await catalog.uploads.begin(project, new(), NOW)
     await catalog.uploads.claim("one", "a")
-    assert await catalog.uploads.advance(record, "a", 40, NOW + HOUR, NOW)
+    assert await catalog.uploads.record_received(record, "a", 40, NOW + HOUR, NOW)
     ((channel, event, body),) = run_sql(
         place, "SELECT channel, event, body FROM notices ORDER BY id DESC LIMIT 1"
     )
@@ -170,7 +172,7 @@ async def test_progress_is_told_with_the_bytes(
     assert '"received_bytes":40,"size":100' in str(body)
     # Clients pass over versions that they have seen.
     assert '"version":1,' in str(body)
-    await catalog.uploads.advance(record, "a", 50, NOW + HOUR, NOW)
+    await catalog.uploads.record_received(record, "a", 50, NOW + HOUR, NOW)
     found = await catalog.videos.find(record.video)
     assert found is not None
     assert found.video.version == 2
@@ -178,7 +180,7 @@ async def test_progress_is_told_with_the_bytes(
 
 async def test_a_link_is_used_once(catalog: Catalog, project: int) -> None:
     number, secret = await catalog.links.add(
-        project, Wanted(title="T"), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1
+        project, UploadDetails(title="T"), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1
     )
     link = await catalog.links.find(secret)
     assert link is not None
@@ -194,9 +196,9 @@ async def test_a_link_is_used_once(catalog: Catalog, project: int) -> None:
             results.append(False)
     assert results == [True, False]
     assert await count(catalog) == (1, 1)
-    assert await catalog.links.forget(NOW + 30 * 24 * HOUR) == 0
+    assert await catalog.links.remove_expired(NOW + 30 * 24 * HOUR) == 0
     await catalog.uploads.remove("one", "upload expired", NOW, by=None)
-    assert await catalog.links.forget(NOW + 30 * 24 * HOUR) == 1
+    assert await catalog.links.remove_expired(NOW + 30 * 24 * HOUR) == 1
     assert await catalog.links.find(secret) is None
 
 
@@ -204,7 +206,7 @@ async def test_the_secret_of_a_link_is_nowhere(
     catalog: Catalog, project: int, place: str | Path
 ) -> None:
     _, secret = await catalog.links.add(
-        project, Wanted(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1
+        project, UploadDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1
     )
     rows = run_sql(place, "SELECT * FROM upload_links")
     rows += run_sql(place, "SELECT * FROM events")
@@ -217,5 +219,5 @@ async def test_two_catalogs_claim_the_same_upload(place: str | Path) -> None:
         record = await one.uploads.begin(project, new(), NOW)
         assert await one.uploads.claim("one", "a") == record
         assert await two.uploads.claim("one", "b") == record
-        assert not await one.uploads.advance(record, "a", 5, NOW + HOUR, NOW)
-        assert await two.uploads.advance(record, "b", 6, NOW + HOUR, NOW)
+        assert not await one.uploads.record_received(record, "a", 5, NOW + HOUR, NOW)
+        assert await two.uploads.record_received(record, "b", 6, NOW + HOUR, NOW)

@@ -8,8 +8,8 @@ import pytest
 from storage.catalog import Catalog, migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.queries.digest import digest
-from storage.catalog.records.uploads import NewUpload, UploadRecord, Wanted
-from storage.catalog.records.videos import Arrived, Landed, VideoQuery, WholeVideo
+from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
+from storage.catalog.records.videos import NewVideo, VideoFile, VideoQuery, WholeVideo
 from storage.errors import NoSuchVideo, UploadInProgress, UploadLinkSpent, UploadLost
 from tests.support.sql import run_sql
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 NOW = 1_700_000_000_000_000
 HOUR = 3600 * 1_000_000
-FILE = Landed(source="sources/v/r-one", size=100, length_us=5, width=640, height=360)
+FILE = VideoFile(source="sources/v/r-one", size=100, length_us=5, width=640, height=360)
 
 
 def new(replaces: int, name: str = "one", link: int | None = None) -> NewUpload:
@@ -29,7 +29,7 @@ def new(replaces: int, name: str = "one", link: int | None = None) -> NewUpload:
         hash="",
         file_title="",
         slug="",
-        wanted=Wanted(),
+        wanted=UploadDetails(),
         expires_us=NOW + HOUR,
         link=link,
         replaces=replaces,
@@ -38,7 +38,7 @@ def new(replaces: int, name: str = "one", link: int | None = None) -> NewUpload:
 
 async def link_for(catalog: Catalog, video: int | None) -> int:
     number, _ = await catalog.links.add(
-        1, Wanted(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1, video=video
+        1, UploadDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1, video=video
     )
     return number
 
@@ -47,7 +47,7 @@ async def link_for(catalog: Catalog, video: int | None) -> int:
 async def video(catalog: Catalog) -> WholeVideo:
     """A video whose file came and waits for its job."""
     await catalog.installation.first_start(NOW)
-    file = Arrived(hash="hash00000001", title="T", file_title="t", description="", name="t",
+    file = NewVideo(hash="hash00000001", title="T", file_title="t", description="", name="t",
                    size=7, source="sources/v/1", length_us=1, width=64, height=64)  # fmt: skip
     return await catalog.videos.add(1, file, NOW, by=1)
 
@@ -81,8 +81,8 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     record = await begun(catalog, video)
     assert (record.video, record.hash, record.replaces) == (video.video.id, video.video.hash, True)
     assert await catalog.uploads.find("one") == record
-    assert await catalog.uploads.declare("one", "a", 100, NOW)
-    assert await catalog.uploads.advance(record, "a", 60, NOW + HOUR, NOW)
+    assert await catalog.uploads.set_length("one", "a", 100, NOW)
+    assert await catalog.uploads.record_received(record, "a", 60, NOW + HOUR, NOW)
     assert await found(catalog, video) == video
     assert run_sql(place, "SELECT count(*) FROM notices") == before
     old = await catalog.jobs.lease("w", NOW + HOUR)
@@ -111,7 +111,7 @@ async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: W
     for project, number in ((1, 99), (1, 1 << 40), (other.id, video.video.id)):
         with pytest.raises(NoSuchVideo):
             await catalog.uploads.begin(project, new(number), NOW)
-    coming = Arrived(hash="hash00000002", title=None, file_title="", description="", name="",
+    coming = NewVideo(hash="hash00000002", title=None, file_title="", description="", name="",
                      size=0)  # fmt: skip
     number = await catalog.videos.expect(1, coming, NOW)
     link = await link_for(catalog, number)
@@ -120,12 +120,12 @@ async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: W
     with pytest.raises(UploadInProgress):
         await catalog.uploads.replace_through(link, number, FILE, NOW)
     assert await catalog.uploads.find("one") is None
-    listed = await catalog.links.page(1, 1)
+    listed = await catalog.links.find_page(1, 1)
     assert [each.used_us for each in listed.items] == [None]
     for project, number in ((1, 99), (1, 1 << 40), (other.id, video.video.id)):
         with pytest.raises(NoSuchVideo):
             await catalog.links.add(
-                project, Wanted(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1,
+                project, UploadDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1,
                 video=number,
             )  # fmt: skip
 
@@ -162,7 +162,13 @@ async def test_a_deleted_video_ends_its_uploads_and_its_links(
     catalog: Catalog, video: WholeVideo
 ) -> None:
     number, secret = await catalog.links.add(
-        1, Wanted(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1, video=video.video.id
+        1,
+        UploadDetails(),
+        most_bytes=9,
+        expires_us=NOW + HOUR,
+        now_us=NOW,
+        by=1,
+        video=video.video.id,
     )
     other = await link_for(catalog, None)
     opened = await catalog.links.find(secret)
@@ -174,10 +180,10 @@ async def test_a_deleted_video_ends_its_uploads_and_its_links(
     assert await catalog.uploads.replace(record, "a", FILE, NOW, by=1) is None
     assert await catalog.uploads.replace_through(number, video.video.id, FILE, NOW) is None
     assert await catalog.links.find(secret) is None
-    assert [each.id for each in (await catalog.links.page(1, 1)).items] == [other]
+    assert [each.id for each in (await catalog.links.find_page(1, 1)).items] == [other]
     assert await catalog.uploads.find("one") is None
-    assert await catalog.uploads.spent(NOW + 1, 10) == ("one",)
-    assert await catalog.uploads.known(["two"]) == frozenset()
+    assert await catalog.uploads.find_expired(NOW + 1, 10) == ("one",)
+    assert await catalog.uploads.find_open(["two"]) == frozenset()
     assert await catalog.jobs.lease("w", NOW + HOUR) is None
 
 
@@ -189,7 +195,7 @@ async def test_a_link_for_a_video_is_used_once(catalog: Catalog, video: WholeVid
     with pytest.raises(UploadLinkSpent):
         await catalog.uploads.begin(1, new(video.video.id, link=number), NOW)
     assert await named(catalog, video) == FILE.source
-    (listed,) = (await catalog.links.page(1, 1)).items
+    (listed,) = (await catalog.links.find_page(1, 1)).items
     assert (listed.video, listed.used_us) == (video.video.id, NOW)
 
 
@@ -198,7 +204,7 @@ async def test_a_deleted_link_ends_what_came_through_it_and_the_video_stays(
 ) -> None:
     number = await link_for(catalog, video.video.id)
     await catalog.uploads.begin(1, new(video.video.id, link=number), NOW)
-    assert await catalog.uploads.end_link(1, number, NOW, by=1) == ("one",)
+    assert await catalog.uploads.remove_link(1, number, NOW, by=1) == ("one",)
     assert await found(catalog, video) == video
     assert (await kinds(catalog))[:2] == ["upload link deleted", "upload deleted"]
 
@@ -212,8 +218,8 @@ async def test_files_that_come_at_once_leave_one_and_one_job(
     link = await link_for(catalog, number)
     before: list[str | None] = []
 
-    def file(name: str) -> Landed:
-        return Landed(source=f"sources/v/r-{name}", size=1)
+    def file(name: str) -> VideoFile:
+        return VideoFile(source=f"sources/v/r-{name}", size=1)
 
     async def by_upload(record: UploadRecord) -> None:
         done = await catalog.uploads.replace(record, "a", file(record.name), NOW, by=1)
@@ -246,7 +252,7 @@ async def test_files_that_come_at_once_leave_one_and_one_job(
     assert await catalog.jobs.lease("v", NOW + HOUR) is None
     project = await catalog.projects.find("1")
     assert project is not None
-    making = await catalog.videos.page(project, VideoQuery(phase="inprogress"), 1)
+    making = await catalog.videos.find_page(project, VideoQuery(phase="inprogress"), 1)
     assert making.total == 1
 
 
@@ -257,18 +263,18 @@ async def test_a_deletion_meanwhile_locks_nobody_out(catalog: Catalog, video: Wh
     record = await begun(catalog, video)
     await catalog.uploads.begin(1, new(number, "two", link), NOW)
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
-        tasks.create_task(catalog.uploads.advance(record, "a", 5, NOW + HOUR, NOW))
-        tasks.create_task(catalog.uploads.end_link(1, link, NOW, by=1))
+        tasks.create_task(catalog.uploads.record_received(record, "a", 5, NOW + HOUR, NOW))
+        tasks.create_task(catalog.uploads.remove_link(1, link, NOW, by=1))
         tasks.create_task(catalog.videos.remove(number, NOW, by=1))
         tasks.create_task(catalog.uploads.remove("two", "upload deleted", NOW, by=1))
     assert await catalog.videos.find(number) is None
-    assert (await catalog.links.page(1, 1)).items == ()
+    assert (await catalog.links.find_page(1, 1)).items == ()
 
 
 async def test_links_and_uploads_of_before_make_new_videos(empty_place: str | Path) -> None:
     async with (
         open_database(database_url(empty_place), create=True) as database,
-        database.shaping() as connection,
+        database.migrating() as connection,
     ):
         await connection.run_sync(migrations.upgrade, "0005")
     run_sql(

@@ -9,7 +9,7 @@ import pytest
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.records.videos import Arrived
+from storage.catalog.records.videos import NewVideo
 from storage.catalog.videos import jobs
 from storage.job_leases import LEASE_US, MAX_LEASE_US, HeldJob, JobLost, pause_us
 
@@ -30,7 +30,7 @@ async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Databa
 async def queued(catalog: Catalog, project: int = 1) -> int:
     """Add a video, which queues a job; return the video's number."""
     hash_ = new_hash()
-    file = Arrived(
+    file = NewVideo(
         hash=hash_,
         title=None,
         file_title="film",
@@ -82,7 +82,7 @@ async def test_many_workers_at_once_take_each_job_once(
 async def test_a_beat_keeps_a_job_beyond_its_lease(catalog: Catalog, database: Database) -> None:
     await queued(catalog)
     held = await leased(catalog, "one")
-    await catalog.jobs.beat(held, NOW + LEASE_US)
+    await catalog.jobs.extend(held, NOW + LEASE_US)
     assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US) is None
     assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US + 1) is not None
 
@@ -94,7 +94,7 @@ async def test_who_lost_a_job_changes_nothing_any_more(
     asleep = await leased(catalog, "one")
     awake = await leased(catalog, "two", NOW + LEASE_US + 1)
     assert (awake.attempt, awake.failures) == (2, 1)
-    for change in (jobs.beat, jobs.finish, jobs.fail, jobs.retry, jobs.give_back):
+    for change in (jobs.extend, jobs.finish, jobs.fail, jobs.retry, jobs.release):
         with pytest.raises(JobLost):
             async with database.writing() as connection:
                 await change(connection, asleep, NOW + LEASE_US + 2)
@@ -107,7 +107,7 @@ async def test_a_lease_that_ran_out_is_no_loss_while_nobody_took_the_job(
 ) -> None:
     await queued(catalog)
     held = await leased(catalog, "one")
-    await catalog.jobs.beat(held, NOW + 3 * LEASE_US)
+    await catalog.jobs.extend(held, NOW + 3 * LEASE_US)
     assert await catalog.jobs.lease("two", NOW + 3 * LEASE_US) is None
 
 
@@ -140,7 +140,7 @@ async def test_a_job_waits_for_no_clock_that_was_set_back(
     hour = 3600 * SECOND
     held = await leased(catalog, "one", NOW - hour)
     async with database.writing() as connection:
-        await jobs.give_back(connection, held, NOW - hour)
+        await jobs.release(connection, held, NOW - hour)
     again = await leased(catalog, "two", NOW - hour)
     async with database.writing() as connection:
         await jobs.retry(connection, again, NOW - hour)
@@ -182,7 +182,7 @@ async def test_a_job_that_is_given_back_is_due_at_once_and_no_failure(
     await queued(catalog)
     held = await leased(catalog, "one")
     async with database.writing() as connection:
-        await jobs.give_back(connection, held, NOW)
+        await jobs.release(connection, held, NOW)
     again = await leased(catalog, "two")
     assert (again.attempt, again.failures) == (2, 0)
 
@@ -195,7 +195,7 @@ async def test_a_new_job_of_a_video_ends_the_old_one_and_numbers_on(
     async with database.writing() as connection:
         await jobs.enqueue(connection, video, NOW)
     with pytest.raises(JobLost):
-        await catalog.jobs.beat(old, NOW)
+        await catalog.jobs.extend(old, NOW)
     new = await leased(catalog, "two")
     assert (new.id != old.id, new.attempt) == (True, 2)
     assert await catalog.jobs.lease("three", NOW + 1) is None
@@ -210,7 +210,7 @@ async def test_a_transaction_that_is_undone_queues_nothing(
         async with database.writing() as connection:
             await jobs.enqueue(connection, video, NOW)
             raise ZeroDivisionError
-    await catalog.jobs.beat(held, NOW)
+    await catalog.jobs.extend(held, NOW)
     assert await catalog.jobs.lease("two", NOW) is None
 
 
@@ -221,4 +221,4 @@ async def test_the_job_of_a_video_that_is_deleted_is_lost(
     held = await leased(catalog, "one")
     await catalog.videos.remove(video, NOW, by=None)
     with pytest.raises(JobLost):
-        await catalog.jobs.beat(held, NOW)
+        await catalog.jobs.extend(held, NOW)

@@ -10,8 +10,8 @@ from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.library.labels import TagById, TagByName
 from storage.catalog.records.common import ProjectRecord
-from storage.catalog.records.videos import Arrived, VideoQuery, WholeVideo
-from storage.catalog.videos.edits import VideoChange
+from storage.catalog.records.videos import NewVideo, VideoQuery, WholeVideo
+from storage.catalog.videos.repository import VideoChange
 from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, VideoNotFailed
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ NOW_US = 1_700_000_000_123_456
 DAY_US = 86_400_000_000
 
 
-def arrived(hash_: str = "", **changed: object) -> Arrived:
+def arrived(hash_: str = "", **changed: object) -> NewVideo:
     hash_ = hash_ or new_hash()
     facts: dict[str, object] = {
         "hash": hash_,
@@ -35,7 +35,7 @@ def arrived(hash_: str = "", **changed: object) -> Arrived:
         "height": 360,
         "rungs": ((1, 640, 360),),
     }
-    return Arrived(**(facts | changed))  # pyright: ignore[reportArgumentType]  # by their names
+    return NewVideo(**(facts | changed))  # pyright: ignore[reportArgumentType]  # by their names
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def add(catalog: Catalog, project: ProjectRecord, **changed: object) -> Wh
 
 async def listed(catalog: Catalog, project: ProjectRecord, page: int = 1, **asked: object):
     query = VideoQuery(**asked)  # pyright: ignore[reportArgumentType]  # by their names
-    return await catalog.videos.page(project, query, page)
+    return await catalog.videos.find_page(project, query, page)
 
 
 async def test_a_new_video_waits_for_its_job(catalog: Catalog, project: ProjectRecord) -> None:
@@ -65,7 +65,7 @@ async def test_a_new_video_waits_for_its_job(catalog: Catalog, project: ProjectR
     job = await catalog.jobs.lease("worker", NOW_US)
     assert job is not None
     assert job.video == video.id
-    status = await catalog.videos.status(video.id)
+    status = await catalog.videos.find_status(video.id)
     assert status is not None
     assert (status.state, status.attempt, status.reason) == ("queued", 1, "")
 
@@ -132,7 +132,7 @@ async def test_totals_follow_every_video(catalog: Catalog, project: ProjectRecor
     assert left.total == len(left.items) == 2
     assert (await listed(catalog, project)).total == 2
     assert await catalog.videos.find(videos[1].id) is None
-    assert await catalog.videos.known([video.hash for video in videos]) == {
+    assert await catalog.videos.find_known([video.hash for video in videos]) == {
         videos[0].hash, videos[2].hash,
     }  # fmt: skip
 
@@ -290,4 +290,4 @@ async def test_two_processes_that_edit_one_video_lose_nothing(
 async def test_numbers_that_no_row_can_have_are_those_of_nothing(catalog: Catalog) -> None:
     for number in (-1, 0, 1 << 31, 1 << 63, 10**30):
         assert await catalog.videos.find(number) is None
-        assert await catalog.videos.status(number) is None
+        assert await catalog.videos.find_status(number) is None

@@ -99,7 +99,7 @@ async def test_an_index_has_the_order_of_every_list(place: str | Path, catalog: 
     fill(place, other.id)
     for name, (query, index) in LISTS.items():
         with heard() as statements:
-            page = await catalog.videos.page(project, query, 1)
+            page = await catalog.videos.find_page(project, query, 1)
         assert len(page.items) == min(30, page.total) > 10, name
         (listed,) = [each for each in statements if "LIMIT" in each[0]]
         plan = plan_of(place, listed)
@@ -114,7 +114,7 @@ async def test_totals_without_a_search_are_not_counted(place: str | Path, catalo
     project = await catalog.projects.add("films", NOW_US)
     await add(catalog, project)
     with heard() as statements:
-        await catalog.videos.page(project, VideoQuery(), 1)
-        await catalog.videos.page(project, VideoQuery(phase="inprogress"), 1)
+        await catalog.videos.find_page(project, VideoQuery(), 1)
+        await catalog.videos.find_page(project, VideoQuery(phase="inprogress"), 1)
     assert len(statements) == 4, json.dumps([each[0] for each in statements])
     assert not [each for each in statements if "count(" in each[0]]

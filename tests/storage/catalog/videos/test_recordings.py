@@ -61,7 +61,7 @@ async def test_a_recording_begins_once(catalog: Catalog, stream: StreamRecord) -
     assert await begun(catalog, stream) == row
     other = await begun(catalog, stream, "20260131T130000123")
     assert other.hash != row.hash
-    assert await catalog.recordings.all() == (row, other)
+    assert await catalog.recordings.find_all() == (row, other)
     assert await catalog.recordings.find(stream.key.hash, RUN) == row
     assert await catalog.recordings.find(stream.key.hash, "x") is None
     assert await catalog.recordings.begin("AAAAAAAAAAAA", RUN, 30, NOW_US) is None
@@ -79,9 +79,9 @@ async def test_what_is_being_recorded_is_no_leftover(
     catalog: Catalog, stream: StreamRecord
 ) -> None:
     row = await begun(catalog, stream)
-    assert await catalog.videos.known([row.hash, "AAAAAAAAAAAA"]) == {row.hash}
-    await catalog.recordings.drop(row.id)
-    assert await catalog.videos.known([row.hash]) == frozenset()
+    assert await catalog.videos.find_known([row.hash, "AAAAAAAAAAAA"]) == {row.hash}
+    await catalog.recordings.remove(row.id)
+    assert await catalog.videos.find_known([row.hash]) == frozenset()
     assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
 
 
@@ -126,10 +126,10 @@ async def test_a_recording_becomes_a_video_like_its_stream(
     assert found.player is not None
     assert [tag.name for tag in found.tags] == ["night"]
     assert found.countries == (romania,)
-    assert await catalog.recordings.all() == ()
+    assert await catalog.recordings.find_all() == ()
     told = await kinds(catalog, project)
     assert told[0] == ("recorded", {"video": row.hash, "seconds": 6.5})
-    listed = await catalog.videos.page(project, VideoQuery(phase="completed"), 1)
+    listed = await catalog.videos.find_page(project, VideoQuery(phase="completed"), 1)
     assert [item.id for item in listed.items] == [number]
     assert listed.total == 1
     shown = await catalog.visibility.find(row.hash)
@@ -177,8 +177,8 @@ async def test_a_deleted_projects_recordings_are_nobodys(
 ) -> None:
     row = await begun(catalog, stream)
     await catalog.projects.remove(project.id, by=None, now_us=NOW_US)
-    assert await catalog.recordings.all() == ()
-    assert await catalog.videos.known([row.hash]) == frozenset()
+    assert await catalog.recordings.find_all() == ()
+    assert await catalog.videos.find_known([row.hash]) == frozenset()
     assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
 
 
@@ -195,7 +195,7 @@ async def test_a_recording_goes_when_its_days_are_over(
     assert await catalog.recordings.expire(LATER_US + 30 * DAY_US + 1) is not None
     told = await kinds(catalog, project)
     assert [kind for kind, _ in told][:2] == ["recording expired", "recording expired"]
-    assert (await catalog.videos.page(project, VideoQuery(), 1)).total == 0
+    assert (await catalog.videos.find_page(project, VideoQuery(), 1)).total == 0
 
 
 async def test_there_is_no_file_to_make_a_recording_from_again(

@@ -9,7 +9,7 @@ import pytest
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.records.videos import Arrived, VideoRecord
+from storage.catalog.records.videos import NewVideo, VideoRecord
 from storage.job_leases import (
     LEASE_US,
     HeldJob,
@@ -37,7 +37,7 @@ async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Databa
 async def planned(catalog: Catalog, project: int = 1) -> HeldJob:
     """A job that is held, whose spans were just offered."""
     hash_ = new_hash()
-    file = Arrived(
+    file = NewVideo(
         hash=hash_,
         title=None,
         file_title="film",
@@ -116,10 +116,10 @@ async def test_the_last_span_queues_the_job_that_waits(
     catalog: Catalog, database: Database
 ) -> None:
     job = await planned(catalog)
-    assert await catalog.spans.original_made(job, '"own"', NOW) is False
+    assert await catalog.spans.finish_original(job, '"own"', NOW) is False
     assert await catalog.jobs.lease("nobody", NOW + LEASE_US + 1) is None
     with pytest.raises(JobLost):
-        await catalog.jobs.beat(job, NOW)
+        await catalog.jobs.extend(job, NOW)
     for number in (1, 2, 3):
         assert await catalog.jobs.lease("nobody", NOW) is None
         held = await leased(catalog, f"worker {number}")
@@ -137,8 +137,8 @@ async def test_who_makes_the_original_last_goes_on_at_once(
     job = await planned(catalog)
     for number in (1, 2, 3):
         await catalog.spans.finish(await leased(catalog, f"worker {number}"), "{}", NOW)
-    assert await catalog.spans.original_made(job, "{}", NOW) is True
-    await catalog.jobs.beat(job, NOW)
+    assert await catalog.spans.finish_original(job, "{}", NOW) is True
+    await catalog.jobs.extend(job, NOW)
 
 
 async def test_ends_that_come_at_once_queue_the_job_once(
@@ -150,7 +150,7 @@ async def test_ends_that_come_at_once_queue_the_job_once(
     async def end(span: HeldSpan | None) -> None:
         async with open_catalog(place, migrate=False) as own:
             if span is None:
-                await own.spans.original_made(job, "{}", NOW)
+                await own.spans.finish_original(job, "{}", NOW)
             else:
                 await own.spans.finish(span, "{}", NOW)
 
@@ -159,7 +159,7 @@ async def test_ends_that_come_at_once_queue_the_job_once(
             tasks.create_task(end(span))
     again = await catalog.jobs.lease("join", NOW)
     if again is None:  # the holder of the job was the last, and goes on
-        await catalog.jobs.beat(job, NOW)
+        await catalog.jobs.extend(job, NOW)
     else:
         assert again.id == job.id
         assert await catalog.jobs.lease("another", NOW) is None
@@ -171,16 +171,16 @@ async def test_a_span_that_is_not_beaten_goes_to_another_and_is_lost_to_the_firs
 ) -> None:
     await planned(catalog)
     first = await leased(catalog, "one")
-    await catalog.spans.beat(first, NOW + 10 * SECOND)
+    await catalog.spans.extend(first, NOW + 10 * SECOND)
     later = NOW + 10 * SECOND + LEASE_US
     assert (await leased(catalog, "two", later)).number == 2
     again = await leased(catalog, "three", later + 1)
     assert (again.number, again.attempt, again.failures) == (1, 2, 1)
     for lost in (
-        catalog.spans.beat(first, later),
+        catalog.spans.extend(first, later),
         catalog.spans.progress(first, 50, later),
         catalog.spans.finish(first, '"old"', later),
-        catalog.spans.put_back(first, later, failed=True),
+        catalog.spans.requeue(first, later, failed=True),
         catalog.spans.fail(first, "late", later),
     ):
         with pytest.raises(SpanLost):
@@ -216,9 +216,9 @@ async def test_a_span_that_failed_waits_and_one_that_is_given_back_does_not(
 ) -> None:
     await planned(catalog)
     first = await leased(catalog, "one")
-    await catalog.spans.put_back(first, NOW, failed=True)
+    await catalog.spans.requeue(first, NOW, failed=True)
     assert (await leased(catalog, "two")).number == 2
-    await catalog.spans.put_back(await leased(catalog, "three"), NOW, failed=False)
+    await catalog.spans.requeue(await leased(catalog, "three"), NOW, failed=False)
     assert (await leased(catalog, "four")).number == 3
     assert await catalog.spans.lease("five", NOW + pause_us(1) - 1) is None
     again = await leased(catalog, "six", NOW + pause_us(1))
@@ -258,14 +258,14 @@ async def test_a_span_that_cannot_be_made_ends_its_job(
     first, second = await leased(catalog, "one"), await leased(catalog, "two")
     left = await catalog.spans.fail(first, "It is damaged.", NOW)
     assert (left.media, left.posters, left.attempt) == (None, None, 1)
-    status = await catalog.videos.status(job.video)
+    status = await catalog.videos.find_status(job.video)
     assert status is not None
     assert (status.state, status.reason) == ("failed", "It is damaged.")
-    for lost in (catalog.spans.beat(second, NOW), catalog.spans.finish(second, "{}", NOW)):
+    for lost in (catalog.spans.extend(second, NOW), catalog.spans.finish(second, "{}", NOW)):
         with pytest.raises(SpanLost):
             await lost
     with pytest.raises(JobLost):
-        await catalog.spans.original_made(job, "{}", NOW)
+        await catalog.spans.finish_original(job, "{}", NOW)
     assert await catalog.spans.lease("nobody", NOW + 9 * LEASE_US) is None
 
 
@@ -286,7 +286,7 @@ async def test_spans_go_with_their_video(catalog: Catalog, database: Database) -
     job = await planned(catalog)
     held = await leased(catalog, "one")
     await catalog.videos.remove(job.video, NOW, by=None)
-    for lost in (catalog.spans.beat(held, NOW), catalog.spans.finish(held, "{}", NOW)):
+    for lost in (catalog.spans.extend(held, NOW), catalog.spans.finish(held, "{}", NOW)):
         with pytest.raises(SpanLost):
             await lost
     assert await catalog.spans.lease("two", NOW + 2 * LEASE_US) is None

@@ -11,7 +11,7 @@ from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.events import broadcast
 from storage.catalog.queries import counters
-from storage.catalog.records.videos import Arrived, WholeVideo
+from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.catalog.videos.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
 
@@ -48,7 +48,7 @@ async def video(catalog: Catalog, database: Database) -> int:
 
 async def added(catalog: Catalog, posters: str | None = None) -> int:
     hash_ = new_hash()
-    file = Arrived(
+    file = NewVideo(
         hash=hash_,
         title=None,
         file_title="film",
@@ -83,7 +83,7 @@ async def found(catalog: Catalog, video: int) -> WholeVideo:
 async def told(database: Database) -> list[tuple[str, dict[str, object]]]:
     """Events and bodies of all notices, in order."""
     async with database.reading() as connection:
-        rows, _ = await broadcast.since(connection, 0, 100)
+        rows, _ = await broadcast.read_after(connection, 0, 100)
     return [(row.event, json.loads(row.body)) for row in rows]
 
 
@@ -140,7 +140,7 @@ async def test_what_plays_is_said_to_play_while_another_attempt_begins(
         media="1-1", size=9, length_us=1, rungs=(MadeRung(number=3, size=9, seconds=0),),
         posters=None, poster_labels=(),
     )  # fmt: skip
-    await catalog.transcoding.play(held, own, NOW)
+    await catalog.transcoding.publish_partial(held, own, NOW)
     again, _ = await begun(catalog, NOW + LEASE_US + 1, owner="two")
     await planned(catalog, again)
     assert {rung.number: rung.transcoded for rung in (await found(catalog, video)).rungs} == {
@@ -203,7 +203,7 @@ async def test_a_video_that_is_complete_is_shown_with_all_that_was_made(
     assert (record.image_us, record.storage_size, record.length_us) == (LATER, 5_000, 2_000_000)
     assert [(rung.number, rung.transcoded, rung.size, rung.transcode_seconds) for rung in
             whole.rungs] == [(1, True, 1_000, 1), (3, True, 3_000, 2)]  # fmt: skip
-    status = await catalog.videos.status(video)
+    status = await catalog.videos.find_status(video)
     assert status is not None
     assert (status.state, status.reason, status.warnings) == ("completed", "", MADE.warnings)
     event, body = (await told(database))[-1]
@@ -238,7 +238,7 @@ async def test_a_failure_has_a_reason_and_can_be_queued_again(
     held, _ = await begun(catalog)
     await catalog.transcoding.progress(held, 40, 5, NOW)
     await catalog.transcoding.fail(held, "The file is cut off.", LATER)
-    status = await catalog.videos.status(video)
+    status = await catalog.videos.find_status(video)
     assert status is not None
     assert (status.state, status.reason, status.eta) == ("failed", "The file is cut off.", 0)
     event, body = (await told(database))[-1]
@@ -257,7 +257,7 @@ async def test_a_job_that_is_put_back_waits_as_queued(
 ) -> None:
     held, _ = await begun(catalog)
     await catalog.transcoding.progress(held, 40, 5, NOW)
-    await catalog.transcoding.put_back(held, NOW, failed=failed)
+    await catalog.transcoding.requeue(held, NOW, failed=failed)
     record = (await found(catalog, video)).video
     assert (record.state, record.progress, record.eta) == ("queued", 40, 0)
     again, _ = await begun(catalog, NOW + pause, "two")
@@ -286,7 +286,7 @@ async def test_a_worker_that_lost_the_job_changes_nothing(
     with pytest.raises(JobLost):
         await transcoding.fail(asleep, "no", now)
     with pytest.raises(JobLost):
-        await transcoding.put_back(asleep, now, failed=True)
+        await transcoding.requeue(asleep, now, failed=True)
     assert await found(catalog, video) == before
     assert len(await told(database)) == notices_before
     await transcoding.complete(awake, MADE, now)
