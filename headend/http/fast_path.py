@@ -135,7 +135,7 @@ class FastPathProtocol(BoundedProtocol):
             super().on_headers_complete()
 
     def _try_fast_path(self) -> bool:
-        """HttpResponse the request through the fast path if possible; return True if it was."""
+        """Answer the request through the fast path if possible; return True if it was."""
         parser = self.parser
         if (
             parser is None
