@@ -106,7 +106,7 @@ def test_an_urgent_order_goes_first() -> None:
     queue = backlog()
     queue.begin((VIDEO,), 0.0)
     queue.put_first(LeaveOut(off=("720p",)), 0.0)
-    assert kinds(queue) == ["Rungs", "SourceStart"]
+    assert kinds(queue) == ["LeaveOut", "SourceStart"]
 
 
 def test_a_new_engine_begins_at_the_next_keyframe_that_waits() -> None:
