@@ -15,7 +15,7 @@ SCALE: Final = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
 T = TypeVar("T")
 
 
-async def until(question: Callable[[], bool | Awaitable[bool]], *, within: float = 20) -> None:
+async def until(question: Callable[[], bool | Awaitable[bool]], *, within: float = 10) -> None:
     """Ask until the answer is yes.
 
     Raises:

@@ -301,7 +301,7 @@ def test_a_reader_who_leaves_in_the_middle_leaves_nothing_open(at: At) -> None:
             client.writer.close()
             with contextlib.suppress(ConnectionError):
                 await client.writer.wait_closed()
-        await until(lambda: descriptors() <= before)
+        await until(lambda: descriptors() <= before, within=20)
         assert (await watcher.get(PLAYLIST)).status == 200
         watcher.writer.close()
 

@@ -62,10 +62,10 @@ def test_a_killed_engine_is_replaced_and_the_run_goes_on(tmp_path: Path, source:
             async with running(objects) as run:
                 run.begin(tracks_of(source))
                 send(run, source, end=3500)
-                await until(lambda: run.playable)
+                await until(lambda: run.playable, within=15)
                 (pid,) = children()
                 os.kill(pid, signal.SIGKILL)
-                await until(lambda: run.metrics.deaths == 1)
+                await until(lambda: run.metrics.deaths == 1, within=15)
                 send(run, source, start=3500)
                 run.finish()
                 run.end()
@@ -106,9 +106,9 @@ def test_engines_that_die_again_and_again_end_the_run(tmp_path: Path, source: So
                 run.begin(tracks_of(source))
                 for death in range(1, 6):
                     send(run, source)
-                    await until(lambda: run.playable and bool(children()))
+                    await until(lambda: run.playable and bool(children()), within=15)
                     os.kill(children()[0], signal.SIGKILL)
-                    await until(lambda at=death: run.metrics.deaths == at)
+                    await until(lambda at=death: run.metrics.deaths == at, within=15)
                 await asyncio.sleep(10)
                 raise AssertionError("the run went on")
 
@@ -127,7 +127,7 @@ def test_an_engine_that_stands_still_costs_media_and_not_memory(
             async with running(objects) as run:
                 run.begin(tracks_of(source))
                 send(run, source, end=3500)
-                await until(lambda: run.playable)
+                await until(lambda: run.playable, within=15)
                 (pid,) = children()
                 os.kill(pid, signal.SIGSTOP)
                 size = sum(len(packet.data) for packet in source.packets)

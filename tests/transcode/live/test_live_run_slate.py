@@ -155,9 +155,9 @@ def test_a_killed_engine_after_a_splice_is_replaced(
             send(run, source, end=3_400)
             run.begin(tracks_of(other), splice=True)
             send(run, other, start=SHIFT + 3_000, end=SHIFT + 6_000)
-            await until(lambda: len(listed(tmp_path)) >= 2)
+            await until(lambda: len(listed(tmp_path)) >= 2, within=15)
             os.kill(children()[0], signal.SIGKILL)
-            await until(lambda: run.metrics.deaths == 1)
+            await until(lambda: run.metrics.deaths == 1, within=15)
             send(run, other, start=SHIFT + 6_000)
             run.finish()
             run.end()
@@ -209,7 +209,7 @@ def test_a_slate_that_cannot_be_shown_is_a_card(tmp_path: Path, source: Source) 
             run.begin(tracks_of(source))
             send(run, source, end=2_100)
             run.slate(6.0)
-            await until(lambda: len(listed(tmp_path)) >= 4)
+            await until(lambda: len(listed(tmp_path)) >= 4, within=15)
             run.end()
             assert run.metrics.deaths == 0
 
@@ -227,7 +227,7 @@ def test_a_slate_that_is_not_there_is_a_card(
             run.begin(tracks_of(source))
             send(run, source, end=2_100)
             run.slate(6.0)
-            await until(lambda: len(listed(tmp_path)) >= 4)
+            await until(lambda: len(listed(tmp_path)) >= 4, within=15)
             run.end()
 
     asyncio.run(story())
@@ -245,9 +245,9 @@ def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
             run.begin(tracks_of(source))
             send(run, source, end=2_100)
             run.slate(0.0)
-            await until(lambda: len(listed(tmp_path)) >= 3)
+            await until(lambda: len(listed(tmp_path)) >= 3, within=15)
             os.kill(children()[0], signal.SIGKILL)
-            await until(lambda: run.metrics.deaths == 1)
+            await until(lambda: run.metrics.deaths == 1, within=15)
             count = len(listed(tmp_path))
             await until(lambda: len(listed(tmp_path)) >= count + 2, within=25)
             run.begin(tracks_of(other), 0.0)
@@ -270,7 +270,7 @@ def test_a_paused_run_begins_with_the_slate(tmp_path: Path, source: Source) -> N
         async with running(tmp_path) as run:
             run.begin(tracks_of(source))
             run.slate(0.0)
-            await until(lambda: run.playable)
+            await until(lambda: run.playable, within=15)
             assert run.load() is None, "nobody decides about rungs of a run without a source"
 
     asyncio.run(story())
@@ -290,7 +290,7 @@ def test_sound_alone_goes_silent(tmp_path: Path, source: Source) -> None:
             run.begin(tracks_of(alone))
             send(run, alone, end=3_000)
             run.slate(4.0)
-            await until(lambda: len(listed(tmp_path, "audio")) >= 3)
+            await until(lambda: len(listed(tmp_path, "audio")) >= 3, within=15)
             run.begin(tracks_of(alone))
             send(run, alone, start=3_000)
             run.finish()
@@ -331,10 +331,10 @@ def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source) -> N
                 run.begin(tracks_of(source))
                 send(run, source, end=2_100)
                 run.slate(0.0)
-                await until(lambda: run.playable)
+                await until(lambda: run.playable, within=15)
                 before = time.monotonic()
                 ahead = 20.0
-                await until(lambda: seconds(listed(tmp_path)) > 18)
+                await until(lambda: seconds(listed(tmp_path)) > 18, within=15)
                 assert time.monotonic() - before < 15
                 run.end()
                 run.close()

@@ -33,7 +33,7 @@ def test_a_run_whose_engine_does_not_come_to_its_end_ends_all_the_same(
             async with running(objects) as run:
                 run.begin(tracks_of(source))
                 send(run, source, end=3500)
-                await until(lambda: run.playable)
+                await until(lambda: run.playable, within=15)
                 (pid,) = children()
                 os.kill(pid, signal.SIGSTOP)
                 send(run, source, start=3500)

@@ -19,12 +19,12 @@ import pytest
 from av import AudioFrame, VideoFrame
 
 from tests.support.pattern_reader import beeps, flashes
-from tests.support.waiting import poll
+from tests.support.waiting import SCALE, poll
 
 ROOT = Path(__file__).parents[4]
 FFMPEG = shutil.which("ffmpeg") or "ffmpeg"
 KEY = "AbCdEfGhIjKl_00000000-1111-2222-3333-444444444444"
-PATIENCE = 20 * float(os.environ.get("HEADEND_TEST_PATIENCE", "1"))  # seconds
+PATIENCE = 20 * SCALE  # seconds
 
 
 class Ended(msgspec.Struct, frozen=True):
