@@ -16,7 +16,6 @@ from litestar.di import NamedDependency
 from api.http.auth import ApiRequest, needs_write
 from api.http.error_statuses import CHANGE_ERRORS
 from api.http.errors import ApiError, documented
-from api.http.parameters import missing
 from api.schemas.presenter import Presenter
 from api.streams.command_client import DRILL_SECONDS, IngestClient
 from api.streams.lookup import STREAM, still_there
@@ -64,11 +63,11 @@ class StreamCommandsController(Controller):
 
         Viewers' playlists end. The message says whether it is over, or still ending.
         """
-        command = await catalog.streams.ask_end(
-            stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
+        command = still_there(
+            await catalog.streams.ask_end(
+                stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
+            )
         )
-        if command is None:
-            raise missing("stream")
         answered = await ingest.wait_or_withdraw(command, now_us)
         if answered is None or answered.status is CommandStatus.LATE:
             raise _unavailable(_NO_INGEST)
@@ -96,9 +95,9 @@ class StreamCommandsController(Controller):
     ) -> StreamChanged:
         """Show viewers the slate until the stream is resumed; its encoders stay connected."""
         with _conflicts():
-            command = await catalog.streams.pause(stream.id, now_us=now_us, by=request.auth.id)
-        if command is None:
-            raise missing("stream")
+            command = still_there(
+                await catalog.streams.pause(stream.id, now_us=now_us, by=request.auth.id)
+            )
         answered = await ingest.wait(command)
         done = answered is not None and answered.status is CommandStatus.DONE
         if answered is not None and done and not answered.answer.get("done"):
@@ -123,9 +122,9 @@ class StreamCommandsController(Controller):
     ) -> StreamChanged:
         """Show viewers the encoder on air again, in the same playlist."""
         with _conflicts():
-            command = await catalog.streams.resume(stream.id, now_us=now_us, by=request.auth.id)
-        if command is None:
-            raise missing("stream")
+            command = still_there(
+                await catalog.streams.resume(stream.id, now_us=now_us, by=request.auth.id)
+            )
         # The answer is of no interest: a run that ended meanwhile is not paused either.
         await ingest.wait(command)
         return await _changed(catalog, presenter, stream, "Stream resumed.")
@@ -152,11 +151,14 @@ class StreamCommandsController(Controller):
         connected, and comes back on air as the stream's settings say.
         """
         with _conflicts():
-            command = await catalog.streams.ask_drill(
-                stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
+            command = still_there(
+                await catalog.streams.ask_drill(
+                    stream.id,
+                    now_us=now_us,
+                    deadline_us=ingest.deadline_us(now_us),
+                    by=request.auth.id,
+                )
             )
-        if command is None:
-            raise missing("stream")
         answered = await ingest.wait_or_withdraw(command, now_us, done_seconds=DRILL_SECONDS)
         if answered is None or answered.status in (CommandStatus.LATE, CommandStatus.WAITING):
             raise _unavailable(_NO_DRILL)
@@ -187,9 +189,9 @@ class StreamCommandsController(Controller):
 
         The run goes on for an encoder that comes back with the new key in time.
         """
-        command = await catalog.streams.rotate(stream.id, now_us=now_us, by=request.auth.id)
-        if command is None:
-            raise missing("stream")
+        command = still_there(
+            await catalog.streams.rotate(stream.id, now_us=now_us, by=request.auth.id)
+        )
         await ingest.wait(command)
         return await _changed(catalog, presenter, stream, "Stream key changed.")
 

@@ -117,9 +117,9 @@ class StreamController(Controller):
         now_us: NamedDependency[int],
     ) -> None:
         """Delete a stream: its encoders are disconnected, its run ends, its media are removed."""
-        command = await catalog.streams.remove(stream.id, now_us=now_us, by=request.auth.id)
-        if command is None:
-            raise missing("stream")
+        command = still_there(
+            await catalog.streams.remove(stream.id, now_us=now_us, by=request.auth.id)
+        )
         await ingest.finish_removal(command, stream.hash)
 
     @post(
@@ -142,9 +142,7 @@ class StreamController(Controller):
         except TooManyBackups as error:
             message = f"A stream may have at most {error.limit} backups."
             raise ApiError(HTTPStatus.CONFLICT, message) from error
-        if added is None:
-            raise missing("stream")
-        record, number = added
+        record, number = still_there(added)
         backup = next(each for each in presenter.stream(record).backups if each.id == number)
         return BackupAdded(message="Backup added.", backup=backup)
 

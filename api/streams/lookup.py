@@ -3,7 +3,7 @@
 `STREAM` gives the handlers of a controller the `StreamRecord` that their path names.
 """
 
-from typing import Final
+from typing import Final, TypeVar
 
 from litestar.di import NamedDependency, Provide
 
@@ -13,6 +13,8 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 
 __all__ = ["STREAM", "provide_stream", "still_there"]
+
+T = TypeVar("T")
 
 
 async def provide_stream(
@@ -32,12 +34,12 @@ async def provide_stream(
 STREAM: Final = {"stream": Provide(provide_stream)}
 
 
-def still_there(record: StreamRecord | None) -> StreamRecord:
-    """Return the record of a stream that existed when the request began.
+def still_there(found: T | None) -> T:
+    """Return what the catalog found of a stream that existed when the request began.
 
     Raises:
         ApiError: 404 if it was deleted since.
     """
-    if record is None:
+    if found is None:
         raise missing("stream")
-    return record
+    return found

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-__all__ = ["NAMED_TWICE", "NOT_YET_TESTED", "WITHOUT_TEST"]
+__all__ = ["NOT_YET_TESTED", "WITHOUT_TEST"]
 
 # Modules that need no test file of their own: {"room/module.py": "why"}.
 WITHOUT_TEST: Final[dict[str, str]] = {
@@ -57,7 +57,6 @@ NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
         "storage/catalog/uploads/creation.py",
         "storage/catalog/uploads/links.py",
         "storage/catalog/videos/creation.py",
-        "storage/catalog/videos/edits.py",
         "storage/catalog/videos/imports.py",
         "storage/catalog/videos/replacement.py",
         "storage/catalog/videos/repository.py",
@@ -74,17 +73,5 @@ NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
         "transcode/engine/vod/span.py",
         "transcode/engine/vod/survey.py",
         "transcode/protocol/file_messages.py",
-    }
-)
-
-# Public classes of the rooms that share a name.
-NAMED_TWICE: Final[frozenset[str]] = frozenset(
-    {
-        "Database",
-        "Decoders",
-        "Pictures",
-        "Slate",
-        "Source",
-        "Standing",
     }
 )
