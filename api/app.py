@@ -7,6 +7,7 @@ from typing import Final
 from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
@@ -14,7 +15,7 @@ from api.http.auth import Guard, needs_token
 from api.http.cors import cors_hook
 from api.http.errors import HANDLERS
 from api.http.json_body import MAX_BODY
-from api.http.openapi import JsonDocument, ReferencePage, YamlDocument, operation_id
+from api.http.openapi import ReadyDocuments, ReferencePage, operation_id
 from api.http.options import list_all_methods
 from api.http.rate_limit import CallerRateLimiter
 from api.library.countries import CountriesController
@@ -150,6 +151,7 @@ def _description(version: str) -> OpenAPIConfig:
         scheme="bearer",
         description="A token of the owner, or one made by `headend token create`.",
     )
+    plugins = (ReferencePage(), JsonRenderPlugin(), YamlRenderPlugin())
     return OpenAPIConfig(
         title="Headend",
         version=version,
@@ -157,7 +159,8 @@ def _description(version: str) -> OpenAPIConfig:
         components=Components(security_schemes={_BEARER: scheme}),
         use_handler_docstrings=True,
         operation_id_creator=operation_id,
-        render_plugins=[ReferencePage(), JsonDocument(), YamlDocument()],
+        render_plugins=plugins,
+        openapi_router=ReadyDocuments(plugins).router(),
     )
 
 

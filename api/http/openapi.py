@@ -1,23 +1,26 @@
 """Renders the OpenAPI document: as JSON, as YAML and as a reference page.
 
-The usual reference pages load scripts from third-party servers; this one has no script, leaks
+Rendering takes half a second of CPU, so it happens once, on a thread, and the bytes are kept. The
+usual reference pages load scripts from third-party servers; this one has no script, leaks
 nothing about its readers, and works without internet access.
 """
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from litestar import Request
+from litestar import Request, Response, Router
 from litestar.handlers import HTTPRouteHandler
-from litestar.openapi.plugins import JsonRenderPlugin, OpenAPIRenderPlugin, YamlRenderPlugin
+from litestar.openapi.plugins import OpenAPIRenderPlugin
 
-__all__ = ["JsonDocument", "ReferencePage", "YamlDocument", "complete_document", "operation_id"]
+__all__ = ["ReadyDocuments", "ReferencePage", "complete_document", "operation_id"]
 
 # Any: an OpenAPI document is JSON, read by the names of its own specification.
 Document = Mapping[str, Any]
 
+_PATH: Final = "/schema"
 _STYLE: Final = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;
 color-scheme:light dark}
@@ -43,7 +46,10 @@ def operation_id(handler: HTTPRouteHandler, _method: object, _path: object) -> s
 
 
 def complete_document(document: Document) -> dict[str, Any]:
-    """Return the document with the headers of errors, and without empty bodies."""
+    """Return the document with the headers of errors, and without empty bodies.
+
+    Headers are sorted by name: Litestar keeps them in a set, whose order differs by process.
+    """
     return {
         **document,
         "paths": {
@@ -55,12 +61,15 @@ def complete_document(document: Document) -> dict[str, Any]:
 
 def _completed_operation(operation: Document) -> Document:
     answers = {
-        status: {**answer, "headers": {**_HEADERS.get(status, {}), **answer.get("headers", {})}}
-        if status in _HEADERS
-        else _without_null(answer)
+        status: _with_headers(_without_null(answer), _HEADERS.get(status, {}))
         for status, answer in operation["responses"].items()
     }
     return {**operation, "responses": answers}
+
+
+def _with_headers(answer: Document, more: Document) -> Document:
+    headers = {**more, **answer.get("headers", {})}
+    return {**answer, "headers": dict(sorted(headers.items()))} if headers else answer
 
 
 def _without_null(answer: Document) -> Document:
@@ -71,25 +80,40 @@ def _without_null(answer: Document) -> Document:
     return {name: value for name, value in answer.items() if name != "content"}
 
 
-# Litestar does not type its requests, hence the pyright comments below.
-class JsonDocument(JsonRenderPlugin):
-    """Renders the document as JSON."""
+class ReadyDocuments:
+    """Renders each document once, on a thread, and answers with its bytes.
 
-    def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:
-        """Return the document."""
-        document = complete_document(openapi_schema)
-        return super().render(request, document)  # pyright: ignore[reportUnknownMemberType]
+    `plugins` define the documents by their paths; `router` is for Litestar's configuration.
+    """
+
+    def __init__(self, plugins: Sequence[OpenAPIRenderPlugin]) -> None:
+        self._plugins = {path: plugin for plugin in plugins for path in plugin.paths}
+        self._bodies: dict[OpenAPIRenderPlugin, bytes] = {}
+        self._lock = asyncio.Lock()
+
+    def router(self) -> Router:
+        """Return the router to which Litestar adds the paths of the plugins."""
+        return Router(
+            _PATH, route_handlers=[], include_in_schema=False, before_request=self._respond
+        )
+
+    async def _respond(self, request: Request[Any, Any, Any]) -> Response[bytes] | None:
+        """Answer instead of Litestar, which renders on the event loop, for each request."""
+        path = request.url.path.removeprefix(_PATH).rstrip("/") or "/"
+        plugin = self._plugins.get(path)
+        if plugin is None:
+            return None  # Litestar's 404
+        async with self._lock:
+            if plugin not in self._bodies:
+                self._bodies[plugin] = await asyncio.to_thread(_render, plugin, request)
+        return Response(self._bodies[plugin], media_type=plugin.media_type)
 
 
-class YamlDocument(YamlRenderPlugin):
-    """Renders the document as YAML."""
-
-    def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:
-        """Return the document."""
-        document = complete_document(openapi_schema)
-        return super().render(request, document)  # pyright: ignore[reportUnknownMemberType]
+def _render(plugin: OpenAPIRenderPlugin, request: Request[Any, Any, Any]) -> bytes:
+    return plugin.render(request, complete_document(request.app.openapi_schema.to_schema()))
 
 
+# Litestar does not type its requests.
 class ReferencePage(OpenAPIRenderPlugin):
     """Renders the reference page at /schema."""
 

@@ -12,7 +12,7 @@ from api.http.errors import documented
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber
 from api.library.lookup import PROJECT, ProjectId, list_url
-from api.schemas.common import Event, Listing
+from api.schemas.common import Event, Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.timestamps import parse_timestamp
 from storage.catalog import Catalog
@@ -67,7 +67,7 @@ class EventsController(Controller):
         since: Since = None,
         stream: StreamNumber = None,
         page: PageNumber = None,
-    ) -> Listing[Event]:
+    ) -> Annotated[Listing[Event], named_schema("Listing_api.schemas.Event_")]:
         """List what happened in a project in pages of ten, newest first."""
         since_us = 0 if since is None else parse_timestamp(since)
         faults = {} if since_us is not None else {"since": [_NO_MOMENT]}

@@ -1,7 +1,7 @@
 """Tags and categories: two kinds of labels, with the same operations."""
 
 from http import HTTPStatus
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from litestar import Controller, delete, get, post, put
@@ -14,7 +14,7 @@ from api.http.json_body import described, read_body
 from api.http.paging import ListQuery, envelope
 from api.http.parameters import RecordId, missing, number_of
 from api.library.lookup import PROJECT, ProjectId, list_url, provide_list_query
-from api.schemas.common import Listing
+from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from storage.catalog import Catalog
@@ -164,7 +164,7 @@ class TagsController(Controller):
         list_query: NamedDependency[ListQuery],
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
-    ) -> Listing[Label]:
+    ) -> Annotated[Listing[Label], named_schema("Listing_api.labels.Label_")]:
         """List a project's tags in pages of ten, newest first unless a column is named."""
         url = list_url(presenter.addresses, project_id, "tags")
         return await _list(catalog, "tag", project.id, list_query, url)
@@ -236,7 +236,7 @@ class CategoriesController(Controller):
         list_query: NamedDependency[ListQuery],
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
-    ) -> Listing[Label]:
+    ) -> Annotated[Listing[Label], named_schema("Listing_api.labels.Label_")]:
         """List a project's categories in pages of ten, newest first unless a column is named."""
         url = list_url(presenter.addresses, project_id, "categories")
         return await _list(catalog, "category", project.id, list_query, url)

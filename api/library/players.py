@@ -13,7 +13,7 @@ from api.http.json_body import described, read_body
 from api.http.paging import ListQuery, envelope
 from api.http.parameters import RecordId, missing, number_of
 from api.library.lookup import PROJECT, ProjectId, list_url, provide_list_query
-from api.schemas.common import Listing
+from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
@@ -117,7 +117,7 @@ class PlayersController(Controller):
         list_query: NamedDependency[ListQuery],
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
-    ) -> Listing[Player]:
+    ) -> Annotated[Listing[Player], named_schema("Listing_api.players.Player_")]:
         """List a project's players in pages of ten, newest first unless a column is named."""
         page = await catalog.players.find_page(
             project.id, search=list_query.search, sort=list_query.sort, page=list_query.page

@@ -1,7 +1,7 @@
 """Projects: the owners of streams, videos, labels, players and tokens."""
 
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import Controller, delete, get, post, put
@@ -18,7 +18,7 @@ from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber, missing
 from api.library.lookup import PROJECT
 from api.ports import MediaRemover
-from api.schemas.common import Listing
+from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
@@ -125,7 +125,7 @@ class ProjectsController(Controller):
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
         page: PageNumber = None,
-    ) -> Listing[Project]:
+    ) -> Annotated[Listing[Project], named_schema("Listing_api.projects.Project_")]:
         """List the projects that the token reaches in pages of ten, newest first."""
         query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
         records = await catalog.projects.find_page(reach=request.auth.project, page=query.page)

@@ -5,6 +5,7 @@ manages those of its project, and cannot make a token with more rights than it h
 """
 
 from http import HTTPStatus
+from typing import Annotated
 
 import msgspec
 from litestar import Controller, delete, get, post
@@ -16,7 +17,7 @@ from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber, RecordId, missing, number_of
-from api.schemas.common import Listing
+from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
@@ -103,7 +104,7 @@ class TokensController(Controller):
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
         page: PageNumber = None,
-    ) -> Listing[Token]:
+    ) -> Annotated[Listing[Token], named_schema("Listing_api.tokens.Token_")]:
         """List the tokens that the caller may manage in pages of ten, newest first, revoked ones
         too.
 

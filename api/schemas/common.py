@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from litestar.params import Parameter
 
 from api.schemas.text_fields import Title
 
@@ -24,6 +25,7 @@ __all__ = [
     "StreamBody",
     "StreamItem",
     "TagBody",
+    "named_schema",
     "shown_as",
 ]
 
@@ -39,6 +41,15 @@ def shown_as(name: str) -> Callable[[_Body], _Body]:
         return body
 
     return rename
+
+
+def named_schema(name: str) -> Any:  # Any: metadata of Annotated
+    """Return the annotation that fixes the name of a generic type in the OpenAPI document.
+
+    Without it the name contains the module of the type's argument, and changes when that moves. A
+    type keeps the name under which it was first published.
+    """
+    return Parameter(schema_component_key=name)
 
 
 class StreamAddition(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The streams of a project: listed, added."""
 
-from typing import Final
+from typing import Annotated, Final
 
 from litestar import Controller, get, post
 from litestar.di import NamedDependency
@@ -11,7 +11,7 @@ from api.http.errors import documented
 from api.http.json_body import described, read_body
 from api.http.paging import ListQuery, envelope
 from api.library.lookup import PROJECT, ProjectId, list_url, provide_list_query
-from api.schemas.common import Listing, StreamAdded, StreamAddition, StreamItem
+from api.schemas.common import Listing, StreamAdded, StreamAddition, StreamItem, named_schema
 from api.schemas.presenter import Presenter
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
@@ -37,7 +37,7 @@ class StreamsController(Controller):
         list_query: NamedDependency[ListQuery],
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
-    ) -> Listing[StreamItem]:
+    ) -> Annotated[Listing[StreamItem], named_schema("Listing_api.schemas.StreamItem_")]:
         """List a project's streams in pages of ten, newest first unless a column is named."""
         page = await catalog.streams.find_page(
             project.id, search=list_query.search, sort=list_query.sort, page=list_query.page

@@ -20,7 +20,7 @@ from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber, RecordId, missing, number_of
 from api.library.lookup import PROJECT, ProjectId, list_url
-from api.schemas.common import Listing
+from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.timestamps import format_timestamp
 from api.uploads.intake import UploadIntake
@@ -123,7 +123,9 @@ class UploadLinksController(Controller):
         presenter: NamedDependency[Presenter],
         now_us: NamedDependency[int],
         page: PageNumber = None,
-    ) -> Listing[ListedUploadLink]:
+    ) -> Annotated[
+        Listing[ListedUploadLink], named_schema("Listing_api.linkrecords.ListedUploadLink_")
+    ]:
         """List a project's upload links in pages of ten, newest first; gone a week after their end.
 
         This takes a token that may write.

@@ -16,7 +16,7 @@ from api.http.errors import documented
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber, Search
 from api.library.lookup import ProjectId, list_url, provide_project
-from api.schemas.common import Listing
+from api.schemas.common import Listing, named_schema
 from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoItem
 from storage.catalog import Catalog
@@ -153,7 +153,7 @@ class VideosController(Controller):
         catalog: NamedDependency[Catalog],
         video_presenter: NamedDependency[VideoPresenter],
         list_query: NamedDependency[VideoListQuery],
-    ) -> Listing[VideoItem]:
+    ) -> Annotated[Listing[VideoItem], named_schema("Listing_api.videobodies.VideoItem_")]:
         """List a project's videos in pages of thirty, newest first."""
         # Not a dependency: here 422 comes before 404.
         project = await provide_project(request, project_id, catalog)
