@@ -105,7 +105,7 @@ class LiveRun:
 
         With `splice` it replaces the source that is on air and goes on where that one ends.
         """
-        self.metrics.begin_timeline()
+        self.metrics.begin_source(tracks)
         self._keyframe_monitor.stop()
         self.backlog.begin(tracks, self._clock(), late, splice=splice)
         self._work_queued.set()

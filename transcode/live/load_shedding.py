@@ -4,7 +4,8 @@ Pure; called about once a second. A run that falls behind sheds rungs, the costl
 the rest fits into the CPU that its engine gets. Each run is decided for itself: if all get too
 little, each sheds its own share. A rung returns when the machine has had idle cores for it for a
 while, the cheapest first, one at a time over all runs. A rung that is shed again soon after its
-return waits twice as long the next time.
+return waits twice as long the next time. A run that is behind, or that waits longer, does not delay
+the others' rungs: the idle cores alone say what there is room for.
 
 Costs and idle CPU are in cores: CPU seconds for a second of media, or of the clock.
 """
@@ -62,11 +63,15 @@ class RunLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _RunHistory(msgspec.Struct):
-    """When a run's rungs changed last, when one returned, and how long the next one waits."""
+    """When a run's rungs changed last, when one returned, and how long the next one waits.
+
+    `room_since` is from when on there has been room for the run's next rung, None if there is none.
+    """
 
     changed: float
     returned: float | None = None
     patience: float = ROOM_SECONDS
+    room_since: float | None = None
 
 
 class LoadShedder:
@@ -74,7 +79,6 @@ class LoadShedder:
 
     def __init__(self) -> None:
         self._histories: dict[str, _RunHistory] = {}
-        self._room_since: float | None = None
 
     def decide(
         self, now: float, runs: Sequence[RunLoad], idle_cores: float
@@ -84,11 +88,8 @@ class LoadShedder:
         for gone in set(self._histories) - known:
             del self._histories[gone]
         changes = {run.stream: off for run in runs if (off := self._shed(now, run)) is not None}
-        if changes or any(run.is_behind for run in runs):
-            self._room_since = None
-            return changes
-        back = self._return(now, runs, idle_cores)
-        return {} if back is None else {back[0]: back[1]}
+        others = [run for run in runs if run.stream not in changes]
+        return changes | self._return(now, others, idle_cores)
 
     def _shed(self, now: float, run: RunLoad) -> frozenset[str] | None:
         on = sorted(
@@ -114,32 +115,37 @@ class LoadShedder:
 
     def _note_shed(self, now: float, stream: str) -> None:
         history = self._histories.setdefault(stream, _RunHistory(changed=now))
-        history.changed = now
+        history.changed, history.room_since = now, None
         if history.returned is not None and now - history.returned < RETURN_SECONDS:
             history.patience = min(2 * history.patience, MOST_ROOM_SECONDS)
         history.returned = None
 
     def _return(
         self, now: float, runs: Sequence[RunLoad], idle_cores: float
-    ) -> tuple[str, frozenset[str]] | None:
-        waiting = [
-            (run.costs.get(name, 0.0), run.stream, name, run)
-            for run in runs
-            for name in run.off
-            if name in run.costs
-        ]
-        if not waiting:
-            self._room_since = None
-            return None
-        cost, stream, name, run = min(waiting, key=lambda entry: entry[:3])
-        if idle_cores < ROOM_FACTOR * cost:
-            self._room_since = None
-            return None
-        self._room_since = now if self._room_since is None else self._room_since
-        history = self._histories.setdefault(stream, _RunHistory(changed=now))
-        patience = max(ROOM_SECONDS, history.patience)
-        if now - self._room_since < patience or now - history.changed < patience:
-            return None
-        self._room_since = None
+    ) -> dict[str, frozenset[str]]:
+        """Return the run, if any, that gets a rung back now, and the rungs it still goes without.
+
+        Each return takes up room, so afterwards every run waits for its own anew.
+        """
+        ready: list[tuple[float, str, frozenset[str]]] = []
+        for run in runs:
+            waiting = [(run.costs[name], name) for name in run.off if name in run.costs]
+            if not waiting:
+                continue
+            cost, name = min(waiting)
+            history = self._histories.setdefault(run.stream, _RunHistory(changed=now))
+            if run.is_behind or idle_cores < ROOM_FACTOR * cost:
+                history.room_since = None
+                continue
+            if history.room_since is None:
+                history.room_since = now
+            if now - max(history.room_since, history.changed) >= history.patience:
+                ready.append((cost, run.stream, run.off - {name}))
+        if not ready:
+            return {}
+        _, stream, off = min(ready, key=lambda entry: entry[:2])
+        for history in self._histories.values():
+            history.room_since = None
+        history = self._histories[stream]
         history.changed = history.returned = now
-        return stream, run.off - {name}
+        return {stream: off}

@@ -8,7 +8,7 @@ from typing import Final
 
 from media.packet import MediaPacket
 from media.ticks import MILLISECONDS, rescale
-from media.track import VideoTrack
+from media.track import Track, VideoTrack
 from transcode.live.load_shedding import KEEPING_PACE, NORMAL_LAG_SECONDS, RunLoad
 from transcode.protocol.messages import Progress
 
@@ -18,6 +18,9 @@ __all__ = ["RunMetrics"]
 _NEWEST: Final = 0.4
 # Two reports closer together say nothing about the pace.
 _MIN_SECONDS: Final = 0.2
+# Packets of a track are closer together than this, in ms: even a slide show sends one a second. A
+# longer step is a hole or a jump of the source's clock, which nothing has to be made for.
+_MOST_STEP: Final = 2_000
 
 
 class RunMetrics:
@@ -42,7 +45,10 @@ class RunMetrics:
         self.rung_cpu_seconds: dict[str, float] = {}
         self.costs: dict[str, float] = {}  # cores for a second of media, by encoded rung
         self.off: frozenset[str] = frozenset()
-        self._first: int | None = None  # of the source, in ms
+        # The decode times of the leading track since the timeline began or jumped, in ms: an
+        # encoder may stamp the sound by another clock, and presentation times reach hours.
+        self._picture_leads = True
+        self._first: int | None = None
         self._newest = 0
         self._before: tuple[float, Progress] | None = None
         self._bytes_before = 0
@@ -51,15 +57,22 @@ class RunMetrics:
         """Count a packet that the source sent."""
         self.packets += 1
         self.bytes_in += len(packet.data)
-        leads = isinstance(packet.track, VideoTrack)
-        self.pictures += leads
-        at = rescale(packet.pts, packet.track.scale, MILLISECONDS)
-        if self._first is None:
+        picture = isinstance(packet.track, VideoTrack)
+        self.pictures += picture
+        if picture is not self._picture_leads:
+            return
+        at = rescale(packet.dts, packet.track.scale, MILLISECONDS)
+        if self._first is None or abs(at - self._newest) > _MOST_STEP:
             self._first = self._newest = at
         self._newest = max(self._newest, at)
 
+    def begin_source(self, tracks: tuple[Track, ...]) -> None:
+        """Begin the timeline of a new source: its picture leads if it has one, else its sound."""
+        self._picture_leads = any(isinstance(track, VideoTrack) for track in tracks)
+        self.begin_timeline()
+
     def begin_timeline(self) -> None:
-        """Begin the timeline of a new source.
+        """Begin a timeline, because the source is new or starts anew.
 
         The newest seconds that a backup has buffered come in at once, so the run lags until it has
         caught up, and the pace of the source before does not predict whether it will.
@@ -82,7 +95,8 @@ class RunMetrics:
         before, self._before = self._before, (now, progress)
         self.memory_bytes = progress.memory_bytes
         if current and self._first is not None:
-            made = progress.made or self._first
+            # What was made before a jump of the source's clock says nothing of the time after it.
+            made = max(progress.made, self._first) if progress.made else self._first
             self.lag = max(0.0, (self._newest - made) / 1000)
         old = Progress(epoch=-1, taken=0, made=0, frames=0, cpu_ms=0, memory_bytes=0)
         seconds = 0.0
@@ -116,6 +130,8 @@ class RunMetrics:
 
     def _measure(self, new: Progress, old: Progress, seconds: float) -> None:
         media = (new.made - old.made) / 1000
+        if media < 0 or (self._first is not None and old.made < self._first):
+            return  # the source's clock jumped between the two reports
         pace = media / seconds
         if self._first is not None and self.lag <= NORMAL_LAG_SECONDS:
             pace = max(pace, 1.0)  # a source that stalls does not make the engine slow

@@ -80,13 +80,44 @@ def test_nothing_returns_without_room() -> None:
     assert not any(governor.decide(second, [load(off=off)], 0.09) for second in range(100))
 
 
-def test_nothing_returns_while_any_run_is_late() -> None:
+def test_nothing_returns_to_a_run_that_is_late() -> None:
     governor = LoadShedder()
-    runs = [
-        load(off=frozenset({"360p"})),
-        msgspec.structs.replace(load(MAX_LAG_SECONDS + 1, 1.1), stream="b"),
-    ]
-    assert not any(governor.decide(second, runs, 2.0) for second in range(100))
+    run = load(MAX_LAG_SECONDS + 1, 1.1, off=frozenset({"360p"}))
+    assert not any(governor.decide(second, [run], 2.0) for second in range(100))
+
+
+@pytest.mark.parametrize("lag", [MAX_LAG_SECONDS + 1, 7200.0])
+@pytest.mark.parametrize("pace", [0.0, 0.5, 1.0, 1.1])
+def test_a_run_that_is_late_does_not_hold_back_the_others(lag: float, pace: float) -> None:
+    """Whether it has rungs left to shed or not; idle cores say that there is room."""
+    shedder = LoadShedder()
+    off = {"late": frozenset[str](), "well": frozenset({"360p"})}
+    for second in range(int(2 * ROOM_SECONDS)):
+        runs = [
+            msgspec.structs.replace(load(lag, pace, off=off["late"]), stream="late"),
+            msgspec.structs.replace(load(off=off["well"]), stream="well"),
+        ]
+        off |= shedder.decide(second, runs, 2.0)
+    assert off["well"] == frozenset()
+
+
+def test_a_run_whose_rungs_came_back_too_soon_does_not_make_the_others_wait() -> None:
+    """Its measure is wrong: it sheds each rung as soon as that has returned."""
+    shedder, off = LoadShedder(), {"odd": frozenset[str](), "well": frozenset({"360p"})}
+
+    def second(now: int, *, late: float, streams: tuple[str, ...]) -> None:
+        odd = load(late, 0.9, off=off["odd"])
+        runs = [
+            msgspec.structs.replace(odd, stream="odd", costs={"360p": 0.01}),
+            msgspec.structs.replace(load(off=off["well"]), stream="well"),
+        ]
+        off.update(shedder.decide(now, [run for run in runs if run.stream in streams], 2.0))
+
+    for now in range(3_000):
+        second(now, late=1.5 if off["odd"] else 9.0, streams=("odd",))
+    for now in range(3_000, 3_000 + 2 * int(ROOM_SECONDS) + 2):
+        second(now, late=1.5, streams=("odd", "well"))
+    assert not off["well"]
 
 
 def test_a_rung_that_came_back_too_soon_waits_longer_each_time() -> None:

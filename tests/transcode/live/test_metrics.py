@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from media.packet import MediaPacket
@@ -13,6 +14,12 @@ AUDIO = AudioTrack(codec=AudioCodec.AAC, config=b"d", rate=48_000, channels=2)
 def packet(at: int, *, video: bool = True) -> MediaPacket:
     track = VIDEO if video else AUDIO
     return MediaPacket(track=track, dts=at, pts=at, key=True, data=b"1234")
+
+
+def send(metrics: RunMetrics, begin: int, end: int, *, video: bool = True) -> None:
+    """Count a packet every half a second, from a time to a time in ms."""
+    for at in range(begin, end + 1, 500):
+        metrics.count_packet(packet(at, video=video))
 
 
 def progress(second: float, *, pace: float = 1.0, epoch: int = 0, cpu: float = 0.5) -> Progress:
@@ -53,7 +60,7 @@ def test_lateness_is_what_the_encoder_sent_and_nobody_can_see_yet() -> None:
     figures.count_packet(packet(100_000))
     figures.update(progress(0), 0.0, current=True)
     assert figures.lag == 0
-    figures.count_packet(packet(104_000))
+    send(figures, 100_500, 104_000)
     figures.update(progress(1.5), 1.5, current=True)
     assert figures.lag == 2.5
     figures.update(progress(0.5), 2.5, current=False)
@@ -72,8 +79,7 @@ def test_a_new_line_of_time_makes_nothing_late() -> None:
 
 def test_before_anything_is_made_lateness_counts_from_the_first_packet() -> None:
     figures = RunMetrics()
-    figures.count_packet(packet(100_000))
-    figures.count_packet(packet(103_000))
+    send(figures, 100_000, 103_000)
     nothing = Progress(epoch=0, taken=0, made=0, frames=0, cpu_ms=9, memory_bytes=5)
     figures.update(nothing, 1.0, current=True)
     assert figures.lag == 3.0
@@ -143,8 +149,7 @@ def test_what_comes_in_at_once_after_a_splice_is_not_held_against_the_engine() -
         figures.count_packet(packet(100_000 + 1_000 * second))
         figures.update(progress(second - 0.5), float(second), current=True)
     figures.begin_timeline()
-    figures.count_packet(packet(100_000))
-    figures.count_packet(packet(104_000))
+    send(figures, 100_000, 104_000)
     for seconds, media, late in ((10.0, 0.0, True), (11.0, 2.0, False), (12.0, 4.5, False)):
         figures.count_packet(packet(104_000 + round((seconds - 10) * 1_000)))
         figures.update(progress(media, epoch=1), seconds, current=True)
@@ -156,10 +161,83 @@ def test_what_comes_in_at_once_after_a_splice_is_not_held_against_the_engine() -
 
 def test_a_run_without_a_source_is_not_late() -> None:
     figures = RunMetrics()
-    figures.count_packet(packet(100_000))
-    figures.count_packet(packet(105_000))
+    send(figures, 100_000, 105_000)
     figures.update(progress(1.0), 1.0, current=True)
     assert figures.lag == 4.0
     figures.idle()
     figures.update(progress(1.0), 2.0, current=True)
     assert figures.lag == 0.0
+
+
+HOUR = 3_600_000  # ms
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param(msgspec.structs.replace(packet(110_000), pts=110_000 + 2 * HOUR), id="shown"),
+        pytest.param(packet(110_000 + HOUR), id="decoded far ahead"),
+        pytest.param(packet(110_000 - HOUR), id="decoded long ago"),
+        pytest.param(packet(110_000 + HOUR, video=False), id="heard far ahead"),
+    ],
+)
+def test_one_absurd_timestamp_neither_delays_a_run_nor_sheds_its_rungs(odd: MediaPacket) -> None:
+    metrics, shedder = RunMetrics(), LoadShedder()
+    for second in range(1, 40):
+        send(metrics, 99_500 + 1_000 * second, 100_000 + 1_000 * second)
+        if second == 10:
+            metrics.count_packet(odd)
+        metrics.update(progress(second - 1), float(second), current=True)
+        load = metrics.load("a", ("720p", "480p"), min_rungs=0)
+        assert load.lag <= 1.5, second
+        assert shedder.decide(second, [load], 0.0) == {}, second
+
+
+@pytest.mark.parametrize("jump", [-HOUR, -10_000, 3_000, 10_000, HOUR])
+def test_a_clock_that_jumps_for_good_says_nothing_of_the_engine(jump: int) -> None:
+    """The engine's reports follow a second later, as media do."""
+    metrics, shedder = RunMetrics(), LoadShedder()
+    for second in range(1, 40):
+        newest = 100_000 + 1_000 * second
+        send(metrics, *(at + jump * (second > 10) for at in (newest - 500, newest)))
+        made = progress(second - 1)
+        made = msgspec.structs.replace(made, made=made.made + jump * (second > 11))
+        metrics.update(made, float(second), current=True)
+        load = metrics.load("a", ("720p", "480p"), min_rungs=0)
+        assert load.lag <= 1.5, second
+        assert load.pace == pytest.approx(1.0, abs=0.05), second
+        assert shedder.decide(second, [load], 0.0) == {}, second
+
+
+def test_a_slow_engine_is_noticed_after_a_jump_too() -> None:
+    metrics = RunMetrics()
+    send(metrics, 100_000, 101_000)
+    for second in range(1, 21):
+        send(metrics, HOUR + 1_000 * second, HOUR + 1_000 * second + 500)
+        made = progress(0.5 * second)
+        metrics.update(
+            msgspec.structs.replace(made, made=HOUR + 500 * second), float(second), current=True
+        )
+    load = metrics.load("a", ("720p",), min_rungs=0)
+    assert load.is_behind
+    assert load.lag == pytest.approx(10, abs=1)
+    assert load.pace == pytest.approx(0.5, abs=0.05)
+
+
+def test_sound_leads_where_there_is_no_picture() -> None:
+    metrics = RunMetrics()
+    metrics.begin_source((AUDIO,))
+    send(metrics, 100_000, 104_000, video=False)
+    metrics.update(progress(1.0), 1.0, current=True)
+    assert metrics.lag == 3.0
+
+
+def test_sound_by_another_clock_makes_no_lag() -> None:
+    """Two-clock encoders stamp the sound a minute ahead, for as long as they send."""
+    metrics = RunMetrics()
+    metrics.begin_source((VIDEO, AUDIO))
+    for second in range(1, 20):
+        send(metrics, 99_500 + 1_000 * second, 100_000 + 1_000 * second)
+        send(metrics, 159_500 + 1_000 * second, 160_000 + 1_000 * second, video=False)
+        metrics.update(progress(second - 1), float(second), current=True)
+        assert metrics.lag <= 1.5
