@@ -1,23 +1,42 @@
 """Health, readiness and metrics endpoints for monitoring."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import Any
 
 from litestar import Litestar, Response, get
-from litestar.handlers import HTTPRouteHandler
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
-from api.http.errors import HANDLERS
+from api.http.errors import HANDLERS, ApiError
+from storage.catalog.records.common import Principal
 
-__all__ = ["status_app", "status_handlers"]
+__all__ = ["needs_all_projects", "status_app", "status_handlers"]
 
+# A guard of Litestar, which may be a coroutine function.
+_Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None] | None]
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
+def needs_all_projects(
+    connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
+) -> None:
+    """Require a token for all projects (a guard that follows `needs_token`)."""
+    principal = connection.scope.get("auth")
+    if not (isinstance(principal, Principal) and principal.project is None):
+        raise ApiError(HTTPStatus.FORBIDDEN, "Metrics need a token for all projects.")
+
+
 def status_handlers(
-    *, problems: Callable[[], Awaitable[list[str]]], figures: Callable[[], bytes]
+    *,
+    problems: Callable[[], Awaitable[list[str]]],
+    figures: Callable[[], bytes],
+    guards: Sequence[_Guard] = (),
 ) -> list[HTTPRouteHandler]:
     """Return the handlers of `/healthz`, `/readyz` and `/metrics`.
 
-    `problems` returns sentences about what cannot be served; `figures` the Prometheus text.
+    `problems` returns sentences about what cannot be served; `figures` the Prometheus text, which
+    names streams, unpublished ones too. `guards` protect only the metrics.
     """
 
     @get("/healthz", include_in_schema=False, sync_to_thread=False)
@@ -35,10 +54,10 @@ def status_handlers(
             headers={"Retry-After": "5"} if found else {},
         )
 
-    @get("/metrics", include_in_schema=False, sync_to_thread=False)
+    @get("/metrics", include_in_schema=False, sync_to_thread=False, guards=guards)
     def metrics() -> Response[bytes]:
         """Return the metrics."""
-        return Response(figures(), media_type=_PROMETHEUS)
+        return Response(figures(), media_type=_PROMETHEUS, headers={"Cache-Control": "no-store"})
 
     return [alive, ready, metrics]
 
@@ -46,7 +65,7 @@ def status_handlers(
 def status_app(
     *, problems: Callable[[], Awaitable[list[str]]], figures: Callable[[], bytes]
 ) -> Litestar:
-    """Return an application with only these endpoints, for processes that serve no media."""
+    """Return an application with only these endpoints, all open, for a listener of their own."""
     return Litestar(
         route_handlers=[*status_handlers(problems=problems, figures=figures)],
         exception_handlers=HANDLERS,

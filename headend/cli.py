@@ -28,6 +28,7 @@ from storage.errors import StorageError
 
 __all__ = ["main"]
 
+_PRIVATE_FILES: Final = 0o077  # files are made with mode 0600, folders with 0700
 _SIZE_HELP: Final = "WIDTHxHEIGHT in pixels."
 
 Command = Callable[..., Any]  # decorated by click
@@ -46,8 +47,8 @@ def _settings_options(command: Command) -> Command:
         click.option("--http", "http_listen", help="HOST:PORT of HTTP (setting http.listen)."),
         click.option("--rtmp", "rtmp_listen", help="HOST:PORT of RTMP (setting rtmp.listen)."),
         click.option("--rtmps", "rtmps_listen", help="HOST:PORT of RTMPS (setting rtmps.listen)."),
-        click.option("--status", "ingest_status",
-                     help="HOST:PORT of the status of ingest (setting ingest.status)."),
+        click.option("--status", "status_listen",
+                     help="HOST:PORT of metrics (settings status.listen, ingest.status)."),
     )  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -56,13 +57,16 @@ def _settings_options(command: Command) -> Command:
 
 def _read(config: Path | None, **given: str | None) -> tuple[ServiceSettings, dict[str, str]]:
     names = {
-        "data": "data",
-        "http_listen": "http.listen",
-        "rtmp_listen": "rtmp.listen",
-        "rtmps_listen": "rtmps.listen",
-        "ingest_status": "ingest.status",
+        "data": ("data",),
+        "http_listen": ("http.listen",),
+        "rtmp_listen": ("rtmp.listen",),
+        "rtmps_listen": ("rtmps.listen",),
+        # A process is either an ingest or serves the API.
+        "status_listen": ("status.listen", "ingest.status"),
     }
-    options = {names[key]: value for key, value in given.items() if value is not None}
+    options = {
+        name: value for key, value in given.items() if value is not None for name in names[key]
+    }
     try:
         return load_settings(file=config, environment=os.environ, options=options)
     except SettingsError as error:
@@ -73,6 +77,8 @@ def _read(config: Path | None, **given: str | None) -> tuple[ServiceSettings, di
 @click.version_option(package_name="headend")
 def main() -> None:
     """Headend: RTMP and RTMPS in, multi-resolution HLS out."""
+    # Media of unpublished records, keys and tokens: for the service's own user only.
+    os.umask(_PRIVATE_FILES)
 
 
 @main.command()

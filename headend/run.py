@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
 from typing import Final, cast
@@ -85,8 +86,9 @@ async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> 
     _catch_signals(stop)
     async with role.service(settings) as running, asyncio.TaskGroup() as tasks:
         background = [tasks.create_task(_renew(running)), tasks.create_task(keep_watchdog())]
-        print(welcome(running, os.environ), flush=True)  # noqa: T201 # the newcomer's instructions
-        where = running.status or running.addresses.http
+        print(welcome(running, terminal=sys.stdout.isatty()), flush=True)  # noqa: T201 # the newcomer's instructions
+        # An ingest serves nothing else over HTTP.
+        where = (running.status if running.token_file is None else None) or running.addresses.http
         notify(f"READY=1\nSTATUS={role.name} at {where}")
         log.info("ready", extra={"role": role.name, "http": where})
         _warn_without_landlock()

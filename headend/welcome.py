@@ -1,6 +1,5 @@
 """The text that a role prints once it is ready: where to watch, send and log in."""
 
-from collections.abc import Mapping
 from importlib.metadata import version
 
 from headend.roles.wiring import RunningService
@@ -9,16 +8,20 @@ from media.stream_keys import Slot
 __all__ = ["welcome"]
 
 
-def welcome(running: RunningService, environment: Mapping[str, str]) -> str:
-    """Return the addresses and credentials of a running role, one per line."""
+def welcome(running: RunningService, *, terminal: bool) -> str:
+    """Return the addresses of a running role, one per line.
+
+    The stream key is included only for a `terminal`: anything else, such as a pipe, a file or the
+    journal, is kept and read by others.
+    """
     lines = [f"Headend {version('headend')} is ready."]
     lines += _for_viewers(running)
-    lines += _for_encoders(running, environment)
+    lines += _for_encoders(running, terminal=terminal)
+    if running.status is not None:
+        lines.append(f"  Status       {running.status}/readyz")
     if running.token_file is not None:
         lines.append(f"  API          {running.addresses.http}/schema")
         lines.append(f"  Owner token  {running.token_file}")
-    if running.status is not None:
-        lines.append(f"  Status       {running.status}/readyz")
     return "\n".join(lines)
 
 
@@ -29,15 +32,13 @@ def _for_viewers(running: RunningService) -> list[str]:
     return [f"  Watch        {running.addresses.watch(stream.hash)}"]
 
 
-def _for_encoders(running: RunningService, environment: Mapping[str, str]) -> list[str]:
+def _for_encoders(running: RunningService, *, terminal: bool) -> list[str]:
     if running.rtmp_port is None:
         return []
     addresses, stream = running.addresses, running.first.stream
     lines: list[str] = []
     if stream is not None:
-        # Under systemd the output goes to the journal, which must not contain a stream key.
-        journal = "JOURNAL_STREAM" in environment
-        key = "`headend streams` prints it" if journal else stream.key.text
+        key = stream.key.text if terminal else "`headend streams` prints it"
         lines += [
             '  In OBS       Settings > Stream > Service "Custom..."',
             f"    Server     {addresses.rtmp_ingest(Slot(0))}",

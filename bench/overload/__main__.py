@@ -44,7 +44,10 @@ class BenchService(msgspec.Struct, frozen=True):
 
     def metrics(self) -> dict[tuple[str, str, str], float]:
         """Return the metrics by name, stream and rendition."""
-        with urllib.request.urlopen(f"{self.http}/metrics", timeout=10) as answer:
+        request = urllib.request.Request(
+            f"{self.http}/metrics", headers={"Authorization": f"Bearer {self.token}"}
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
             text = answer.read().decode()
         found: dict[tuple[str, str, str], float] = {}
         for name, labels, value in _METRIC.findall(text):
@@ -97,7 +100,6 @@ def _service(folder: Path) -> Generator[BenchService]:
         "--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0", "--rtmps", "",
     ]  # fmt: skip
     environment = {**os.environ, "HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
-    environment.pop("JOURNAL_STREAM", None)
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
     try:

@@ -110,6 +110,7 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
     http: socket.socket | None = None
     rtmp: socket.socket | None = None
     rtmps: socket.socket | None = None
+    status: socket.socket | None = None
 
     @classmethod
     def bind(
@@ -122,6 +123,8 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
     ) -> "ListenSockets":
         """Bind the sockets of origin (HTTP), of ingest (RTMP, RTMPS) or both, until `stack` ends.
 
+        Both have one for health and metrics, if the settings name an address for it.
+
         Raises:
             AddressError: one cannot be bound.
         """
@@ -129,10 +132,12 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
         def optional(listen: str) -> socket.socket | None:
             return stack.enter_context(bind(listen)) if listen else None
 
+        status = settings.status.listen if origin else settings.ingest.status if ingest else ""
         return cls(
             http=stack.enter_context(bind(settings.http.listen)) if origin else None,
             rtmp=optional(settings.rtmp.listen) if ingest else None,
             rtmps=optional(settings.rtmps.listen) if ingest else None,
+            status=optional(status),
         )
 
     def addresses(self, settings: ServiceSettings) -> Addresses:

@@ -35,6 +35,7 @@ __all__ = [
     "ServiceSettings",
     "Setting",
     "SettingsError",
+    "StatusSettings",
     "StorageSettings",
     "TranscodeSettings",
     "explain",
@@ -160,6 +161,15 @@ class IngestSettings(_Section, frozen=True, kw_only=True):
         str,
         _describe("HTTP status address of `headend ingest`; empty: not served", "HOST:PORT"),
     ] = "127.0.0.1:8081"
+
+
+class StatusSettings(_Section, frozen=True, kw_only=True):
+    """Health and metrics of a process that serves the API."""
+
+    listen: Annotated[
+        str,
+        _describe("address of health and metrics without a token; empty: not served", "HOST:PORT"),
+    ] = ""
 
 
 class LiveSettings(_Section, frozen=True, kw_only=True):
@@ -347,6 +357,7 @@ class ServiceSettings(_Section, frozen=True, kw_only=True):
     rtmp: RtmpSettings = RtmpSettings()
     rtmps: RtmpsSettings = RtmpsSettings()
     ingest: IngestSettings = IngestSettings()
+    status: StatusSettings = StatusSettings()
     live: LiveSettings = LiveSettings()
     failover: FailoverSettings = FailoverSettings()
     recording: RecordingSettings = RecordingSettings()

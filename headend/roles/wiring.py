@@ -8,7 +8,7 @@ catalog and the objects of one data folder (`headend.roles.context`).
 import shutil
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -23,9 +23,9 @@ from api.pusher.private import private_channel_handlers
 from api.pusher.signed import signed_event_handlers
 from api.pusher.socket import Broadcaster
 from api.schemas.urls import Addresses
-from api.status import status_app, status_handlers
+from api.status import needs_all_projects, status_app, status_handlers
 from api.streams.command_client import IngestClient
-from headend.config.listen_sockets import bind, port_of, public_base
+from headend.config.listen_sockets import port_of, public_base
 from headend.config.settings import ServiceSettings
 from headend.http.metrics import CountedApplication, HttpMetrics
 from headend.http.server import Application, serving
@@ -95,12 +95,14 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
             ),
             context.sockets.http,
         ),
+        _serve_status(context, settings.status.listen, ingest.metrics) as status,
         broadcaster.disconnecting_at_exit(),
     ):
         yield RunningService(
             addresses=context.addresses,
             first=context.first,
             token_file=context.folder / OWNER_TOKEN,
+            status=status,
             rtmp_port=port_of(context.sockets.rtmp),
             tls=ingest.tls,
             catalog=context.catalog,
@@ -110,17 +112,15 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
 @asynccontextmanager
 async def _ingest(settings: ServiceSettings) -> AsyncGenerator[RunningService, None]:
     """Accept encoders; other processes serve origin."""
-    async with AsyncExitStack() as stack:
-        listen = settings.ingest.status
-        sock = stack.enter_context(bind(listen)) if listen else None
-        context = await stack.enter_async_context(open_context(settings, origin=False, ingest=True))
-        ingest = await stack.enter_async_context(run_ingest(context))
-        app = status_app(problems=_problems(context), figures=ingest.metrics)
-        await stack.enter_async_context(_serve_http(app, sock))
+    async with (
+        open_context(settings, origin=False, ingest=True) as context,
+        run_ingest(context) as ingest,
+        _serve_status(context, settings.ingest.status, ingest.metrics) as status,
+    ):
         yield RunningService(
             addresses=context.addresses,
             first=context.first,
-            status=public_base("", "http", listen, port_of(sock), "") if sock else None,
+            status=status,
             rtmp_port=port_of(context.sockets.rtmp),
             tls=ingest.tls,
         )
@@ -143,12 +143,14 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
             ),
             context.sockets.http,
         ),
+        _serve_status(context, settings.status.listen, metrics.text) as status,
         broadcaster.disconnecting_at_exit(),
     ):
         yield RunningService(
             addresses=context.addresses,
             first=context.first,
             token_file=context.folder / OWNER_TOKEN,
+            status=status,
         )
 
 
@@ -240,7 +242,11 @@ def _application(
         import_rules=import_rules(context.settings.imports),
         handlers=[
             *origin.handlers,
-            *status_handlers(problems=_problems(context), figures=metrics),
+            *status_handlers(
+                problems=_problems(context),
+                figures=metrics,
+                guards=[needs_token(catalog, callers), needs_all_projects],
+            ),
             *signed_event_handlers(
                 catalog.outbox, key=first.broadcaster_key, secret=first.broadcaster_secret
             ),
@@ -254,6 +260,16 @@ def _application(
         ],
     )
     return origin.wrap(app, context.settings.log.access)
+
+
+@asynccontextmanager
+async def _serve_status(
+    context: RoleContext, listen: str, metrics: Callable[[], bytes]
+) -> AsyncGenerator[str | None, None]:
+    """Serve health and metrics without a token; yield the URL, None without a socket for it."""
+    sock = context.sockets.status
+    async with _serve_http(status_app(problems=_problems(context), figures=metrics), sock):
+        yield None if sock is None else public_base("", "http", listen, port_of(sock), "")
 
 
 @asynccontextmanager

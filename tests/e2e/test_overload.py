@@ -31,7 +31,7 @@ _SHARES = (0.5, 0.35, 0.25, 0.18, 0.13, 0.1, 0.07, 0.05)
 
 def made(headend: Running) -> dict[str, float]:
     """Return which rungs are made now, as the metrics say."""
-    text = fetch(f"{headend.http}/metrics").text
+    text = fetch(f"{headend.http}/metrics", token=headend.token).text
     found = re.findall(r'headend_rung_made\{rendition="(\w+)",stream="\w+"\} ([\d.]+)', text)
     return {name: float(value) for name, value in found}
 

@@ -274,7 +274,7 @@ def test_each_role_tells_of_itself(ingest: Running) -> None:
         assert fetch(f"{api.http}/readyz").json == {"status": "ready", "problems": []}
         dark = api.add_stream("Never live")["hash"]
         assert fetch(f"{api.http}/live/{dark}/index.m3u8").status == 404
-        figures = fetch(f"{api.http}/metrics").text
+        figures = fetch(f"{api.status}/metrics").text
         assert 'headend_http_answers_total{room="live",status="4xx"} 1.0' in figures
         assert "process_resident_memory_bytes" in figures
         assert "headend_ingest" not in figures

@@ -29,7 +29,11 @@ def test_a_first_start_is_ready_within_three_seconds_and_a_second_keeps_everythi
         assert first.started_seconds <= 3 * SCALE
         assert fetch(f"{first.http}/healthz").status == 200
         assert fetch(f"{first.http}/readyz").json["problems"] == []
-        assert b"headend_ingest_connections 0.0" in fetch(f"{first.http}/metrics").body
+        assert b"headend_ingest_connections 0.0" in fetch(f"{first.status}/metrics").body
+        # Metrics name streams that are not published: not for everybody.
+        metrics = f"{first.http}/metrics"
+        assert [fetch(metrics).status, fetch(metrics, token="wrong").status] == [401, 401]
+        assert b"headend_ingest_connections 0.0" in fetch(metrics, token=first.token).body
         listed = fetch(f"{first.http}/api/projects/1/streams", token=first.token)
         seen = (first.hash, first.key, first.token, Path(first.authority).read_bytes())
         assert first.stop() == 0
@@ -43,17 +47,44 @@ def test_a_first_start_is_ready_within_three_seconds_and_a_second_keeps_everythi
     assert seen[2] not in log
 
 
-def test_the_key_stays_out_of_the_journal(tmp_path: Path) -> None:
-    with service(tmp_path / "data", environment={"JOURNAL_STREAM": "8:1"}) as running:
-        assert "headend streams" in running.printed
+def test_whatever_it_stores_is_readable_by_its_own_user_only(tmp_path: Path) -> None:
+    with service(tmp_path / "data") as running:
+        uploads = f"{running.http}/api/projects/1/uploads"
+        tus = {"Tus-Resumable": "1.0.0", "Upload-Length": "9"}
+        made = fetch(uploads, method="POST", token=running.token, headers=tus)
+        assert made.status == 201, made.text
+        piece = {
+            "Tus-Resumable": "1.0.0",
+            "Upload-Offset": "0",
+            "Content-Type": "application/offset+octet-stream",
+        }
+        sent = fetch(
+            made.headers["location"],
+            method="PATCH",
+            token=running.token,
+            headers=piece,
+            data=b"half",
+        )
+        assert sent.status == 204, sent.text
+        paths = [running.data, *running.data.rglob("*")]
+        modes = {str(path): stat.S_IMODE(path.stat().st_mode) for path in paths}
+    assert any(path.startswith(str(running.data / "objects" / "uploads")) for path in modes)
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_the_key_is_printed_to_a_terminal_only(tmp_path: Path) -> None:
+    with service(tmp_path / "data") as at_terminal:
+        key = at_terminal.key
+    with service(tmp_path / "data", terminal=False) as piped:
+        assert "headend streams" in piped.printed
+        assert key.split("_")[1] not in piped.printed
         printed = subprocess.run(
-            [HEADEND, "streams", "--data", str(running.data)],
+            [HEADEND, "streams", "--data", str(piped.data)],
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-        assert f"{running.hash}_" in printed
-        assert printed.split("\t")[2] not in running.printed
+        assert printed.split("\t")[2] == key
 
 
 @pytest.mark.prove

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tty
 import urllib.error
 import urllib.request
 from collections.abc import Generator, Mapping
@@ -19,8 +20,7 @@ from typing import cast
 from tests.support.waiting import SCALE
 
 START_SECONDS = 20 * SCALE
-# What is said to tests, and what a test's own service manager says.
-_NOT_FOR_IT = {"HEADEND_TEST_SCALE", "JOURNAL_STREAM"}
+_NOT_FOR_IT = {"HEADEND_TEST_SCALE"}
 # The last line that a role prints when it is ready.
 LAST_LINE = {"ingest": rb"Status .*\n"}
 
@@ -48,10 +48,11 @@ def fetch(
     method: str = "GET",
     token: str | None = None,
     body: object = None,
+    data: bytes | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Return what a URL answers, errors too."""
-    request = urllib.request.Request(url, method=method, headers=dict(headers or {}))
+    """Return what a URL answers, errors too; `body` is sent as JSON, `data` as it is."""
+    request = urllib.request.Request(url, data=data, method=method, headers=dict(headers or {}))
     if token is not None:
         request.add_header("Authorization", f"Bearer {token}")
     if body is not None:
@@ -174,8 +175,12 @@ def service(
     role: str = "serve",
     environment: Mapping[str, str] | None = None,
     arguments: tuple[str, ...] = (),
+    terminal: bool = True,
 ) -> Generator[Running]:
-    """Run `headend serve` (or another role) on a data folder for the length of the block."""
+    """Run `headend serve` (or another role) on a data folder for the length of the block.
+
+    It prints to a terminal, as for a newcomer; to anything else it does not print the stream key.
+    """
     log = data.parent / f"{data.name}{'' if role == 'serve' else f'-{role}'}.log"
     command = [
         str(Path(sys.executable).with_name("headend")),
@@ -194,14 +199,19 @@ def service(
     ]
     clean = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_IT}
     began = time.monotonic()
+    reading, printing = os.openpty() if terminal else os.pipe()
+    if terminal:
+        tty.setraw(printing)  # lines end as they were written
     with log.open("a") as errors:
         process = subprocess.Popen(
             command,
-            stdout=subprocess.PIPE,
+            stdout=printing,
             stderr=errors,
             text=True,
             env={**clean, **(environment or {})},
         )
+    os.close(printing)
+    process.stdout = os.fdopen(reading)
     try:
         printed = _read_welcome(process, log, LAST_LINE.get(role, rb"Owner token.*\n"))
         yield Running(process, data, log, printed, time.monotonic() - began)
@@ -212,8 +222,7 @@ def service(
                 process.wait(timeout=30 * SCALE)
             process.kill()
         process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        process.stdout.close()
 
 
 def _read_welcome(process: subprocess.Popen[str], log: Path, last: bytes) -> str:
@@ -224,7 +233,10 @@ def _read_welcome(process: subprocess.Popen[str], log: Path, last: bytes) -> str
     while time.monotonic() < deadline:
         if not select.select([process.stdout], [], [], 0.2)[0]:
             continue
-        data = os.read(process.stdout.fileno(), 65536)
+        try:
+            data = os.read(process.stdout.fileno(), 65536)
+        except OSError:  # a terminal without a program
+            data = b""
         printed += data
         if not data or re.search(last, printed):
             break
