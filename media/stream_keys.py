@@ -14,6 +14,7 @@ __all__ = [
     "PublicHash",
     "Slot",
     "StreamKey",
+    "is_hash",
     "new_hash",
 ]
 
@@ -31,6 +32,11 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 def new_hash() -> PublicHash:
     """Return a new public identifier: 12 random characters, about 71 bits."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(_HASH_LENGTH))
+
+
+def is_hash(text: str) -> bool:
+    """Return whether a text has the form of a public identifier."""
+    return _HASH.fullmatch(text) is not None
 
 
 class StreamKey(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

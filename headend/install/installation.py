@@ -13,10 +13,15 @@ from headend.install.locks import DataFolderError, schema_change
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
+from storage.installation_key import KeyStore, bind, refuse_media
+from storage.objects.disk import DiskObjects
+from storage.objects.read_only import ReadOnlyObjects
 
 __all__ = [
     "DATABASE",
+    "OBJECTS",
     "OWNER_TOKEN",
+    "bind_objects",
     "catalog_location",
     "create_data_folder",
     "install",
@@ -24,6 +29,7 @@ __all__ = [
 ]
 
 DATABASE: Final = "catalog.sqlite"
+OBJECTS: Final = "objects"
 OWNER_TOKEN: Final = "owner.token"  # noqa: S105 # a file's name
 
 
@@ -53,17 +59,33 @@ async def install(folder: Path, place: str | Path | None = None) -> bool:
 
     Raises:
         DataFolderError: a migration is needed, but another process uses the database.
+        StoreMismatch: the media in the folder belong to another database; nothing was created.
         StorageError: the database cannot be created or used.
     """
     place = place or folder / DATABASE
-    if await _is_ready(place):
+    if await _is_ready(folder, place):
         return False
     with schema_change(folder):
         async with open_catalog(place, migrate=True) as catalog:
             first = await catalog.installation.first_start(time.time_ns() // 1000)
-        if first.owner_token is not None:
-            _keep(folder / OWNER_TOKEN, first.owner_token)
+            if first.owner_token is not None:
+                _keep(folder / OWNER_TOKEN, first.owner_token)
+            with DiskObjects(folder / OBJECTS) as objects:
+                await bind_objects(catalog, objects, folder)
     return True
+
+
+async def bind_objects(catalog: Catalog, objects: KeyStore, folder: Path) -> None:
+    """Check that a catalog and the objects of a data folder belong together (see `bind`).
+
+    Raises:
+        StoreMismatch: they do not.
+        StorageError: the catalog or the objects cannot be read.
+    """
+    store = str(folder / OBJECTS)
+    await bind(
+        objects, catalog.installation, catalog.references, store=store, catalog=catalog.place
+    )
 
 
 async def read_installation(catalog: Catalog) -> FirstStart:
@@ -78,14 +100,27 @@ async def read_installation(catalog: Catalog) -> FirstStart:
     return first
 
 
-async def _is_ready(place: str | Path) -> bool:
+async def _is_ready(folder: Path, place: str | Path) -> bool:
+    """Return whether the database is up to date and has had its first start.
+
+    Raises:
+        StoreMismatch: there is no database, or an empty one, but the folder has media.
+    """
+    files = ReadOnlyObjects(folder / OBJECTS)
     if isinstance(place, Path) and not place.is_file():  # noqa: ASYNC240 # before anything runs
+        await refuse_media(files, store=str(folder / OBJECTS), catalog=str(place))
         return False
     try:
         async with open_catalog(place, migrate=False) as catalog:
-            return await catalog.installation.find() is not None
-    except (SchemaMissing, SchemaOlder):
+            if await catalog.installation.find() is not None:
+                return True
+            empty = catalog.place
+    except SchemaOlder:
         return False
+    except SchemaMissing as error:
+        empty = error.place
+    await refuse_media(files, store=str(folder / OBJECTS), catalog=empty)
+    return False
 
 
 def _keep(path: Path, token: str) -> None:

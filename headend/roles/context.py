@@ -12,7 +12,12 @@ from api.pusher.delivery import announcing_notices
 from api.schemas.urls import Addresses
 from headend.config.listen_sockets import ListenSockets
 from headend.config.settings import ServiceSettings
-from headend.install.installation import catalog_location, read_installation
+from headend.install.installation import (
+    OBJECTS,
+    bind_objects,
+    catalog_location,
+    read_installation,
+)
 from storage.bus.base import Bus
 from storage.bus.memory import MemoryBus
 from storage.bus.redis import open_redis_bus
@@ -63,7 +68,11 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
 async def open_context(
     settings: ServiceSettings, *, origin: bool, ingest: bool
 ) -> AsyncGenerator[RoleContext, None]:
-    """Open the resources of a role; `origin` and `ingest` say which sockets it listens on."""
+    """Open the resources of a role; `origin` and `ingest` say which sockets it listens on.
+
+    Raises:
+        StorageError: the catalog cannot be used, or the media belong to another (`StoreMismatch`).
+    """
     folder = Path(settings.data)
     async with AsyncExitStack() as stack:
         sockets = ListenSockets.bind(settings, stack, origin=origin, ingest=ingest)
@@ -72,6 +81,8 @@ async def open_context(
             open_catalog(catalog_location(settings), migrate=False)
         )
         first = await read_installation(catalog)
+        objects = stack.enter_context(DiskObjects(folder / OBJECTS))
+        await bind_objects(catalog, objects, folder)
         yield RoleContext(
             settings=settings,
             folder=folder,
@@ -80,7 +91,7 @@ async def open_context(
             catalog=catalog,
             first=first,
             bus=await stack.enter_async_context(_bus(settings, catalog, first.broadcaster_key)),
-            objects=stack.enter_context(DiskObjects(folder / "objects")),
+            objects=objects,
             edge=MemoryEdge(),
         )
 

@@ -50,6 +50,8 @@ class Catalog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.place = database.place
+        """The database's address, without a password."""
         self.installation = Installation(database)
         self.projects = Projects(database)
         self.tokens = Tokens(database)

@@ -11,6 +11,7 @@ from typing import Final
 from storage.errors import StorageError
 
 __all__ = [
+    "INSTALLATION",
     "UPLOADS",
     "BadAddress",
     "checked",
@@ -52,6 +53,8 @@ __all__ = [
 _PART: Final = r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,79}"
 _ADDRESS: Final = re.compile(rf"{_PART}(?:/{_PART}){{0,7}}")
 _LONGEST: Final = 400
+# The key of the installation that the store belongs to (`storage.installation_key`).
+INSTALLATION: Final = "installation"
 # The folder of unfinished uploads.
 UPLOADS: Final = "uploads"
 

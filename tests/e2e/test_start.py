@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import signal
 import socket
 import ssl
@@ -147,6 +148,34 @@ def test_settings_are_printed_with_unit_and_source() -> None:
             [HEADEND, "settings", "--json"], capture_output=True, text=True, check=True
         ).stdout
     )
+
+
+def test_a_lost_database_is_one_sentence_and_costs_no_media(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    file = folder / "objects" / "sources" / "AAAAAAAAAAAA" / "1"
+    with service(folder) as running:
+        assert running.stop() == 0
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"media")
+    for each in (file, file.parent):  # older than what a row may be about to name
+        os.utime(each, (1, 1))
+    (folder / "catalog.sqlite").rename(tmp_path / "lost")
+    for role in ("serve", "migrate"):
+        result = subprocess.run(
+            [HEADEND, role, "--data", str(folder), "--http", "127.0.0.1:0", "--rtmp", "[::]:0",
+             "--rtmps", "[::]:0"],
+            capture_output=True,
+            text=True,
+            timeout=20 * SCALE,
+            check=False,
+        )  # fmt: skip
+        assert result.returncode == 1
+        assert f"the media in {folder / 'objects'} do not belong to the catalog" in result.stderr
+        assert "Traceback" not in result.stderr
+        assert file.read_bytes() == b"media"
+    (tmp_path / "lost").rename(folder / "catalog.sqlite")
+    with service(folder) as running:
+        assert fetch(f"{running.http}/readyz").json["problems"] == []
 
 
 def shown_certificate(port: int) -> bytes:

@@ -3,7 +3,7 @@
 import secrets
 from typing import Final
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
@@ -53,6 +53,19 @@ class Installation:
         """
         async with self._database.reading() as connection:
             return await _find(connection)
+
+    async def find_key(self) -> str:
+        """Return the installation key (`storage.installation_key`); "" if there is none yet."""
+        async with self._database.reading() as connection:
+            found = (await connection.execute(select(installation.c.key))).scalar_one_or_none()
+            return found or ""
+
+    async def add_key(self, key: str) -> str:
+        """Store the installation key unless there is one; return the one that is stored then."""
+        missing = update(installation).where(installation.c.key == "").values(key=key)
+        async with self._database.writing() as connection:
+            await connection.execute(missing)
+            return (await connection.execute(select(installation.c.key))).scalar_one()
 
 
 async def _find(connection: AsyncConnection) -> FirstStart | None:

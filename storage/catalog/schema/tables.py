@@ -61,7 +61,8 @@ METADATA = MetaData(
 _FOLDED: Final = Text().with_variant(Text(collation="C"), "postgresql")
 
 # One row for the whole installation: what the first start decided. `broadcaster_secret` signs
-# private channels and publishing over HTTP.
+# private channels and publishing over HTTP. `key` is also in the object store, to which the catalog
+# belongs (`storage.installation_key`); "" until a start has written it there.
 installation = Table(
     "installation",
     METADATA,
@@ -69,6 +70,7 @@ installation = Table(
     Column("broadcaster_key", String(32), nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("broadcaster_secret", String(64), nullable=False, server_default=""),
+    Column("key", String(32), nullable=False, server_default=""),
 )
 
 # `settings` is a JSON object: defaults for the project's streams. `slate` names the picture that

@@ -9,6 +9,7 @@ import pytest
 
 from headend.install.installation import (
     DATABASE,
+    OBJECTS,
     OWNER_TOKEN,
     create_data_folder,
     install,
@@ -17,7 +18,11 @@ from headend.install.installation import (
 from headend.install.locks import DataFolderError, schema_in_use
 from storage.catalog import open_catalog
 from storage.catalog.records.common import FirstStart
+from storage.catalog.records.videos import NewVideo
 from storage.errors import CatalogUnavailable, SchemaNewer
+from storage.installation_key import StoreMismatch
+from tests.support.postgres import PostgresServer
+from tests.support.sql import run_sql
 
 
 async def first_start(folder: Path) -> FirstStart:
@@ -79,3 +84,93 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataFolderError, match=r"cannot use .* for data: Not a directory"):
         create_data_folder(tmp_path / "file" / "below")
+
+
+def media(folder: Path) -> Path:
+    """Leave a file of a video as an installation has it."""
+    file = folder / OBJECTS / "sources" / "AAAAAAAAAAAA" / "1"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"x")
+    return file
+
+
+def test_a_first_start_writes_the_same_key_to_database_and_media(tmp_path: Path) -> None:
+    assert asyncio.run(install(tmp_path))
+    [(key,)] = run_sql(tmp_path / DATABASE, "SELECT key FROM installation")
+    assert (tmp_path / OBJECTS / "installation").read_text().strip() == key != ""
+
+
+def test_no_database_is_made_for_media_that_belong_to_another(tmp_path: Path) -> None:
+    asyncio.run(install(tmp_path))
+    file, token = media(tmp_path), (tmp_path / OWNER_TOKEN).read_text()
+    (tmp_path / DATABASE).rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreMismatch, match="use the database that they belong to"):
+        asyncio.run(install(tmp_path))
+    assert file.exists()
+    assert not (tmp_path / DATABASE).exists()
+    assert (tmp_path / OWNER_TOKEN).read_text() == token
+    (tmp_path / "elsewhere").rename(tmp_path / DATABASE)
+    assert not asyncio.run(install(tmp_path))
+
+
+def test_an_empty_database_is_not_filled_for_media_that_belong_to_another(
+    tmp_path: Path,
+) -> None:
+    file = media(tmp_path)
+    (tmp_path / DATABASE).touch()
+    with pytest.raises(StoreMismatch):
+        asyncio.run(install(tmp_path))
+    assert file.exists()
+    assert run_sql(tmp_path / DATABASE, "SELECT name FROM sqlite_master") == []
+
+
+def test_an_empty_postgresql_database_is_not_filled_for_used_media(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    file = media(tmp_path)
+    with postgres_server.empty_database() as url:
+        with pytest.raises(StoreMismatch, match=r"catalog at postgresql://postgres@/"):
+            asyncio.run(install(tmp_path, url))
+        name = url.partition("@/")[2].partition("?")[0]
+        [(tables,)] = postgres_server.execute(
+            "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", name
+        )
+    assert (file.exists(), tables) == (True, 0)
+
+
+def without_keys(folder: Path, hash_: str) -> Path:
+    """Make an installation as a version without keys left it, with one video and one file."""
+    asyncio.run(install(folder))
+
+    async def add() -> None:
+        video = NewVideo(
+            hash=hash_, title=None, file_title="x", description="", name="x", size=1,
+            source=f"sources/{hash_}/1",
+        )  # fmt: skip
+        async with open_catalog(folder / DATABASE, migrate=False) as catalog:
+            await catalog.videos.add(1, video, 1, by=None)
+
+    asyncio.run(add())
+    run_sql(
+        folder / DATABASE,
+        "ALTER TABLE installation DROP COLUMN key",
+        "UPDATE alembic_version SET version_num = '0006'",
+    )
+    (folder / OBJECTS / "installation").unlink()
+    return media(folder)
+
+
+def test_an_installation_of_before_there_were_keys_is_upgraded(tmp_path: Path) -> None:
+    file = without_keys(tmp_path, "AAAAAAAAAAAA")
+    assert asyncio.run(install(tmp_path))
+    [(key,)] = run_sql(tmp_path / DATABASE, "SELECT key FROM installation")
+    assert (tmp_path / OBJECTS / "installation").read_text().strip() == key != ""
+    assert file.exists()
+
+
+def test_a_foreign_database_of_before_there_were_keys_is_refused(tmp_path: Path) -> None:
+    file = without_keys(tmp_path, "BBBBBBBBBBBB")
+    with pytest.raises(StoreMismatch):
+        asyncio.run(install(tmp_path))
+    assert file.exists()
+    assert not (tmp_path / OBJECTS / "installation").exists()

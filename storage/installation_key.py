@@ -1,0 +1,177 @@
+"""The installation key: shows that a catalog and an object store belong together.
+
+The key is a random text, kept in the catalog's row of the installation and in the store's object
+`installation`. It is an identity, not a secret. To a catalog that is empty or foreign, all media
+look unneeded: therefore no process starts, and no cleanup runs, on the store of another
+installation.
+
+The first start writes the key to both. A missing half is added at any start: the store of a version
+without keys has none, nor has a catalog that is restored from a backup of such a version. Then the
+two belong together if the store has no media, or if the catalog knows some of them: hashes are
+random, so one in common is proof.
+"""
+
+import logging
+import secrets
+from collections.abc import Collection, Sequence
+from typing import Final, Protocol
+
+from media.stream_keys import PublicHash, is_hash
+from storage.errors import StorageError
+from storage.objects.addresses import INSTALLATION
+from storage.objects.base import ObjectError, ObjectMissing
+
+__all__ = [
+    "KeyCatalog",
+    "KeyStore",
+    "KnownMedia",
+    "MediaFolders",
+    "StoreMismatch",
+    "bind",
+    "refuse_media",
+    "verify",
+]
+
+log = logging.getLogger(__name__)
+
+_KEY_BYTES: Final = 16  # random: no two installations ever share a key
+_AT_ONCE: Final = 500
+
+
+class StoreMismatch(StorageError):
+    """The media in `store` do not belong to the catalog at `catalog`."""
+
+    def __init__(self, store: str, catalog: str) -> None:
+        super().__init__(
+            f"the media in {store} do not belong to the catalog at {catalog}: use the database that"
+            " they belong to (setting database.url, or a restored backup), or move that folder away"
+            " to begin without them"
+        )
+        self.store = store
+        self.catalog = catalog
+
+
+class MediaFolders(Protocol):
+    """A store whose folders can be listed."""
+
+    async def folders(self, prefix: str) -> dict[str, int]:
+        """Return the names of the folders below `prefix` with their last change."""
+        ...
+
+
+class ReadableKey(Protocol):
+    """A store whose key can be read."""
+
+    async def get(self, address: str) -> bytes:
+        """Return the bytes of an object, or raise `ObjectMissing`."""
+        ...
+
+
+class KeyStore(MediaFolders, ReadableKey, Protocol):
+    """A store whose key can be read and written."""
+
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
+        """Write an object and replace any that has the address."""
+        ...
+
+
+class KeyCatalog(Protocol):
+    """The catalog's half of the key (see `storage.catalog.projects.installation`)."""
+
+    async def find_key(self) -> str:
+        """Return the key, "" if there is none yet."""
+        ...
+
+    async def add_key(self, key: str) -> str:
+        """Store the key unless there is one already; return the one that is stored then."""
+        ...
+
+
+class KnownMedia(Protocol):
+    """The media that the catalog knows (see `storage.catalog.maintenance.references`)."""
+
+    async def videos(self, hashes: Sequence[PublicHash]) -> Collection[PublicHash]:
+        """Return those of some hashes that belong to videos or recordings."""
+        ...
+
+    async def streams(self, hashes: Sequence[PublicHash]) -> Collection[PublicHash]:
+        """Return those of some hashes that belong to streams, or to runs still being recorded."""
+        ...
+
+
+async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None:
+    """Refuse to create a catalog for a store that holds media.
+
+    `store` and `catalog` are their places, for the message.
+
+    Raises:
+        StoreMismatch: the store holds media.
+    """
+    for folder in ("sources", "videos", "live"):
+        if any(map(is_hash, await files.folders(folder))):
+            raise StoreMismatch(store, catalog)
+
+
+async def bind(
+    objects: KeyStore, keys: KeyCatalog, known: KnownMedia, *, store: str, catalog: str
+) -> None:
+    """Check that a catalog and a store belong together; write the halves of the key that miss.
+
+    A store that cannot be written to now, such as one on a full disk, gets its half at a later
+    start. `store` and `catalog` are their places, for the message.
+
+    Raises:
+        StoreMismatch: they do not belong together; nothing was changed.
+        StorageError: the catalog or the store cannot be read.
+    """
+    of_store, of_catalog = await _read(objects), await keys.find_key()
+    if of_store and of_store == of_catalog:
+        return
+    if (of_store and of_catalog) or not await _is_plausible(objects, known):
+        raise StoreMismatch(store, catalog)
+    key = of_catalog or await keys.add_key(of_store or secrets.token_hex(_KEY_BYTES))
+    if of_store:
+        if key != of_store:  # another process was faster, with another store
+            raise StoreMismatch(store, catalog)
+        return
+    try:
+        await objects.put(INSTALLATION, f"{key}\n".encode(), vital=True)
+    except ObjectError as error:
+        log.warning("installation key not written", extra={"cause": str(error)})
+    else:
+        log.info("installation key written", extra={"store": store})
+
+
+async def verify(objects: ReadableKey, keys: KeyCatalog, *, store: str, catalog: str) -> None:
+    """Check that a catalog and a store have the same key, before anything is cleaned up.
+
+    Raises:
+        StoreMismatch: they have not, or one has none.
+        StorageError: the catalog or the store cannot be read.
+    """
+    key = await _read(objects)
+    if not key or key != await keys.find_key():
+        raise StoreMismatch(store, catalog)
+
+
+async def _read(objects: ReadableKey) -> str:
+    try:
+        return (await objects.get(INSTALLATION)).decode(errors="replace").strip()
+    except ObjectMissing:
+        return ""
+
+
+async def _is_plausible(objects: MediaFolders, known: KnownMedia) -> bool:
+    """Return whether the catalog knows some of the media, or there are none."""
+    is_empty = True
+    for folder, existing in (
+        ("sources", known.videos),
+        ("videos", known.videos),
+        ("live", known.streams),
+    ):
+        hashes = [name for name in await objects.folders(folder) if is_hash(name)]
+        is_empty = is_empty and not hashes
+        for start in range(0, len(hashes), _AT_ONCE):
+            if await existing(hashes[start : start + _AT_ONCE]):
+                return True
+    return is_empty

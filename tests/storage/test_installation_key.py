@@ -1,0 +1,165 @@
+"""Which catalog and which store belong together, on the real SQLite and the real disk."""
+
+import time
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.videos import NewVideo
+from storage.installation_key import StoreMismatch, bind, refuse_media, verify
+from storage.objects.base import StoreFull
+from storage.objects.disk import DiskObjects
+from storage.objects.read_only import ReadOnlyObjects
+from tests.support.sql import migrated, run_sql
+
+pytestmark = pytest.mark.anyio
+
+KNOWN, FOREIGN = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> Generator[DiskObjects]:
+    with DiskObjects(tmp_path / "objects") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def catalog(tmp_path: Path) -> AsyncGenerator[Catalog]:
+    """A catalog after its first start, with one video."""
+    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as opened:
+        await opened.installation.first_start(1)
+        video = NewVideo(
+            hash=KNOWN, title=None, file_title="x", description="", name="x", size=1,
+            source=f"sources/{KNOWN}/1",
+        )  # fmt: skip
+        await opened.videos.add(1, video, time.time_ns() // 1000, by=None)
+        yield opened
+
+
+async def tie(objects: DiskObjects, catalog: Catalog) -> None:
+    await bind(objects, catalog.installation, catalog.references, store="media", catalog="db")
+
+
+async def same(objects: DiskObjects, catalog: Catalog) -> bool:
+    try:
+        await verify(objects, catalog.installation, store="media", catalog="db")
+    except StoreMismatch:
+        return False
+    return True
+
+
+async def test_a_new_installation_gets_one_key_in_both_places(
+    objects: DiskObjects, catalog: Catalog
+) -> None:
+    assert not await same(objects, catalog)
+    await tie(objects, catalog)
+    key = await catalog.installation.find_key()
+    assert len(key) == 32
+    assert (await objects.get("installation")).decode().strip() == key
+    assert await same(objects, catalog)
+    await tie(objects, catalog)
+    assert await catalog.installation.find_key() == key
+
+
+@pytest.mark.parametrize("folder", ["sources", "videos"])
+async def test_an_installation_without_keys_gets_them_if_one_video_is_known(
+    objects: DiskObjects, catalog: Catalog, folder: str
+) -> None:
+    for hash_ in (FOREIGN, KNOWN):
+        await objects.put(f"{folder}/{hash_}/1", b"x")
+    await tie(objects, catalog)
+    assert await same(objects, catalog)
+
+
+async def test_an_installation_without_keys_gets_them_if_one_stream_is_known(
+    objects: DiskObjects, catalog: Catalog
+) -> None:
+    (stream,) = await catalog.streams.find_all()
+    await objects.put(f"live/{stream.hash}/poster/360p.jpg", b"x")
+    await tie(objects, catalog)
+    assert await same(objects, catalog)
+
+
+@pytest.mark.parametrize("folder", ["sources", "videos", "live"])
+async def test_a_catalog_that_knows_none_of_the_media_is_refused(
+    objects: DiskObjects, catalog: Catalog, folder: str
+) -> None:
+    await objects.put(f"{folder}/{FOREIGN}/1", b"x")
+    with pytest.raises(StoreMismatch, match=r"the media in media do not belong to .* at db:"):
+        await tie(objects, catalog)
+    assert await catalog.installation.find_key() == ""
+    assert await objects.stat("installation") is None
+
+
+async def test_another_key_is_refused_though_a_video_is_known(
+    objects: DiskObjects, catalog: Catalog
+) -> None:
+    await tie(objects, catalog)
+    await objects.put(f"sources/{KNOWN}/1", b"x")
+    await objects.put("installation", b"another")
+    with pytest.raises(StoreMismatch):
+        await tie(objects, catalog)
+    assert not await same(objects, catalog)
+    assert await objects.get("installation") == b"another"
+
+
+async def test_a_backup_of_before_there_were_keys_takes_the_stores(
+    objects: DiskObjects, catalog: Catalog, tmp_path: Path
+) -> None:
+    await tie(objects, catalog)
+    key = await catalog.installation.find_key()
+    await objects.put(f"sources/{KNOWN}/1", b"x")
+    run_sql(tmp_path / "catalog.db", "UPDATE installation SET key = ''")
+    assert not await same(objects, catalog)
+    await tie(objects, catalog)
+    assert await catalog.installation.find_key() == key
+    assert await same(objects, catalog)
+
+
+async def test_media_of_before_there_were_keys_take_the_catalogs(
+    objects: DiskObjects, catalog: Catalog
+) -> None:
+    await tie(objects, catalog)
+    key = await catalog.installation.find_key()
+    await objects.put(f"sources/{KNOWN}/1", b"x")
+    await objects.delete("installation")
+    await tie(objects, catalog)
+    assert (await objects.get("installation")).decode().strip() == key
+
+
+async def test_only_media_keep_a_catalog_from_being_made(
+    objects: DiskObjects, tmp_path: Path
+) -> None:
+    files = ReadOnlyObjects(tmp_path / "objects")
+    await refuse_media(ReadOnlyObjects(tmp_path / "none"), store="media", catalog="db")
+    await objects.put("videos/lost_found/1", b"x")
+    await objects.put("installation", b"x")
+    await refuse_media(files, store="media", catalog="db")
+    await objects.put(f"live/{FOREIGN}/poster/360p.jpg", b"x")
+    with pytest.raises(StoreMismatch):
+        await refuse_media(files, store="media", catalog="db")
+
+
+class FullDisk(DiskObjects):
+    """A disk without room."""
+
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
+        raise StoreFull(address, f"no room for {len(data)} bytes, {vital=}")
+
+
+async def test_a_full_disk_gets_its_key_later_and_is_not_cleaned_until_then(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    with FullDisk(tmp_path / "full") as full:
+        await tie(full, catalog)
+        assert not await same(full, catalog)
+    with DiskObjects(tmp_path / "full") as objects:
+        await tie(objects, catalog)
+        assert await same(objects, catalog)
