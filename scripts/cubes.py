@@ -1,11 +1,11 @@
-"""Writes the tables by which the engine shows wide and bright colours on ordinary screens.
+"""Writes the lookup tables with which the engine maps HDR and wide-gamut colours to BT.709.
 
     .venv/bin/python -m scripts.cubes      writes transcode/engine/{pq,hlg,wide}.cube
 
-A table takes coded BT.2020 red, green, blue to coded BT.709 ones. Light is carried over as it is up
-to the knee of BT.2390's curve (94 cd/m2); from there to 1000 cd/m2 it is bent into what is left
-below white, which is BT.2408's 203 cd/m2. All three channels are scaled by one factor, so that
-hues stay; what BT.709 cannot show is clipped.
+A table maps coded BT.2020 red, green, blue to coded BT.709. Light is unchanged up to the knee of
+BT.2390's curve (94 cd/m2); from there to 1000 cd/m2 it is compressed into the range below white,
+which is BT.2408's 203 cd/m2. All three channels are scaled by one factor, which preserves hues;
+colours outside BT.709 are clipped.
 Sources: BT.2100 (PQ, HLG), BT.2390 5.4.1 (the curve), BT.2087 (the matrix), BT.1886 (gamma 2.4).
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 __all__ = ["CUBES", "NODES", "main", "mapped", "table"]
 
 FOLDER: Final = Path(__file__).parents[1] / "transcode" / "engine" / "codec"
-# In steps as even to the eye as PQ's, 17 nodes leave greys within 2 of 219 levels.
+# In perceptually even steps like PQ's, 17 nodes keep greys within 2 of 219 levels.
 NODES: Final = 17
 _WHITE: Final = 203.0  # cd/m2
 _PEAK: Final = 1000.0  # cd/m2; HLG's nominal one, and what most PQ is mastered for
@@ -66,7 +66,7 @@ def _light_of_wide(colour: Colour) -> Colour:
 
 
 def _bent(light: float) -> float:
-    """Return the light that stands for `light` where white is the most there is (BT.2390)."""
+    """Return `light` compressed into the range below white (BT.2390)."""
     whole = _to_pq(_PEAK)
     place, top = min(_to_pq(light) / whole, 1.0), _to_pq(_WHITE) / whole
     knee = 1.5 * top - 0.5

@@ -1,10 +1,10 @@
-"""Fills the tables of `docs/settings.md` with what `headend settings --json` says of the defaults.
+"""Fills the tables of `docs/settings.md` with the defaults of `headend settings --json`.
 
     .venv/bin/python scripts/settings_page.py
 
-The prose of the page is written by hand. A table stands between `<!-- settings NAME -->` and
-`<!-- end -->` and holds the settings whose names begin with `NAME.` (of `general`: those without a
-section). A test fails where the page says something else than the code.
+The prose of the page is written by hand. A table between `<!-- settings NAME -->` and
+`<!-- end -->` lists the settings whose names begin with `NAME.` (for `general`: those without a
+section). A test fails if the page and the code differ.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""What a page of a long list costs, beside the same questions to the database by hand."""
+"""The cost of a page of a long list, compared with the same queries written by hand."""

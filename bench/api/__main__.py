@@ -1,7 +1,7 @@
-"""The command `python -m bench.api`: rounds of both servers in turn, one table, the target.
+"""The command `python -m bench.api`: alternating rounds of both servers, one table, the target.
 
-Ends with status 0 when the target is kept, 1 when it is missed or an answer is wrong, 2 when a tool
-is missing.
+The status is 0 if the target is met, 1 if it is missed or a response is wrong, 2 if a tool is
+missing.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from bench.origin.servers import ROOT, START_SECONDS, Broken, Missing, Serving, 
 
 __all__ = ["LEAST", "main", "missed", "table"]
 
-# Headend's requests per CPU-second as a multiple of what they are by hand.
+# Headend's requests per CPU-second, relative to the handwritten server's.
 LEAST: Final = 0.5
 _SERVERS: Final = ("ours", "byhand")
 _ANSWER_SECONDS: Final = 30.0
@@ -119,7 +119,7 @@ def _server(name: str, place: Path) -> Generator[Serving]:
 
 
 def _compare(servers: Mapping[str, Serving], kind: Kind, headers: Mapping[str, str]) -> None:
-    """See that both answer the same, key by key."""
+    """Check that both return the same JSON, key by key."""
     mine, its = (_ask(servers[name], kind, headers) for name in _SERVERS)
     if mine != its:
         raise Broken(f"{kind.name}: the answers differ")

@@ -1,8 +1,8 @@
-"""The same list by hand: the same questions in SQL to `sqlite3`, behind a handler of Litestar.
+"""The same list written by hand: the same SQL queries with `sqlite3`, behind a Litestar handler.
 
-What it answers is what Headend answers, key by key. It leaves out what a service has besides:
-SQLAlchemy, threads, pools, transactions, the checks of queries, errors, descriptions; the
-interpreter asks the database on its own thread, which nobody else waits for.
+It returns the same JSON as Headend. It leaves out what a service needs besides: SQLAlchemy,
+threads, pools, transactions, validation of the query, errors, documentation. The database is
+queried on the event loop's thread.
 
 Standard output carries one JSON line, `listening`, with the port. It serves until SIGTERM.
 
@@ -181,7 +181,7 @@ async def serve(place: Path) -> None:
 
 
 def main() -> None:
-    """Take the catalog from the command line."""
+    """Parse the command line."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(Path(sys.argv[1])))
 

@@ -43,7 +43,7 @@ async def serve(place: Path) -> None:
 
 
 def main() -> None:
-    """Take the catalog from the command line."""
+    """Parse the command line."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(Path(sys.argv[1])))
 

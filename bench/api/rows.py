@@ -1,4 +1,4 @@
-"""A catalog with many videos, each as it is when it is done: made with SQL, in a few seconds."""
+"""A catalog with many completed videos, made with SQL in a few seconds."""
 
 import sqlite3
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""What it costs to tell one event to many web-sockets: `python -m bench.fanout`."""
+"""The cost of sending one event to many web-sockets: `python -m bench.fanout`."""

@@ -1,8 +1,8 @@
-"""The command `python -m bench.fanout`: the CPU that one event costs for each that hears it.
+"""The command `python -m bench.fanout`: the CPU time of one event per subscriber.
 
-The server is a process of its own, with the real server and the real broadcaster; the clients are
-plain sockets in this one, and every one of them must get every event. Ends with status 0 when the
-target is kept, 1 when it is missed.
+The real server and broadcaster run in a process of their own; the clients are plain sockets in
+this process, and each must receive every event. The status is 0 if the target is met, 1 if it is
+missed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import Final
 
 from bench.fanout.server import CHANNEL, KEY
 
-TARGET: Final = 30.0  # microseconds of CPU for each that hears an event
+TARGET: Final = 30.0  # microseconds of CPU per event and subscriber
 _SECONDS: Final = 60.0
 
 
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def measured(sockets: int, events: int) -> float:
-    """Return the server's CPU for each delivery, in microseconds; every one is counted."""
+    """Return the server's CPU time per delivery in microseconds; every delivery is checked."""
     command = [sys.executable, "-m", "bench.fanout.server", str(events)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -92,7 +92,7 @@ def _frame(payload: bytes) -> bytes:
 
 
 def _hear_all(clients: list[socket.socket], events: int) -> None:
-    """Read until every client had every event."""
+    """Read until every client has received every event."""
     left = dict.fromkeys(clients, events)
     deadline = time.monotonic() + _SECONDS
     with selectors.DefaultSelector() as selector:
@@ -103,7 +103,7 @@ def _hear_all(clients: list[socket.socket], events: int) -> None:
             for key, _ in selector.select(1.0):
                 client = key.fileobj
                 assert isinstance(client, socket.socket)
-                # An event is one small write, which loopback does not cut.
+                # An event is one small write, which loopback does not split.
                 left[client] -= client.recv(1 << 16).count(b'"event":"live"')
                 if left[client] == 0:
                     del left[client]

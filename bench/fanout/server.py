@@ -1,4 +1,4 @@
-"""The server of `bench.fanout`: prints its port, tells events when told to, prints what they cost.
+"""The server of `bench.fanout`: prints its port, sends events on request, prints their cost.
 
 python -m bench.fanout.server EVENTS
 """
@@ -38,7 +38,7 @@ _BODY: Final = json.dumps(
 
 
 async def _nothing(_scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
-    """Stand behind the broadcaster."""
+    """Answer nothing: the broadcaster comes first."""
     for each in ("startup", "shutdown"):
         await receive()
         await send({"type": f"lifespan.{each}.complete"})

@@ -1,7 +1,7 @@
 """The command `python -m bench.ingest`: rounds of all servers in turn, one table, the targets.
 
-Ends with status 0 when all targets are kept, 1 when one is missed or a server lost data, 2 when a
-tool is missing.
+The status is 0 if all targets are met, 1 if one is missed or a server lost data, 2 if a tool is
+missing.
 """
 
 import argparse

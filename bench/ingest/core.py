@@ -1,7 +1,7 @@
 """The cost of decoding alone: chunks to messages to packets, without sockets and wake-ups.
 
 The same media are cut into chunks of the sizes that encoders send (128 librtmp, 4096 OBS, 65536
-ffmpeg, as we tell it) and read 64 KiB at a time, by our core and by pyrtmp's in its own process.
+ffmpeg, as we announce) and read 64 KiB at a time, by our core and by pyrtmp's in its own process.
 """
 
 import json

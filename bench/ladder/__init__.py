@@ -1,1 +1,1 @@
-"""What the ladder costs and how it looks, beside one ffmpeg command (`python -m bench.ladder`)."""
+"""The cost and quality of the ladder next to one ffmpeg command (`python -m bench.ladder`)."""

@@ -1,6 +1,6 @@
-"""The command `python -m bench.ladder`: all clips, all contenders in turn, two tables, the targets.
+"""The command `python -m bench.ladder`: all clips, alternating contenders, two tables, the targets.
 
-Ends with status 0 when all targets are met, 1 when one is missed, 2 when a tool is missing.
+The status is 0 if all targets are met, 1 if one is missed, 2 if a tool is missing.
 """
 
 import argparse

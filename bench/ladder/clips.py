@@ -1,4 +1,4 @@
-"""Three unlike clips as an encoder would send them, made once and kept in a folder.
+"""Three different clips as an encoder would send them, made once and kept in a folder.
 
 Each is 1920x1080 at 30 frames a second: H.264 High at 6 Mbit/s with a keyframe every 2 s and
 B-frames, and AAC, in FLV. All of it comes from ffmpeg's own sources with fixed seeds.
@@ -26,7 +26,7 @@ class Clip(msgspec.Struct, frozen=True):
     graph: str
 
 
-# A camera that pans over a textured field, players that cross it, a little grain.
+# A camera pans over a textured field, players cross it; a little grain.
 _SPORT: Final = (
     "mandelbrot=s=2880x1620:r=30:start_scale=0.02:start_x=-0.743643887:start_y=-0.131825904"
     ":maxiter=300,trim=end_frame=1,noise=alls=16:all_seed=7,gblur=sigma=0.7,"
@@ -38,7 +38,7 @@ _SPORT: Final = (
     "[f2][p3]overlay=x='1100+300*cos(t*2.1)':y='300+90*cos(t*1.3)',"
     "noise=alls=4:allf=t:all_seed=11,setsar=1[v]"
 )
-# A still room, a head that moves a little, a mouth that moves a lot, a camera's noise.
+# A static room, a head that moves a little, a mouth that moves a lot; camera noise.
 _TALK: Final = (
     "mandelbrot=s=1920x1080:r=30:start_scale=1.2:maxiter=60,trim=end_frame=1,format=yuv420p,"
     "noise=alls=12:all_seed=3,gblur=sigma=5,loop=loop=-1:size=1:start=0,setpts=N/30/TB[room];"
@@ -75,7 +75,7 @@ CLIPS: Final = (
     Clip("talk", "a still room, a head that moves a little, a camera's noise", _TALK),
     Clip("screen", "sharp edges, small shapes that scroll, a cut every 4 s", _SCREEN),
 )
-# Two tones that beat, so that the sound's encoder has work to do.
+# Two tones that interfere, so that the audio encoder has work to do.
 _SOUND: Final = "aevalsrc='0.3*sin(2*PI*(440+60*sin(t))*t)|0.3*sin(2*PI*660*t)':s=48000"
 _CODING: Final = (
     *("-c:v", "libx264", "-preset", "veryfast", "-profile:v", "high", "-pix_fmt", "yuv420p"),
@@ -86,10 +86,10 @@ _CODING: Final = (
 
 
 def make(clip: Clip, seconds: int, folder: Path) -> Path:
-    """Return the clip's file in `folder`; it is made where it is not there yet.
+    """Return the clip's file in `folder`, and make it if it does not exist.
 
     Raises:
-        subprocess.CalledProcessError: ffmpeg failed; it says why on standard error.
+        subprocess.CalledProcessError: ffmpeg failed; the reason is on standard error.
     """
     recipe = f"{clip.graph} {_SOUND} {_CODING} {seconds}"
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]

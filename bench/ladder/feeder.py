@@ -2,10 +2,10 @@
 
     python -m bench.ladder.feeder CLIP FOLDER MODULE
 
-It reads the FLV with the ingest's own reader and speaks to the engine through
-`transcode.protocol.engine_process`, as the service does, but as fast as the engine takes it. The
-rungs are written as CMAF segments, one folder each. One line of JSON on standard output tells what
-the engine alone has used.
+It reads the FLV with ingest's own parser and feeds the engine through
+`transcode.protocol.engine_process`, as the service does, but as fast as the engine reads. Each
+rendition is written as CMAF segments into a folder of its own. One line of JSON on standard output
+contains the CPU time and memory of the engine alone.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ _ACTIVE: Final = frozenset({"1080p", "720p", "480p", "360p"})
 
 
 def orders(clip: Path) -> list[EngineOrder]:
-    """Return a clip as the orders of one epoch.
+    """Return a clip as the requests of one epoch.
 
     Raises:
-        ValueError: it lacks picture or sound.
+        ValueError: the clip has no video or no audio.
     """
     reader = FlvReader()
     found: list[Event] = []
@@ -101,7 +101,7 @@ async def _make(clip: Path, folder: Path, module: str) -> None:
 
 
 def main() -> None:
-    """Feed the clip, then tell what the engine has used."""
+    """Feed the clip, then print what the engine used."""
     clip, folder, module = sys.argv[1:]
     asyncio.run(_make(Path(clip), Path(folder), module))
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

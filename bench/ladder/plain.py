@@ -1,8 +1,8 @@
-"""The engine with the settings of the ffmpeg command that it is compared to: what is left is how.
+"""The engine with the encoder settings of the ffmpeg command that it is compared with.
 
     python -m bench.ladder.plain live
 
-Same preset, no tuning of ours, ffmpeg's own scaler; else the engine as it is.
+Same preset, none of our tuning, ffmpeg's own scaler; otherwise the engine as it is.
 """
 
 import sys
@@ -10,7 +10,7 @@ import sys
 from transcode.engine.codec import encode, scaler
 from transcode.engine.main import main
 
-# Constants of the engine, which nobody but this comparison changes.
+# Constants of the engine, which only this comparison changes.
 setattr(encode, "PRESET", "veryfast")  # noqa: B010
 setattr(encode, "PARAMETERS", "annexb=0:scenecut=0")  # noqa: B010
 setattr(encode, "LARGE_PARAMETERS", "")  # noqa: B010

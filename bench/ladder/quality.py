@@ -1,7 +1,7 @@
-"""How a rung looks, by VMAF: each n-th picture, brought to the source's size, against the source.
+"""The quality of a rendition by VMAF: every n-th picture, scaled to the source's size, against it.
 
-The source is the clip as both contenders got it, after its own encoding. The model is the one built
-into libvmaf (v0.6.1, for a 1080p screen). Both are brought up by bicubic interpolation.
+The source is the clip as both contenders received it, after its own encoding. The model is the one
+built into libvmaf (v0.6.1, for a 1080p screen). Scaling is bicubic.
 """
 
 import json
@@ -19,10 +19,10 @@ _MOST_SECONDS: Final = 1800  # three rungs of 20 s take about 10 s on an idle ma
 
 
 def _pick(every: int) -> str:
-    """Return the filters that leave each `every`-th picture.
+    """Return the filters that keep every `every`-th picture.
 
-    Counting frames keeps both in step, whatever their clocks begin with. Equal tags keep ffmpeg
-    from converting the colours of one of them: the samples as they are, are compared.
+    Counting frames keeps both in step, wherever their timestamps begin. Equal colour tags prevent
+    ffmpeg from converting one of them: the samples are compared as they are.
     """
     return (
         f"select='not(mod(n\\,{every}))',settb=1/{RATE},setpts=N,"
@@ -31,10 +31,10 @@ def _pick(every: int) -> str:
 
 
 def vmaf(source: Path, rungs: dict[str, Path], folder: Path, *, every: int = 5) -> dict[str, float]:
-    """Return the mean VMAF of each rung, over each `every`-th picture; `folder` takes the logs.
+    """Return the mean VMAF of each rendition over every `every`-th picture; logs go to `folder`.
 
     Raises:
-        subprocess.CalledProcessError: ffmpeg failed; it says why on standard error.
+        subprocess.CalledProcessError: ffmpeg failed; the reason is on standard error.
     """
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-nostdin", "-hide_banner", "-v", "error"]
     command += ["-i", str(source)]

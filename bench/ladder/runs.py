@@ -1,4 +1,4 @@
-"""One run of one contender: its segments on disk, the CPU it took and the memory at its peak.
+"""One run of one contender: its segments on disk, its CPU time and its peak memory.
 
 CPU is user and system time of the whole process tree, from `wait4`; the peak is the largest
 resident set of the process that encodes. All write 1080p (the source's packets), 720p, 480p, 360p
@@ -18,20 +18,20 @@ import msgspec
 
 __all__ = ["CONTENDERS", "RUNGS", "Run", "ffmpeg_command", "file_of", "run"]
 
-# name, width, height, kbit/s: what the ladder of a 1080p source is below its top
+# name, width, height, kbit/s: the ladder of a 1080p source below its top
 RUNGS: Final = (
     ("720p", 1280, 720, 2800),
     ("480p", 854, 480, 1400),
     ("360p", 640, 360, 800),
 )
 CONTENDERS: Final = ("ours", "ffmpeg", "equal")
-# What is run as the engine: itself, and with the settings of ffmpeg's command.
+# The modules to run as the engine: itself, and with the settings of ffmpeg's command.
 _ENGINES: Final = {"ours": "transcode.engine", "equal": "bench.ladder.plain"}
 _ROOT: Final = Path(__file__).parents[2]
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run took: seconds of CPU, of which `feeding` in the engine's parent; MiB."""
+    """The cost of one run: seconds of CPU, of these `feeding` in the engine's parent; MiB."""
 
     cpu: float
     feeding: float
@@ -39,10 +39,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(contender: str, clip: Path, folder: Path) -> Run:
-    """Have one contender make the ladder of a clip in `folder`, which is emptied before.
+    """Let one contender make the ladder of a clip in `folder`, which is emptied before.
 
     Raises:
-        subprocess.CalledProcessError: it failed; it says why on standard error.
+        subprocess.CalledProcessError: it failed; the reason is on standard error.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -64,7 +64,7 @@ def run(contender: str, clip: Path, folder: Path) -> Run:
 
 
 def file_of(contender: str, rung: str, folder: Path) -> Path:
-    """Return a run's rung as one file: its init section and its segments, joined."""
+    """Return a run's rendition as one file: its init section and its segments."""
     names = [name for name, *_ in RUNGS]
     place = folder / (rung if contender == "ours" else str(names.index(rung) + 1))
     (init,) = place.glob("init*.mp4")
@@ -75,7 +75,7 @@ def file_of(contender: str, rung: str, folder: Path) -> Path:
 
 
 def ffmpeg_command(clip: Path, folder: Path) -> Sequence[str]:
-    """Return the one command: decode once, scale each rung from the source, encode, write HLS."""
+    """Return the ffmpeg command: decode once, scale each from the source, encode, write HLS."""
     command = ["ffmpeg", "-nostdin", "-hide_banner", "-v", "error", "-y", "-i", str(clip)]
     command += ["-map", "0:v", "-c:v:0", "copy"]
     for place, (_, width, height, rate) in enumerate(RUNGS, 1):

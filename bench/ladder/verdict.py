@@ -1,7 +1,7 @@
-"""From runs to a table and a verdict.
+"""Tables and a verdict over runs.
 
-Of several rounds the least CPU counts: what else the machine does can only add to it. Peaks are the
-largest of all rounds.
+Of several rounds the lowest CPU time counts, because other load can only add to it. Memory is the
+highest peak of all rounds.
 """
 
 from collections.abc import Sequence
@@ -31,22 +31,22 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cpu(self) -> float:
-        """Our CPU by ffmpeg's."""
+        """Our CPU time relative to ffmpeg's."""
         return _cpu(self.ours) / _cpu(self.ffmpeg)
 
     @property
     def cpu_equal(self) -> float:
-        """Our CPU by ffmpeg's where the engine has the command's preset and scaler."""
+        """Our CPU time relative to ffmpeg's with the command's preset and scaler."""
         return _cpu(self.equal) / _cpu(self.ffmpeg)
 
     @property
     def peak(self) -> float:
-        """Our engine's memory at its peak by ffmpeg's."""
+        """The peak memory of our engine relative to ffmpeg's."""
         return _peak(self.ours) / _peak(self.ffmpeg)
 
     @property
     def gains(self) -> dict[str, float]:
-        """How much higher our VMAF is, by rung."""
+        """Our VMAF minus ffmpeg's, by rendition."""
         ours, theirs = self.vmaf
         return {name: ours[name] - theirs[name] for name in ours}
 
@@ -60,7 +60,7 @@ def _peak(runs: Sequence[Run]) -> float:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return two tables in Markdown: what it costs and how it looks."""
+    """Return two tables in Markdown: cost and quality."""
     lines = [
         "| clip | CPU s: ours (of it the parent) / ffmpeg | ratio | ours at its preset | ratio "
         "| peak MiB: ours / ffmpeg | ratio |",

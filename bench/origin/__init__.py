@@ -1,1 +1,1 @@
-"""What serving segments and playlists costs: Headend's origin beside nginx, on the same files."""
+"""The cost of serving segments and playlists: Headend's origin next to nginx, same files."""

@@ -1,7 +1,7 @@
-"""The command `python -m bench.origin`: rounds of both servers in turn, one table, the targets.
+"""The command `python -m bench.origin`: alternating rounds of both servers, one table, the targets.
 
-Ends with status 0 when all targets are kept, 1 when one is missed or an answer is wrong, 2 when a
-tool is missing.
+The status is 0 if all targets are met, 1 if one is missed or a response is wrong, 2 if a tool is
+missing.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""What is asked of a server: five kinds of requests, first checked one by one, then in masses.
+"""The requests: five kinds, first checked one by one, then sent as load.
 
-The masses come from `wrk`: 32 connections that stay open, each asks again as soon as it was
-answered. What a request costs is CPU time of the server's processes, not time that passes: on a
-machine that both share the client would decide that.
+`wrk` generates the load: 32 keep-alive connections, each with one request at a time. The cost of a
+request is CPU time of the server's processes, not wall time, which on a shared machine depends on
+the client.
 """
 
 import gzip
@@ -27,21 +27,21 @@ _WRONG: Final = re.compile(r"^\s*(?:Socket errors|Non-2xx).*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of request; `least` is what Headend is to reach, as a multiple of nginx."""
+    """One kind of request; `least` is Headend's target as a multiple of nginx."""
 
     name: str
     address: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     status: int = 200
     least: float | None = None
-    conditional: bool = False  # sent with the tag that the server gave
+    conditional: bool = False  # sent with the ETag of the server
 
 
 KINDS: Final = ("segment", "playlist", "long playlist", "not modified", "range")
 
 
 def kinds(published: Published) -> list[Kind]:
-    """Return what is asked for, in the order of `KINDS`."""
+    """Return the requests, in the order of `KINDS`."""
     packed = {"Accept-Encoding": "gzip"}
     part = {"Range": f"bytes={_RANGE_START}-{_RANGE_STOP - 1}"}
     return [
@@ -54,10 +54,10 @@ def kinds(published: Published) -> list[Kind]:
 
 
 def check(serving: Serving, kind: Kind, published: Published) -> dict[str, str]:
-    """Ask once and compare the answer with the file; return the headers to ask with.
+    """Send one request, compare the response with the file, and return the headers to send.
 
     Raises:
-        Broken: the answer is not what it should be.
+        Broken: the response is wrong.
     """
     headers = dict(kind.headers)
     if kind.conditional:
@@ -92,10 +92,10 @@ def _ask(
 def requests_per_cpu_second(
     serving: Serving, kind: Kind, headers: Mapping[str, str], seconds: int
 ) -> float:
-    """Ask for so many seconds and return the requests per second of the server's CPU time.
+    """Send requests for some seconds; return requests per second of the server's CPU time.
 
     Raises:
-        Broken: a request was answered with an error, or none was answered.
+        Broken: a request failed, or none was answered.
         Missing: `wrk` is not installed.
     """
     command = [tool("wrk", "wrk"), "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "20s"]

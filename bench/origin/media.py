@@ -1,7 +1,7 @@
-"""What is served in the bench: a run on air and a long playlist, published as the service does.
+"""The media to serve: a live run and a long playlist, published as the service does it.
 
-The run has one picture and a sound; a segment of the picture is 2 MB, which is 8 Mbit/s. The long
-playlist stands at an address of a second stream; its segments are not there, nobody asks for them.
+The run has one video rendition and audio; a video segment has 2 MB, which is 8 Mbit/s. The long
+playlist belongs to a second stream; its segments do not exist, because they are not requested.
 """
 
 import os
@@ -34,7 +34,7 @@ _CODECS: Final = {_TOP.name: "avc1.640028", AUDIO_RENDITION: "mp4a.40.2"}
 
 
 async def publish(objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash) -> tuple[str, str]:
-    """Put a run of 30 s on air; return the addresses of its playlist and its newest segment."""
+    """Publish a run of 30 s; return the addresses of its playlist and its newest segment."""
     window = LiveWindow(listed_seconds=float(_LISTED * _SECONDS), kept_seconds=60.0)
     run = await Publication.open(objects, edge, hash=hash_, now_us=_NOON_US, window=window)
     await run.prepare(0, (_TOP,), _NOON_US)

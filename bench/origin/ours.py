@@ -1,4 +1,4 @@
-"""Headend's origin as a peer: catalog, objects, edge and application as `headend serve` has them.
+"""Headend's origin as a peer: catalog, objects, edge and application as in `headend serve`.
 
 Standard output carries one JSON line, `listening`, with two ports (the second without the fast
 path, `headend.http.fast_path`), the folder of the objects and the addresses of what was published.
@@ -78,7 +78,7 @@ async def serve(folder: Path) -> None:
 
 
 def _without_fast_path(app: OriginFirst) -> Application:
-    """Return the application with nothing but its ASGI interface."""
+    """Return the application reduced to its ASGI interface."""
 
     async def call(scope: Any, receive: Any, send: Any) -> None:
         await app(scope, receive, send)
@@ -91,7 +91,7 @@ def _now_us() -> int:
 
 
 async def _on_air(catalog: Catalog) -> PublicHash:
-    """Make a stream, publish it as its first source would, and return its public name."""
+    """Add a stream, publish it as its first encoder would, and return its hash."""
     found = await catalog.installation.first_start(_now_us())
     stream = await catalog.streams.add(found.project.id, "", _now_us())
     await catalog.live_state.set(
@@ -106,7 +106,7 @@ def _addresses(base: str) -> Addresses:
 
 
 def main() -> None:
-    """Take the folder from the command line."""
+    """Parse the command line."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(Path(sys.argv[1])))
 

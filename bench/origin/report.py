@@ -1,4 +1,4 @@
-"""The table of a run of the bench: medians, ratios, and which targets were missed."""
+"""The table of a run: medians, ratios, and the targets that were missed."""
 
 import statistics
 from collections.abc import Mapping, Sequence

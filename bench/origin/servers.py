@@ -1,8 +1,8 @@
-"""The two servers: Headend's origin, and nginx before the same files, as a good operator sets it.
+"""The two servers: Headend's origin, and a well-configured nginx with the same files.
 
-nginx has one worker, `sendfile`, open files remembered for as long as a playlist is fresh, gzip for
-playlists at its default level, connections kept for as long as the load asks, no access log, and
-the headers that browsers need of an origin. It compresses a playlist each time it is asked for.
+nginx has one worker, `sendfile`, an open file cache as long as a playlist is fresh, gzip for
+playlists at its default level, keep-alive for the whole load, no access log, and the headers that
+browsers need from an origin. It compresses a playlist for each request.
 """
 
 import grp
@@ -68,16 +68,16 @@ http {{
 
 
 class Missing(Exception):
-    """A tool is not installed; the text says how to get it."""
+    """A tool is not installed; the message says how to install it."""
 
 
 class Broken(Exception):
-    """A server does not start, or does not answer as it should."""
+    """A server does not start, or gives a wrong response."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """What is served: the folder of the files, and addresses of what is asked for."""
+    """The published media: the folder of the files, and the addresses to request."""
 
     objects: Path
     playlist: str
@@ -87,7 +87,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Serving:
-    """A server that runs: its port and its first process."""
+    """A running server: its port and its first process."""
 
     port: int
     pid: int
@@ -107,7 +107,7 @@ def tool(name: str, package: str) -> str:
 
 @contextmanager
 def ours(folder: Path) -> Generator[tuple[Serving, Serving, Published], None, None]:
-    """Run Headend's origin: with the fast path, without it (same process), and what it publishes.
+    """Run Headend's origin; yield it with the fast path, without it (same process), and its media.
 
     Raises:
         Broken: it does not start.
@@ -127,7 +127,7 @@ def ours(folder: Path) -> Generator[tuple[Serving, Serving, Published], None, No
 
 @contextmanager
 def nginx(folder: Path, published: Published) -> Generator[Serving, None, None]:
-    """Run nginx before the files.
+    """Run nginx with the files.
 
     Raises:
         Missing: it is not installed.
@@ -141,7 +141,7 @@ def nginx(folder: Path, published: Published) -> Generator[Serving, None, None]:
         folder=folder,
         port=port,
         objects=published.objects,
-        # Who made the files may read them; nginx would give root up for `nobody`.
+        # The user that made the files can read them; nginx would change from root to `nobody`.
         user=pwd.getpwuid(os.getuid()).pw_name,
         group=grp.getgrgid(os.getgid()).gr_name,
     )

@@ -1,1 +1,1 @@
-"""What each stream delivers on a machine that cannot make all rungs of all streams."""
+"""What each stream delivers on a machine that cannot encode all renditions of all streams."""

@@ -1,4 +1,4 @@
-"""The command `python -m bench.overload`: more and more streams at once, and what each delivers.
+"""The command `python -m bench.overload`: what each of a growing number of streams delivers.
 
 For each number of streams a fresh service gets live 1080p30 publishers of 6 Mbit/s with the whole
 ladder on. After `--seconds` it prints, for each stream, the rungs that are made, the lag behind the
