@@ -6,7 +6,7 @@ A database is a file of SQLite or one of PostgreSQL's; what differs between them
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,16 +21,15 @@ from sqlalchemy.util import greenlet_spawn
 
 from media.no_op import do_nothing
 from storage.catalog.engine import postgres, sqlite
+from storage.catalog.engine.lock_order import DEFERRED, DeferredWrites, Rank
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
-__all__ = ["BEFORE_COMMIT", "BUSY_MS", "Database", "database_url", "open_database"]
+__all__ = ["BUSY_MS", "Database", "database_url", "open_database"]
 
 # The longest a writer waits for another; the slowest of 900 contended writes took 1.6 s.
 BUSY_MS: Final = 10_000
 # No transaction takes longer, whatever the server, the network or the disk do.
 _TRANSACTION_SECONDS: Final = 60.0
-# Where a writing transaction's `info` lists what it does last, before it ends.
-BEFORE_COMMIT: Final = "last"
 
 
 def database_url(place: str | Path) -> URL:
@@ -98,7 +97,7 @@ class Database:
     def __init__(self, url: URL, *, busy_ms: int) -> None:
         self._busy_ms = busy_ms
         self.after_outbox_commit: Callable[[], None] = do_nothing
-        """Called after each writing transaction that had something to do last."""
+        """Called after each writing transaction that wrote to the outbox."""
         if url.get_backend_name() == "postgresql":
             self.place = postgres.address_of(url)
             self._served: URL | None = url
@@ -142,20 +141,20 @@ class Database:
         """Write; what the block did counts when it ends, whole or not at all.
 
         On SQLite the block holds the one write lock. On PostgreSQL it holds what it wrote and what
-        it selected with `with_for_update()`: what it reads to change it must be selected so.
+        it selected with `with_for_update()`: what it reads to change it must be selected so, in
+        the order of `storage.catalog.engine.lock_order`.
 
         Raises:
             CatalogBusy: a lock was not to be had in time.
             CatalogError: the database did not answer.
         """
         # The dictionary is the pooled connection's, and outlives the transaction.
-        last: list[Callable[[AsyncConnection], Awaitable[None]]] = []
+        deferred = DeferredWrites()
         async with _bounded(self._writer) as connection:
-            connection.info[BEFORE_COMMIT] = last
+            connection.info[DEFERRED] = deferred
             yield connection
-            for act in last:
-                await act(connection)
-        if last:
+            await deferred.run(connection)
+        if deferred.has(Rank.OUTBOX):
             self.after_outbox_commit()
 
     @asynccontextmanager

@@ -6,9 +6,9 @@ Numbers rise in the order in which transactions end: on PostgreSQL an advisory l
 writers, on SQLite there is one writer at a time. Rows are kept for ten minutes; a process that was
 away for longer has missed some, and its clients must reload.
 
-The rows are written last in a transaction, when it waits for nothing else, so that two writers
-cannot deadlock. A state is sent to four channels: its own, the private one, and those of the
-project by number and by key.
+The rows are written last in a transaction, when it waits for nothing else
+(`storage.catalog.engine.lock_order`). A state is sent to four channels: its own, the private one,
+and those of the project by number and by key.
 """
 
 import json
@@ -20,7 +20,8 @@ import msgspec
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.engine.database import BEFORE_COMMIT, Database
+from storage.catalog.engine.database import Database
+from storage.catalog.engine.lock_order import Rank, defer
 from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import notices, projects, stream_backups, streams, videos
 
@@ -81,7 +82,7 @@ async def enqueue(
         "besides": except_socket,
         "created_us": now_us,
     }
-    connection.info[BEFORE_COMMIT].append(partial(_write, values=values))
+    defer(connection, Rank.OUTBOX, partial(_write, values=values))
 
 
 async def _write(connection: AsyncConnection, *, values: Mapping[str, object]) -> None:

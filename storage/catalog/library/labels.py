@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
+from storage.catalog.library import label_locks
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import CategoryRecord, LabelRecord, Page, Sort, TagRecord
@@ -102,7 +103,7 @@ async def add(
         row = (await connection.execute(statement)).one()
     except IntegrityError as error:
         raise NameTaken(kind, name) from error
-    await counters.add(connection, project, table.name, 1)
+    counters.add(connection, project, table.name, 1)
     return _record(row)
 
 
@@ -126,6 +127,7 @@ async def edit(
         values |= {"name": name, "name_fold": fold(name)}
     if active is not None:
         values["active"] = active
+    await label_locks.lock_project(connection, table, label)
     statement = update(table).where(table.c.id == label).values(values).returning(table)
     try:
         row = (await connection.execute(statement)).one_or_none()
@@ -137,11 +139,14 @@ async def edit(
 async def remove(connection: AsyncConnection, kind: Kind, label: int) -> LabelRecord | None:
     """Delete a label, and return what it was; what had it loses it."""
     table = _TABLES[kind]
+    if kind == "category":
+        await label_locks.lock_records(connection, "category_id", label)
+    await label_locks.lock_project(connection, table, label)
     statement = delete(table).where(table.c.id == label).returning(table)
     row = (await connection.execute(statement)).one_or_none()
     if row is None:
         return None
-    await counters.add(connection, row.project_id, table.name, -1)
+    counters.add(connection, row.project_id, table.name, -1)
     return _record(row)
 
 
@@ -212,8 +217,7 @@ async def _named(
     else:
         raise CatalogBusy("the tags change too fast")
     if made:
-        # Last, as everybody who makes a tag waits for the one who changed the total.
-        await counters.add(connection, project, tags.name, made)
+        counters.add(connection, project, tags.name, made)
     return set(found.values())
 
 

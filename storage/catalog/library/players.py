@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
+from storage.catalog.library import label_locks
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Page, PlayerOptions, PlayerRecord, Sort
@@ -91,7 +92,7 @@ async def add(
         version=1,
     )
     row = (await connection.execute(statement.returning(players))).one()
-    await counters.add(connection, project, players.name, 1)
+    counters.add(connection, project, players.name, 1)
     return _record(row)
 
 
@@ -104,6 +105,7 @@ async def edit(
     options: dict[str, bool | str | None],
 ) -> PlayerRecord | None:
     """Change the name, where it is not None, and those options; None: there is no such player."""
+    await label_locks.lock_project(connection, players, player)
     held = select(players).where(players.c.id == player).with_for_update()
     row = (await connection.execute(held)).one_or_none()
     if row is None:
@@ -120,11 +122,13 @@ async def edit(
 
 async def remove(connection: AsyncConnection, player: int) -> PlayerRecord | None:
     """Delete a player, and return what it was; what was shown in it is in the standard one."""
+    await label_locks.lock_records(connection, "player_id", player)
+    await label_locks.lock_project(connection, players, player)
     statement = delete(players).where(players.c.id == player).returning(players)
     row = (await connection.execute(statement)).one_or_none()
     if row is None:
         return None
-    await counters.add(connection, row.project_id, players.name, -1)
+    counters.add(connection, row.project_id, players.name, -1)
     return _record(row)
 
 

@@ -1,18 +1,21 @@
 """How many rows of a kind a project has, without counting them.
 
 A transaction that adds or removes a row adds to the total here; so a total is right whenever the
-rows are. Each function runs within the caller's transaction.
+rows are. Each function runs within the caller's transaction, and totals change at its end
+(`storage.catalog.engine.lock_order`): it does not see its own changes.
 """
 
 from collections.abc import Collection
+from functools import partial
 from typing import Final
 
 from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.lock_order import Rank, defer
 from storage.catalog.schema.tables import totals
 
-__all__ = ["KINDS", "add", "begin", "find"]
+__all__ = ["KINDS", "add", "begin", "find", "move_video"]
 
 KINDS: Final = (
     "streams",
@@ -36,8 +39,20 @@ async def begin(connection: AsyncConnection, project: int) -> None:
     await connection.execute(insert(totals), rows)
 
 
-async def add(connection: AsyncConnection, project: int, kind: str, number: int) -> None:
-    """Count `number` more rows of a kind (fewer, where it is negative)."""
+def add(connection: AsyncConnection, project: int, kind: str, number: int) -> None:
+    """Count `number` more rows of a kind (fewer, where it is negative), as the transaction ends."""
+    write = partial(_write, project=project, kind=kind, number=number)
+    defer(connection, Rank.TOTALS, write, row=(project, kind))
+
+
+def move_video(connection: AsyncConnection, project: int, before: str, after: str) -> None:
+    """Count a video in its new phase."""
+    if before != after:
+        add(connection, project, f"videos.{before}", -1)
+        add(connection, project, f"videos.{after}", 1)
+
+
+async def _write(connection: AsyncConnection, *, project: int, kind: str, number: int) -> None:
     mine = (totals.c.project_id == project, totals.c.kind == kind)
     await connection.execute(update(totals).where(*mine).values(number=totals.c.number + number))
 

@@ -66,7 +66,7 @@ async def add(
             for box in SELECTABLE_BOXES
         ],
     )
-    await counters.add(connection, project, "streams", 1)
+    counters.add(connection, project, "streams", 1)
     facts = {"stream": stream, "title": title}
     await event_log.record(
         connection, project, "stream added", facts, now_us, subject=key.hash, by=by

@@ -246,7 +246,7 @@ class Streams:
             await _update(connection, stream, now_us, {**over, "on_air": None})
             await broadcast.enqueue_stream(connection, stream, now_us)
             await connection.execute(delete(streams).where(streams.c.id == stream))
-            await counters.add(connection, row.project_id, "streams", -1)
+            counters.add(connection, row.project_id, "streams", -1)
             return await _command(connection, row, CommandKind.FORGET, now_us)
 
     async def add_backup(

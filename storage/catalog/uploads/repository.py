@@ -177,8 +177,8 @@ class Uploads:
             NoSuchProject, NoSuchLabel, HashTaken: as in `begin`.
         """
         async with self._database.writing() as connection:
-            await uploadlinks.use(connection, link, now_us)
             whole = await video_creation.add(connection, project, file, now_us, by=None)
+            await uploadlinks.use(connection, link, now_us)
             await video_creation.link_labels(connection, project, whole.video.id, wanted, now_us)
             return await video_queries.read(connection, whole.video.id)
 

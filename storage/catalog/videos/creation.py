@@ -75,8 +75,8 @@ async def expect(connection: AsyncConnection, project: int, file: NewVideo, now_
         version=0,
     )
     number = (await connection.execute(statement.returning(_ROW.id))).scalar_one()
-    await counters.add(connection, project, "videos", 1)
-    await counters.add(connection, project, "videos.inprogress", 1)
+    counters.add(connection, project, "videos", 1)
+    counters.add(connection, project, "videos.inprogress", 1)
     return number
 
 

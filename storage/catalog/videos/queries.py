@@ -282,6 +282,6 @@ async def remove(
     project, hash_, phase = row
     await connection.execute(delete(videos).where(_TABLE.id == video))
     await event_log.record(connection, project, kind, {}, now_us, subject=hash_, by=by)
-    await counters.add(connection, project, "videos", -1)
-    await counters.add(connection, project, f"videos.{phase}", -1)
+    counters.add(connection, project, "videos", -1)
+    counters.add(connection, project, f"videos.{phase}", -1)
     return hash_

@@ -323,8 +323,8 @@ class Recordings:
                 connection, recording.project, "recorded", told, now_us, subject=recording.stream
             )
             await broadcast.enqueue_video(connection, video, _COMPLETED, now_us)
-            await counters.add(connection, recording.project, "videos", 1)
-            await counters.add(connection, recording.project, f"videos.{_COMPLETED}", 1)
+            counters.add(connection, recording.project, "videos", 1)
+            counters.add(connection, recording.project, f"videos.{_COMPLETED}", 1)
             return video
 
     async def remove(self, recording: int) -> None:

@@ -103,9 +103,7 @@ async def replace(
         connection, row.project_id, "video replaced", facts, now_us, subject=row.hash, by=by
     )
     await broadcast.enqueue_video(connection, video, "progress", now_us)
-    if row.phase != _IN_PROGRESS:
-        await counters.add(connection, row.project_id, f"videos.{_IN_PROGRESS}", 1)
-        await counters.add(connection, row.project_id, f"videos.{row.phase}", -1)
+    counters.move_video(connection, row.project_id, row.phase, _IN_PROGRESS)
     return await video_queries.read(connection, video), row.source
 
 

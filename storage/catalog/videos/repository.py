@@ -324,8 +324,7 @@ class Videos:
             await _change(connection, row, now_us, values)
             await _record(connection, row, "video queued again", {}, now_us, by)
             await broadcast.enqueue_video(connection, video, _event("queued"), now_us)
-            await counters.add(connection, row.project_id, "videos.failed", -1)
-            await counters.add(connection, row.project_id, "videos.inprogress", 1)
+            counters.move_video(connection, row.project_id, row.phase, "inprogress")
             return await video_queries.read(connection, video)
 
     async def set_posters(

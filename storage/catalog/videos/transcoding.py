@@ -91,7 +91,7 @@ async def mark_failed(
     await _change(connection, row, now_us, values)
     await _record(connection, row, "video failed", {"reason": reason}, now_us)
     await broadcast.enqueue_video(connection, row.id, _FAILED, now_us)
-    await _move(connection, row, "failed")
+    counters.move_video(connection, row.project_id, row.phase, "failed")
 
 
 async def _locked(
@@ -125,17 +125,6 @@ async def _record(
     now_us: int,
 ) -> None:
     await event_log.record(connection, row.project_id, kind, facts, now_us, subject=row.hash)
-
-
-async def _move(
-    connection: AsyncConnection,
-    row: Row[Any],  # Any: as above
-    phase: str,
-) -> None:
-    """Count the video in its new phase; last, and in the order in which others lock the totals."""
-    if row.phase != phase:
-        await counters.add(connection, row.project_id, f"videos.{phase}", 1)
-        await counters.add(connection, row.project_id, f"videos.{row.phase}", -1)
 
 
 def _are_ours(posters: str | None) -> bool:
@@ -285,7 +274,7 @@ class Transcoding:
             facts = {"size": made.size, "warnings": len(made.warnings)}
             await _record(connection, row, "video completed", facts, now_us)
             await broadcast.enqueue_video(connection, row.id, _COMPLETED, now_us)
-            await _move(connection, row, "completed")
+            counters.move_video(connection, row.project_id, row.phase, "completed")
             return ReplacedFolders(folders=tuple(replaced))
 
     async def publish_partial(self, held: HeldJob, made: MadeVideo, now_us: int) -> None:

@@ -1,0 +1,89 @@
+"""The order of locks: what is left to a transaction's end, and no deadlock on a real PostgreSQL."""
+
+from functools import partial
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.stream_keys import new_hash
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.engine.lock_order import Rank, defer
+from storage.catalog.records.videos import NewVideo, VideoFile
+from storage.catalog.videos.transcoding import MadeVideo
+from tests.support.storage.concurrent_calls import Call, count_refused
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_800_000_000_000_000
+CALLERS = 4  # of each kind
+CALLS = 10  # of each caller
+MADE = MadeVideo(
+    media="1-1", size=1, length_us=1, rungs=(), posters=None, poster_labels=(), warnings=()
+)
+OTHER = VideoFile(source="other", size=1, length_us=1, width=1, height=1, rungs=())
+
+
+async def test_deferred_writes_are_made_in_the_order_of_their_rows(migrated_place: str) -> None:
+    written: list[str] = []
+
+    async def write(_connection: AsyncConnection, *, name: str) -> None:
+        written.append(name)
+
+    async with open_database(database_url(migrated_place), create=False) as database:
+        nudges = _count_nudges(database)
+        async with database.writing() as connection:
+            defer(connection, Rank.OUTBOX, partial(write, name="first notice"))
+            defer(connection, Rank.TOTALS, partial(write, name="2 b"), row=(2, "b"))
+            defer(connection, Rank.TOTALS, partial(write, name="2 a"), row=(2, "a"))
+            defer(connection, Rank.OUTBOX, partial(write, name="second notice"))
+            defer(connection, Rank.TOTALS, partial(write, name="1 c"), row=(1, "c"))
+            assert written == []
+        assert written == ["1 c", "2 a", "2 b", "first notice", "second notice"]
+        async with database.writing() as connection:
+            defer(connection, Rank.TOTALS, partial(write, name="alone"), row=(1, "c"))
+    assert (written[-1], len(nudges)) == ("alone", 1)
+
+
+def _count_nudges(database: Database) -> list[None]:
+    nudges: list[None] = []
+    database.after_outbox_commit = lambda: nudges.append(None)
+    return nudges
+
+
+async def _add_video(catalog: Catalog) -> int:
+    hash_ = new_hash()
+    file = NewVideo(
+        hash=hash_,
+        title=None,
+        file_title="film",
+        description="",
+        name="film",
+        size=1,
+        source=f"sources/{hash_}/1",
+    )
+    return (await catalog.videos.add(1, file, NOW, by=None)).video.id
+
+
+async def test_videos_complete_while_others_get_another_file(server_place: str) -> None:
+    async with open_catalog(server_place, migrate=False) as catalog:
+        await catalog.installation.first_start(NOW)
+
+        async def complete(owner: str) -> None:
+            held = await catalog.jobs.lease(owner, NOW)
+            assert held is not None
+            await catalog.transcoding.complete(held, MADE, NOW)
+
+        done = [await _add_video(catalog) for _ in range(CALLERS * CALLS)]
+        for video in done:
+            await complete(f"first {video}")
+        for _ in done:
+            await _add_video(catalog)
+        callers: list[list[Call]] = []
+        for caller in range(CALLERS):
+            callers.append([partial(complete, f"{caller} {call}") for call in range(CALLS)])
+            replaced = done[caller::CALLERS]
+            callers.append(
+                [partial(catalog.videos.replace, video, OTHER, NOW, by=None) for video in replaced]
+            )
+        assert await count_refused(callers) == 0

@@ -1,0 +1,31 @@
+"""Calls of a catalog made side by side, and how many of them it was too busy for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from storage.errors import CatalogBusy
+
+__all__ = ["Call", "count_refused"]
+
+Call = Callable[[], Awaitable[object]]
+
+
+async def count_refused(callers: Sequence[Sequence[Call]]) -> int:
+    """Run each caller's calls in turn, all callers side by side; returns how many were refused.
+
+    A transaction that the database ended because of a deadlock is refused as busy.
+    """
+    refused = 0
+
+    async def run(calls: Sequence[Call]) -> None:
+        nonlocal refused
+        for call in calls:
+            try:
+                await call()
+            except CatalogBusy:
+                refused += 1
+
+    async with asyncio.TaskGroup() as group:
+        for calls in callers:
+            group.create_task(run(calls))
+    return refused
