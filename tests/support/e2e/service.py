@@ -20,7 +20,7 @@ from typing import cast
 from tests.support.waiting import SCALE
 
 START_SECONDS = 20 * SCALE
-_NOT_FOR_IT = {"HEADEND_TEST_SCALE"}
+_FOR_TESTS = "HEADEND_TEST_"
 # The last line that a role prints when it is ready.
 LAST_LINE = {"ingest": rb"Status .*\n"}
 
@@ -197,7 +197,7 @@ def service(
         "127.0.0.1:0",
         *arguments,
     ]
-    clean = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_IT}
+    clean = {n: value for n, value in os.environ.items() if not n.startswith(_FOR_TESTS)}
     began = time.monotonic()
     reading, printing = os.openpty() if terminal else os.pipe()
     if terminal:

@@ -1,0 +1,156 @@
+"""What a stranger does to the HTTP port, and to the RTMP port with wrong keys.
+
+Each attack takes a few seconds at most and reads no more than it must; each comes from the address
+that it is given, so that a limit for one client does not spare the service the next attack.
+"""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Final
+
+import msgspec
+
+from tests.support.e2e.hostile_peer import Target
+from tests.support.ingest import rtmp_peer
+
+__all__ = ["STRANGERS", "Prey", "Siege", "besieging"]
+
+_WRONG_KEY: Final = "AbCdEfGhIjKl_00000000-1111-2222-3333-444444444444"
+_KEYS_OF_A_BODY: Final = 80_000
+
+
+class Prey(msgspec.Struct, frozen=True):
+    """A service: its ports, and the path of something that it serves to everyone."""
+
+    http: int
+    rtmp: int
+    playlist: str
+    web_socket: str
+
+
+def _connect(prey: Prey, home: str, *, room: int | None = None) -> socket.socket:
+    sock = socket.socket()
+    sock.settimeout(10)
+    if room is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    sock.bind((home, 0))
+    sock.connect(("127.0.0.1", prey.http))
+    return sock
+
+
+def _request(path: str, *lines: str, method: str = "GET", body: bytes = b"") -> bytes:
+    head = [f"{method} {path} HTTP/1.1", "Host: headend", *lines]
+    if body:
+        head.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def pipeline_without_reading(prey: Prey, home: str) -> None:
+    """Send 20,000 requests over one connection and read none of the answers."""
+    with _connect(prey, home, room=4096) as sock, suppress(OSError):
+        sock.settimeout(2)
+        for _ in range(20):
+            sock.sendall(_request(prey.playlist) * 1000)
+        time.sleep(1)
+
+
+def hold_many_connections(prey: Prey, home: str) -> None:
+    """Open 500 connections and say nothing."""
+    with ExitStack() as held, suppress(OSError):
+        for _ in range(500):
+            held.enter_context(_connect(prey, home))
+        time.sleep(2)
+
+
+def send_many_keys(prey: Prey, home: str) -> None:
+    """Send a JSON object of 80,000 keys that no operation knows, without a token."""
+    body = json.dumps({f"key{number}": 0 for number in range(_KEYS_OF_A_BODY)}).encode()
+    with _connect(prey, home) as sock, suppress(OSError):
+        lines = ("Content-Type: application/json", "Authorization: Bearer wrong")
+        sock.sendall(_request("/api/projects/1/streams", *lines, method="POST", body=body))
+        sock.recv(65_536)
+
+
+def guess_tokens(prey: Prey, home: str) -> None:
+    """Try 100 tokens."""
+    for _ in range(100):
+        with _connect(prey, home) as sock, suppress(OSError):
+            sock.sendall(_request("/api/projects", "Authorization: Bearer wrong"))
+            sock.recv(65_536)
+
+
+def ask_for_the_description(prey: Prey, home: str) -> None:
+    """Request the description of the API 30 times."""
+    with suppress(OSError):
+        for _ in range(30):
+            with _connect(prey, home) as sock:
+                sock.sendall(_request("/schema/openapi.yaml", "Connection: close"))
+                while sock.recv(65_536):
+                    pass
+
+
+def take_web_sockets(prey: Prey, home: str) -> None:
+    """Open 300 web-sockets and hold them."""
+    lines = (
+        *("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"),
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    )
+    with ExitStack() as held, suppress(OSError):
+        for _ in range(300):
+            sock = held.enter_context(_connect(prey, home))
+            sock.sendall(_request(prey.web_socket, *lines))
+        time.sleep(2)
+
+
+def guess_stream_keys(prey: Prey, home: str) -> None:
+    """Publish with 20 wrong keys."""
+    for _ in range(20):
+        with suppress(OSError), Target(port=prey.rtmp, secure_port=0, home=home).dial() as line:
+            line.say(rtmp_peer.opening(name=_WRONG_KEY))
+            line.hear(0.2)
+
+
+STRANGERS: Final[tuple[Callable[[Prey, str], None], ...]] = (
+    pipeline_without_reading,
+    hold_many_connections,
+    send_many_keys,
+    guess_tokens,
+    ask_for_the_description,
+    take_web_sockets,
+    guess_stream_keys,
+)
+
+
+class Siege(msgspec.Struct):
+    """The attacks so far; `broken` has what an attack did not expect."""
+
+    count: int = 0
+    broken: list[str] = msgspec.field(default_factory=list[str])
+
+
+@contextmanager
+def besieging(prey: Prey) -> Generator[Siege]:
+    """Attack a service in every way in turn, from 250 addresses, for the length of the block."""
+    siege, over = Siege(), threading.Event()
+
+    def attack_on() -> None:
+        while not over.wait(0.5):
+            attack = STRANGERS[siege.count % len(STRANGERS)]
+            home = f"127.9.0.{siege.count // len(STRANGERS) % 250 + 1}"
+            try:
+                attack(prey, home)
+            except OSError as error:
+                siege.broken.append(f"{attack.__name__}: {error}")
+            siege.count += 1
+
+    thread = threading.Thread(target=attack_on, name="strangers")
+    thread.start()
+    try:
+        yield siege
+    finally:
+        over.set()
+        thread.join()
