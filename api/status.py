@@ -22,7 +22,7 @@ def needs_all_projects(
     connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
 ) -> None:
     """Require a token for all projects (a guard that follows `needs_token`)."""
-    principal = connection.scope.get("auth")
+    principal = connection.auth
     if not (isinstance(principal, Principal) and principal.project is None):
         raise ApiError(HTTPStatus.FORBIDDEN, "Metrics need a token for all projects.")
 
