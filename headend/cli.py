@@ -244,28 +244,36 @@ def token_create(
 @token.command("list")
 @_settings_options
 def token_list(config: Path | None, **given: str | None) -> None:
-    """Print the tokens without their secrets."""
+    """Print the tokens without their secrets: number, rights, project, name, and by which made."""
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
         for record in await catalog.tokens.find_all():
             state = "revoked" if record.revoked_us else "write" if record.write else "read"
             project = record.project if record.project is not None else "all"
-            click.echo(f"{record.id}\t{state}\t{project}\t{record.name}")
+            maker = record.created_by if record.created_by is not None else "-"
+            click.echo(f"{record.id}\t{state}\t{project}\t{record.name}\t{maker}")
 
     _with_catalog(settings, work)
 
 
 @token.command("revoke")
 @click.argument("number", type=int)
+@click.option(
+    "--descendants", is_flag=True, help="Also the tokens made with it, and those made with these."
+)
 @_settings_options
-def token_revoke(number: int, config: Path | None, **given: str | None) -> None:
+def token_revoke(
+    number: int, *, descendants: bool, config: Path | None, **given: str | None
+) -> None:
     """Revoke a token."""
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
-        if not await catalog.tokens.revoke(number, _now_us()):
+        if await catalog.tokens.find(number) is None:
             raise click.ClickException(f"there is no token {number}")
+        for record in await catalog.tokens.revoke(number, _now_us(), descendants=descendants):
+            click.echo(f"{record.id}\trevoked\t{record.name}")
 
     _with_catalog(settings, work)
 

@@ -23,6 +23,7 @@ PublicHash = str
 PRIMARY_APPLICATION = "live"
 BACKUP_APPLICATION = "live-backup-"
 
+_MASK = "********"
 _HASH_LENGTH = 12
 _ALPHABET = string.digits + string.ascii_letters
 _HASH = re.compile(r"[0-9A-Za-z]{12}")
@@ -58,6 +59,11 @@ class StreamKey(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tr
     def text(self) -> str:
         """The key as entered in an encoder; to be shown to the owner only."""
         return f"{self.hash}_{self.secret}" if self.hash else self.secret
+
+    @property
+    def masked(self) -> "StreamKey":
+        """The key with its secret replaced by asterisks, for callers that may not publish."""
+        return StreamKey(hash=self.hash, secret=_MASK)
 
     def matches(self, secret: str) -> bool:
         """Compare secrets in constant time."""

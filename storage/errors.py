@@ -12,6 +12,7 @@
         ├── NoSuchVideo            the caller's: the video whose file is replaced does not exist
         ├── ProjectNotDeletable    the caller's: the project cannot be deleted, or not now
         ├── StreamStateConflict    the caller's: the stream's state does not allow the command
+        ├── TokenRevoked           the caller's: its token was revoked during the request
         ├── TooManyBackups         the caller's: the stream has as many backups as it may have
         ├── TooManyUploads         the caller's: the project has as many open uploads as it may have
         ├── UploadInProgress       the caller's: the video's first file has not been uploaded yet
@@ -44,6 +45,7 @@ __all__ = [
     "SchemaOlder",
     "StorageError",
     "StreamStateConflict",
+    "TokenRevoked",
     "TooManyBackups",
     "TooManyUploads",
     "UploadInProgress",
@@ -161,6 +163,10 @@ class BackupInUse(CatalogError):
     def __init__(self, number: int) -> None:
         super().__init__(f"backup {number} is being sent to")
         self.number = number
+
+
+class TokenRevoked(CatalogError):
+    """The token of the caller was revoked during its request."""
 
 
 class TooManyBackups(CatalogError):

@@ -18,7 +18,15 @@ from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
 
-__all__ = ["ApiRequest", "Guard", "bearer_token", "is_owner", "needs_token", "needs_write"]
+__all__ = [
+    "ApiRequest",
+    "Guard",
+    "bearer_token",
+    "is_owner",
+    "needs_token",
+    "needs_write",
+    "unauthenticated",
+]
 
 # Any: what Litestar leaves open to every application.
 # A request that passed `needs_token`: `request.auth` is the bearer of its token.
@@ -71,17 +79,22 @@ def needs_token(catalog: Catalog, rate_limiter: CallerRateLimiter | None = None)
         principal = None if token is None else await catalog.tokens.authenticate(token)
         if token is None or principal is None:
             counted.count_unauthenticated(address, token)
-            # RFC 6750, section 3: no error code if no token was sent at all.
-            sent = ', error="invalid_token"' if authorization else ""
-            raise ApiError(
-                HTTPStatus.UNAUTHORIZED,
-                "A valid token is needed: send it as `Authorization: Bearer <token>`.",
-                headers={"WWW-Authenticate": f'Bearer realm="headend"{sent}'},
-            )
+            raise unauthenticated(sent=bool(authorization))
         connection.scope["auth"] = principal
         counted.count(token, principal.id)
 
     return guard
+
+
+def unauthenticated(*, sent: bool) -> ApiError:
+    """Return the error for a request without a valid token; `sent`: it had an invalid one."""
+    # RFC 6750, section 3: no error code if no token was sent at all.
+    cause = ', error="invalid_token"' if sent else ""
+    return ApiError(
+        HTTPStatus.UNAUTHORIZED,
+        "A valid token is needed: send it as `Authorization: Bearer <token>`.",
+        headers={"WWW-Authenticate": f'Bearer realm="headend"{cause}'},
+    )
 
 
 def needs_write(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:

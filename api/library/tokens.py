@@ -5,13 +5,14 @@ manages those of its project, and cannot make a token with more rights than it h
 """
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from litestar import Controller, delete, get, post
 from litestar.di import NamedDependency
+from litestar.params import QueryParameter
 
-from api.http.auth import ApiRequest, needs_write
+from api.http.auth import ApiRequest, needs_write, unauthenticated
 from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS
 from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described, read_body
@@ -23,8 +24,18 @@ from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal, TokenRecord
+from storage.errors import TokenRevoked
 
 __all__ = ["TokensController"]
+
+_BOOLEANS: Final = {None: False, "false": False, "true": True}
+Descendants = Annotated[
+    str | None,
+    QueryParameter(
+        description="Also revoke the tokens that were made with it, and with these.",
+        schema_extra={"type": "boolean", "one_of": None},
+    ),
+]
 
 
 class TokenAddition(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +50,10 @@ class TokenAddition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A token without its secret; `project` null is for all projects, `revoked_at` ends its use."""
+    """A token without its secret; `project` null is for all projects, `revoked_at` ends its use.
+
+    `created_by` is the number of the token that made it, null if that is not known.
+    """
 
     id: int
     name: str
@@ -47,6 +61,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     write: bool
     created_at: str
     revoked_at: str | None
+    created_by: int | None
 
 
 class TokenAdded(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +80,7 @@ def _token(record: TokenRecord) -> Token:
         write=record.write,
         created_at=format_timestamp(record.created_us),
         revoked_at=None if record.revoked_us is None else format_timestamp(record.revoked_us),
+        created_by=record.created_by,
     )
 
 
@@ -135,9 +151,12 @@ class TokensController(Controller):
         """Make a token; it is in this answer (`secret`) and can be read nowhere else."""
         body = await read_body(request, TokenAddition)
         project = await _project(catalog, request.auth, body)
-        record, secret = await catalog.tokens.add(
-            str(body.name), project, write=body.write, now_us=now_us, by=request.auth.id
-        )
+        try:
+            record, secret = await catalog.tokens.add(
+                str(body.name), project, write=body.write, now_us=now_us, by=request.auth.id
+            )
+        except TokenRevoked as error:
+            raise unauthenticated(sent=True) from error
         return TokenAdded(message="Token added.", token=_token(record), secret=secret)
 
     @delete(
@@ -152,12 +171,19 @@ class TokensController(Controller):
         token_id: RecordId,
         catalog: NamedDependency[Catalog],
         now_us: NamedDependency[int],
+        descendants: Descendants = None,
     ) -> None:
         """End a token's use at once; it stays in the list, with the moment. Once more does
         nothing.
+
+        `descendants=true` also revokes the tokens that were made with it, and with these.
         """
+        if descendants not in _BOOLEANS:
+            raise invalid({"descendants": ["Must be true or false."]})
         record = await catalog.tokens.find(number_of(token_id, "token"))
         reach = request.auth.project
         if record is None or (reach is not None and record.project != reach):
             raise missing("token")
-        await catalog.tokens.revoke(record.id, now_us, by=request.auth.id)
+        await catalog.tokens.revoke(
+            record.id, now_us, by=request.auth.id, descendants=_BOOLEANS[descendants]
+        )

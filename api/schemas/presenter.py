@@ -38,15 +38,19 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
     addresses: Addresses
     broadcaster_key: str
 
-    def stream(self, record: StreamRecord) -> StreamBody:
-        """Return a stream in full, with its key in the form for encoders."""
+    def stream(self, record: StreamRecord, *, show_key: bool) -> StreamBody:
+        """Return a stream in full, with its key in the form for encoders.
+
+        Whoever knows the key can publish: `show_key` only to callers that may write.
+        """
+        key = record.key if show_key else record.key.masked
         return StreamBody(
             id=record.id,
             hash=record.hash,
             title=record.title,
             description=record.description,
             application=PRIMARY_APPLICATION,
-            stream=record.key.text,
+            stream=key.text,
             published=record.published,
             resolutions=_resolutions(record.resolutions),
             tags=_tags(record),
@@ -72,15 +76,16 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             no_audio_stream=record.no_audio,
         )
 
-    def stream_item(self, record: StreamRecord) -> StreamItem:
-        """Return a stream as a list item, with its key without the hash."""
+    def stream_item(self, record: StreamRecord, *, show_key: bool) -> StreamItem:
+        """Return a stream as a list item, with its key without the hash (see `stream`)."""
+        key = record.key if show_key else record.key.masked
         return StreamItem(
             id=record.id,
             hash=record.hash,
             title=record.title,
             description=record.description,
             application=PRIMARY_APPLICATION,
-            stream=record.key.secret,
+            stream=key.secret,
             published=record.published,
             resolutions=_resolutions(record.resolutions),
             tags=_tags(record),

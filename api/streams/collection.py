@@ -32,19 +32,23 @@ class StreamsController(Controller):
     @get(summary="List streams", responses=documented(*LIST_ERRORS))
     async def list_streams(
         self,
+        request: ApiRequest,
         project: NamedDependency[ProjectRecord],
         project_id: ProjectId,
         list_query: NamedDependency[ListQuery],
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
     ) -> Annotated[Listing[StreamItem], named_schema("Listing_api.schemas.StreamItem_")]:
-        """List a project's streams in pages of ten, newest first unless a column is named."""
+        """List a project's streams in pages of ten, newest first unless a column is named.
+
+        Stream keys are hidden from a token that may not write.
+        """
         page = await catalog.streams.find_page(
             project.id, search=list_query.search, sort=list_query.sort, page=list_query.page
         )
         return envelope(
             page,
-            [presenter.stream_item(record) for record in page.items],
+            [presenter.stream_item(record, show_key=request.auth.write) for record in page.items],
             path=list_url(presenter.addresses, project_id, "streams"),
             filters=list_query.filters,
         )
@@ -66,4 +70,4 @@ class StreamsController(Controller):
         """Make a stream with a key and one backup; it goes on air when an encoder sends."""
         body = await read_body(request, StreamAddition)
         record = await catalog.streams.add(project.id, str(body.title), now_us, by=request.auth.id)
-        return StreamAdded(message="Stream added.", stream=presenter.stream(record))
+        return StreamAdded(message="Stream added.", stream=presenter.stream(record, show_key=True))

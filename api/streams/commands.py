@@ -220,4 +220,4 @@ async def _changed(
     catalog: Catalog, presenter: Presenter, stream: StreamRecord, message: str
 ) -> StreamChanged:
     record = still_there(await catalog.streams.find(stream.id))
-    return StreamChanged(message=message, stream=presenter.stream(record))
+    return StreamChanged(message=message, stream=presenter.stream(record, show_key=True))

@@ -37,10 +37,13 @@ class StreamController(Controller):
 
     @get(summary="Show a stream", responses=documented(*READ_ERRORS))
     async def show_stream(
-        self, stream: NamedDependency[StreamRecord], presenter: NamedDependency[Presenter]
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        presenter: NamedDependency[Presenter],
     ) -> StreamData:
-        """Show a stream in full, its key included."""
-        return StreamData(data=presenter.stream(stream))
+        """Show a stream in full; its key is hidden from a token that may not write."""
+        return StreamData(data=presenter.stream(stream, show_key=request.auth.write))
 
     @put(
         guards=[needs_write],
@@ -62,7 +65,7 @@ class StreamController(Controller):
             stream.id, _change(body), now_us=now_us, by=request.auth.id
         )
         return StreamChanged(
-            message="Stream updated.", stream=presenter.stream(still_there(record))
+            message="Stream updated.", stream=presenter.stream(still_there(record), show_key=True)
         )
 
     @post(
@@ -83,7 +86,7 @@ class StreamController(Controller):
         """Show a stream to viewers; before its first run its pages wait for it."""
         record = await catalog.streams.publish(stream.id, now_us=now_us, by=request.auth.id)
         return StreamChanged(
-            message="Stream published.", stream=presenter.stream(still_there(record))
+            message="Stream published.", stream=presenter.stream(still_there(record), show_key=True)
         )
 
     @post(
@@ -104,7 +107,8 @@ class StreamController(Controller):
         """Hide a stream from viewers until it is published again, whatever runs meanwhile."""
         record = await catalog.streams.unpublish(stream.id, now_us=now_us, by=request.auth.id)
         return StreamChanged(
-            message="Stream unpublished.", stream=presenter.stream(still_there(record))
+            message="Stream unpublished.",
+            stream=presenter.stream(still_there(record), show_key=True),
         )
 
     @delete(guards=[needs_write], summary="Delete a stream", responses=documented(*CHANGE_ERRORS))
@@ -143,7 +147,9 @@ class StreamController(Controller):
             message = f"A stream may have at most {error.limit} backups."
             raise ApiError(HTTPStatus.CONFLICT, message) from error
         record, number = still_there(added)
-        backup = next(each for each in presenter.stream(record).backups if each.id == number)
+        backup = next(
+            each for each in presenter.stream(record, show_key=False).backups if each.id == number
+        )
         return BackupAdded(message="Backup added.", backup=backup)
 
     @delete(

@@ -8,7 +8,7 @@ import hashlib
 import secrets
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, insert, select, update
+from sqlalchemy import CTE, Row, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
@@ -16,6 +16,7 @@ from storage.catalog.events import log as event_log
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.records.common import Page, Principal, TokenRecord
 from storage.catalog.schema.tables import tokens
+from storage.errors import TokenRevoked
 
 __all__ = ["Tokens", "add"]
 
@@ -41,11 +42,18 @@ def _record(row: Row[Any]) -> TokenRecord:  # Any: the row of a whole table has 
         write=row.write,
         created_us=row.created_us,
         revoked_us=row.revoked_us,
+        created_by=row.created_by,
     )
 
 
 async def add(
-    connection: AsyncConnection, name: str, project: int | None, write: bool, now_us: int
+    connection: AsyncConnection,
+    name: str,
+    project: int | None,
+    write: bool,
+    now_us: int,
+    *,
+    by: int | None = None,
 ) -> tuple[TokenRecord, str]:
     """Add a token, within the caller's transaction and without an event.
 
@@ -58,7 +66,12 @@ async def add(
         await project_lookup.require(connection, project)
     text = _PREFIX + secrets.token_urlsafe(32)
     statement = insert(tokens).values(
-        digest=_digest(text), name=name, project_id=project, write=write, created_us=now_us
+        digest=_digest(text),
+        name=name,
+        project_id=project,
+        write=write,
+        created_us=now_us,
+        created_by=by,
     )
     row = (await connection.execute(statement.returning(tokens))).one()
     return _record(row), text
@@ -88,9 +101,12 @@ class Tokens:
 
         Raises:
             NoSuchProject: There is no such project.
+            TokenRevoked: The token `by` has been revoked meanwhile.
         """
         async with self._database.writing() as connection:
-            record, text = await add(connection, name, project, write, now_us)
+            if by is not None:
+                await _require_valid(connection, by)
+            record, text = await add(connection, name, project, write, now_us, by=by)
             await _record_event(connection, record, "token added", now_us, by=by)
             return record, text
 
@@ -117,21 +133,35 @@ class Tokens:
             rows = await connection.execute(select(tokens).order_by(tokens.c.id))
             return tuple(_record(row) for row in rows)
 
-    async def revoke(self, token: int, now_us: int, *, by: int | None = None) -> bool:
-        """Revoke a token at once; False if there is none, or it was revoked before."""
+    async def revoke(
+        self, token: int, now_us: int, *, by: int | None = None, descendants: bool = False
+    ) -> tuple[TokenRecord, ...]:
+        """Revoke a token at once; return what was revoked, in order of number.
+
+        `descendants` includes the tokens added with it, and those added with these. Tokens that
+        were revoked before stay as they are; but their descendants are revoked too.
+        """
         if not 0 < token <= named_rows.MAX_ID:
-            return False
+            return ()
+        wanted = (
+            tokens.c.id.in_(select(_family(token).c.id)) if descendants else tokens.c.id == token
+        )
         statement = (
             update(tokens)
-            .where(tokens.c.id == token, tokens.c.revoked_us.is_(None))
+            .where(wanted, tokens.c.revoked_us.is_(None))
             .values(revoked_us=now_us)
             .returning(tokens)
         )
         async with self._database.writing() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-            if row is not None:
-                await _record_event(connection, _record(row), "token revoked", now_us, by=by)
-            return row is not None
+            revoked: list[TokenRecord] = []
+            # Each statement waits for tokens that are being added with those it revokes, and only
+            # the next one sees them.
+            while rows := (await connection.execute(statement)).all():
+                revoked += [_record(row) for row in rows]
+            revoked.sort(key=lambda record: record.id)
+            for record in revoked:
+                await _record_event(connection, record, "token revoked", now_us, by=by)
+            return tuple(revoked)
 
     async def authenticate(self, token: str) -> Principal | None:
         """Return the principal that a token's text identifies; None if unknown or revoked."""
@@ -139,6 +169,24 @@ class Tokens:
         if row is None:
             return None
         return Principal(id=row.id, name=row.name, project=row.project_id, write=row.write)
+
+
+async def _require_valid(connection: AsyncConnection, token: int) -> None:
+    """Keep a token from being revoked until the transaction ends.
+
+    Raises:
+        TokenRevoked: it has been revoked already.
+    """
+    valid = select(tokens.c.id).where(tokens.c.id == token, tokens.c.revoked_us.is_(None))
+    if (await connection.execute(valid.with_for_update(read=True))).one_or_none() is None:
+        raise TokenRevoked
+
+
+def _family(token: int) -> CTE:
+    """Return the numbers of a token and of all its descendants."""
+    family = select(tokens.c.id).where(tokens.c.id == token).cte("family", recursive=True)
+    # UNION leaves out what was found before, so that even a circle would end.
+    return family.union(select(tokens.c.id).where(tokens.c.created_by == family.c.id))
 
 
 async def _record_event(

@@ -217,7 +217,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A token as it is listed: all but the token itself, which nobody keeps."""
+    """A token as it is listed, without its text, which is not stored.
+
+    `created_by` is the number of the token with which it was added; None for one of the command
+    line, of the first start, or of a version that did not record it.
+    """
 
     id: int
     name: str
@@ -225,6 +229,7 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     write: bool
     created_us: int
     revoked_us: int | None
+    created_by: int | None
 
 
 class FirstStart(msgspec.Struct, frozen=True, kw_only=True):

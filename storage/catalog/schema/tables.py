@@ -113,6 +113,8 @@ tokens = Table(
     Column("write", Boolean, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("revoked_us", BigInteger, nullable=True),
+    # The token with which it was added. No foreign key: numbers are not used again.
+    Column("created_by", Integer, nullable=True),
     sqlite_autoincrement=True,
 )
 

@@ -43,7 +43,7 @@ async def test_adding_answers_with_the_record_and_the_token_once(house: ApiServi
     assert body["message"] == "Token added."
     assert body["token"] == {
         "id": 2, "name": "Panou", "project": 1, "write": True,
-        "created_at": NOW, "revoked_at": None,
+        "created_at": NOW, "revoked_at": None, "created_by": 1,
     }  # fmt: skip
     assert body["secret"].startswith("headend_")
     listing = await house.client.get(TOKENS, headers=house.owner)
@@ -153,3 +153,18 @@ async def test_tokens_come_in_pages_newest_first(house: ApiService) -> None:
     assert body["links"]["next"] == "https://live.example/api/tokens?page=2"
     answer = await house.client.get(f"{TOKENS}?page=0", headers=house.owner)
     assert answer.status_code == 422
+
+
+async def test_revoking_a_token_can_revoke_those_that_it_made(house: ApiService) -> None:
+    leaked, headers = await made(house, name="leaked", write=True)
+    child = (await add(house, headers, name="child", write=True)).json()
+    assert child["token"]["created_by"] == leaked["id"]
+    bearer = {"Authorization": f"Bearer {child['secret']}"}
+    url = f"{TOKENS}/{leaked['id']}"
+    wrong = await house.client.delete(f"{url}?descendants=maybe", headers=house.owner)
+    assert (wrong.status_code, set(wrong.json()["errors"])) == (422, {"descendants"})
+    assert (await house.client.delete(url, headers=house.owner)).status_code == 204
+    assert (await house.client.get(STREAMS, headers=bearer)).status_code == 200
+    answer = await house.client.delete(f"{url}?descendants=true", headers=house.owner)
+    assert answer.status_code == 204
+    assert (await house.client.get(STREAMS, headers=bearer)).status_code == 401

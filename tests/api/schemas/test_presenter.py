@@ -37,7 +37,7 @@ RECORD = StreamRecord(
 
 
 def test_every_flag_and_count_of_a_record_is_shown() -> None:
-    stream = PRESENTER.stream(RECORD)
+    stream = PRESENTER.stream(RECORD, show_key=True)
     assert (stream.published, stream.live, stream.processing) == (True, True, True)
     assert (stream.receiving_count, stream.no_audio_stream) == (2, True)
     assert stream.description == "Words"
@@ -48,7 +48,7 @@ def test_every_flag_and_count_of_a_record_is_shown() -> None:
 
 
 def test_a_backup_shows_whether_it_sends_and_whether_viewers_get_it() -> None:
-    backups = PRESENTER.stream(RECORD).backups
+    backups = PRESENTER.stream(RECORD, show_key=True).backups
     assert [(each.id, each.name, each.live, each.publish) for each in backups] == [
         (10, "Backup 2", True, True),
         (11, "Backup 5", False, False),
@@ -57,20 +57,29 @@ def test_a_backup_shows_whether_it_sends_and_whether_viewers_get_it() -> None:
 
 
 def test_posters_are_null_until_there_are_some() -> None:
-    assert PRESENTER.stream(RECORD).image_urls is None
-    assert PRESENTER.stream_item(RECORD).image_urls is None
+    assert PRESENTER.stream(RECORD, show_key=True).image_urls is None
+    assert PRESENTER.stream_item(RECORD, show_key=True).image_urls is None
     pictured = msgspec.structs.replace(RECORD, poster_labels=("360p", "720p"))
-    urls = PRESENTER.stream(pictured).image_urls
+    urls = PRESENTER.stream(pictured, show_key=True).image_urls
     assert urls == {
         label: f"{ADDRESSES.http}/live/abcABC012345/poster/{label}.jpg"
         for label in ("360p", "720p")
     }
-    assert PRESENTER.stream_item(pictured).image_urls == urls
+    assert PRESENTER.stream_item(pictured, show_key=True).image_urls == urls
 
 
 def test_an_item_is_the_full_form_less_what_a_list_omits() -> None:
-    full = msgspec.to_builtins(PRESENTER.stream(RECORD))
-    item = msgspec.to_builtins(PRESENTER.stream_item(RECORD))
+    full = msgspec.to_builtins(PRESENTER.stream(RECORD, show_key=True))
+    item = msgspec.to_builtins(PRESENTER.stream_item(RECORD, show_key=True))
     assert full["stream"] == "abcABC012345_6ba7b810-9dad-41d1-80b4-00c04fd430c8"
     assert item["stream"] == "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
     assert {**full, "stream": item["stream"]} == {**full, **item}
+
+
+def test_a_key_that_is_not_shown_is_masked_in_either_form() -> None:
+    full, item = (
+        PRESENTER.stream(RECORD, show_key=False),
+        PRESENTER.stream_item(RECORD, show_key=False),
+    )
+    assert (full.stream, item.stream) == ("abcABC012345_********", "********")
+    assert RECORD.key.secret not in f"{msgspec.json.encode(full)} {msgspec.json.encode(item)}"

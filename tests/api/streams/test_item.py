@@ -229,3 +229,16 @@ async def test_a_backup_of_another_stream_is_not_this_ones(house: ApiService) ->
         answer = await call(house, "DELETE", stream["id"], f"/backups/{number}")
         assert answer.status_code == 404, (number, answer.text)
     assert await shown(house, other) == other
+
+
+async def test_a_token_that_may_only_read_sees_no_key(house: ApiService) -> None:
+    stream = await house.add("Secret")
+    secret = stream["stream"].split("_")[1]
+    reader = await house.headers_of("reader", 1, write=False)
+    one = await call(house, "GET", stream["id"], headers=reader)
+    every = await house.client.get("/api/projects/1/streams", headers=reader)
+    assert one.json()["data"]["stream"] == f"{stream['hash']}_********"
+    assert [each["stream"] for each in every.json()["data"]][:1] == ["********"]
+    assert secret not in one.text + every.text
+    writer = await house.headers_of("writer", 1, write=True)
+    assert secret in (await call(house, "GET", stream["id"], headers=writer)).text

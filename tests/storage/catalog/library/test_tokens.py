@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from storage.errors import NoSuchProject
+from storage.errors import NoSuchProject, TokenRevoked
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ async def test_a_strangers_token_opens_nothing(catalog: Catalog, token: str) -> 
 async def test_a_revoked_token_opens_nothing_from_then_on(catalog: Catalog) -> None:
     record, token = await catalog.tokens.add("old", None, write=True, now_us=5)
     _, other = await catalog.tokens.add("new", None, write=True, now_us=6)
-    assert await catalog.tokens.revoke(record.id, 9)
+    assert len(await catalog.tokens.revoke(record.id, 9)) == 1
     assert await catalog.tokens.authenticate(token) is None
     assert await catalog.tokens.authenticate(other) is not None
     assert not await catalog.tokens.revoke(record.id, 10)
@@ -107,3 +107,32 @@ async def test_what_becomes_of_a_token_is_told_without_the_token(catalog: Catalo
     newest = (await catalog.events.find_page(first.id)).items[0]
     assert (newest.kind, newest.facts["token"]) == ("token added", whole.id)
     assert token not in repr(told)
+
+
+async def test_a_token_is_revoked_with_all_that_were_made_with_it(catalog: Catalog) -> None:
+    async def added(name: str, by: int | None) -> int:
+        record, _ = await catalog.tokens.add(name, None, write=True, now_us=1, by=by)
+        assert record.created_by == by
+        return record.id
+
+    owner = await added("owner", None)
+    leaked = await added("leaked", owner)
+    child = await added("child", leaked)
+    grandchild = await added("grandchild", child)
+    other = await added("other", owner)
+    assert [each.id for each in await catalog.tokens.revoke(child, 2)] == [child]
+    # The child was revoked before; its own child is revoked all the same.
+    revoked = await catalog.tokens.revoke(leaked, 3, descendants=True, by=owner)
+    assert [(each.id, each.revoked_us) for each in revoked] == [(leaked, 3), (grandchild, 3)]
+    valid = {each.id for each in await catalog.tokens.find_all() if each.revoked_us is None}
+    assert valid == {owner, other}
+
+
+async def test_a_token_that_was_revoked_meanwhile_makes_no_other(catalog: Catalog) -> None:
+    record, text = await catalog.tokens.add("leaked", None, write=True, now_us=1)
+    principal = await catalog.tokens.authenticate(text)  # a request begins
+    assert principal is not None
+    await catalog.tokens.revoke(record.id, 2, descendants=True)
+    with pytest.raises(TokenRevoked):
+        await catalog.tokens.add("child", None, write=True, now_us=3, by=principal.id)
+    assert [each.id for each in await catalog.tokens.find_all()] == [record.id]
