@@ -65,8 +65,6 @@ NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
         "storage/recording/recording_store.py",
         "transcode/engine/core/memory.py",
         "transcode/engine/core/reports.py",
-        "transcode/engine/input/container.py",
-        "transcode/engine/input/demux.py",
         "transcode/engine/input/file_decoder.py",
         "transcode/engine/vod/audio_survey.py",
         "transcode/engine/vod/remux.py",

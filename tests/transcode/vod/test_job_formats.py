@@ -33,6 +33,10 @@ _FEW: Final = (
     "sound-cover.m4a",
     "damaged.mp4",
     "nothing.mp4",
+    "many-tracks.mkv",
+    "default-smaller.mp4",
+    "encrypted-cenc.mp4",
+    "noise.flv",
 )
 
 

@@ -26,7 +26,9 @@ from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
 __all__ = [
+    "ENCRYPTED",
     "MOST_PIXELS",
+    "MOST_TRACKS",
     "BadUpload",
     "Upload",
     "audio_stream",
@@ -37,6 +39,10 @@ __all__ = [
 
 Upload = InputContainer
 
+# FFmpeg's own limit. Releases with many languages have dozens of tracks, and each font that their
+# subtitles name is one more. A demuxer that reaches the limit breaks off in mid-header, so the rest
+# of what it says is of no use.
+MOST_TRACKS: Final = 1_000
 # The demuxers' own names. They are matched by name, so the content cannot select another format.
 _FORMATS: Final = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,asf,mxf,dv,mp3,wav,ogg,flac,aac"
@@ -45,7 +51,7 @@ _OPTIONS: Final = {
     "format_whitelist": _FORMATS,
     # No protocol at all: the bytes come through the descriptor.
     "protocol_whitelist": "none",
-    "max_streams": "64",
+    "max_streams": str(MOST_TRACKS),
 }
 _READ_BYTES: Final = 1 << 18
 # The largest picture of H.264's highest level (14496-10, table A-1): 8192x4320 and the like.
@@ -57,6 +63,13 @@ _UNREADABLE: Final = (
     "The file cannot be read: it is damaged, cut off, or none of MP4, MOV, MKV, WebM, AVI, MPEG,"
     " FLV, WMV, MXF, DV, MP3, WAV, Ogg, FLAC and AAC."
 )
+
+
+ENCRYPTED: Final = "The file is encrypted (DRM): it can be played with a key only."
+_TOO_MANY: Final = f"The file has {MOST_TRACKS:,} tracks or more."
+_UNKNOWN_PICTURE: Final = "The picture has a format that cannot be decoded."
+# A single picture in one of these, beside a film, is a cover or a thumbnail, whatever its flags.
+_IMAGE_CODECS: Final = frozenset({"bmp", "gif", "mjpeg", "png", "tiff", "webp"})
 
 
 class BadUpload(Exception):
@@ -81,19 +94,29 @@ def open_upload(descriptor: int) -> Upload:
         raise BadUpload(_UNREADABLE) from error
     if not isinstance(found, InputContainer):
         raise TypeError(type(found).__name__)
-    if video_stream(found) is None and audio_stream(found) is None:
-        raise BadUpload("The file has neither a picture nor sound that could be played.")
+    if len(found.streams) >= MOST_TRACKS:
+        raise BadUpload(_TOO_MANY)
+    # The key's id in a WebM (WebM Encryption, section 3); MP4 marks packets (see `demux`).
+    if any("enc_key_id" in stream.metadata for stream in found.streams):
+        raise BadUpload(ENCRYPTED)
+    if video_stream(found) is None:
+        if any(not _is_cover(stream) for stream in found.streams.video):
+            raise BadUpload(_UNKNOWN_PICTURE)
+        if audio_stream(found) is None:
+            raise BadUpload("The file has neither a picture nor sound that could be played.")
     return found
 
 
 def video_stream(upload: Upload) -> VideoStream | None:
-    """Return the file's video track: no cover art, and the largest of several."""
+    """Return the file's video track: no cover art.
+
+    Of several it is the one that is flagged as the default, and the largest if that leaves a
+    choice; a track of still images only if there is no other.
+    """
     found = [
-        stream
-        for stream in upload.streams.video
-        if _is_known(stream) and not stream.disposition & Disposition.attached_pic
+        stream for stream in upload.streams.video if _is_known(stream) and not _is_cover(stream)
     ]
-    return max(found, key=lambda stream: stream.width * stream.height, default=None)
+    return max(found, key=_preference, default=None)
 
 
 def audio_stream(upload: Upload) -> AudioStream | None:
@@ -109,6 +132,18 @@ def pixel_aspect(picture: VideoStream) -> Fraction:
     if not found or not Fraction(1, _MOST_ASPECT) <= found <= _MOST_ASPECT:
         return Fraction(1)
     return Fraction(1) if abs(found - 1) <= _LEAST_ASPECT else found
+
+
+def _preference(stream: VideoStream) -> tuple[bool, bool, int]:
+    return (
+        stream.codec_context.name not in _IMAGE_CODECS,
+        bool(stream.disposition & Disposition.default),
+        stream.width * stream.height,
+    )
+
+
+def _is_cover(stream: Stream) -> bool:
+    return bool(stream.disposition & Disposition.attached_pic)
 
 
 def _is_known(stream: Stream) -> bool:

@@ -12,17 +12,28 @@ from av.packet import Packet
 from av.stream import Stream
 
 from media.ticks import VIDEO_SCALE
-from transcode.engine.input.container import Upload
+from transcode.engine.input.container import ENCRYPTED, BadUpload, Upload
 
 __all__ = ["decode_times", "demux", "packet_times", "to_ticks"]
 
 
 def demux(upload: Upload, streams: list[Stream]) -> Iterator["Packet[Stream]"]:
-    """Yield the packets up to the end, or to where the file is broken off."""
+    """Yield the packets up to the end, or to where the file is broken off.
+
+    Raises:
+        BadUpload: one is encrypted (ISO/IEC 23001-7: cenc, cbcs and the like).
+    """
     try:
-        yield from (packet for packet in upload.demux(streams) if packet.size)
-    except FFmpegError:
-        return  # the packets before are good
+        for packet in upload.demux(streams):
+            if packet.has_sidedata("encryption_info"):
+                raise BadUpload(ENCRYPTED)
+            if packet.size:
+                yield packet
+    except (FFmpegError, IndexError):
+        # The packets before are good. An IndexError comes at the end of a file in which another
+        # track began after the header was read: the library flushes that too, and has no such
+        # stream.
+        return
 
 
 def to_ticks(time: int, base: Fraction) -> int:

@@ -15,6 +15,8 @@ from typing import Final
 import msgspec
 from av.audio.stream import AudioStream
 from av.error import FFmpegError
+from av.packet import Packet
+from av.stream import Stream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
@@ -29,6 +31,7 @@ from transcode.engine.input.container import (
     pixel_aspect,
     video_stream,
 )
+from transcode.engine.input.demux import demux
 from transcode.protocol.messages import Probed
 
 __all__ = ["probe"]
@@ -39,6 +42,7 @@ _MOST_LENGTH_US: Final = 24 * 3600 * MICROSECONDS
 # Clocks of 90 000 a second and the like are no frame rates.
 _MOST_RATE: Final = 1_000
 _MOST_SIDE: Final = 16_384
+_NO_PICTURE: Final = "The picture cannot be decoded: the file is damaged, cut off or protected."
 
 
 def probe(descriptor: int) -> Probed:
@@ -66,7 +70,9 @@ def probe(descriptor: int) -> Probed:
 
 
 def _with_picture(upload: Upload, picture: VideoStream, facts: Probed) -> Probed:
-    if not 0 < picture.width * picture.height <= MOST_PIXELS:
+    if not picture.width or not picture.height:
+        raise BadUpload(_NO_PICTURE)
+    if picture.width * picture.height > MOST_PIXELS:
         raise BadUpload(
             f"The picture is {picture.width} x {picture.height}; at most {MOST_PIXELS:,} pixels"
             " can be handled."
@@ -89,25 +95,39 @@ def _with_picture(upload: Upload, picture: VideoStream, facts: Probed) -> Probed
 
 
 def _first_picture(upload: Upload, picture: VideoStream) -> VideoFrame:
+    """Return the first picture that is whole.
+
+    A decoder makes some picture even of noise, and marks it as damaged.
+    """
     picture.codec_context.thread_count = 1
     try:
-        for packet in islice(upload.demux(picture), _MOST_PACKETS):
-            try:
-                frames = picture.decode(packet)
-            except FFmpegError:
-                continue  # a file may be damaged only at its beginning
-            for frame in frames:
-                if frame.width * frame.height <= MOST_PIXELS:
-                    return frame
-    except (FFmpegError, MemoryError) as error:
-        raise BadUpload("The picture cannot be decoded: the file is damaged or cut off.") from error
-    raise BadUpload("The picture cannot be decoded: the file is damaged, cut off or protected.")
+        for packet in islice(demux(upload, [picture]), _MOST_PACKETS):
+            frame = _whole_picture(picture, packet)
+            if frame is not None:
+                return frame
+        frame = _whole_picture(picture, None)
+    except MemoryError as error:
+        raise BadUpload(_NO_PICTURE) from error
+    if frame is None:
+        raise BadUpload(_NO_PICTURE)
+    return frame
+
+
+def _whole_picture(picture: VideoStream, packet: "Packet[Stream] | None") -> VideoFrame | None:
+    try:
+        frames = picture.codec_context.decode(packet)
+    except FFmpegError:
+        return None  # a file may be damaged only at its beginning
+    for frame in frames:
+        if not frame.is_corrupt and frame.width * frame.height <= MOST_PIXELS:
+            return frame
+    return None
 
 
 def _decode_sound(upload: Upload, sound: AudioStream) -> None:
-    for packet in islice(upload.demux(sound), _MOST_PACKETS):
+    for packet in islice(demux(upload, [sound]), _MOST_PACKETS):
         try:
-            if sound.decode(packet):
+            if sound.codec_context.decode(packet):
                 return
         except FFmpegError:
             continue
@@ -144,7 +164,7 @@ def _scanned_us(upload: Upload, picture: VideoStream) -> int:
     last = 0
     try:
         upload.seek(0)
-        for packet in upload.demux(picture):
+        for packet in demux(upload, [picture]):
             if packet.pts is not None:
                 first = packet.pts if first is None else min(first, packet.pts)
                 last = max(last, packet.pts + (packet.duration or 0))

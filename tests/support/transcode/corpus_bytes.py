@@ -1,0 +1,137 @@
+"""Changes the bytes of files of the corpus where ffmpeg writes no such file: MKV, FLV and MPEG-TS.
+
+Sources: RFC 8794 (EBML) and RFC 9559 (Matroska), Adobe's FLV 10.1, ISO/IEC 13818-1 (2.4.3.2).
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.support.transcode.corpus_clips import Maker
+
+__all__ = [
+    "Element",
+    "changed",
+    "element",
+    "elements",
+    "flv_of_noise",
+    "inserted",
+    "scrambled",
+]
+
+_SEGMENT, _CLUSTER, _GROUP = 0x18538067, 0x1F43B675, 0xA0
+_MASTERS: Final = frozenset((_SEGMENT, _CLUSTER, _GROUP, 0x1549A966, 0x1654AE6B, 0xAE))
+_UNKNOWN: Final = (1 << 56) - 1  # a size of eight bytes, all ones
+_FLV_HEAD: Final = b"FLV\x01\x05\0\0\0\x09\0\0\0\0"
+_TS_PACKET: Final = 188
+
+
+class Element(msgspec.Struct, frozen=True):
+    """An EBML element: its id, and where it, its content and its end are in the file."""
+
+    id: int
+    at: int
+    content: int
+    end: int
+
+
+def changed(source: Maker, change: Callable[[bytes], bytes]) -> Maker:
+    """Return what makes a file and changes its bytes."""
+
+    def make(path: Path) -> None:
+        source(path)
+        path.write_bytes(change(path.read_bytes()))
+
+    return make
+
+
+# -- Matroska -------------------------------------------------------------------------------------
+
+
+def elements(data: bytes, at: int = 0, end: int | None = None) -> Iterator[Element]:
+    """Yield the elements of a Matroska file, each before those in it."""
+    end = len(data) if end is None else end
+    while at < end:
+        wide = _width(data[at])
+        content = at + wide + _width(data[at + wide])
+        number = int.from_bytes(data[at : at + wide], "big")
+        size = _size(data[at + wide : content])
+        stop = end if size == _UNKNOWN else content + size
+        yield Element(number, at, content, stop)
+        if number in _MASTERS:
+            yield from elements(data, content, stop)
+        at = stop
+
+
+def element(number: int, content: bytes) -> bytes:
+    """Return an element with a size of eight bytes."""
+    wide = (number.bit_length() + 7) // 8
+    return number.to_bytes(wide, "big") + _eight_bytes(len(content)) + content
+
+
+def inserted(data: bytes, parent: int, child: bytes) -> bytes:
+    """Return a Matroska file with one more element at the end of the first one with an id.
+
+    Its indexes point too low then, so it should be one without indexes.
+    """
+    inner = next(each for each in elements(data) if each.id == parent)
+    grown = data[: inner.end] + child + data[inner.end :]
+    more = len(child)
+    around = [
+        each
+        for each in elements(data)
+        if each.id in _MASTERS and each.at <= inner.at and each.end >= inner.end
+    ]
+    for each in reversed(around):
+        place = each.at + _width(data[each.at])
+        size = _size(data[place : each.content])
+        if size != _UNKNOWN:
+            grown = grown[:place] + _eight_bytes(size + more) + grown[each.content :]
+            more += 8 - (each.content - place)
+    return grown
+
+
+def _eight_bytes(size: int) -> bytes:
+    return (1 << 56 | size).to_bytes(8, "big")
+
+
+def _width(first: int) -> int:
+    return 9 - first.bit_length()
+
+
+def _size(coded: bytes) -> int:
+    return int.from_bytes(coded, "big") & (1 << 7 * len(coded)) - 1
+
+
+# -- FLV and MPEG-TS ------------------------------------------------------------------------------
+
+
+def flv_of_noise(seed: int) -> bytes:
+    """Return an FLV of 60 tags, pictures and sound alike noise."""
+    noise = random.Random(seed)  # no secret
+    tags = [_tag(noise.choice((8, 9)), 40 * place, noise.randbytes(300)) for place in range(60)]
+    return _FLV_HEAD + b"".join(tags)
+
+
+def _tag(kind: int, time: int, body: bytes) -> bytes:
+    head = bytes((kind,)) + len(body).to_bytes(3, "big") + time.to_bytes(3, "big") + bytes(4)
+    return head + body + (len(head) + len(body)).to_bytes(4, "big")
+
+
+def scrambled(data: bytes) -> bytes:
+    """Return a transport stream of ffmpeg's whose pictures and sound are scrambled."""
+    noise = random.Random(3)  # no secret
+    found = bytearray(data)
+    for place in range(0, len(data) - _TS_PACKET + 1, _TS_PACKET):
+        number = int.from_bytes(data[place + 1 : place + 3], "big") & 0x1FFF
+        has_field, has_payload = data[place + 3] & 0x20, data[place + 3] & 0x10
+        if number not in (0x100, 0x101) or not has_payload:
+            continue
+        begin = place + 4 + (1 + data[place + 4] if has_field else 0)
+        end = place + _TS_PACKET
+        found[begin:end] = noise.randbytes(end - begin)
+        found[place + 3] |= 0x80
+    return bytes(found)

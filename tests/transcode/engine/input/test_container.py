@@ -1,0 +1,37 @@
+"""Which tracks of a file are used, and how many it may have."""
+
+from pathlib import Path
+
+from tests.support.engine.sources import ffmpeg
+from tests.support.engine.upload_files import refusal
+from tests.support.transcode.corpus_bytes import elements, inserted
+from transcode.engine.input.container import MOST_TRACKS, audio_stream, open_upload, video_stream
+
+_MORE = ("-f", "lavfi", "-i", "anullsrc=r=8000:cl=mono:d=0.1")
+
+
+def tracks(path: Path, count: int) -> Path:
+    """Make a file of one picture and `count` tracks of sound."""
+    picture = ("-f", "lavfi", "-i", "color=s=64x64:d=0.1")
+    sound = [word for _ in range(count) for word in ("-map", "1")]
+    coding = ("-c:v", "libx264", "-preset", "ultrafast", "-c:a", "pcm_u8", "-live", "1")
+    ffmpeg(*picture, *_MORE, "-map", "0", *sound, *coding, "-y", path)
+    return path
+
+
+def test_tracks_up_to_the_limit_are_read(tmp_path: Path) -> None:
+    path = tracks(tmp_path / "a.mkv", 120)
+    with path.open("rb") as file, open_upload(file.fileno()) as upload:
+        assert len(upload.streams) == 121
+        picture, sound = video_stream(upload), audio_stream(upload)
+        assert picture is not None
+        assert sound is not None
+        assert (picture.index, sound.index) == (0, 1)
+
+
+def test_a_file_at_the_limit_is_refused_for_that(tmp_path: Path) -> None:
+    data = tracks(tmp_path / "whole.mkv", 1).read_bytes()
+    *_, sound = [each for each in elements(data) if each.id == 0xAE]  # a TrackEntry
+    path = tmp_path / "a.mkv"
+    path.write_bytes(inserted(data, 0x1654AE6B, data[sound.at : sound.end] * MOST_TRACKS))
+    assert refusal(path) == "The file has 1,000 tracks or more."

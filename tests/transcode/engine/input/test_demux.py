@@ -1,0 +1,36 @@
+"""Packets of files in which tracks begin late, or that are encrypted."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.transcode.corpus import CORPUS
+from tests.support.transcode.corpus_bytes import flv_of_noise
+from transcode.engine.input.container import BadUpload, Upload, open_upload, video_stream
+from transcode.engine.input.demux import demux
+
+
+@contextmanager
+def opened(path: Path) -> Generator[Upload]:
+    with path.open("rb") as file, open_upload(file.fileno()) as upload:
+        yield upload
+
+
+def test_tracks_that_begin_after_the_header_do_not_break_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.flv"
+    path.write_bytes(flv_of_noise(18))
+    with opened(path) as upload:
+        assert len(list(demux(upload, list(upload.streams)))) > 0
+
+
+@pytest.mark.parametrize("name", ["encrypted-cenc.mp4", "encrypted-cbcs.mp4"])
+def test_an_encrypted_packet_is_refused(tmp_path: Path, name: str) -> None:
+    (item,) = [item for item in CORPUS if item.file == name]
+    item.make(tmp_path / name)
+    with opened(tmp_path / name) as upload:
+        picture = video_stream(upload)
+        assert picture is not None
+        with pytest.raises(BadUpload, match="encrypted"):
+            next(demux(upload, [picture]))
