@@ -168,15 +168,28 @@ def migrate(config: Path | None, **given: str | None) -> None:
 @main.command()
 @_settings_options
 @click.option(
-    "--clean", "cleans", is_flag=True, help="First remove orphaned files and expired uploads."
+    "--clean",
+    "cleans",
+    is_flag=True,
+    help="First remove orphaned files (to the trash) and expired uploads.",
+)
+@click.option(
+    "--confirm",
+    "confirms",
+    is_flag=True,
+    help="With --clean: also if the database knows few of the media.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(config: Path | None, *, cleans: bool, as_json: bool, **given: str | None) -> None:
+def doctor(
+    config: Path | None, *, cleans: bool, confirms: bool, as_json: bool, **given: str | None
+) -> None:
     """Examine the installation; the exit code is 1 if an operator must act."""
+    if confirms and not cleans:
+        raise click.UsageError("--confirm needs --clean")
     settings = _read(config, **given)[0]
     if cleans:
         try:
-            removed = asyncio.run(clean(settings, _now_us()))
+            removed = asyncio.run(clean(settings, _now_us(), confirmed=confirms))
         except (DataFolderError, StorageError) as error:
             raise click.ClickException(str(error)) from error
         click.echo(f"removed: {removed}", err=True)

@@ -26,6 +26,7 @@ __all__ = [
     "KeyStore",
     "KnownMedia",
     "MediaFolders",
+    "ReadableKey",
     "StoreMismatch",
     "bind",
     "refuse_media",

@@ -314,6 +314,16 @@ class StorageSettings(_Section, frozen=True, kw_only=True):
     min_free_bytes: Annotated[
         int, _describe("with less free space the service is not ready", "bytes", ge=0)
     ] = 1 << 30
+    # A week: a restored database is found to be too old by then, also after a long weekend.
+    trash_days: Annotated[
+        int,
+        _describe(
+            "orphaned files stay in the trash for this long; 0: removed at once",
+            "days",
+            ge=0,
+            le=3650,
+        ),
+    ] = 7
 
 
 class LogSettings(_Section, frozen=True, kw_only=True):

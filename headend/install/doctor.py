@@ -20,17 +20,30 @@ from cryptography import x509
 from headend.config.settings import ServiceSettings
 from headend.install.certificates import CertificateFiles
 from headend.install.findings import Finding, FindingItem, size_text
-from headend.install.installation import catalog_location
+from headend.install.installation import (
+    OBJECTS,
+    bind_objects,
+    catalog_location,
+    verify_objects,
+)
 from headend.install.locks import schema_in_use
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
 from storage.cleanup.expired_uploads import remove_expired_uploads
-from storage.cleanup.orphans import AGE_US, find_orphans, remove_orphans
+from storage.cleanup.orphans import (
+    AGE_US,
+    TooManyUnknown,
+    find_unknown,
+    find_unused,
+    remove_orphans,
+)
 from storage.errors import StorageError
+from storage.installation_key import StoreMismatch
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
+from storage.objects.trash import empty_trash, find_trash
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
 
@@ -42,6 +55,7 @@ _CERTIFICATE_DAYS: Final = 14
 # Clocks that are set by NTP differ by less than a second.
 _AHEAD_US: Final = 60 * MICROSECONDS
 _AT_ONCE: Final = 500
+_DAY_US: Final = 86_400 * MICROSECONDS
 _MOST_SHOWN: Final = 50
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
@@ -59,16 +73,18 @@ async def examine(settings: ServiceSettings, now_us: int) -> tuple[Finding, ...]
         return (*found, Finding(topic="data folder", verdict="act", text=text))
     found += [_room(folder, settings.storage.min_free_bytes)]
     found += _certificates(settings, folder / "tls", now_us)
-    files = ReadOnlyObjects(folder / "objects")
+    files = ReadOnlyObjects(folder / OBJECTS)
     try:
         async with open_catalog(catalog_location(settings), migrate=False) as catalog:
             for check in (
+                partial(_installation, catalog, files, folder),
                 partial(_damage, catalog),
                 partial(_jobs, catalog, now_us),
                 partial(_clock, catalog, now_us),
                 partial(_missing, catalog, files),
                 partial(_leftovers, catalog, files, now_us),
                 partial(_uploads, catalog, files, now_us),
+                partial(_trash, files, settings.storage.trash_days),
             ):
                 found.append(await _checked(check))
     except StorageError as error:
@@ -76,18 +92,25 @@ async def examine(settings: ServiceSettings, now_us: int) -> tuple[Finding, ...]
     return tuple(found)
 
 
-async def clean(settings: ServiceSettings, now_us: int) -> int:
-    """Remove orphans and expired uploads; return how many were removed.
+async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = False) -> int:
+    """Remove orphans and expired uploads, and empty the trash; return how many were removed.
+
+    `confirmed`: also if the catalog knows few of the media.
 
     Raises:
-        StorageError: the catalog or the disk failed; the rest remains.
+        StorageError: the catalog or the disk failed, or the catalog knows too few of the media
+            (`TooManyUnknown`) or none (`StoreMismatch`); the rest remains.
         DataFolderError: the database is being migrated, or the data folder cannot be used.
     """
     folder = Path(settings.data)
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
-        with schema_in_use(folder), DiskObjects(folder / "objects") as objects:
+        with schema_in_use(folder), DiskObjects(folder / OBJECTS) as objects:
+            await bind_objects(catalog, objects, folder)
             removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
-            removed += await remove_orphans(objects, catalog.references, now_us)
+            removed += await remove_orphans(
+                objects, catalog.references, now_us, confirmed=confirmed
+            )
+            await empty_trash(objects, now_us - settings.storage.trash_days * _DAY_US)
             await catalog.links.remove_expired(now_us)
             return removed
 
@@ -174,6 +197,15 @@ def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
     return Finding(topic=topic, verdict="act", text=text)
 
 
+async def _installation(catalog: Catalog, files: ReadOnlyObjects, folder: Path) -> Finding:
+    topic = "installation"
+    try:
+        await verify_objects(catalog, files, folder)
+    except StoreMismatch as error:
+        return Finding(topic=topic, verdict="act", text=str(error))
+    return Finding(topic=topic, verdict="well", text="database and media belong together")
+
+
 async def _damage(catalog: Catalog) -> Finding:
     server, revision = await catalog.health.versions()
     broken = await catalog.health.find_damage()
@@ -244,11 +276,29 @@ async def _lost(files: ReadOnlyObjects, row: VideoReferences) -> list[FindingIte
 
 
 async def _leftovers(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Finding:
-    found: list[tuple[str, str]] = []
-    async with aclosing(find_orphans(files, catalog.references, now_us)) as leftovers:
+    unknown = await find_unknown(files, catalog.references, now_us)
+    found = [(each.address, each.what) for each in unknown.orphans]
+    if unknown.is_suspicious:
+        items = [FindingItem(path=f"objects/{address}", what=what) for address, what in found]
+        text = str(TooManyUnknown(unknown))
+        return Finding(
+            topic="leftovers", verdict="act", text=text, items=tuple(items[:_MOST_SHOWN])
+        )
+    async with aclosing(find_unused(files, catalog.references, now_us)) as leftovers:
         async for each in leftovers:
             found.append((each.address, each.what))
     return await _tidy("leftovers", files, found)
+
+
+async def _trash(files: ReadOnlyObjects, days: int) -> Finding:
+    """Show what cleanups moved to the trash."""
+    things = [
+        FindingItem(path=f"objects/{each}", what="trash", bytes=await files.size(each))
+        for each in await find_trash(files)
+    ]
+    room = sum(thing.bytes or 0 for thing in things)
+    text = f"{size_text(room)}, each deleted after {days} days" if things else "empty"
+    return Finding(topic="trash", verdict="well", text=text, items=tuple(things[:_MOST_SHOWN]))
 
 
 async def _uploads(catalog: Catalog, files: ReadOnlyObjects, now_us: int) -> Finding:

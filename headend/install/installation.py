@@ -13,7 +13,7 @@ from headend.install.locks import DataFolderError, schema_change
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
-from storage.installation_key import KeyStore, bind, refuse_media
+from storage.installation_key import KeyStore, ReadableKey, bind, refuse_media, verify
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
 
@@ -26,6 +26,7 @@ __all__ = [
     "create_data_folder",
     "install",
     "read_installation",
+    "verify_objects",
 ]
 
 DATABASE: Final = "catalog.sqlite"
@@ -86,6 +87,17 @@ async def bind_objects(catalog: Catalog, objects: KeyStore, folder: Path) -> Non
     await bind(
         objects, catalog.installation, catalog.references, store=store, catalog=catalog.place
     )
+
+
+async def verify_objects(catalog: Catalog, objects: ReadableKey, folder: Path) -> None:
+    """Check that a catalog and the objects of a data folder have one key (see `verify`).
+
+    Raises:
+        StoreMismatch: they have not.
+        StorageError: the catalog or the objects cannot be read.
+    """
+    store = str(folder / OBJECTS)
+    await verify(objects, catalog.installation, store=store, catalog=catalog.place)
 
 
 async def read_installation(catalog: Catalog) -> FirstStart:

@@ -17,6 +17,7 @@ from headend.install.installation import (
     bind_objects,
     catalog_location,
     read_installation,
+    verify_objects,
 )
 from storage.bus.base import Bus
 from storage.bus.memory import MemoryBus
@@ -62,6 +63,14 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus
     objects: DiskObjects
     edge: MemoryEdge
+
+    async def verify(self) -> None:
+        """Check, before anything is cleaned up, that catalog and objects still belong together.
+
+        Raises:
+            StorageError: they do not (`StoreMismatch`), or cannot be read.
+        """
+        await verify_objects(self.catalog, self.objects, self.folder)
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from media.stream_keys import PublicHash
@@ -64,11 +64,18 @@ async def delete_expired_recordings(recordings: Recordings, media: StoredMedia, 
 
 
 async def keep_deleting_expired_recordings(
-    recordings: Recordings, media: StoredMedia, now_us: Callable[[], int]
+    recordings: Recordings,
+    media: StoredMedia,
+    now_us: Callable[[], int],
+    verify: Callable[[], Awaitable[None]],
 ) -> None:
-    """Delete expired recordings now and every hour, until cancelled."""
+    """Delete expired recordings now and every hour, until cancelled.
+
+    `verify` raises `StorageError` unless media and catalog belong together; then nothing is done.
+    """
     while True:
         try:
+            await verify()
             gone = await delete_expired_recordings(recordings, media, now_us())
         except StorageError as error:
             log.warning("recordings not expired", extra={"cause": str(error)})

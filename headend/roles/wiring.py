@@ -84,9 +84,7 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
                 lambda: not ingest.is_shedding(),
             ).run(),
             create_file_importers(context).run(),
-            keep_removing_orphans(context.objects, context.catalog.references, wall_clock_us),
-            _delete_expired_recordings(context),
-            _remove_expired_uploads(context),
+            *_cleanups(context),
         ),
         _run_broadcaster(context) as broadcaster,
         _serve_http(
@@ -159,10 +157,8 @@ async def _transcode(settings: ServiceSettings) -> AsyncGenerator[RunningService
     """Transcode uploaded files."""
     async with open_context(settings, origin=False, ingest=False) as context:
         workers = create_file_workers(settings.transcode, context.catalog, context.objects)
-        clean = keep_removing_orphans(context.objects, context.catalog.references, wall_clock_us)
         importers = create_file_importers(context)
-        ends = _delete_expired_recordings(context), _remove_expired_uploads(context)
-        async with run_in_background(workers.run(), importers.run(), clean, *ends):
+        async with run_in_background(workers.run(), importers.run(), *_cleanups(context)):
             yield RunningService(addresses=context.addresses, first=context.first)
 
 
@@ -172,17 +168,23 @@ API: Final = Role(name="api", service=_api, writes=False, installs=False)
 TRANSCODE: Final = Role(name="transcode", service=_transcode, writes=False, installs=False)
 
 
-def _delete_expired_recordings(context: RoleContext) -> Awaitable[None]:
-    """Delete expired recordings in the background."""
-    media = StoredMedia(context.objects, context.edge)
-    return keep_deleting_expired_recordings(context.catalog.recordings, media, wall_clock_us)
-
-
-def _remove_expired_uploads(context: RoleContext) -> Awaitable[None]:
-    """Remove expired uploads in the background."""
-    catalog = context.catalog
-    return keep_removing_expired_uploads(
-        context.objects, catalog.uploads, catalog.links, wall_clock_us
+def _cleanups(context: RoleContext) -> tuple[Awaitable[None], ...]:
+    """Return the background tasks that remove orphans, expired recordings and expired uploads."""
+    catalog, objects = context.catalog, context.objects
+    return (
+        keep_removing_orphans(
+            objects,
+            catalog.references,
+            wall_clock_us,
+            context.verify,
+            trash_days=context.settings.storage.trash_days,
+        ),
+        keep_deleting_expired_recordings(
+            catalog.recordings, StoredMedia(objects, context.edge), wall_clock_us, context.verify
+        ),
+        keep_removing_expired_uploads(
+            objects, catalog.uploads, catalog.links, wall_clock_us, context.verify
+        ),
     )
 
 

@@ -1,18 +1,19 @@
 """Removes resumable uploads that have expired.
 
-Their rows are removed, the videos that they were meant for, and their bytes; also bytes without a
-row, which a process that died in between left behind.
+Their rows are removed, the videos that they were meant for, and their bytes. Bytes without a row,
+which a process that died in between left behind, are moved to the trash.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Protocol
 
 from media.ticks import MICROSECONDS
 from storage.errors import StorageError
 from storage.objects import addresses
 from storage.objects.base import ObjectStat
+from storage.objects.trash import discard
 
 __all__ = [
     "AGE_US",
@@ -45,6 +46,10 @@ class UploadObjects(Protocol):
 
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
+        ...
+
+    async def move(self, source: str, target: str) -> None:
+        """Give an object another address, if it exists."""
         ...
 
 
@@ -93,14 +98,14 @@ async def remove_expired_uploads(files: UploadObjects, uploads: UploadCatalog, n
         known = await uploads.find_open(some)
         for name in some:
             if name not in known:
-                await _remove_old(files, addresses.upload(name), now_us)
+                await _discard_old(files, addresses.upload(name), now_us)
     return removed
 
 
-async def _remove_old(files: UploadObjects, address: str, now_us: int) -> None:
+async def _discard_old(files: UploadObjects, address: str, now_us: int) -> None:
     stat = await files.stat(address)
     if stat is not None and stat.modified_us < now_us - AGE_US:
-        await files.delete(address)
+        await discard(files, address, now_us)
 
 
 async def keep_removing_expired_uploads(
@@ -108,10 +113,15 @@ async def keep_removing_expired_uploads(
     uploads: UploadCatalog,
     links: UploadLinkCatalog,
     now_us: Callable[[], int],
+    verify: Callable[[], Awaitable[None]],
 ) -> None:
-    """Remove expired uploads and links now and every ten minutes, until cancelled."""
+    """Remove expired uploads and links now and every ten minutes, until cancelled.
+
+    `verify` raises `StorageError` unless files and catalog belong together; then nothing is done.
+    """
     while True:
         try:
+            await verify()
             removed = await remove_expired_uploads(files, uploads, now_us())
             await links.remove_expired(now_us())
         except StorageError as error:

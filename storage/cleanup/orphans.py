@@ -1,33 +1,48 @@
-"""Finds and removes orphans: objects that no row of the catalog names.
+"""Finds orphans, objects that no row of the catalog names, and moves them to the trash.
 
 An upload stores its file before it adds the video's row, and a deletion removes the row before the
 files. So a crash in between leaves files without a row, but never a row without its files. Objects
 younger than `AGE_US` are kept, since their rows may be about to be written. Unfinished uploads are
 handled by `storage.cleanup.expired_uploads`.
+
+A crash leaves few orphans. Where much of the store is unknown to the catalog, the catalog is rather
+an old or a wrong one: then nothing is removed until an operator confirms it.
 """
 
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import aclosing
 from typing import Final, Literal, Protocol, TypeVar
 
 import msgspec
 
-from media.stream_keys import PublicHash
+from media.stream_keys import PublicHash, is_hash
 from media.ticks import MICROSECONDS
 from storage.catalog.maintenance.references import VideoReferences
 from storage.errors import StorageError
 from storage.objects.addresses import video_media, video_pages, video_sources
 from storage.objects.base import ObjectError, ObjectMissing, ObjectStat
+from storage.objects.trash import discard, empty_trash
 
 __all__ = [
     "AGE_US",
     "Orphan",
     "ReadableObjects",
     "ReferenceCatalog",
-    "find_orphans",
+    "TooManyUnknown",
+    "UnknownMedia",
+    "find_unknown",
+    "find_unused",
     "keep_removing_orphans",
     "remove_orphans",
 ]
@@ -37,10 +52,14 @@ log = logging.getLogger(__name__)
 # Even on the slowest disks only minutes pass between a file and its row.
 AGE_US: Final = 3600 * MICROSECONDS
 _AGAIN_SECONDS: Final = 6 * 3600.0
+_DAY_US: Final = 86_400 * MICROSECONDS
 _AT_ONCE: Final = 500
 _MAX_ERRORS: Final = 20  # errors: such a disk fails altogether, and takes 20 s each time
+# A crash leaves what was just being added or deleted: ten are more than it ever does, so fewer are
+# not worth an operator's time. One in ten of all is more than any disk error during deletions left.
+_USUALLY_UNKNOWN: Final = 10
+_USUAL_SHARE: Final = 0.1
 # Other folders belong to the operator or to the file system (`lost+found`).
-_HASH: Final = re.compile(r"[0-9A-Za-z]{12}")
 _OWNER: Final = re.compile(r"[ps]-[0-9A-Za-z]{12}")
 # The folders that transcoding creates below that of a video: media and posters by file and attempt,
 # spans by job, and posters that the owner uploaded.
@@ -60,6 +79,33 @@ class Orphan(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     kind: Literal["folder", "object"]
     what: str
+
+
+class UnknownMedia(msgspec.Struct, frozen=True, kw_only=True):
+    """The folders of media whose videos or streams the catalog does not know.
+
+    `unknown` is how many videos and streams that are, of `total` that the store has media of.
+    """
+
+    orphans: tuple[Orphan, ...]
+    unknown: int
+    total: int
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether they are so many that the catalog is rather an old or a wrong one."""
+        return self.unknown > max(_USUALLY_UNKNOWN, _USUAL_SHARE * self.total)
+
+
+class TooManyUnknown(StorageError):
+    """So much of the store is unknown to the catalog that an operator must confirm the cleanup."""
+
+    def __init__(self, found: UnknownMedia) -> None:
+        super().__init__(
+            f"the database does not know {found.unknown} of the {found.total} videos and streams"
+            " that there are media of: if it is the newest one, `headend doctor --clean --confirm`"
+            " moves these media to the trash"
+        )
 
 
 class ReadableObjects(Protocol):
@@ -83,10 +129,10 @@ class ReadableObjects(Protocol):
 
 
 class RemovableObjects(ReadableObjects, Protocol):
-    """Read and delete access to the objects."""
+    """Access to the objects, to move them to the trash and to empty that."""
 
-    async def delete(self, address: str) -> None:
-        """Delete an object, if it exists."""
+    async def move(self, source: str, target: str) -> None:
+        """Give an object, or all objects below a folder, other addresses."""
         ...
 
     async def delete_tree(self, prefix: str) -> None:
@@ -114,25 +160,46 @@ class ReferenceCatalog(Protocol):
         ...
 
 
-async def find_orphans(
+async def find_unknown(
     files: ReadableObjects, known: ReferenceCatalog, now_us: int
-) -> AsyncGenerator[Orphan]:
-    """Yield all orphans. Objects are listed before the catalog is queried, so new rows count.
+) -> UnknownMedia:
+    """Find the media of videos and streams that the catalog does not know.
+
+    Objects are listed before the catalog is queried, so new rows count.
 
     Raises:
         StorageError: the catalog or the disk failed.
     """
     before_us = now_us - AGE_US
+    orphans: list[Orphan] = []
+    total: set[PublicHash] = set()
+    unknown: set[PublicHash] = set()
     for folder, existing, what in (
         ("sources", known.videos, "file of no video"),
         ("videos", known.videos, "media of no video"),
         ("live", known.streams, "media of no stream"),
     ):
-        for batch in _batches(_old(await files.folders(folder), before_us, _HASH)):
+        found = {name: at for name, at in (await files.folders(folder)).items() if is_hash(name)}
+        total.update(found)
+        for batch in _batches([name for name, at_us in found.items() if at_us < before_us]):
             there = await existing(batch)
-            for name in batch:
-                if name not in there:
-                    yield Orphan(address=f"{folder}/{name}", kind="folder", what=what)
+            missing = [name for name in batch if name not in there]
+            unknown.update(missing)
+            orphans += [
+                Orphan(address=f"{folder}/{name}", kind="folder", what=what) for name in missing
+            ]
+    return UnknownMedia(orphans=tuple(orphans), unknown=len(unknown), total=len(total))
+
+
+async def find_unused(
+    files: ReadableObjects, known: ReferenceCatalog, now_us: int
+) -> AsyncGenerator[Orphan]:
+    """Yield the orphans of streams and videos that the catalog knows (see `find_unknown`).
+
+    Raises:
+        StorageError: the catalog or the disk failed.
+    """
+    before_us = now_us - AGE_US
     async for each in _pictures(files, known, before_us):
         yield each
     async for each in _of_videos(files, known, before_us):
@@ -161,7 +228,7 @@ async def _of_videos(
     """Yield files and folders that older attempts left in the folders of finished videos."""
     # A video that was only uploaded has no folder below `videos` yet.
     found = {*await files.folders("videos"), *await files.folders("sources")}
-    hashes = sorted(name for name in found if _HASH.fullmatch(name))
+    hashes = sorted(name for name in found if is_hash(name))
     for batch in _batches(hashes):
         listed = {name: await files.folders(f"videos/{name}") for name in batch}
         # A recording in progress is not a video yet, so it is not among these rows.
@@ -225,47 +292,76 @@ def _batches(names: Sequence[T]) -> Iterator[Sequence[T]]:
         yield names[start : start + _AT_ONCE]
 
 
-async def remove_orphans(objects: RemovableObjects, known: ReferenceCatalog, now_us: int) -> int:
-    """Remove all orphans and return how many folders and objects were removed.
+async def remove_orphans(
+    objects: RemovableObjects, known: ReferenceCatalog, now_us: int, *, confirmed: bool = False
+) -> int:
+    """Move all orphans to the trash and return how many folders and objects that were.
 
-    An orphan that cannot be removed does not stop the others, up to `_MAX_ERRORS`.
+    An orphan that cannot be moved does not stop the others, up to `_MAX_ERRORS`. `confirmed` says
+    that an operator knows that many are unknown.
 
     Raises:
-        StorageError: the catalog failed, or some orphans could not be removed.
+        TooManyUnknown: so many are unknown that an operator must confirm; nothing was moved.
+        StorageError: the catalog failed, or some orphans could not be moved.
     """
-    removed = 0
+    unknown = await find_unknown(objects, known, now_us)
+    if unknown.is_suspicious and not confirmed:
+        raise TooManyUnknown(unknown)
     errors: list[ObjectError] = []
-    async with aclosing(find_orphans(objects, known, now_us)) as found:
-        async for each in found:
-            try:
-                await _remove(objects, each)
-            except ObjectError as error:
-                log.warning("leftover stays", extra={"address": each.address, "cause": str(error)})
-                errors.append(error)
-                if len(errors) >= _MAX_ERRORS:
-                    break
-            else:
-                log.debug("leftover removed", extra={"address": each.address, "what": each.what})
-                removed += 1
+    removed = await _discard(objects, _each(unknown.orphans), now_us, errors)
+    removed += await _discard(objects, find_unused(objects, known, now_us), now_us, errors)
     if errors:
         raise errors[0]
     return removed
 
 
-async def _remove(objects: RemovableObjects, orphan: Orphan) -> None:
-    if orphan.kind == "folder":
-        await objects.delete_tree(orphan.address)
-    else:
-        await objects.delete(orphan.address)
+async def _each(orphans: Iterable[Orphan]) -> AsyncGenerator[Orphan]:
+    for each in orphans:
+        yield each
+
+
+async def _discard(
+    objects: RemovableObjects,
+    orphans: AsyncGenerator[Orphan],
+    now_us: int,
+    errors: list[ObjectError],
+) -> int:
+    """Move orphans to the trash and return how many; add what fails to `errors`."""
+    removed = 0
+    async with aclosing(orphans):
+        async for each in orphans:
+            if len(errors) >= _MAX_ERRORS:
+                break
+            try:
+                await discard(objects, each.address, now_us)
+            except ObjectError as error:
+                log.warning("leftover stays", extra={"address": each.address, "cause": str(error)})
+                errors.append(error)
+            else:
+                log.debug("leftover removed", extra={"address": each.address, "what": each.what})
+                removed += 1
+    return removed
 
 
 async def keep_removing_orphans(
-    objects: RemovableObjects, known: ReferenceCatalog, now_us: Callable[[], int]
+    objects: RemovableObjects,
+    known: ReferenceCatalog,
+    now_us: Callable[[], int],
+    verify: Callable[[], Awaitable[None]],
+    *,
+    trash_days: int,
 ) -> None:
-    """Remove orphans now and every six hours, until cancelled."""
+    """Move orphans to the trash now and every six hours, until cancelled; empty it after some days.
+
+    `verify` raises `StorageError` unless objects and catalog belong together; then nothing is done.
+    """
     while True:
         try:
+            await verify()
             removed = await remove_orphans(objects, known, now_us())
+            await empty_trash(objects, now_us() - trash_days * _DAY_US)
+        except TooManyUnknown as error:
+            log.error("leftovers not removed", extra={"cause": str(error)})  # noqa: TRY400 # one line
         except StorageError as error:
             log.warning("leftovers not removed", extra={"cause": str(error)})
         else:

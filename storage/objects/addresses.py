@@ -12,6 +12,7 @@ from storage.errors import StorageError
 
 __all__ = [
     "INSTALLATION",
+    "TRASH",
     "UPLOADS",
     "BadAddress",
     "checked",
@@ -29,6 +30,8 @@ __all__ = [
     "replaced_source",
     "slate_folder",
     "slate_picture",
+    "trash",
+    "trashed",
     "upload",
     "video",
     "video_init",
@@ -55,6 +58,8 @@ _ADDRESS: Final = re.compile(rf"{_PART}(?:/{_PART}){{0,7}}")
 _LONGEST: Final = 400
 # The key of the installation that the store belongs to (`storage.installation_key`).
 INSTALLATION: Final = "installation"
+# The folder of what cleanups took away (`storage.objects.trash`).
+TRASH: Final = "trash"
 # The folder of unfinished uploads.
 UPLOADS: Final = "uploads"
 
@@ -138,6 +143,16 @@ def live_posters(hash_: str) -> str:
 def live_poster(hash_: str, label: str) -> str:
     """Return a live stream's poster in the resolution of that label."""
     return f"live/{hash_}/poster/{label}.jpg"
+
+
+def trash(time: str) -> str:
+    """Return the folder of what the cleanup of that time took away, which is never served."""
+    return f"{TRASH}/{time}"
+
+
+def trashed(time: str, address: str) -> str:
+    """Return where an address, of at most 6 parts, is in the trash of that time."""
+    return f"{TRASH}/{time}/{address}"
 
 
 def upload(name: str) -> str:

@@ -68,6 +68,13 @@ class Objects(Protocol):
         """
         ...
 
+    async def move(self, source: str, target: str) -> None:
+        """Give an object, or all objects below a folder, other addresses; nothing without any.
+
+        There must be no objects at `target`. Stores that cannot move copy first and delete then.
+        """
+        ...
+
     async def get(self, address: str) -> bytes:
         """Return the bytes of an object, or raise `ObjectMissing`."""
         ...

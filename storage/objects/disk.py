@@ -98,6 +98,10 @@ class DiskObjects:
             given_up.set()
             raise
 
+    async def move(self, source: str, target: str) -> None:
+        """Give an object, or all objects below a folder, other addresses (see `Objects`)."""
+        await self._run(source, partial(_move, self.path(source), self.path(target)))
+
     async def get(self, address: str) -> bytes:
         """Return the bytes of an object, or raise `ObjectMissing`."""
         return await self._run(address, self.path(address).read_bytes)
@@ -225,6 +229,12 @@ def _link_or_copy(source: Path, path: Path) -> None:
         if error.errno not in _NO_LINK:
             raise
         shutil.copyfile(source, path)
+
+
+def _move(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):  # it is gone already
+        source.rename(target)
 
 
 def _remove_tree(folder: Path) -> None:

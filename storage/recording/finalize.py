@@ -11,6 +11,7 @@ from storage.errors import StorageError
 from storage.live.run_state import RunState
 from storage.objects.addresses import live_poster, live_posters, video, video_poster
 from storage.objects.base import Objects
+from storage.objects.trash import discard
 from storage.recording.pages import announced_codecs
 from storage.recording.recording_store import MEDIA, ListedStep, RecordingStore
 
@@ -53,7 +54,8 @@ async def finalize(
     """Turn a recording into a video and return True, or drop it if it holds next to nothing.
 
     `state` is that of the run, if it still exists: it has the steps that are in no page yet. A call
-    that is interrupted can be repeated.
+    that is interrupted can be repeated. What is dropped goes to the trash: a catalog from a backup
+    may have the recording of what has become a video since.
 
     Raises:
         StorageError: the disk or the catalog failed; the recording is unchanged.
@@ -70,7 +72,7 @@ async def finalize(
     await store.write_page(closed=True)
     if not store.totals.is_playable or store.totals.ticks < MIN_TICKS:
         await catalog.remove(row.id)
-        await objects.delete_tree(video(row.hash))
+        await discard(objects, video(row.hash), now_us())
         return False
     playlists = await store.write_playlists()
     labels = await _posters(objects, row)

@@ -5,8 +5,10 @@ import datetime
 import json
 import os
 import sqlite3
+import subprocess
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
@@ -19,7 +21,10 @@ from storage.cleanup.orphans import AGE_US
 from storage.objects.disk import DiskObjects
 
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
-TOPICS = ["versions", "box", "disk", "database", "jobs", "clock", "files", "leftovers", "uploads"]
+TOPICS = [
+    "versions", "box", "disk", "installation", "database", "jobs", "clock", "files", "leftovers",
+    "uploads", "trash",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -197,3 +202,57 @@ def test_the_terminal_is_told_in_lines(folder: Path) -> None:
     told = CliRunner().invoke(main, ["doctor", "--data", str(folder)])
     lines = told.output.splitlines()
     assert any(line.startswith("ok   database: SQLite ") for line in lines)
+
+
+def test_what_was_cleaned_is_in_the_trash_and_can_be_put_back(folder: Path) -> None:
+    path = stray(folder)
+    assert doctor(folder)[1]["trash"]["text"] == "empty"
+    found = doctor(folder, "--clean")[1]["trash"]
+    assert found["text"] == "2.0 KiB, each deleted after 7 days"
+    [thing] = cast("list[dict[str, object]]", found["things"])
+    kept = folder / str(thing["path"])
+    assert (kept / "sources" / STRAY / "1").read_bytes() == b"x" * 2048
+    # As docs/deploy.md has it.
+    done = subprocess.run(["cp", "-al", f"{kept}/.", folder / "objects"], check=False)
+    assert done.returncode == 0
+    assert path.read_bytes() == b"x" * 2048
+
+
+def test_without_days_nothing_stays_in_the_trash(folder: Path) -> None:
+    path = stray(folder)
+    found = doctor(folder, "--clean", HEADEND_STORAGE__TRASH_DAYS="0")[1]
+    assert (found["trash"]["text"], path.exists()) == ("empty", False)
+
+
+def test_many_unknown_media_are_cleaned_only_if_an_operator_confirms_it(folder: Path) -> None:
+    for number in range(11):
+        path = folder / "objects" / "sources" / f"{number:012}" / "1"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"x")
+        os.utime(path.parent, (1, 1))
+    code, found = doctor(folder)
+    assert (code, found["leftovers"]["verdict"]) == (1, "act")
+    words = "does not know 11 of the 11 videos and streams"
+    assert words in str(found["leftovers"]["text"])
+    stopped = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(folder)])
+    assert (stopped.exit_code, words in stopped.output) == (1, True)
+    assert len(list((folder / "objects" / "sources").iterdir())) == 11
+    code, found = doctor(folder, "--clean", "--confirm")
+    assert (code, found["leftovers"]["verdict"]) == (0, "well")
+    assert list((folder / "objects" / "sources").iterdir()) == []
+
+
+def test_confirming_alone_is_refused(folder: Path) -> None:
+    told = CliRunner().invoke(main, ["doctor", "--confirm", "--data", str(folder)])
+    assert (told.exit_code, "--confirm needs --clean" in told.output) == (2, True)
+
+
+def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> None:
+    path = stray(film)
+    (film / "objects" / "installation").write_text("another\n")
+    code, found = doctor(film)
+    assert (code, found["installation"]["verdict"]) == (1, "act")
+    assert "do not belong to the catalog" in str(found["installation"]["text"])
+    stopped = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(film)])
+    assert (stopped.exit_code, path.exists()) == (1, True)
+    assert "do not belong to the catalog" in stopped.output

@@ -11,6 +11,7 @@ from headend.roles.media_remover import (
     delete_expired_recordings,
     keep_deleting_expired_recordings,
 )
+from media.no_op import do_nothing_async
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.videos.recordings import MadeRecording
@@ -76,7 +77,9 @@ async def test_they_go_at_the_start(tmp_path: Path) -> None:
 
             async with asyncio.TaskGroup() as tasks:
                 chore = tasks.create_task(
-                    keep_deleting_expired_recordings(catalog.recordings, media, lambda: now_us)
+                    keep_deleting_expired_recordings(
+                        catalog.recordings, media, lambda: now_us, do_nothing_async
+                    )
                 )
                 await until(gone)
                 chore.cancel()

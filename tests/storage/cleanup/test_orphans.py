@@ -1,19 +1,32 @@
 """What nothing names goes, once it is old; what anything names stays."""
 
+import asyncio
+import logging
 import random
 import sqlite3
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from media.no_op import do_nothing_async
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import NewVideo
-from storage.cleanup.orphans import AGE_US, remove_orphans
+from storage.cleanup.orphans import (
+    AGE_US,
+    TooManyUnknown,
+    keep_removing_orphans,
+    remove_orphans,
+)
+from storage.installation_key import bind, verify
 from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
+from storage.objects.trash import find_trash
 from tests.support.sql import migrated
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -86,10 +99,10 @@ class Stubborn(DiskObjects):
         super().__init__(root)
         self._name = name
 
-    async def delete_tree(self, prefix: str) -> None:
-        if self._name in prefix:
-            raise StoreFailed(prefix, "Operation not permitted")
-        await super().delete_tree(prefix)
+    async def move(self, source: str, target: str) -> None:
+        if self._name in source:
+            raise StoreFailed(source, "Operation not permitted")
+        await super().move(source, target)
 
 
 async def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path) -> None:
@@ -269,3 +282,113 @@ async def test_what_is_named_stays_and_the_rest_goes(tmp_path: Path, seed: int) 
 async def _all(objects: DiskObjects) -> set[str]:
     rooms = (*_ROOMS, "slates", "uploads")
     return {address for room in rooms for address in await objects.addresses(room)}
+
+
+async def test_what_is_removed_can_be_put_back_for_some_days(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            await objects.put(f"sources/{GONE}/1", b"newer than the backup")
+            await objects.put(f"live/{GONE}/poster/360p.jpg", b"picture")
+            later_us = _now_us() + 2 * AGE_US
+            assert await remove_orphans(objects, catalog.references, later_us) == 2
+            assert await _all(objects) == set()
+            [folder] = await find_trash(objects)
+            assert await objects.get(f"{folder}/sources/{GONE}/1") == b"newer than the backup"
+            assert await objects.addresses(folder) == [
+                f"{folder}/live/{GONE}/poster/360p.jpg",
+                f"{folder}/sources/{GONE}/1",
+            ]
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown", "stops"),
+    [(0, 10, False), (0, 11, True), (99, 11, False), (98, 11, True), (200, 23, True)],
+)
+async def test_a_catalog_that_knows_too_few_of_the_media_stops_the_cleanup(
+    tmp_path: Path, known: int, unknown: int, stops: bool
+) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            project = await catalog.projects.add("films", 1)
+            for number in range(known):
+                await catalog.videos.add(project.id, _arrived(f"K{number:011}"), 1, by=None)
+            names = [f"K{n:011}" for n in range(known)] + [f"U{n:011}" for n in range(unknown)]
+            for name in names:
+                for folder in ("sources", "videos"):  # one video, though in two folders
+                    await asyncio.to_thread(objects.path(f"{folder}/{name}").mkdir, parents=True)
+            later_us = _now_us() + 2 * AGE_US
+            if stops:
+                with pytest.raises(TooManyUnknown, match=f"{unknown} of the {known + unknown} "):
+                    await remove_orphans(objects, catalog.references, later_us)
+                assert len(await objects.folders("videos")) == known + unknown
+            confirmed = await remove_orphans(objects, catalog.references, later_us, confirmed=stops)
+            assert confirmed == 2 * unknown
+            assert len(await objects.folders("videos")) == known
+
+
+async def test_an_old_catalog_stops_the_cleanup_with_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_us = _now_us() + 2 * AGE_US
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            for number in range(11):
+                await objects.put(f"sources/U{number:011}/1", b"x")
+            await _clean_once(objects, catalog, now_us, do_nothing_async, caplog)
+            assert len(await objects.addresses("sources")) == 11
+    [line] = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert line.getMessage() == "leftovers not removed"
+    assert "does not know 11 of the 11 videos and streams" in str(vars(line)["cause"])
+
+
+async def test_nothing_is_cleaned_where_store_and_catalog_do_not_belong_together(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_us = _now_us() + 2 * AGE_US
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            await catalog.installation.first_start(1)
+            await bind(objects, catalog.installation, catalog.references, store="s", catalog="c")
+            await objects.put("installation", b"another")
+            await objects.put(f"sources/{GONE}/1", b"x")
+            await objects.put("trash/20200101T000000Z/sources/x", b"x")
+            verifying = partial(verify, objects, catalog.installation, store="s", catalog="c")
+            await _clean_once(objects, catalog, now_us, verifying, caplog)
+            assert await objects.addresses("sources") == [f"sources/{GONE}/1"]
+            assert len(await objects.addresses("trash")) == 1
+
+
+async def test_the_trash_is_emptied_after_its_days(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    now_us = _now_us() + 2 * AGE_US
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            await objects.put(f"sources/{GONE}/1", b"x")
+            await _clean_once(objects, catalog, now_us, do_nothing_async, caplog)
+            assert len(await objects.addresses("trash")) == 1
+            await objects.put(f"sources/{KEPT}/1", b"x")
+            now_us += 7 * 24 * AGE_US
+            await _clean_once(objects, catalog, now_us, do_nothing_async, caplog)
+            [kept] = await objects.addresses("trash")
+            assert kept.endswith(f"/sources/{KEPT}/1")
+
+
+async def _clean_once(
+    objects: DiskObjects,
+    catalog: Catalog,
+    now_us: int,
+    verifying: Callable[[], Awaitable[None]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Let the background task clean up once; it logs a line when it has."""
+    caplog.clear()
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(
+            keep_removing_orphans(
+                objects, catalog.references, lambda: now_us, verifying, trash_days=7
+            )
+        )
+        await until(lambda: bool(caplog.records))
+        task.cancel()

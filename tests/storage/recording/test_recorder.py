@@ -8,6 +8,7 @@ import pytest
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records.videos import VideoRecord
 from storage.live.publication import Publication
+from tests.support.sql import run_sql
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
@@ -351,3 +352,31 @@ async def test_a_deleted_streams_recording_becomes_a_video_for_its_owner(tmp_pat
         assert len(made.playlist(video, TOP.name).segments) == 20
         assert await made.catalog.recordings.expire(NOON_US + 3 * DAY_US - 1) is None
         assert await made.catalog.recordings.expire(NOON_US + 3 * DAY_US) == video.hash
+
+
+async def test_a_recording_of_a_restored_catalog_does_not_cost_the_video_it_became(
+    tmp_path: Path,
+) -> None:
+    """The backup was made while the run was on air; by now its video is all that is left of it."""
+    backup = tmp_path / "backup.db"
+    async with run_recorder(tmp_path) as made:
+        publication = await made.open()
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
+        await steps(made, studio, publication, 3)
+        await made.caught_up(publication)
+        await asyncio.to_thread(run_sql, tmp_path / "catalog.db", f"VACUUM INTO '{backup}'")
+        await publication.finish()
+        made.recorder.check_ended()
+        [video] = await made.all_over()
+        await made.check(video)
+        before = await made.disk.addresses(f"videos/{video.hash}")
+        await made.disk.delete_tree(f"live/{HASH}")
+    for ending in ("-wal", "-shm"):
+        (tmp_path / f"catalog.db{ending}").unlink(missing_ok=True)
+    backup.replace(tmp_path / "catalog.db")
+    async with run_recorder(tmp_path) as made:
+        assert await made.all_over() == []
+        await until(made.is_bare)
+        trash = await made.disk.addresses("trash")
+        assert [each.split("/", 2)[2] for each in trash] == before

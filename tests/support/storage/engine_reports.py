@@ -179,6 +179,10 @@ class FailingObjects:
         self.count()
         await self.disk.delete_tree(prefix)
 
+    async def move(self, source: str, target: str) -> None:
+        self.count()
+        await self.disk.move(source, target)
+
     async def get(self, address: str) -> bytes:
         return await self.disk.get(address)
 

@@ -1,0 +1,78 @@
+"""The trash: objects that a cleanup took away, kept for some days so that they can be put back.
+
+`trash/20261122T161357Z/videos/HASH` is what lay at `videos/HASH` until the cleanup of that second
+(UTC). A database that was restored from a backup knows nothing of newer media, and a cleanup cannot
+tell these from what nobody needs any more; an operator can, for some days. The owner's deletions
+and what has expired do not go through the trash: their rows decide, and owners rely on them.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+from storage.objects.addresses import TRASH, trash, trashed
+
+__all__ = ["TrashStore", "discard", "empty_trash", "find_trash"]
+
+_TIME: Final = "%Y%m%dT%H%M%SZ"
+_NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class MovableObjects(Protocol):
+    """A store whose objects can be moved."""
+
+    async def move(self, source: str, target: str) -> None:
+        """Give an object, or all objects below a folder, other addresses."""
+        ...
+
+
+class TrashFolders(Protocol):
+    """A store whose folders can be listed."""
+
+    async def folders(self, prefix: str) -> dict[str, int]:
+        """Return the names of the folders below `prefix` with their last change."""
+        ...
+
+
+class TrashStore(TrashFolders, Protocol):
+    """A store whose trash can be emptied."""
+
+    async def delete_tree(self, prefix: str) -> None:
+        """Delete all objects below `prefix`."""
+        ...
+
+
+async def discard(objects: MovableObjects, address: str, now_us: int) -> None:
+    """Move an object, or all objects below a folder, to the trash; nothing happens without any.
+
+    Raises:
+        ObjectError: the store failed; the objects are where they were.
+    """
+    await objects.move(address, trashed(_name(now_us), address))
+
+
+async def find_trash(objects: TrashFolders) -> list[str]:
+    """Return the folders of the trash, oldest first; others below it are an operator's.
+
+    Raises:
+        ObjectError: the store failed.
+    """
+    names = [name for name in await objects.folders(TRASH) if _NAME.fullmatch(name)]
+    return [trash(name) for name in sorted(names)]
+
+
+async def empty_trash(objects: TrashStore, until_us: int) -> int:
+    """Delete what was moved to the trash up to a time; return how many cleanups had moved it.
+
+    Raises:
+        ObjectError: the store failed; the rest remains.
+    """
+    old = [each for each in await find_trash(objects) if each <= trash(_name(until_us))]
+    for folder in old:
+        await objects.delete_tree(folder)
+    return len(old)
+
+
+def _name(at_us: int) -> str:
+    return (_EPOCH + timedelta(microseconds=at_us)).strftime(_TIME)
