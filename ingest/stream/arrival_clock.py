@@ -2,7 +2,8 @@
 
 To compare two encoders of the same scene, their media are aligned by time of arrival. A packet that
 a busy encoder or network held up arrives late, and its content is older than its arrival suggests.
-So a packet counts as due when it would have arrived with the least delay of recent packets. Pure;
+So a packet counts as due when it would have arrived with the least delay of recent packets of its
+kind: encoders may stamp sound and picture by two clocks, or send one of them later for good. Pure;
 times are seconds.
 """
 
@@ -10,6 +11,7 @@ from math import inf
 from typing import Final
 
 from media.packet import MediaPacket
+from media.track import Track, VideoTrack
 
 __all__ = ["ArrivalClock"]
 
@@ -20,31 +22,45 @@ _WINDOW_SECONDS: Final = 20.0
 _MOST_SECONDS: Final = 30.0
 
 
+class _LeastDelay:
+    """The least delay between the clock of one track and the local one; inf before any packet."""
+
+    def __init__(self) -> None:
+        self._window_least = self._previous_least = inf
+        self._window_ends = -inf
+
+    @property
+    def seconds(self) -> float:
+        return min(self._window_least, self._previous_least)
+
+    def record(self, delay: float, now: float) -> None:
+        if delay > self.seconds + _MOST_SECONDS:
+            self._window_least = self._previous_least = inf
+            self._window_ends = -inf
+        if now >= self._window_ends:
+            self._previous_least, self._window_least = self._window_least, inf
+            self._window_ends = now + _WINDOW_SECONDS
+        self._window_least = min(self._window_least, delay)
+
+
 class ArrivalClock:
-    """Tracks the least delay between a source's clock and the local one."""
+    """Tracks the least delays between a source's clocks and the local one."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
         """Forget all delays, because the source's clock restarted."""
-        self._window_least = self._previous_least = inf
-        self._window_ends = -inf
+        self._picture = _LeastDelay()
+        self._sound = _LeastDelay()
 
     def record(self, packet: MediaPacket, now: float) -> None:
         """Record a packet's arrival."""
-        delay = now - packet.dts / packet.track.scale
-        if delay > self._least_delay + _MOST_SECONDS:
-            self.reset()
-        if now >= self._window_ends:
-            self._previous_least, self._window_least = self._window_least, inf
-            self._window_ends = now + _WINDOW_SECONDS
-        self._window_least = min(self._window_least, delay)
+        self._of(packet.track).record(now - packet.dts / packet.track.scale, now)
 
     def due_at(self, packet: MediaPacket, now: float) -> float:
         """Return when a packet that has arrived by `now` was due."""
-        return min(now, packet.dts / packet.track.scale + self._least_delay)
+        return min(now, packet.dts / packet.track.scale + self._of(packet.track).seconds)
 
-    @property
-    def _least_delay(self) -> float:
-        return min(self._window_least, self._previous_least)
+    def _of(self, track: Track) -> _LeastDelay:
+        return self._picture if isinstance(track, VideoTrack) else self._sound

@@ -38,6 +38,7 @@ from transcode.protocol.messages import (
     Prepared,
     Progress,
     ShowSlate,
+    SoundMoved,
     Spliced,
     TakenOver,
     Trouble,
@@ -55,6 +56,8 @@ _DEATH_PERIOD: Final = 60.0
 SILENT_SECONDS: Final = 15.0
 # How often the slate is extended: less than a part's length.
 SLATE_SECONDS: Final = 0.2
+# An encoder with two clocks has about the same offset each time it connects.
+_SAME_OFFSET_MS: Final = 1_000
 
 
 class LiveRun:
@@ -92,6 +95,7 @@ class LiveRun:
         self._last_report = 0.0
         self._deaths: deque[float] = deque()
         self._keyframe_monitor = KeyframeMonitor()
+        self._sound_offset_ms = 0  # as its owner knows it
 
     # -- the sink ---------------------------------------------------------------------------------
 
@@ -314,8 +318,8 @@ class LiveRun:
                     self._log("spliced", reused=report.reused)
                 case Progress():
                     self._progress(report)
-                case TakenOver():
-                    await self._taken_over(report)
+                case TakenOver() | SoundMoved():
+                    await self._tell_owner(report)
                 case Trouble():
                     self._log("engine trouble", what=report.what, detail=report.detail)
                 case Posters() if self._posters is not None:
@@ -330,6 +334,14 @@ class LiveRun:
         await publication.prepare(report.epoch, epoch.renditions, epoch.wall_us)
         self._log("renditions", rendition=",".join(report.names), reused=report.reused)
 
+    async def _tell_owner(self, report: TakenOver | SoundMoved) -> None:
+        """Record what the engine had to do about an odd source."""
+        match report:
+            case TakenOver():
+                await self._taken_over(report)
+            case SoundMoved():
+                await self._sound_moved(report)
+
     async def _taken_over(self, report: TakenOver) -> None:
         """Note that the top rung is encoded, too: it can be shed from now on."""
         source = self._source
@@ -339,6 +351,16 @@ class LiveRun:
         cause = "another picture than announced" if report.for_good else "keyframes too far apart"
         log.warning("top rung encoded", extra={"stream": self.stream, "cause": cause})
         await self._services.record_event(self.stream, "top rung encoded", {"cause": cause})
+
+    async def _sound_moved(self, report: SoundMoved) -> None:
+        """Record that the encoder's sound was moved, unless the same was recorded in this run."""
+        offset = report.offset_ms
+        if abs(offset - self._sound_offset_ms) < _SAME_OFFSET_MS:
+            return
+        self._sound_offset_ms = offset
+        facts: dict[str, object] = {"offset_ms": offset, "moved_ms": -offset}
+        log.warning("sound moved", extra={"stream": self.stream, **facts})
+        await self._services.record_event(self.stream, "sound moved", facts)
 
     def _progress(self, report: Progress) -> None:
         current = self._epochs.is_newest(report.epoch)

@@ -50,6 +50,7 @@ __all__ = [
     "Progress",
     "Refused",
     "ShowSlate",
+    "SoundMoved",
     "Spliced",
     "TakenOver",
     "Trouble",
@@ -173,6 +174,18 @@ class TakenOver(msgspec.Struct, frozen=True, kw_only=True, tag="taken over"):
     for_good: bool = False
 
 
+class SoundMoved(msgspec.Struct, frozen=True, kw_only=True, tag="sound moved"):
+    """The time stamps of the source's sound are so far from those of its picture that the sound is
+    played with the picture that arrives with it.
+
+    `offset_ms` is how far they are ahead (below 0: behind); 0 means that they fit again, after a
+    source had been moved.
+    """
+
+    epoch: int
+    offset_ms: int
+
+
 class EpochFinished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """All of the epoch is out; `end` is where its output ended (ticks of 90 000 a second)."""
 
@@ -292,6 +305,7 @@ EngineReport = (
     | Segment
     | Spliced
     | TakenOver
+    | SoundMoved
     | EpochFinished
     | Progress
     | Trouble

@@ -4,12 +4,13 @@ import pytest
 
 from ingest.stream.arrival_clock import ArrivalClock
 from media.packet import MediaPacket
-from tests.support.ingest.measured_encoders import AUDIO
+from media.track import Track
+from tests.support.ingest.measured_encoders import AUDIO, VIDEO
 
 
-def packet(seconds: float) -> MediaPacket:
-    ticks = round(seconds * AUDIO.scale)
-    return MediaPacket(track=AUDIO, dts=ticks, pts=ticks, key=True, data=b"")
+def packet(seconds: float, track: Track = AUDIO) -> MediaPacket:
+    ticks = round(seconds * track.scale)
+    return MediaPacket(track=track, dts=ticks, pts=ticks, key=True, data=b"")
 
 
 def fed(pace: ArrivalClock, came: list[tuple[float, float]]) -> list[float]:
@@ -72,3 +73,14 @@ def test_a_clock_that_runs_wrong_is_followed(ppm: int) -> None:
     rate = 1 + ppm / 1_000_000
     dues = fed(ArrivalClock(), [(media, 100 + media * rate) for media in range(4000)])
     assert all(abs(due - (100 + media * rate)) < 0.05 for media, due in enumerate(dues))
+
+
+@pytest.mark.parametrize("offset", [-7_200, -60, -3, 3, 60, 7_200])
+def test_each_track_is_due_by_its_own_clock(offset: float) -> None:
+    """The sound's stamps are ahead of the picture's, or behind, though both arrive at once."""
+    clock = ArrivalClock()
+    for second in range(60):
+        now = 100.0 + second
+        for each in (packet(second, VIDEO), packet(second + offset)):
+            clock.record(each, now)
+            assert clock.due_at(each, now) == pytest.approx(now)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
+from media.no_op import do_nothing_async
 from media.packet import MediaPacket
 from media.track import Track
 from storage.edge.memory import MemoryEdge
@@ -14,7 +15,7 @@ from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source
 from transcode.live.live_run import LiveRun
-from transcode.live.service import LiveTranscoding
+from transcode.live.service import LiveTranscoding, RecordEvent
 
 __all__ = ["RUNG", "STREAM", "children", "playlist", "running", "send", "tracks_of"]
 
@@ -53,9 +54,14 @@ def _command(pid: str) -> bytes:
 
 
 @asynccontextmanager
-async def running(objects: DiskObjects) -> AsyncGenerator[LiveRun, None]:
+async def running(
+    objects: DiskObjects, record_event: RecordEvent = do_nothing_async
+) -> AsyncGenerator[LiveRun, None]:
     transcoding = LiveTranscoding(
-        objects=objects, edge=MemoryEdge(), window=LiveWindow(listed_seconds=60, kept_seconds=70)
+        objects=objects,
+        edge=MemoryEdge(),
+        window=LiveWindow(listed_seconds=60, kept_seconds=70),
+        record_event=record_event,
     )
     async with transcoding.run(
         stream=STREAM, active=frozenset(), window=60.0, notify=lambda: None

@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from storage.objects.disk import DiskObjects
@@ -144,3 +145,35 @@ def test_an_engine_that_stands_still_costs_media_and_not_memory(
     assert run.metrics.dropped > 0
     assert "engine too slow" in caplog.text
     assert playlist(tmp_path).ended
+
+
+def test_the_owner_learns_once_that_the_sound_was_moved(tmp_path: Path, source: Source) -> None:
+    """An encoder with two clocks connects twice: its sound is a minute ahead each time."""
+    ahead = msgspec.structs.replace(
+        source,
+        packets=tuple(
+            packet
+            if packet.video
+            else msgspec.structs.replace(packet, dts=packet.dts + 60_000, pts=packet.pts + 60_000)
+            for packet in source.packets
+        ),
+    )
+    events: list[tuple[str, dict[str, object]]] = []
+
+    async def record(_: str, kind: str, facts: dict[str, object]) -> None:
+        events.append((kind, facts))
+
+    async def story() -> None:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects, record) as run:
+                for _ in range(2):
+                    run.begin(tracks_of(ahead))
+                    send(run, ahead)
+                    run.finish()
+                run.end()
+
+    asyncio.run(story())
+    assert [kind for kind, _ in events] == ["sound moved"]
+    ((_, facts),) = events
+    assert facts == {"offset_ms": pytest.approx(60_000, abs=50), "moved_ms": facts["moved_ms"]}
+    assert facts["moved_ms"] == pytest.approx(-60_000, abs=50)

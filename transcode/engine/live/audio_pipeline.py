@@ -3,8 +3,8 @@
 Sound follows its own timestamps: if it is off by more than 40 ms it is stretched (at most 1 000
 samples a second, about 2 %), by more than 200 ms it is cut or filled with silence. If it is
 missing, silence replaces it so that the picture need not wait; sound that arrives later is trimmed
-to the clock. Positions are samples at 48 kHz on the output clock; times are ticks of 90 000 a
-second.
+to the clock. The caller knows when sound is due (see `source`). Positions are samples at 48 kHz on
+the output clock; times are ticks of 90 000 a second.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ from transcode.engine.output.segmenter import LiveSegmenter
 __all__ = ["AudioConformer", "AudioPipeline"]
 
 _SAMPLE_BYTES: Final = 4
-# How far the picture may be ahead before silence replaces missing sound.
+# How long sound may be overdue before silence replaces it.
 _PATIENCE: Final = AUDIO_SCALE
 _SILENCE: Final = 4096  # samples written at a time
 # `async` is the maximum of samples a second that are added or dropped. It does not align the
@@ -131,9 +131,9 @@ class AudioPipeline:
         except FFmpegError as error:
             self._reports.count_trouble("sound not decoded", error)
 
-    def fill_to(self, clock: int) -> None:
-        """Fill missing sound up to `clock` with silence once waiting for it is of no use."""
-        position = rescale(clock, VIDEO_SCALE, AUDIO_SCALE)
+    def fill_to(self, due: int) -> None:
+        """Fill missing sound up to `due` with silence once it is overdue for too long."""
+        position = rescale(due, VIDEO_SCALE, AUDIO_SCALE)
         patience = _PATIENCE if self._decoder is not None else 0
         if position - self._written > patience:
             if self._decoder is not None:

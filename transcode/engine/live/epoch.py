@@ -18,7 +18,7 @@ from media.ladder import AUDIO_RENDITION, Ladder
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoTrack
 from transcode.engine.codec.decode import DecoderFactory
-from transcode.engine.core.clock import JUMP, OutputClock
+from transcode.engine.core.clock import OutputClock
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.random_access import AccessPoint, same_parameter_sets
 from transcode.engine.live.audio_pipeline import AudioPipeline
@@ -247,7 +247,8 @@ class EpochPipeline:
             self._posters.offer(posing, packet.data, pts)
         while source.early_sound and source.audio is not None:
             self._add_sound(source.early_sound.popleft(), source, source.audio.scale)
-        self._audio.fill_to(dts if source.audio is not None else self._grid.newest)
+        due = source.sound_due(dts) if source.audio is not None else self._grid.newest
+        self._audio.fill_to(due)
         self._audio.release(self._grid.newest)
 
     def _apply_cut(self, cut: Cut, dts: int | None = None, *, told: bool = True) -> None:
@@ -308,9 +309,12 @@ class EpochPipeline:
                 self._reports.count_trouble("clock jumped", packet.pts)
             source.newest_ms = rescale(packet.pts, scale, MILLISECONDS)
         pts = clock.place(packet.pts, scale)
-        if self._renditions and pts > self._grid.newest + JUMP:
-            self._reports.count_trouble("sound far ahead of the picture", pts - self._grid.newest)
-            return
+        if self._renditions:
+            placed = source.place_sound(pts)
+            if placed is None:
+                self._reports.count_trouble("sound far from the picture", pts - self._grid.newest)
+                return
+            pts = placed
         self._audio.decode(packet.data, pts)
         if self._renditions:
             self._hold_picture(source.note_sound(pts), clock)

@@ -19,8 +19,9 @@ from transcode.engine.core.clock import OutputClock
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.random_access import AccessPoint, AccessPointParser, fits_config
 from transcode.engine.live.live_posters import PosterSource as Posing
+from transcode.engine.live.sound_anchor import MOST_OFFSET, SoundAnchor
 from transcode.engine.live.video_pipeline import VideoFormat
-from transcode.protocol.messages import Begin, Packet
+from transcode.protocol.messages import Begin, Packet, SoundMoved
 
 __all__ = ["MOST_RATE", "LiveSource"]
 
@@ -36,7 +37,9 @@ _EARLY_SOUND: Final = 64
 # reverse. Encoders send both in the order of their times, give or take a few frames; for one that
 # does not the wait grows, up to the time for which players do not notice held-back sound.
 _PATIENCE: Final = VIDEO_SCALE
-_MOST_PATIENCE: Final = 4 * VIDEO_SCALE
+_MOST_PATIENCE: Final = MOST_OFFSET + _PATIENCE
+# Sound that has stayed away for this long is not waited for as long as when it came.
+_SOUND_GONE: Final = 4 * VIDEO_SCALE
 # How long a picture is shown if that is unknown: a frame of 30 a second. More than a tenth of a
 # second is a hole, which the next source need not repeat.
 _STEP: Final = VIDEO_SCALE // 30
@@ -73,6 +76,9 @@ class LiveSource:
         self._entry: int | None = None  # the first entry's time, until a later picture is shown
         self._heard = 0
         self._patience = _PATIENCE
+        self._anchor = SoundAnchor()
+        self._sound_delay = 0  # how far the sound arrives behind the picture that it belongs to
+        self._sound_arrived: int | None = None  # the newest picture's time when it did
         self._last: int | None = None
 
     @property
@@ -175,6 +181,9 @@ class LiveSource:
         self._last = dts
         self.frames += 1
         self.newest_ms = rescale(packet.pts, track.scale, MILLISECONDS)
+        if (offset := self._anchor.add_picture(dts)) is not None:
+            offset_ms = rescale(offset, VIDEO_SCALE, MILLISECONDS)
+            self._reports.send(SoundMoved(epoch=self.number, offset_ms=offset_ms))
         wait = min(self._heard - pts + _PATIENCE, _MOST_PATIENCE)
         self._patience = max(self._patience, wait)
         return dts, pts
@@ -207,6 +216,29 @@ class LiveSource:
         return True
 
     # -- sound ------------------------------------------------------------------------------------
+
+    def place_sound(self, pts: int) -> int | None:
+        """Return where sound belongs that was stamped `pts`, beside the picture.
+
+        None: it is too far from the picture, and it is not known yet whether that is constant.
+        """
+        at = self._anchor.place(pts)
+        if at is None or self._last is None:
+            return at
+        if (
+            self._sound_arrived is None
+        ):  # sound that is sent ahead is not ahead of a stalled picture
+            lead = min(at - self._last, MOST_OFFSET)
+            self._patience = max(self._patience, lead + _PATIENCE)
+        self._sound_arrived = self._last
+        self._sound_delay = max(self._sound_delay, min(self._last - at, MOST_OFFSET))
+        return at
+
+    def sound_due(self, dts: int) -> int:
+        """Return the time up to which sound is due when the picture has reached `dts`."""
+        if self._sound_arrived is not None and dts - self._sound_arrived > _SOUND_GONE:
+            self._sound_delay = 0
+        return dts - self._sound_delay
 
     def note_sound(self, pts: int) -> int:
         """Record the sound's newest time; return the time up to which pictures are no longer

@@ -1,0 +1,132 @@
+"""Sound whose time stamps are ahead of its picture's, or behind, through a real engine process."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from media.hls.segment import Segment
+from media.ladder import AUDIO_RENDITION, ladder_for
+from media.ticks import AUDIO_SCALE, VIDEO_SCALE
+from tests.support.engine.decoded_output import frames, onsets, warnings
+from tests.support.engine.engine_process import ORIGIN, begin, orders, run
+from tests.support.engine.sources import Source, pulses, source_of
+from transcode.engine.core.reports import ReportWriter
+from transcode.engine.live.epoch import EpochPipeline
+from transcode.engine.output.segmenter import LiveSegmenter
+from transcode.protocol.messages import EngineReport, SoundMoved, TakenOver
+
+
+@pytest.fixture(scope="module")
+def source(folder: Path) -> Source:
+    """14 s of flashes and beeps, each pair at once, a keyframe every 2 s."""
+    return source_of(pulses(folder / "offset.flv", seconds=14, size=(640, 360)))
+
+
+def shifted(source: Source, seconds: float) -> Source:
+    """The same packets in the same order, the sound with other time stamps."""
+    by = round(seconds * 1_000)
+    return msgspec.structs.replace(
+        source,
+        packets=tuple(
+            packet
+            if packet.video
+            else msgspec.structs.replace(packet, dts=packet.dts + by, pts=packet.pts + by)
+            for packet in source.packets
+        ),
+    )
+
+
+@pytest.mark.parametrize("reuse", [True, pytest.param(False, marks=pytest.mark.prove)])
+@pytest.mark.parametrize("seconds", [-60, -3.9, -3, -1.1, 1.1, 3, 3.9, 60])
+def test_sound_is_heard_where_the_owner_is_told(
+    source: Source, seconds: float, reuse: bool
+) -> None:
+    odd = shifted(source, seconds)
+    made = run(orders(odd, begin(odd, reuse=reuse)))
+    assert (made.status, made.of(TakenOver), warnings(made)) == (0, [], {})
+    assert made.in_step()
+    moved = [round(report.offset_ms / 1_000, 1) for report in made.of(SoundMoved)]
+    assert moved == ([seconds] if abs(seconds) > 4 else [])
+    away = seconds if abs(seconds) <= 4 else 0.0
+    (file,) = made.files("360p")
+    assert len(frames(file)) == len(source.pictures), "no picture is held up or lost"
+    flashes, beeps = onsets(file)[0], onsets(made.files(AUDIO_RENDITION)[0])[1]
+    assert len(flashes) == 14
+    # All of it, but what is before the first picture or after the last, and two seconds at first.
+    assert len(beeps) >= 14 - abs(away) - 2
+    for beep in beeps:
+        assert min(abs(beep - (flash + away)) for flash in flashes) < 0.045
+
+
+def test_sound_that_turns_late_in_the_middle_is_heard_again(source: Source) -> None:
+    late = shifted(source, -2.5)
+    half = len(source.packets) // 2
+    both = msgspec.structs.replace(source, packets=source.packets[:half] + late.packets[half:])
+    made = run(orders(both, begin(both)))
+    assert (made.status, made.of(SoundMoved)) == (0, [])
+    flashes, beeps = onsets(made.files("360p")[0])[0], onsets(made.files(AUDIO_RENDITION)[0])[1]
+    again = [beep for beep in beeps if beep > flashes[7] - 0.1]
+    assert len(again) >= 4
+    for beep in again:
+        assert min(abs(beep - (flash - 2.5)) for flash in flashes) < 0.045
+
+
+class Paced:
+    """An epoch fed packet by packet: how far its sound's segments are behind the picture."""
+
+    def __init__(self, source: Source) -> None:
+        self.sent: list[EngineReport] = []
+        self.epoch = EpochPipeline(
+            begin(source, ladder=ladder_for(640, 360, frozenset({"360p"}))),
+            origin=ORIGIN,
+            sequence=0,
+            discontinuity=False,
+            track_of=self._segmenter,
+            reports=ReportWriter(os.open(os.devnull, os.O_WRONLY)),
+        )
+
+    def _segmenter(self, name: str) -> LiveSegmenter:
+        scale = AUDIO_SCALE if name == AUDIO_RENDITION else VIDEO_SCALE
+        return LiveSegmenter(name, scale, self.sent.append)
+
+    def lags(self, source: Source) -> Iterator[tuple[float, float]]:
+        """Yield each picture's time and how much sound is not in a segment yet, in seconds."""
+        first, made = source.pictures[0].dts, 0.0
+        for packet in source.packets:
+            self.epoch.add_packet(packet)
+            while self.sent:
+                report = self.sent.pop()
+                if isinstance(report, Segment) and report.rendition == AUDIO_RENDITION:
+                    made = max(made, (report.start + report.duration - ORIGIN) / VIDEO_SCALE)
+            if packet.video:
+                now = (packet.dts - first) / 1_000
+                yield now, now - made
+        self.epoch.finish()
+
+
+@pytest.mark.parametrize("seconds", [-60, -3, -1.1, 0, 1.1, 3, 60])
+def test_segments_wait_for_late_sound_no_longer_than_it_is_late(
+    source: Source, seconds: float
+) -> None:
+    odd = shifted(source, seconds)
+    late = max(0.0, -seconds) if abs(seconds) <= 4 else 1.0  # a second until an offset is known
+    most = max(lag for _, lag in Paced(odd).lags(odd))
+    assert most <= 2.5 + late + 0.1, "a segment of 2 s, the encoder, and what is needed"
+
+
+def test_segments_do_not_wait_for_late_sound_that_stops(source: Source) -> None:
+    """Four seconds at most, then as for any sound that is missing: a second."""
+    late = shifted(source, -3)
+    end = source.pictures[0].dts + 5_000
+    stops = tuple(
+        packet
+        for place, packet in enumerate(late.packets)
+        if packet.video or source.packets[place].dts < end
+    )
+    gone = msgspec.structs.replace(late, packets=stops)
+    lags = list(Paced(gone).lags(gone))
+    assert max(lag for _, lag in lags) <= 2 + 3 + 1 + 0.2
+    assert max(lag for now, lag in lags if now > 10) <= 2 + 1 + 0.2
