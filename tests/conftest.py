@@ -86,6 +86,12 @@ def _part(config: pytest.Config) -> tuple[int, int]:
     return int(number), int(count)
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run async tests on asyncio alone."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def proof(pytestconfig: pytest.Config) -> Proof:
     """Takes a row: what was shown, the figure that was measured, what it had to be."""

@@ -19,11 +19,6 @@ from tests.support.sql import run_sql
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def objects(tmp_path: Path) -> Generator[DiskObjects]:
     """The disk of the application."""
     with DiskObjects(tmp_path / "objects") as opened:

@@ -11,8 +11,6 @@ from litestar.types import Receive, Scope, Send
 from api.app import create_app
 from tests.support.api.application import ADDRESSES, STREAMS, ApiService
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize(
     "path", ["/", "/nothing", "/api", "/api/nothing", "/api/project", "/api/projects/1/streams/1"]

@@ -17,8 +17,6 @@ from tests.support.api.application import STREAMS, ApiService, Json
 from tests.support.api.contract_shapes import faults
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def catalog_place(both_places: str | Path) -> str | Path:

@@ -14,8 +14,6 @@ from tests.support.api.application import NOW_US, STREAMS, ApiService, Json
 from tests.support.api.contract_shapes import faults
 from tests.support.api.upload_clips import VIDEOS
 
-pytestmark = pytest.mark.anyio
-
 BASE = "https://live.example"
 TAGS = "/api/projects/1/tags"
 CATEGORIES = "/api/projects/1/categories"

@@ -18,8 +18,6 @@ from tests.support.api import contract_shapes
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import upload
 
-pytestmark = pytest.mark.anyio
-
 _METHODS: Final = {"GET", "POST", "PUT", "DELETE", "PATCH"}
 # No record stands in these paths: what they answer is the caller's own.
 OF_NO_RECORD: Final = {

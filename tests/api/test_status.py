@@ -58,7 +58,7 @@ def test_there_is_nothing_else() -> None:
     ask(scene)
 
 
-def test_metrics_on_a_public_listener_need_a_token_for_all_projects(tmp_path: Path) -> None:
+async def test_metrics_on_a_public_listener_need_a_token_for_all_projects(tmp_path: Path) -> None:
     async def found() -> list[str]:
         return []
 
@@ -69,21 +69,18 @@ def test_metrics_on_a_public_listener_need_a_token_for_all_projects(tmp_path: Pa
             [*handlers], exception_handlers=HANDLERS, openapi_config=None, logging_config=None
         )
 
-    async def play() -> None:
-        async with open_catalog(tmp_path / "catalog.sqlite", migrate=True) as catalog:
-            await catalog.installation.first_start(0)
-            tokens = catalog.tokens
-            _, one = await tokens.add("one project", 1, write=True, now_us=0)
-            _, every = await tokens.add("all projects", None, write=False, now_us=0)
-            transport = httpx.ASGITransport(app=cast("Any", guarded(catalog)))  # httpx' own types
-            async with httpx.AsyncClient(transport=transport, base_url="http://public") as client:
+    async with open_catalog(tmp_path / "catalog.sqlite", migrate=True) as catalog:
+        await catalog.installation.first_start(0)
+        tokens = catalog.tokens
+        _, one = await tokens.add("one project", 1, write=True, now_us=0)
+        _, every = await tokens.add("all projects", None, write=False, now_us=0)
+        transport = httpx.ASGITransport(app=cast("Any", guarded(catalog)))  # httpx' own types
+        async with httpx.AsyncClient(transport=transport, base_url="http://public") as client:
 
-                async def status(path: str, token: str | None) -> int:
-                    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-                    return (await client.get(path, headers=headers)).status_code
+            async def status(path: str, token: str | None) -> int:
+                headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+                return (await client.get(path, headers=headers)).status_code
 
-                seen = [await status("/metrics", token) for token in (None, "wrong", one, every)]
-                assert seen == [401, 401, 403, 200]
-                assert [await status(path, None) for path in ("/healthz", "/readyz")] == [200, 200]
-
-    asyncio.run(play())
+            seen = [await status("/metrics", token) for token in (None, "wrong", one, every)]
+            assert seen == [401, 401, 403, 200]
+            assert [await status(path, None) for path in ("/healthz", "/readyz")] == [200, 200]

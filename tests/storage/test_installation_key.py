@@ -14,14 +14,7 @@ from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
 from tests.support.sql import migrated, run_sql
 
-pytestmark = pytest.mark.anyio
-
 KNOWN, FOREIGN = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

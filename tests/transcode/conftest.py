@@ -8,11 +8,6 @@ from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def vod(tmp_path: Path) -> AsyncGenerator[VodFixture]:
     async with vod_fixture(tmp_path / "data") as opened:
         yield opened

@@ -16,8 +16,6 @@ from storage.catalog import open_catalog
 from tests.support.api.application import ADDRESSES, NOW_US, STREAMS
 from tests.support.sql import migrated
 
-pytestmark = pytest.mark.anyio
-
 
 def foreign(app: AccessLog) -> Any:  # httpx and Litestar write ASGI's own maps differently
     return app

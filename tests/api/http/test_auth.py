@@ -5,8 +5,6 @@ import pytest
 from api.http.auth import bearer_token, is_owner
 from tests.support.api.application import NOW_US, STREAMS, ApiService
 
-pytestmark = pytest.mark.anyio
-
 TITLE = {"title": "x"}
 
 

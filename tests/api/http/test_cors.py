@@ -1,15 +1,12 @@
 """Pages on other origins: which of them may upload, and that nothing else is opened to them."""
 
 import httpx
-import pytest
 
 from api.http.cors import normalize_origins, origins_error
 from tests.api.uploads.test_link_uploads import link
 from tests.support.api.application import ApiService
 from tests.support.api.tus_client import TUS, UPLOADS, create, send
 from tests.support.api.upload_clips import VIDEOS, clip
-
-pytestmark = pytest.mark.anyio
 
 APP = "https://app.example"
 ASKED = {

@@ -16,8 +16,6 @@ from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.migrations import migrate
 from tests.support.api.application import ADDRESSES, STREAMS
 
-pytestmark = pytest.mark.anyio
-
 
 @get("/boom")
 async def boom() -> None:

@@ -11,8 +11,6 @@ from api.http.errors import ApiError
 from api.http.json_body import read_raw_body
 from tests.support.api.application import STREAMS, ApiService
 
-pytestmark = pytest.mark.anyio
-
 JSON = {"Content-Type": "application/json"}
 
 

@@ -9,15 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from litestar import Litestar, Request, get
 from litestar.openapi import OpenAPIConfig
 from litestar.testing import AsyncTestClient
 
 from api.http.openapi import ReadyDocuments, ReferencePage
 from tests.support.api.application import ApiService
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_page_describes_every_operation_and_calls_nobody(house: ApiService) -> None:

@@ -4,8 +4,6 @@ import pytest
 
 from tests.support.api.application import STREAMS, ApiService
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize(
     ("path", "methods"),

@@ -185,7 +185,6 @@ async def limited(
             )
 
 
-@pytest.mark.anyio
 async def test_a_token_that_asks_too_often_is_429_and_changes_nothing(tmp_path: Path) -> None:
     clock = ManualClock()
     async with limited(tmp_path, RateLimits(requests=3, attempts=0), clock) as (client, one, other):
@@ -202,7 +201,6 @@ async def test_a_token_that_asks_too_often_is_429_and_changes_nothing(tmp_path: 
         assert (await client.get(STREAMS, headers=one)).status_code == 200
 
 
-@pytest.mark.anyio
 async def test_strangers_are_429_and_good_tokens_beside_them_are_not(tmp_path: Path) -> None:
     rates = RateLimits(requests=0, attempts=2)
     async with limited(tmp_path, rates, ManualClock()) as (client, one, other):
@@ -216,7 +214,6 @@ async def test_strangers_are_429_and_good_tokens_beside_them_are_not(tmp_path: P
         assert (await client.get(STREAMS, headers=other)).status_code == 429
 
 
-@pytest.mark.anyio
 async def test_what_takes_no_token_is_not_counted(tmp_path: Path) -> None:
     rates = RateLimits(requests=1, attempts=1)
     async with limited(tmp_path, rates, ManualClock()) as (client, _, _):

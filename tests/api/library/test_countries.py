@@ -1,11 +1,8 @@
 """The list of countries, and countries as bodies name them."""
 
 import iso3166
-import pytest
 
 from tests.support.api.application import ApiService
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_every_country_is_listed_with_the_documented_keys(house: ApiService) -> None:

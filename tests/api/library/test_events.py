@@ -4,8 +4,6 @@ import pytest
 
 from tests.support.api.application import NOW_US, ApiService
 
-pytestmark = pytest.mark.anyio
-
 EVENTS = "/api/projects/1/events"
 
 

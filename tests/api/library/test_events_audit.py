@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pytest
 
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import clip, picture
-
-pytestmark = pytest.mark.anyio
 
 EVENTS: Final = Path(__file__).parents[3] / "docs" / "events.md"
 # What changes beside the records: numbers that were given out, what is told to sockets, ingest's.

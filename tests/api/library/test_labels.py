@@ -7,8 +7,6 @@ import pytest
 
 from tests.support.api.application import ApiService, Json
 
-pytestmark = pytest.mark.anyio
-
 # The noun of a record, of its list, and what a list's addresses end in.
 KINDS = [("tag", "tags"), ("category", "categories")]
 both = pytest.mark.parametrize(("noun", "nouns"), KINDS)

@@ -4,8 +4,6 @@ import pytest
 
 from tests.support.api.application import ApiService
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_project_is_named_by_its_number_or_its_key(house: ApiService) -> None:
     path = f"/api/projects/{house.key}/streams"

@@ -7,8 +7,6 @@ import pytest
 
 from tests.support.api.application import ApiService, Json
 
-pytestmark = pytest.mark.anyio
-
 PLAYERS = "/api/projects/1/players"
 NOW = "2023-11-14T22:13:20.123456Z"
 STANDARD = {

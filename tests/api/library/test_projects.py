@@ -8,8 +8,6 @@ import pytest
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import NOW_US, ApiService, Json
 
-pytestmark = pytest.mark.anyio
-
 PROJECTS = "/api/projects"
 NOW = "2023-11-14T22:13:20.123456Z"
 

@@ -1,10 +1,6 @@
 """The list of resolutions."""
 
-import pytest
-
 from tests.support.api.application import ApiService
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_resolutions_of_a_stream_are_listed(house: ApiService) -> None:

@@ -7,8 +7,6 @@ import pytest
 
 from tests.support.api.application import STREAMS, ApiService, Json
 
-pytestmark = pytest.mark.anyio
-
 TOKENS = "/api/tokens"
 NOW = "2023-11-14T22:13:20.123456Z"
 

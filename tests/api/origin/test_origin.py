@@ -1,6 +1,5 @@
 """The origin, asked as a part of an application."""
 
-import asyncio
 import gzip
 from pathlib import Path
 
@@ -244,21 +243,18 @@ def test_a_catalog_that_is_away_is_no_reason_to_show_or_to_forget(on_site: OnSit
     on_site(scene)
 
 
-def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> None:
-    async def go() -> None:
-        clock, shelf = FakeClock(), FakeShowcase()
-        origin = Origin(
-            objects=DiskObjects(tmp_path), edge=MemoryEdge(),
-            visibility=VisibilityCache(shelf, is_owner, clock=clock),
-        )  # fmt: skip
-        await origin_of(origin, f"/live/{HASH}/index.m3u8")
-        await origin_of(origin, f"/live/{HASH}/{RUN}/720p/1.m4s")
-        assert shelf.asked == 1
-        clock.now += 0.99
-        await origin_of(origin, f"/live/{HASH}/index.m3u8")
-        assert shelf.asked == 1
-        clock.now += 0.01
-        await origin_of(origin, f"/live/{HASH}/index.m3u8")
-        assert shelf.asked == 2
-
-    asyncio.run(go())
+async def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> None:
+    clock, shelf = FakeClock(), FakeShowcase()
+    origin = Origin(
+        objects=DiskObjects(tmp_path), edge=MemoryEdge(),
+        visibility=VisibilityCache(shelf, is_owner, clock=clock),
+    )  # fmt: skip
+    await origin_of(origin, f"/live/{HASH}/index.m3u8")
+    await origin_of(origin, f"/live/{HASH}/{RUN}/720p/1.m4s")
+    assert shelf.asked == 1
+    clock.now += 0.99
+    await origin_of(origin, f"/live/{HASH}/index.m3u8")
+    assert shelf.asked == 1
+    clock.now += 0.01
+    await origin_of(origin, f"/live/{HASH}/index.m3u8")
+    assert shelf.asked == 2

@@ -146,51 +146,45 @@ def media(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("from_edge", [True, False], ids=["from the edge", "from disk"])
-def test_ffmpeg_reads_every_rendition_without_a_word(
+async def test_ffmpeg_reads_every_rendition_without_a_word(
     media: Path, tmp_path: Path, from_edge: bool
 ) -> None:
-    async def go() -> None:
-        objects, edge = DiskObjects(tmp_path), MemoryEdge()
-        await publish(media, objects, edge, (TOP, LOW))
-        if not from_edge:
-            await edge.drop_folder("live")
-        async with served(objects, edge) as url:
-            out, complaints = await run(
-                FFPROBE, "-v", "warning", "-count_packets", "-of", "csv=p=0",
-                "-show_entries", "stream=codec_type,width,height,nb_read_packets", url,
-            )  # fmt: skip
-            assert complaints == ""
-            expected = {"video,1280,720,270", "video,640,360,270"}
-            found = {line.rstrip(",") for line in out.split()}
-            assert expected <= found
-            assert any(line.startswith("audio,") for line in found)
-            _, complaints = await run(
-                FFMPEG, "-v", "warning", "-i", url, "-map", "0", "-f", "null", "-"
-            )
-            assert complaints == ""
-
-    asyncio.run(go())
+    objects, edge = DiskObjects(tmp_path), MemoryEdge()
+    await publish(media, objects, edge, (TOP, LOW))
+    if not from_edge:
+        await edge.drop_folder("live")
+    async with served(objects, edge) as url:
+        out, complaints = await run(
+            FFPROBE, "-v", "warning", "-count_packets", "-of", "csv=p=0",
+            "-show_entries", "stream=codec_type,width,height,nb_read_packets", url,
+        )  # fmt: skip
+        assert complaints == ""
+        expected = {"video,1280,720,270", "video,640,360,270"}
+        found = {line.rstrip(",") for line in out.split()}
+        assert expected <= found
+        assert any(line.startswith("audio,") for line in found)
+        _, complaints = await run(
+            FFMPEG, "-v", "warning", "-i", url, "-map", "0", "-f", "null", "-"
+        )
+        assert complaints == ""
 
 
-def test_the_variants_are_true_to_the_media(media: Path, tmp_path: Path) -> None:
-    async def go() -> None:
-        objects, edge = DiskObjects(tmp_path), MemoryEdge()
-        await publish(media, objects, edge, (TOP, LOW))
-        text = (await objects.get(f"live/{HASH}/index.m3u8")).decode()
-        assert text.count("FRAME-RATE=29.970") == 2
-        lines = text.splitlines()
-        sizes = {name: sum(map(len, segments(media, name))) for name in CODECS}
-        for rung in (TOP, LOW):
-            attributes = lines[lines.index(f"{RUN}/{rung.name}/index.m3u8") - 1].split(":")[1]
-            pairs = [pair.partition("=") for pair in attributes.split(",")]
-            told = {name: value for name, _, value in pairs}
-            average = 8 * (sizes[rung.name] + sizes["audio"]) / SECONDS
-            assert abs(int(told["AVERAGE-BANDWIDTH"]) - average) < 0.06 * average
-            assert int(told["BANDWIDTH"]) >= peak(media, rung.name) + peak(media, "audio") - 1
-            assert int(told["BANDWIDTH"]) <= 1.02 * (peak(media, rung.name) + peak(media, "audio"))
-            assert told["RESOLUTION"] == f"{rung.width}x{rung.height}"
-
-    asyncio.run(go())
+async def test_the_variants_are_true_to_the_media(media: Path, tmp_path: Path) -> None:
+    objects, edge = DiskObjects(tmp_path), MemoryEdge()
+    await publish(media, objects, edge, (TOP, LOW))
+    text = (await objects.get(f"live/{HASH}/index.m3u8")).decode()
+    assert text.count("FRAME-RATE=29.970") == 2
+    lines = text.splitlines()
+    sizes = {name: sum(map(len, segments(media, name))) for name in CODECS}
+    for rung in (TOP, LOW):
+        attributes = lines[lines.index(f"{RUN}/{rung.name}/index.m3u8") - 1].split(":")[1]
+        pairs = [pair.partition("=") for pair in attributes.split(",")]
+        told = {name: value for name, _, value in pairs}
+        average = 8 * (sizes[rung.name] + sizes["audio"]) / SECONDS
+        assert abs(int(told["AVERAGE-BANDWIDTH"]) - average) < 0.06 * average
+        assert int(told["BANDWIDTH"]) >= peak(media, rung.name) + peak(media, "audio") - 1
+        assert int(told["BANDWIDTH"]) <= 1.02 * (peak(media, rung.name) + peak(media, "audio"))
+        assert told["RESOLUTION"] == f"{rung.width}x{rung.height}"
 
 
 def segments(media: Path, name: str) -> list[bytes]:

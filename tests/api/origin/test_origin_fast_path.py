@@ -23,49 +23,43 @@ from tests.support.api.origin_client import (
 from tests.support.storage.engine_reports import HASH
 
 
-def test_an_audience_that_comes_together_is_one_question(tmp_path: Path) -> None:
-    async def go() -> None:
-        shelf, opened = SlowShelf(), asyncio.Event()
-        shelf.put()
-        shelf.opened = opened
-        origin = Origin(
-            objects=DiskObjects(tmp_path),
-            edge=MemoryEdge(),
-            visibility=VisibilityCache(shelf, is_owner),
-        )
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(20):
-                tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
-            leaves = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
-            await shelf.was_asked.wait()
-            leaves.cancel()
-            opened.set()
-        assert shelf.asked == 1
-
-    asyncio.run(go())
-
-
-def test_when_the_one_who_asked_leaves_the_others_are_answered(tmp_path: Path) -> None:
-    async def go() -> None:
-        shelf, opened = SlowShelf(), asyncio.Event()
-        shelf.put()
-        shelf.opened = opened
-        origin = Origin(
-            objects=DiskObjects(tmp_path),
-            edge=MemoryEdge(),
-            visibility=VisibilityCache(shelf, is_owner),
-        )
-        async with asyncio.TaskGroup() as tasks:
-            first = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
-            await shelf.was_asked.wait()
-            other = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
-            await asyncio.sleep(0)
-            first.cancel()
-        assert other.result() in {404, 503}
+async def test_an_audience_that_comes_together_is_one_question(tmp_path: Path) -> None:
+    shelf, opened = SlowShelf(), asyncio.Event()
+    shelf.put()
+    shelf.opened = opened
+    origin = Origin(
+        objects=DiskObjects(tmp_path),
+        edge=MemoryEdge(),
+        visibility=VisibilityCache(shelf, is_owner),
+    )
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(20):
+            tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
+        leaves = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
+        await shelf.was_asked.wait()
+        leaves.cancel()
         opened.set()
-        assert await origin_of(origin, f"/live/{HASH}/index.m3u8") == 404
+    assert shelf.asked == 1
 
-    asyncio.run(go())
+
+async def test_when_the_one_who_asked_leaves_the_others_are_answered(tmp_path: Path) -> None:
+    shelf, opened = SlowShelf(), asyncio.Event()
+    shelf.put()
+    shelf.opened = opened
+    origin = Origin(
+        objects=DiskObjects(tmp_path),
+        edge=MemoryEdge(),
+        visibility=VisibilityCache(shelf, is_owner),
+    )
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
+        await shelf.was_asked.wait()
+        other = tasks.create_task(origin_of(origin, f"/live/{HASH}/index.m3u8"))
+        await asyncio.sleep(0)
+        first.cancel()
+    assert other.result() in {404, 503}
+    opened.set()
+    assert await origin_of(origin, f"/live/{HASH}/index.m3u8") == 404
 
 
 class SlowShelf(FakeShowcase):

@@ -1,6 +1,5 @@
 """The origin in a process that carries no stream: everything comes from disk, and is the newest."""
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -77,59 +76,55 @@ async def get(origin: Origin, path: str) -> tuple[int, str]:
     return status, body.decode()
 
 
-def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(tmp_path: Path) -> None:
+async def test_what_another_process_publishes_is_shown_as_soon_as_it_is_on_disk(
+    tmp_path: Path,
+) -> None:
     """With each step: the multivariant playlist leads to playlists, and these to what is there."""
 
-    async def scene() -> None:
-        objects = DiskObjects(tmp_path)
-        origin = Origin(
-            objects=DiskObjects(tmp_path),
-            edge=MemoryEdge(),
-            visibility=VisibilityCache(Open(), nobody),
-            clock=Watch(),
-        )
-        publication = await open_run(objects, MemoryEdge(), FakeClock())
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        assert (await get(origin, VARIANTS))[0] == 404
-        for number in range(4):
-            await append_all(publication, studio.step(size=1000))
-            variants = m3u8.parse((await get(origin, VARIANTS))[1])
-            assert isinstance(variants, MultivariantPlaylist)
-            for variant in variants.variants:
-                address = f"/live/{HASH}/{variant.uri}"
-                playlist = m3u8.parse((await get(origin, address))[1])
-                assert isinstance(playlist, MediaPlaylist)
-                assert len(playlist.segments) == number + 1
-                folder = address.rpartition("/")[0]
-                for segment in playlist.segments:
-                    assert (await get(origin, f"{folder}/{segment.uri}"))[0] == 200
-        await publication.finish()
-        assert "#EXT-X-ENDLIST" in (await get(origin, PLAYLIST))[1]
-
-    asyncio.run(scene())
+    objects = DiskObjects(tmp_path)
+    origin = Origin(
+        objects=DiskObjects(tmp_path),
+        edge=MemoryEdge(),
+        visibility=VisibilityCache(Open(), nobody),
+        clock=Watch(),
+    )
+    publication = await open_run(objects, MemoryEdge(), FakeClock())
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    assert (await get(origin, VARIANTS))[0] == 404
+    for number in range(4):
+        await append_all(publication, studio.step(size=1000))
+        variants = m3u8.parse((await get(origin, VARIANTS))[1])
+        assert isinstance(variants, MultivariantPlaylist)
+        for variant in variants.variants:
+            address = f"/live/{HASH}/{variant.uri}"
+            playlist = m3u8.parse((await get(origin, address))[1])
+            assert isinstance(playlist, MediaPlaylist)
+            assert len(playlist.segments) == number + 1
+            folder = address.rpartition("/")[0]
+            for segment in playlist.segments:
+                assert (await get(origin, f"{folder}/{segment.uri}"))[0] == 200
+    await publication.finish()
+    assert "#EXT-X-ENDLIST" in (await get(origin, PLAYLIST))[1]
 
 
 @pytest.mark.parametrize("seconds", [1.0, 5.0])
-def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
+async def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
     tmp_path: Path, seconds: float
 ) -> None:
     """Same size, same time: as when two are written within one tick of the file system's clock."""
 
-    async def scene() -> None:
-        watch = Watch()
-        origin = Origin(
-            objects=DiskObjects(tmp_path),
-            edge=MemoryEdge(),
-            visibility=VisibilityCache(Open(), nobody),
-            clock=watch,
-        )
-        file = tmp_path / PLAYLIST[1:]
-        file.parent.mkdir(parents=True)
-        for text in ("#EXTM3U 1", "#EXTM3U 2"):
-            file.write_text(text)
-            os.utime(file, (1_800_000_000, 1_800_000_000))
-            assert (await get(origin, PLAYLIST)) == (200, text)
-            watch.now += seconds
-
-    asyncio.run(scene())
+    watch = Watch()
+    origin = Origin(
+        objects=DiskObjects(tmp_path),
+        edge=MemoryEdge(),
+        visibility=VisibilityCache(Open(), nobody),
+        clock=watch,
+    )
+    file = tmp_path / PLAYLIST[1:]
+    file.parent.mkdir(parents=True)
+    for text in ("#EXTM3U 1", "#EXTM3U 2"):
+        file.write_text(text)
+        os.utime(file, (1_800_000_000, 1_800_000_000))
+        assert (await get(origin, PLAYLIST)) == (200, text)
+        watch.now += seconds

@@ -19,8 +19,6 @@ from storage.objects.addresses import live_poster
 from storage.objects.disk import DiskObjects
 from tests.support.storage.engine_reports import FakeClock
 
-pytestmark = pytest.mark.anyio
-
 HASH = "Stream012345"
 CARD = Asset.of("card.jpg", b"\xff\xd8 a card")
 STREAM = PublicRecord(
@@ -61,11 +59,6 @@ class PosterSite:
         transport = httpx.ASGITransport(app=app, client=(country, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://origin") as client:
             return await client.get(path, headers=headers)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

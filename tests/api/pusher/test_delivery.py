@@ -20,8 +20,6 @@ from tests.support.api.application import NOW_US
 from tests.support.e2e.service import SCALE
 from tests.support.sql import migrated
 
-pytestmark = pytest.mark.anyio
-
 NEVER = 1000.0  # seconds between two looks: only the bus can tell in a test's time
 OFTEN = 0.01
 

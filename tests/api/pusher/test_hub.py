@@ -128,17 +128,14 @@ def test_nobody_comes_in_where_there_is_no_room_or_it_stops() -> None:
     assert hub.refusal is not None
 
 
-def test_stopping_is_over_when_the_last_has_left() -> None:
-    async def go() -> None:
-        hub = Hub(LIMITS)
-        await hub.wait_until_empty()
-        one, two = listener(hub, "1"), listener(hub, "2")
-        async with asyncio.TaskGroup() as tasks:
-            over = tasks.create_task(hub.wait_until_empty())
-            await asyncio.sleep(0)
-            hub.remove(one)
-            await asyncio.sleep(0)
-            assert not over.done()
-            hub.remove(two)
-
-    asyncio.run(go())
+async def test_stopping_is_over_when_the_last_has_left() -> None:
+    hub = Hub(LIMITS)
+    await hub.wait_until_empty()
+    one, two = listener(hub, "1"), listener(hub, "2")
+    async with asyncio.TaskGroup() as tasks:
+        over = tasks.create_task(hub.wait_until_empty())
+        await asyncio.sleep(0)
+        hub.remove(one)
+        await asyncio.sleep(0)
+        assert not over.done()
+        hub.remove(two)

@@ -8,8 +8,6 @@ import pytest
 from tests.support.api.application import NOW_US
 from tests.support.api.pusher_client import PusherService
 
-pytestmark = pytest.mark.anyio
-
 
 def auth_of(desk: PusherService, channel: str) -> dict[str, str]:
     """What a client must be given, by the protocol's text."""

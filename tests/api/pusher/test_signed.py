@@ -2,13 +2,9 @@
 
 import json
 
-import pytest
-
 from api.pusher.limits import MAX_DATA_BYTES
 from tests.support.api.application import NOW_US
 from tests.support.api.pusher_client import PusherService
-
-pytestmark = pytest.mark.anyio
 
 EVENT = {"name": "greeting", "channel": "lobby", "data": '{"hello":"\u00fc"}'}
 NOW = NOW_US // 1_000_000

@@ -7,8 +7,6 @@ import pytest
 
 from tests.support.api.application import STREAMS, ApiService
 
-pytestmark = pytest.mark.anyio
-
 # As the interface's table of a stream has them.
 FULL = {
     "id", "hash", "title", "description", "application", "stream", "published", "resolutions",

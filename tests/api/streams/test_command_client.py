@@ -1,13 +1,9 @@
 """Commands to the ingest role: what the API waits for."""
 
-import pytest
-
 from api.streams.command_client import IngestClient
 from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand
 from tests.api.streams.test_item import call, kinds, shown
 from tests.support.api.application import NOW_US, ApiService
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_an_end_that_no_process_hears_of_is_503_and_happens_never(house: ApiService) -> None:

@@ -14,8 +14,6 @@ from storage.catalog.streams.commands import CommandKind
 from tests.support.api import contract_shapes
 from tests.support.api.application import NOW_US, ApiService, Json
 
-pytestmark = pytest.mark.anyio
-
 SWITCHED = {"from": "primary", "to": "backup-1", "gap_ms": -40, "switched_after_ms": 900}
 DRILL = {
     "from": contract_shapes.STRING,

@@ -42,8 +42,6 @@ from tests.support.api.contract_shapes import (
 )
 from transcode.live.service import LiveTranscoding
 
-pytestmark = pytest.mark.anyio
-
 _SLOT: Final = ValueKind("slot", (str,), "primary|backup-[1-9][0-9]*")
 _DIGEST: Final = ValueKind("digest", (str,), "[0-9a-f]{8}")
 _PEER: Final = ValueKind("address", (str,), r"\S+:[0-9]+")

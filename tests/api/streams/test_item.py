@@ -9,8 +9,6 @@ import pytest
 from tests.api.streams.test_collection import FULL
 from tests.support.api.application import ApiService, Json
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def catalog_place(both_places: str | Path) -> str | Path:

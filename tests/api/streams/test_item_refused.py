@@ -5,8 +5,6 @@ import pytest
 from tests.api.streams.test_item import call, kinds, made, shown
 from tests.support.api.application import ApiService, Json
 
-pytestmark = pytest.mark.anyio
-
 
 async def refused(house: ApiService, stream: Json, body: object, *fields: str) -> Json:
     """See that an edit is refused for these fields, and that it changed nothing."""

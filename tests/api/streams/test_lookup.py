@@ -5,9 +5,6 @@ import pytest
 from tests.api.streams.test_item import call, shown
 from tests.support.api.application import ApiService
 
-pytestmark = pytest.mark.anyio
-
-
 NEVER = [0, -1, "x", "1.0", "01", 99, 2**31, 2**63, 2**64, "9" * 400]
 
 

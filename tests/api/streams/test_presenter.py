@@ -23,7 +23,6 @@ def test_a_slate_is_shown_by_its_address() -> None:
     assert body.failover.mode is None
 
 
-@pytest.mark.anyio
 async def test_a_report_without_encoders_has_no_slots(house: ApiService) -> None:
     stream = await house.catalog.streams.add(1, "Mine", NOW_US)
     report = StreamReport(live=False, on_air=None, slots=[], advice=["a"])

@@ -8,7 +8,6 @@ from api.streams.schemas import SettingsEdit
 from tests.support.api.application import ApiService
 
 
-@pytest.mark.anyio
 async def test_bodies_keep_their_names_in_the_document(house: ApiService) -> None:
     document = (await house.client.get("/schema/openapi.json")).json()
     schemas = document["components"]["schemas"]

@@ -8,8 +8,6 @@ from tests.support.api import contract_shapes
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import picture
 
-pytestmark = pytest.mark.anyio
-
 NOTHING: Json = {
     "failover": {
         "mode": None,

@@ -16,8 +16,6 @@ from tests.support.api import contract_shapes
 from tests.support.api.application import ADDRESSES, ApiService, Json
 from tests.support.api.upload_clips import clip, picture
 
-pytestmark = pytest.mark.anyio
-
 SETTINGS = {"message": contract_shapes.STRING, "settings": contract_shapes.SETTINGS}
 
 

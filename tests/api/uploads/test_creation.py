@@ -7,9 +7,6 @@ from tests.api.uploads.test_single_request import nothing_is_left
 from tests.support.api.application import ApiService
 from tests.support.api.tus_client import TUS, UPLOADS, metadata
 
-pytestmark = pytest.mark.anyio
-
-
 CREATIONS: tuple[tuple[str, dict[str, str], int], ...] = (
     ("no version", {"Tus-Resumable": "", "Upload-Length": "9"}, 412),
     ("another version", {"Tus-Resumable": "0.2.2", "Upload-Length": "9"}, 412),

@@ -8,8 +8,6 @@ from tests.support.api.application import ApiService, Json
 from tests.support.api.contract_shapes import UPLOAD_VIDEO, faults
 from tests.support.api.upload_clips import upload
 
-pytestmark = pytest.mark.anyio
-
 PATH = "/api/projects/1/imports"
 SECRET = "hush-hush"
 URL = f"https://media.example/{SECRET}-folder/Holiday%20film.mp4?X-Signature={SECRET}"

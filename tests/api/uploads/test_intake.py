@@ -5,14 +5,11 @@ from pathlib import Path
 
 import httpx
 import msgspec
-import pytest
 
 from api.http.concurrency_limit import ConcurrencyLimit
 from tests.api.uploads.test_single_request import files_of, form, video
 from tests.api.uploads.test_single_request_over_http import MiB, anything, opened, talk
 from tests.support.api.application import NOW_US
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_served(

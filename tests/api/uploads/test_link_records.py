@@ -8,8 +8,6 @@ from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, path_of
 from tests.support.api.upload_clips import clip
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize(
     ("said", "field"),

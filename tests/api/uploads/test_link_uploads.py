@@ -13,8 +13,6 @@ from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, metadata, path_of
 from tests.support.api.upload_clips import VIDEOS, clip
 
-pytestmark = pytest.mark.anyio
-
 LINKS = "/api/projects/1/upload-links"
 
 

@@ -1,11 +1,7 @@
 """Resumable uploads in the OpenAPI document."""
 
-import pytest
-
 from api.http.tus import CHECKSUM_MISMATCH
 from tests.support.api.application import ApiService
-
-pytestmark = pytest.mark.anyio
 
 UPLOADS = "/api/projects/{project_id}/uploads"
 

@@ -2,12 +2,8 @@
 
 from email.utils import parsedate_to_datetime
 
-import pytest
-
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.tus_client import TUS, UPLOADS
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_time_of_an_upload_is_told(house: ApiService) -> None:

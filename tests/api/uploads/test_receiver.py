@@ -7,13 +7,10 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx
-import pytest
 
 from storage.objects import addresses
 from tests.api.uploads.test_single_request_over_http import Door, MiB, anything, opened
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS
-
-pytestmark = pytest.mark.anyio
 
 
 def headers_of(door: Door) -> dict[str, str]:

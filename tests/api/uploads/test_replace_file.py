@@ -3,7 +3,6 @@
 from typing import Any
 
 import httpx
-import pytest
 
 from media.stream_keys import new_hash
 from storage.catalog.records.videos import NewVideo
@@ -12,8 +11,6 @@ from tests.api.videos.test_item import FULL
 from tests.api.videos.test_item_made import made
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.upload_clips import clip, upload
-
-pytestmark = pytest.mark.anyio
 
 
 async def put(house: ApiService, number: int, *, token: Any = None, **files: Any) -> httpx.Response:

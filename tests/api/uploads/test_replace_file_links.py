@@ -14,8 +14,6 @@ from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, metadata, path_of
 from tests.support.api.upload_clips import clip, upload
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def first(house: ApiService) -> Json:

@@ -19,8 +19,6 @@ from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, create, metadata, send
 from tests.support.api.upload_clips import clip, upload
 
-pytestmark = pytest.mark.anyio
-
 OTHER = ("320x180", "2")
 
 

@@ -12,8 +12,6 @@ from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, create, metadata, path_of, send
 from tests.support.api.upload_clips import VIDEOS, clip
 
-pytestmark = pytest.mark.anyio
-
 TEXT = b"Dear diary, " * 100
 
 

@@ -11,8 +11,6 @@ from storage.objects.disk import DiskObjects
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
-pytestmark = pytest.mark.anyio
-
 BOUNDARY = "-->boundary<--"
 FORM = {"Content-Type": f'multipart/form-data; boundary="{BOUNDARY}"'}
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>'

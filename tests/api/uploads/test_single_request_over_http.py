@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import msgspec
-import pytest
 
 from api.app import create_app
 from api.ports import FileFacts
@@ -21,8 +20,6 @@ from tests.api.uploads.test_single_request import BOUNDARY, FORM, files_of, form
 from tests.support.api.application import ADDRESSES, NOW_US
 from tests.support.api.upload_clips import VIDEOS
 from tests.support.sql import migrated
-
-pytestmark = pytest.mark.anyio
 
 MiB = 1 << 20
 

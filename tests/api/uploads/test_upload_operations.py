@@ -1,14 +1,9 @@
 """The operations on one upload that both ways to it share."""
 
-import pytest
-
 from tests.api.uploads.test_resumable import head
 from tests.support.api.application import ApiService
 from tests.support.api.tus_client import OFFSETS, TUS, create, send
 from tests.support.api.upload_clips import clip
-
-pytestmark = pytest.mark.anyio
-
 
 PATCHES: tuple[tuple[str, dict[str, str], bytes, int], ...] = (
     ("no version", {"Tus-Resumable": ""}, b"x", 412),

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from api.app import create_app
 from api.ports import FileFacts
@@ -13,8 +12,6 @@ from headend.roles.upload_intake import create_intake
 from tests.api.uploads.test_single_request import form, video
 from tests.api.uploads.test_single_request_over_http import opened
 from tests.support.api.application import ADDRESSES, NOW_US
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_probe_that_takes_too_long_leaves_sizes_for_later(tmp_path: Path) -> None:

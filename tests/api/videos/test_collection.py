@@ -11,8 +11,6 @@ from tests.api.videos.test_item import FULL, listed
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.upload_clips import VIDEOS, upload
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def catalog_place(both_places: str | Path) -> str | Path:

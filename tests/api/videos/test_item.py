@@ -9,8 +9,6 @@ from storage.objects.disk import DiskObjects
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
-pytestmark = pytest.mark.anyio
-
 # As the interface's tables of a video have them.
 FULL = {
     "id", "hash", "title", "description", "name", "size", "length", "iso8601_duration", "width",

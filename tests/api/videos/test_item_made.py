@@ -3,16 +3,12 @@
 import asyncio
 from typing import Any
 
-import pytest
-
 from headend.config.settings import TranscodeSettings
 from headend.roles.transcode_role import create_file_workers
 from storage.objects.disk import DiskObjects
 from tests.api.videos.test_item import FULL, shown
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
-
-pytestmark = pytest.mark.anyio
 
 SECONDS = 120
 

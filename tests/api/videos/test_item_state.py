@@ -1,12 +1,8 @@
 """How videos stand, what is published of them, and who shows them."""
 
-import pytest
-
 from tests.api.videos.test_item import FULL
 from tests.support.api.application import ApiService
 from tests.support.api.upload_clips import upload
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_status_of_a_new_video_is_queued(house: ApiService) -> None:

@@ -3,8 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from api.http.filenames import slug
 from headend.roles.media_remover import (
     StoredMedia,
@@ -21,18 +19,11 @@ from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
-
 NOW_US = 1_769_860_859_123_456
 DAY_US = 86_400_000_000
 MADE = MadeRecording(
     media="1-1", size=3, length_us=2_000_000, width=0, height=0, rungs=()
 )  # sound alone
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def recorded(

@@ -29,47 +29,41 @@ async def off_the_air(catalog: Catalog) -> None:
             await asyncio.sleep(LOOK)
 
 
-def test_states_stay_while_somebody_writes_and_go_when_nobody_does(tmp_path: Path) -> None:
-    async def scene() -> None:
-        await install(tmp_path)
-        async with (
-            open_catalog(tmp_path / DATABASE, migrate=False) as catalog,
-            asyncio.TaskGroup() as tasks,
-        ):
-            keeping = tasks.create_task(
-                keep_resetting_stale_streams(catalog, tmp_path, interval=LOOK, grace=PATIENCE)
-            )
-            with ExitStack() as writer:
-                for _ in range(2):  # a second absence is noticed as the first was
-                    writer.enter_context(writer_lock(tmp_path, "ingest"))
-                    await go_live(catalog)
-                    await asyncio.sleep(3 * PATIENCE)
-                    assert await is_live(catalog)
-                    writer.close()
-                    await off_the_air(catalog)
-            keeping.cancel()
-
-    asyncio.run(scene())
+async def test_states_stay_while_somebody_writes_and_go_when_nobody_does(tmp_path: Path) -> None:
+    await install(tmp_path)
+    async with (
+        open_catalog(tmp_path / DATABASE, migrate=False) as catalog,
+        asyncio.TaskGroup() as tasks,
+    ):
+        keeping = tasks.create_task(
+            keep_resetting_stale_streams(catalog, tmp_path, interval=LOOK, grace=PATIENCE)
+        )
+        with ExitStack() as writer:
+            for _ in range(2):  # a second absence is noticed as the first was
+                writer.enter_context(writer_lock(tmp_path, "ingest"))
+                await go_live(catalog)
+                await asyncio.sleep(3 * PATIENCE)
+                assert await is_live(catalog)
+                writer.close()
+                await off_the_air(catalog)
+        keeping.cancel()
 
 
-def test_a_folder_that_cannot_be_looked_at_ends_nothing(tmp_path: Path) -> None:
-    async def scene() -> None:
-        folder = tmp_path / "data"
-        folder.mkdir()
-        await install(folder)
-        async with (
-            open_catalog(folder / DATABASE, migrate=False) as catalog,
-            asyncio.TaskGroup() as tasks,
-        ):
-            await go_live(catalog)
-            hidden = tmp_path / "hidden"
-            keeping = tasks.create_task(
-                keep_resetting_stale_streams(catalog, hidden, interval=LOOK, grace=PATIENCE)
-            )
-            await asyncio.sleep(10 * LOOK)
-            assert not keeping.done()
-            hidden.mkdir()
-            await off_the_air(catalog)
-            keeping.cancel()
-
-    asyncio.run(scene())
+async def test_a_folder_that_cannot_be_looked_at_ends_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    await install(folder)
+    async with (
+        open_catalog(folder / DATABASE, migrate=False) as catalog,
+        asyncio.TaskGroup() as tasks,
+    ):
+        await go_live(catalog)
+        hidden = tmp_path / "hidden"
+        keeping = tasks.create_task(
+            keep_resetting_stale_streams(catalog, hidden, interval=LOOK, grace=PATIENCE)
+        )
+        await asyncio.sleep(10 * LOOK)
+        assert not keeping.done()
+        hidden.mkdir()
+        await off_the_air(catalog)
+        keeping.cancel()

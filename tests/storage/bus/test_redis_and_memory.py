@@ -67,121 +67,103 @@ async def read(box: Mailbox) -> BusMessage | MessagesLost:
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-def test_who_listens_hears_in_order_and_only_its_topics(
+async def test_who_listens_hears_in_order_and_only_its_topics(
     opener: Callable[[Path], AbstractAsyncContextManager[Bus]], tmp_path: Path
 ) -> None:
-    async def go() -> None:
-        async with (
-            opener(tmp_path) as bus,
-            bus.subscribe("stream.a", "stream.b") as both,
-            bus.subscribe("stream.a") as one,
-        ):
-            await bus.publish("stream.c", b"for nobody")
-            for number in range(50):
-                await bus.publish("stream.a" if number % 2 else "stream.b", bytes([number]))
-            heard = [await read(both) for _ in range(50)]
-            assert [notice.data for notice in heard if isinstance(notice, BusMessage)] == [
-                bytes([number]) for number in range(50)
-            ]
-            assert [await read(one) for _ in range(25)] == [
-                BusMessage("stream.a", bytes([number])) for number in range(1, 50, 2)
-            ]
-
-    asyncio.run(go())
+    async with (
+        opener(tmp_path) as bus,
+        bus.subscribe("stream.a", "stream.b") as both,
+        bus.subscribe("stream.a") as one,
+    ):
+        await bus.publish("stream.c", b"for nobody")
+        for number in range(50):
+            await bus.publish("stream.a" if number % 2 else "stream.b", bytes([number]))
+        heard = [await read(both) for _ in range(50)]
+        assert [notice.data for notice in heard if isinstance(notice, BusMessage)] == [
+            bytes([number]) for number in range(50)
+        ]
+        assert [await read(one) for _ in range(25)] == [
+            BusMessage("stream.a", bytes([number])) for number in range(1, 50, 2)
+        ]
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-def test_after_the_block_nothing_is_heard_and_others_still_hear(
+async def test_after_the_block_nothing_is_heard_and_others_still_hear(
     opener: Callable[[Path], AbstractAsyncContextManager[Bus]], tmp_path: Path
 ) -> None:
-    async def go() -> None:
-        async with opener(tmp_path) as bus, bus.subscribe("t") as stays:
-            async with bus.subscribe("t") as leaves:
-                await bus.publish("t", b"1")
-                assert await read(leaves) == BusMessage("t", b"1")
-            await bus.publish("t", b"2")
-            assert [await read(stays), await read(stays)] == [
-                BusMessage("t", b"1"),
-                BusMessage("t", b"2"),
-            ]
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await leaves.get()
-
-    asyncio.run(go())
+    async with opener(tmp_path) as bus, bus.subscribe("t") as stays:
+        async with bus.subscribe("t") as leaves:
+            await bus.publish("t", b"1")
+            assert await read(leaves) == BusMessage("t", b"1")
+        await bus.publish("t", b"2")
+        assert [await read(stays), await read(stays)] == [
+            BusMessage("t", b"1"),
+            BusMessage("t", b"2"),
+        ]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await leaves.get()
 
 
-def test_a_mailbox_that_is_full_says_that_notices_were_lost() -> None:
-    async def go() -> None:
-        box = Mailbox(capacity=3)
-        for number in range(4):
-            box.put(BusMessage("t", bytes([number])))
-        assert [await box.get(), await box.get()] == [MessagesLost(), BusMessage("t", b"\3")]
-
-    asyncio.run(go())
+async def test_a_mailbox_that_is_full_says_that_notices_were_lost() -> None:
+    box = Mailbox(capacity=3)
+    for number in range(4):
+        box.put(BusMessage("t", bytes([number])))
+    assert [await box.get(), await box.get()] == [MessagesLost(), BusMessage("t", b"\3")]
 
 
-def test_redis_that_went_away_and_came_back_is_heard_again_and_the_hole_is_told(
+async def test_redis_that_went_away_and_came_back_is_heard_again_and_the_hole_is_told(
     tmp_path: Path,
 ) -> None:
-    async def go() -> None:
-        port = free_port()
-        async with (
-            redis_server(port, tmp_path) as server,
-            open_redis_bus(f"redis://127.0.0.1:{port}/0") as bus,
-            bus.subscribe("t") as box,
-        ):
-            await bus.publish("t", b"before")
-            assert await read(box) == BusMessage("t", b"before")
-            server.kill()
-            await server.wait()
-            with pytest.raises(BusUnavailable):
-                await bus.publish("t", b"to nobody")
-            async with redis_server(port, tmp_path):
-                assert await read(box) == MessagesLost()
-                await bus.publish("t", b"after")
-                assert await read(box) == BusMessage("t", b"after")
-
-    asyncio.run(go())
-
-
-def test_a_listener_that_redis_disconnects_is_told_though_publishing_never_failed(
-    tmp_path: Path,
-) -> None:
-    async def go() -> None:
-        port = free_port()
-        async with (
-            redis_server(port, tmp_path),
-            open_redis_bus(f"redis://127.0.0.1:{port}/0") as bus,
-            bus.subscribe("t") as box,
-        ):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"CLIENT KILL TYPE pubsub\r\n")
-            assert await reader.readline() == b":1\r\n"
-            writer.close()
-            await writer.wait_closed()
+    port = free_port()
+    async with (
+        redis_server(port, tmp_path) as server,
+        open_redis_bus(f"redis://127.0.0.1:{port}/0") as bus,
+        bus.subscribe("t") as box,
+    ):
+        await bus.publish("t", b"before")
+        assert await read(box) == BusMessage("t", b"before")
+        server.kill()
+        await server.wait()
+        with pytest.raises(BusUnavailable):
+            await bus.publish("t", b"to nobody")
+        async with redis_server(port, tmp_path):
             assert await read(box) == MessagesLost()
             await bus.publish("t", b"after")
             assert await read(box) == BusMessage("t", b"after")
 
-    asyncio.run(go())
+
+async def test_a_listener_that_redis_disconnects_is_told_though_publishing_never_failed(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    async with (
+        redis_server(port, tmp_path),
+        open_redis_bus(f"redis://127.0.0.1:{port}/0") as bus,
+        bus.subscribe("t") as box,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"CLIENT KILL TYPE pubsub\r\n")
+        assert await reader.readline() == b":1\r\n"
+        writer.close()
+        await writer.wait_closed()
+        assert await read(box) == MessagesLost()
+        await bus.publish("t", b"after")
+        assert await read(box) == BusMessage("t", b"after")
 
 
-def test_two_services_in_one_redis_do_not_hear_each_other(tmp_path: Path) -> None:
-    async def go() -> None:
-        port = free_port()
-        url = f"redis://127.0.0.1:{port}/0"
-        async with (
-            redis_server(port, tmp_path),
-            open_redis_bus(url, namespace="one") as one,
-            open_redis_bus(url, namespace="two") as two,
-            one.subscribe("t") as box,
-        ):
-            await two.publish("t", b"of two")
-            await one.publish("t", b"of one")
-            assert await read(box) == BusMessage("t", b"of one")
-
-    asyncio.run(go())
+async def test_two_services_in_one_redis_do_not_hear_each_other(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"redis://127.0.0.1:{port}/0"
+    async with (
+        redis_server(port, tmp_path),
+        open_redis_bus(url, namespace="one") as one,
+        open_redis_bus(url, namespace="two") as two,
+        one.subscribe("t") as box,
+    ):
+        await two.publish("t", b"of two")
+        await one.publish("t", b"of one")
+        assert await read(box) == BusMessage("t", b"of one")
 
 
 def test_no_redis_at_the_start_is_one_clear_error() -> None:

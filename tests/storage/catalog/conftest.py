@@ -10,11 +10,6 @@ from tests.support.postgres import PostgresServer
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Where SQLite can make a database."""
     return tmp_path / "catalog.db"

@@ -16,8 +16,6 @@ from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql
 
-pytestmark = pytest.mark.anyio
-
 STARTER = """
 import asyncio, sys
 from pathlib import Path

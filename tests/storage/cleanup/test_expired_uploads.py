@@ -13,15 +13,8 @@ from storage.cleanup.expired_uploads import AGE_US, remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
 
-pytestmark = pytest.mark.anyio
-
 NOW = 1_700_000_000_000_000
 HOUR = 3600 * 1_000_000
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

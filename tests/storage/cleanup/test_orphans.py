@@ -28,16 +28,9 @@ from storage.objects.trash import find_trash
 from tests.support.sql import migrated
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
-
 KEPT, GONE = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 _MADE = ("360p", "audio")
 _ROOMS = ("sources", "videos", "live")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def _now_us() -> int:

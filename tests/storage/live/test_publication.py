@@ -1,6 +1,5 @@
 """What viewers are shown of a run, on a real disk."""
 
-import asyncio
 from pathlib import Path
 
 import msgspec
@@ -30,267 +29,230 @@ def stage(tmp_path: Path) -> PublicationFixture:
     return PublicationFixture(tmp_path)
 
 
-def test_a_step_is_listed_in_all_renditions_at_once_and_only_when_all_have_it(
+async def test_a_step_is_listed_in_all_renditions_at_once_and_only_when_all_have_it(
     stage: PublicationFixture,
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        assert (publication.run, publication.next_sequence, publication.end) == (RUN, 0, 0)
-        await begin_epoch(publication, studio)
-        first = studio.step()
-        for report in first[:-1]:
-            await publication.append(report)
-            assert not list(stage.disk.root.rglob("*.m3u8"))
-            assert stage.edge.published == []
-            assert publication.end == 0
-        await publication.append(first[-1])
-        for name in NAMES:
-            assert stage.uris(name) == ["0.m4s"]
-        assert (publication.next_sequence, publication.end) == (1, 1_080_000)
-        # The media playlists first, together; then what leads to them.
-        told = [sorted(texts) for texts in stage.edge.published]
-        media = sorted(f"live/{HASH}/{RUN}/{name}/index.m3u8" for name in NAMES)
-        assert told == [media, [f"live/{HASH}/index.m3u8"]]
-        await stage.same_everywhere()
-
-    asyncio.run(go())
-
-
-def test_renditions_that_run_ahead_wait_for_the_slowest(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        reports = [report for _ in range(3) for report in studio.step()]
-        late = [report for report in reports if report.rendition == "360p"]
-        await append_all(publication, [report for report in reports if report.rendition != "360p"])
-        assert publication.next_sequence == 0
-        for number, report in enumerate(late):
-            await publication.append(report)
-            assert publication.next_sequence == (number + 1) // 3
-        await stage.same_everywhere()
-
-    asyncio.run(go())
-
-
-def test_a_segment_is_its_parts_joined_and_parts_are_read_by_name_at_the_edge(
-    stage: PublicationFixture,
-) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        for _ in range(12):
-            await append_all(publication, studio.step())
-        folder = f"live/{HASH}/{RUN}/720p"
-        parts = [await stage.edge.get_part(f"{folder}/11.{index}.m4s") for index in range(2)]
-        whole = await stage.objects.get(f"{folder}/11.m4s")
-        assert whole == b"".join(part or b"" for part in parts)
-        assert await stage.objects.get(f"{folder}/init-0.mp4") == b"init 720p 0 "
-        kept = [n for n in range(12) if await stage.edge.get_part(f"{folder}/{n}.0.m4s")]
-        assert kept == list(range(4, 12))
-
-    asyncio.run(go())
-
-
-def test_the_window_slides_and_media_stay_for_longer_than_they_are_listed(
-    stage: PublicationFixture,
-) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        left_at: dict[str, float] = {}
-        for _ in range(40):
-            before = stage.uris("720p") if studio.sequence else []
-            await append_all(publication, studio.step())
-            after = stage.uris("720p")
-            left_at |= dict.fromkeys(set(before) - set(after), stage.clock.now)
-            there = {path.name for path in stage.disk.path(f"live/{HASH}/{RUN}/720p").iterdir()}
-            assert set(after) <= there
-            for uri, left in left_at.items():
-                assert (uri in there) == (stage.clock.now - left < 16.0)
-            stage.clock.now += 2.0
-        playlist = on_disk(stage.disk, "720p")
-        assert (len(playlist.segments), playlist.sequence) == (6, 34)
-        await stage.same_everywhere()
-
-    asyncio.run(go())
-
-
-def test_init_sections_go_when_no_segment_on_disk_needs_them(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP)
-        for epoch in range(6):
-            studio.epoch = epoch
-            await begin_epoch(publication, studio)
-            for number in range(5):
-                await append_all(publication, studio.step(discontinuity=epoch > 0 and number == 0))
-                stage.clock.now += 2.0
-        folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
-        there = sorted(path.name for path in folder.glob("init-*"))
-        needed = {f"init-{int(path.stem) // 5}.mp4" for path in folder.glob("*.m4s")}
-        assert set(there) == needed
-        assert len(there) < 6
-        assert publication.next_inits == {"720p": 6, "audio": 6}
-
-    asyncio.run(go())
-
-
-def test_a_new_source_is_a_discontinuity_everywhere_and_tells_its_own_wall_clock(
-    stage: PublicationFixture,
-) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, [*studio.step(), *studio.step()])
-        studio.epoch = 1
-        studio.start += 45_000  # the output clock goes on through a hole
-        await begin_epoch(publication, studio, NOON_US + 60_000_000)
-        await append_all(publication, [*studio.step(discontinuity=True), *studio.step()])
-        segments = on_disk(stage.disk, "360p").segments
-        assert [segment.discontinuity for segment in segments] == [False, False, True, False]
-        assert [segment.map_uri for segment in segments] == ["init-0.mp4"] * 2 + ["init-1.mp4"] * 2
-        walls = [(segment.wall_us or 0) - NOON_US for segment in segments]
-        assert walls == [0, 2_000_000, 60_000_000, 62_000_000]
-        assert publication.epochs == 2
-        await stage.same_everywhere()
-
-    asyncio.run(go())
-
-
-def test_times_follow_each_renditions_own_first_sample(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        for report in studio.step():
-            if isinstance(report, Segment) and report.rendition == "audio":
-                late = msgspec.structs.replace(report, start=report.start + 900)
-                await publication.append(late)
-            else:
-                await publication.append(report)
-        (picture,) = on_disk(stage.disk, "720p").segments
-        (sound,) = on_disk(stage.disk, "audio").segments
-        assert (picture.wall_us, sound.wall_us) == (NOON_US, NOON_US + 10_000)
-
-    asyncio.run(go())
-
-
-def test_an_engine_that_died_leaves_nothing_and_the_next_goes_on_with_the_numbers(
-    stage: PublicationFixture,
-) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step())
-        await append_all(publication, studio.step()[:5])  # one segment, and a part of another
-        await publication.drop_partial()
-        assert (publication.next_sequence, publication.epochs) == (1, 1)
-        second = ReportMaker.continuing(publication, salt="again")
-        assert (second.start, second.inits["720p"]) == (1_080_000, 1)
-        await begin_epoch(publication, second)
-        await append_all(publication, second.step(discontinuity=True))
-        assert stage.uris("720p") == ["0.m4s", "1.m4s"]
-        data = await stage.objects.get(f"live/{HASH}/{RUN}/720p/1.m4s")
-        assert b"again" in data
-        await stage.same_everywhere()
-
-    asyncio.run(go())
-
-
-def test_the_end_is_written_into_all_playlists_and_the_way_to_them_stays(
-    stage: PublicationFixture,
-) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, [*studio.step(), *studio.step()[:4]])
-        await publication.finish()
-        for name in NAMES:
-            playlist = on_disk(stage.disk, name)
-            assert playlist.ended
-            assert len(playlist.segments) == 1
-        assert variants(stage.disk).variants[0].uri.startswith(RUN)
-        await stage.same_everywhere()
-
-    asyncio.run(go())
-
-
-def test_a_run_without_a_step_leaves_nothing(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step()[:-1])
-        await publication.finish()
-        assert await stage.objects.addresses("live") == []
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    assert (publication.run, publication.next_sequence, publication.end) == (RUN, 0, 0)
+    await begin_epoch(publication, studio)
+    first = studio.step()
+    for report in first[:-1]:
+        await publication.append(report)
+        assert not list(stage.disk.root.rglob("*.m3u8"))
         assert stage.edge.published == []
-
-    asyncio.run(go())
-
-
-def test_a_run_of_sound_alone_has_one_variant(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker()
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step(size=32_000))
-        found = variants(stage.disk)
-        assert found.sounds == ()
-        (variant,) = found.variants
-        assert variant.uri == f"{RUN}/audio/index.m3u8"
-        assert (variant.codecs, variant.bandwidth) == (("mp4a.40.2",), 128_000)
-
-    asyncio.run(go())
+        assert publication.end == 0
+    await publication.append(first[-1])
+    for name in NAMES:
+        assert stage.uris(name) == ["0.m4s"]
+    assert (publication.next_sequence, publication.end) == (1, 1_080_000)
+    # The media playlists first, together; then what leads to them.
+    told = [sorted(texts) for texts in stage.edge.published]
+    media = sorted(f"live/{HASH}/{RUN}/{name}/index.m3u8" for name in NAMES)
+    assert told == [media, [f"live/{HASH}/index.m3u8"]]
+    await stage.same_everywhere()
 
 
-def test_the_variants_say_what_the_media_are(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step(size=500_000))
-        found = variants(stage.disk)
-        # Nearest to 2 Mbit/s by its ceiling: 720p is 0.8 off, 360p 1.2.
-        assert [variant.uri for variant in found.variants] == [
-            f"{RUN}/720p/index.m3u8",
-            f"{RUN}/360p/index.m3u8",
-        ]
-        top = found.variants[0]
-        assert top.codecs == ("avc1.64001F", "mp4a.40.2")
-        assert (top.width, top.height, top.frame_rate) == (1280, 720, 30_000)
-        # Picture and sound, 500 000 bytes in 2 s each.
-        assert (top.bandwidth, top.average) == (4_000_000, 4_000_000)
-        assert [sound.uri for sound in found.sounds] == [f"{RUN}/audio/index.m3u8"]
-
-    asyncio.run(go())
+async def test_renditions_that_run_ahead_wait_for_the_slowest(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    reports = [report for _ in range(3) for report in studio.step()]
+    late = [report for report in reports if report.rendition == "360p"]
+    await append_all(publication, [report for report in reports if report.rendition != "360p"])
+    assert publication.next_sequence == 0
+    for number, report in enumerate(late):
+        await publication.append(report)
+        assert publication.next_sequence == (number + 1) // 3
+    await stage.same_everywhere()
 
 
-def test_the_variants_are_written_again_only_when_they_would_mislead(
+async def test_a_segment_is_its_parts_joined_and_parts_are_read_by_name_at_the_edge(
     stage: PublicationFixture,
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        sizes = [100_000, 99_000, 98_000, 100_000, 97_500, 160_000, 99_000, 98_000]
-        written: list[int] = []
-        for number, size in enumerate(sizes):
-            count = len(stage.edge.published)
-            await append_all(publication, studio.step(size=size))
-            told = [text for texts in stage.edge.published[count:] for text in texts]
-            if f"live/{HASH}/index.m3u8" in told:
-                written.append(number)
-        assert written == [0, 5]
-        assert variants(stage.disk).variants[0].bandwidth == 1_280_000
+    publication = await stage.open()
+    studio = ReportMaker(TOP)
+    await begin_epoch(publication, studio)
+    for _ in range(12):
+        await append_all(publication, studio.step())
+    folder = f"live/{HASH}/{RUN}/720p"
+    parts = [await stage.edge.get_part(f"{folder}/11.{index}.m4s") for index in range(2)]
+    whole = await stage.objects.get(f"{folder}/11.m4s")
+    assert whole == b"".join(part or b"" for part in parts)
+    assert await stage.objects.get(f"{folder}/init-0.mp4") == b"init 720p 0 "
+    kept = [n for n in range(12) if await stage.edge.get_part(f"{folder}/{n}.0.m4s")]
+    assert kept == list(range(4, 12))
 
-    asyncio.run(go())
+
+async def test_the_window_slides_and_media_stay_for_longer_than_they_are_listed(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    left_at: dict[str, float] = {}
+    for _ in range(40):
+        before = stage.uris("720p") if studio.sequence else []
+        await append_all(publication, studio.step())
+        after = stage.uris("720p")
+        left_at |= dict.fromkeys(set(before) - set(after), stage.clock.now)
+        there = {path.name for path in stage.disk.path(f"live/{HASH}/{RUN}/720p").iterdir()}
+        assert set(after) <= there
+        for uri, left in left_at.items():
+            assert (uri in there) == (stage.clock.now - left < 16.0)
+        stage.clock.now += 2.0
+    playlist = on_disk(stage.disk, "720p")
+    assert (len(playlist.segments), playlist.sequence) == (6, 34)
+    await stage.same_everywhere()
+
+
+async def test_init_sections_go_when_no_segment_on_disk_needs_them(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP)
+    for epoch in range(6):
+        studio.epoch = epoch
+        await begin_epoch(publication, studio)
+        for number in range(5):
+            await append_all(publication, studio.step(discontinuity=epoch > 0 and number == 0))
+            stage.clock.now += 2.0
+    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
+    there = sorted(path.name for path in folder.glob("init-*"))
+    needed = {f"init-{int(path.stem) // 5}.mp4" for path in folder.glob("*.m4s")}
+    assert set(there) == needed
+    assert len(there) < 6
+    assert publication.next_inits == {"720p": 6, "audio": 6}
+
+
+async def test_a_new_source_is_a_discontinuity_everywhere_and_tells_its_own_wall_clock(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, [*studio.step(), *studio.step()])
+    studio.epoch = 1
+    studio.start += 45_000  # the output clock goes on through a hole
+    await begin_epoch(publication, studio, NOON_US + 60_000_000)
+    await append_all(publication, [*studio.step(discontinuity=True), *studio.step()])
+    segments = on_disk(stage.disk, "360p").segments
+    assert [segment.discontinuity for segment in segments] == [False, False, True, False]
+    assert [segment.map_uri for segment in segments] == ["init-0.mp4"] * 2 + ["init-1.mp4"] * 2
+    walls = [(segment.wall_us or 0) - NOON_US for segment in segments]
+    assert walls == [0, 2_000_000, 60_000_000, 62_000_000]
+    assert publication.epochs == 2
+    await stage.same_everywhere()
+
+
+async def test_times_follow_each_renditions_own_first_sample(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP)
+    await begin_epoch(publication, studio)
+    for report in studio.step():
+        if isinstance(report, Segment) and report.rendition == "audio":
+            late = msgspec.structs.replace(report, start=report.start + 900)
+            await publication.append(late)
+        else:
+            await publication.append(report)
+    (picture,) = on_disk(stage.disk, "720p").segments
+    (sound,) = on_disk(stage.disk, "audio").segments
+    assert (picture.wall_us, sound.wall_us) == (NOON_US, NOON_US + 10_000)
+
+
+async def test_an_engine_that_died_leaves_nothing_and_the_next_goes_on_with_the_numbers(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    await append_all(publication, studio.step()[:5])  # one segment, and a part of another
+    await publication.drop_partial()
+    assert (publication.next_sequence, publication.epochs) == (1, 1)
+    second = ReportMaker.continuing(publication, salt="again")
+    assert (second.start, second.inits["720p"]) == (1_080_000, 1)
+    await begin_epoch(publication, second)
+    await append_all(publication, second.step(discontinuity=True))
+    assert stage.uris("720p") == ["0.m4s", "1.m4s"]
+    data = await stage.objects.get(f"live/{HASH}/{RUN}/720p/1.m4s")
+    assert b"again" in data
+    await stage.same_everywhere()
+
+
+async def test_the_end_is_written_into_all_playlists_and_the_way_to_them_stays(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, [*studio.step(), *studio.step()[:4]])
+    await publication.finish()
+    for name in NAMES:
+        playlist = on_disk(stage.disk, name)
+        assert playlist.ended
+        assert len(playlist.segments) == 1
+    assert variants(stage.disk).variants[0].uri.startswith(RUN)
+    await stage.same_everywhere()
+
+
+async def test_a_run_without_a_step_leaves_nothing(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step()[:-1])
+    await publication.finish()
+    assert await stage.objects.addresses("live") == []
+    assert stage.edge.published == []
+
+
+async def test_a_run_of_sound_alone_has_one_variant(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker()
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step(size=32_000))
+    found = variants(stage.disk)
+    assert found.sounds == ()
+    (variant,) = found.variants
+    assert variant.uri == f"{RUN}/audio/index.m3u8"
+    assert (variant.codecs, variant.bandwidth) == (("mp4a.40.2",), 128_000)
+
+
+async def test_the_variants_say_what_the_media_are(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step(size=500_000))
+    found = variants(stage.disk)
+    # Nearest to 2 Mbit/s by its ceiling: 720p is 0.8 off, 360p 1.2.
+    assert [variant.uri for variant in found.variants] == [
+        f"{RUN}/720p/index.m3u8",
+        f"{RUN}/360p/index.m3u8",
+    ]
+    top = found.variants[0]
+    assert top.codecs == ("avc1.64001F", "mp4a.40.2")
+    assert (top.width, top.height, top.frame_rate) == (1280, 720, 30_000)
+    # Picture and sound, 500 000 bytes in 2 s each.
+    assert (top.bandwidth, top.average) == (4_000_000, 4_000_000)
+    assert [sound.uri for sound in found.sounds] == [f"{RUN}/audio/index.m3u8"]
+
+
+async def test_the_variants_are_written_again_only_when_they_would_mislead(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP)
+    await begin_epoch(publication, studio)
+    sizes = [100_000, 99_000, 98_000, 100_000, 97_500, 160_000, 99_000, 98_000]
+    written: list[int] = []
+    for number, size in enumerate(sizes):
+        count = len(stage.edge.published)
+        await append_all(publication, studio.step(size=size))
+        told = [text for texts in stage.edge.published[count:] for text in texts]
+        if f"live/{HASH}/index.m3u8" in told:
+            written.append(number)
+    assert written == [0, 5]
+    assert variants(stage.disk).variants[0].bandwidth == 1_280_000
 
 
 @pytest.mark.parametrize(("listed", "kept"), [(11.9, 60.0), (30.0, 33.0)])

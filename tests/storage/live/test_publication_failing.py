@@ -1,6 +1,5 @@
 """A run whose disk fills up, or whose engine says what does not fit."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -38,292 +37,257 @@ def stage(tmp_path: Path) -> PublicationFixture:
         pytest.param(("720p/1.m4s", "/state.json"), 2, id="neither a rung nor the notes are"),
     ],
 )
-def test_a_step_without_a_rung_or_notes_is_left_out_and_the_run_goes_on(
+async def test_a_step_without_a_rung_or_notes_is_left_out_and_the_run_goes_on(
     stage: PublicationFixture, lost: tuple[str, ...], failures: int
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step())
-        stage.objects.full = set(lost)
-        assert await append_until_full(publication, studio.step()) == failures
-        assert publication.next_sequence == 2
-        stage.objects.full = set()
-        await append_all(publication, [*studio.step(), *studio.step()])
-        assert stage.uris("360p") == ["0.m4s", "2.m4s", "3.m4s"]
-        segments = on_disk(stage.disk, "audio").segments
-        assert [segment.discontinuity for segment in segments] == [False, True, False]
-        assert not list(stage.disk.path(f"live/{HASH}/{RUN}").glob("*/1.m4s"))
-        await stage.same_everywhere()
-
-    asyncio.run(go())
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    stage.objects.full = set(lost)
+    assert await append_until_full(publication, studio.step()) == failures
+    assert publication.next_sequence == 2
+    stage.objects.full = set()
+    await append_all(publication, [*studio.step(), *studio.step()])
+    assert stage.uris("360p") == ["0.m4s", "2.m4s", "3.m4s"]
+    segments = on_disk(stage.disk, "audio").segments
+    assert [segment.discontinuity for segment in segments] == [False, True, False]
+    assert not list(stage.disk.path(f"live/{HASH}/{RUN}").glob("*/1.m4s"))
+    await stage.same_everywhere()
 
 
 @pytest.mark.parametrize("name", ["720p", "360p", "audio"])
-def test_a_segment_that_could_not_be_stored_is_a_gap_of_its_rendition_alone(
+async def test_a_segment_that_could_not_be_stored_is_a_gap_of_its_rendition_alone(
     stage: PublicationFixture, name: str
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step())
-        stage.objects.full = {f"{name}/1.m4s"}
-        assert await append_until_full(publication, studio.step()) == 1
-        await append_all(publication, studio.step())
-        for each in ("720p", "360p", "audio"):
-            assert stage.uris(each) == ["0.m4s", "1.m4s", "2.m4s"]
-            assert stage.gaps(each) == ([1] if each == name else [])
-            segments = on_disk(stage.disk, each).segments
-            assert not any(segment.discontinuity for segment in segments)
-        await stage.same_everywhere()
-
-    asyncio.run(go())
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    stage.objects.full = {f"{name}/1.m4s"}
+    assert await append_until_full(publication, studio.step()) == 1
+    await append_all(publication, studio.step())
+    for each in ("720p", "360p", "audio"):
+        assert stage.uris(each) == ["0.m4s", "1.m4s", "2.m4s"]
+        assert stage.gaps(each) == ([1] if each == name else [])
+        segments = on_disk(stage.disk, each).segments
+        assert not any(segment.discontinuity for segment in segments)
+    await stage.same_everywhere()
 
 
-def test_a_run_of_sound_alone_leaves_a_step_out_that_could_not_be_stored(
+async def test_a_run_of_sound_alone_leaves_a_step_out_that_could_not_be_stored(
     stage: PublicationFixture,
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker()
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step())
-        stage.objects.full = {"audio/1.m4s"}
-        assert await append_until_full(publication, studio.step()) == 1
-        await append_all(publication, studio.step())
-        segments = on_disk(stage.disk, "audio").segments
-        assert [(one.uri, one.discontinuity) for one in segments] == [
-            ("0.m4s", False),
-            ("2.m4s", True),
-        ]
-
-    asyncio.run(go())
+    publication = await stage.open()
+    studio = ReportMaker()
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    stage.objects.full = {"audio/1.m4s"}
+    assert await append_until_full(publication, studio.step()) == 1
+    await append_all(publication, studio.step())
+    segments = on_disk(stage.disk, "audio").segments
+    assert [(one.uri, one.discontinuity) for one in segments] == [
+        ("0.m4s", False),
+        ("2.m4s", True),
+    ]
 
 
-def test_a_rendition_whose_init_section_found_no_room_is_a_gap_until_it_does(
+async def test_a_rendition_whose_init_section_found_no_room_is_a_gap_until_it_does(
     stage: PublicationFixture,
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        stage.objects.full = {"720p/init-0.mp4"}
-        await publication.prepare(0, studio.renditions, NOON_US)
-        assert await append_until_full(publication, studio.begin()) == 1
-        for _ in range(2):
-            assert await append_until_full(publication, studio.step()) == 1
-        assert stage.gaps("720p") == [0, 1]
-        assert [one.height for one in variants(stage.disk).variants] == [360]
-        stage.objects.full = set()
-        await append_all(publication, studio.step())
-        assert stage.gaps("720p") == [0, 1]
-        assert on_disk(stage.disk, "720p").segments[2].map_uri == "init-0.mp4"
-        assert [one.height for one in variants(stage.disk).variants] == [720, 360]
-        await stage.same_everywhere()
-
-    asyncio.run(go())
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    stage.objects.full = {"720p/init-0.mp4"}
+    await publication.prepare(0, studio.renditions, NOON_US)
+    assert await append_until_full(publication, studio.begin()) == 1
+    for _ in range(2):
+        assert await append_until_full(publication, studio.step()) == 1
+    assert stage.gaps("720p") == [0, 1]
+    assert [one.height for one in variants(stage.disk).variants] == [360]
+    stage.objects.full = set()
+    await append_all(publication, studio.step())
+    assert stage.gaps("720p") == [0, 1]
+    assert on_disk(stage.disk, "720p").segments[2].map_uri == "init-0.mp4"
+    assert [one.height for one in variants(stage.disk).variants] == [720, 360]
+    await stage.same_everywhere()
 
 
 @pytest.mark.parametrize("full", ["/state.json", ".m3u8", ".m4s", ""])
-def test_what_left_the_playlists_is_deleted_while_nothing_can_be_stored(
+async def test_what_left_the_playlists_is_deleted_while_nothing_can_be_stored(
     stage: PublicationFixture, full: str
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        for _ in range(20):
-            await append_all(publication, studio.step())
-            stage.clock.now += 2.0
-        folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
-        listed = {segment.uri for segment in on_disk(stage.disk, "720p").segments}
-        assert {path.name for path in folder.glob("*.m4s")} > listed
-        stage.objects.full = {full}
-        for _ in range(10):
-            assert await append_until_full(publication, studio.step()) > 0
-            stage.clock.now += 2.0
-        there = {path.name for path in folder.glob("*.m4s")}
-        assert there >= listed
-        if full != ".m3u8":  # only there steps are listed that drop older ones
-            assert there == listed
-        stage.objects.full = set()
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    for _ in range(20):
         await append_all(publication, studio.step())
-        await stage.same_everywhere()
+        stage.clock.now += 2.0
+    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
+    listed = {segment.uri for segment in on_disk(stage.disk, "720p").segments}
+    assert {path.name for path in folder.glob("*.m4s")} > listed
+    stage.objects.full = {full}
+    for _ in range(10):
+        assert await append_until_full(publication, studio.step()) > 0
+        stage.clock.now += 2.0
+    there = {path.name for path in folder.glob("*.m4s")}
+    assert there >= listed
+    if full != ".m3u8":  # only there steps are listed that drop older ones
+        assert there == listed
+    stage.objects.full = set()
+    await append_all(publication, studio.step())
+    await stage.same_everywhere()
 
-    asyncio.run(go())
 
-
-def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_write(
+async def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_write(
     stage: PublicationFixture,
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        for _ in range(20):
-            await append_all(publication, studio.step())
-            stage.clock.now += 2.0
-        stage.objects.full = {""}
-        again = await resume_run(stage.objects, stage.edge, stage.clock)
-        assert again is not None
-        second = ReportMaker.continuing(again, salt="again")
-        await again.prepare(second.epoch, second.renditions, NOON_US)
-        await append_until_full(again, second.begin())
-        folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
-        listed = set(stage.uris("720p"))
-        counts: list[int] = []
-        for _ in range(10):
-            await append_until_full(again, second.step(discontinuity=True))
-            counts.append(len({path.name for path in folder.glob("*.m4s")} - listed))
-            stage.clock.now += 2.0
-        # All that was kept stays for its time, then it goes; only the step that left last may still
-        # be named by playlists that were not replaced, for all the notes know.
-        assert counts == [8] * 8 + [1] * 2
-        assert {path.name for path in folder.glob("*.m4s")} >= listed
-
-    asyncio.run(go())
-
-
-def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    for _ in range(20):
         await append_all(publication, studio.step())
-        stage.objects.full = {""}
-        await publication.finish()
-        text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
-        assert text is not None
-        assert text.body.endswith(b"#EXT-X-ENDLIST\n")
-        assert not on_disk(stage.disk, "720p").ended
-        await stage.open(NOON_US + 60_000_000)
-        assert not on_disk(stage.disk, "720p").ended
-        stage.objects.full = set()
-        await stage.open(NOON_US + 120_000_000)
-        assert on_disk(stage.disk, "720p").ended
-
-    asyncio.run(go())
-
-
-def test_a_run_is_gone_on_with_on_a_full_disk(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step())
-        stage.objects.full = {".m3u8"}
-        assert await append_until_full(publication, studio.step()) == 1
-        stage.objects.full = {""}
-        again = await resume_run(stage.objects, stage.edge, stage.clock)
-        assert again is not None
-        assert again.next_sequence == 2
-        text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
-        assert text is not None
-        assert b"\n1.m4s\n" in text.body
-        assert stage.uris("720p") == ["0.m4s"]
-        stage.objects.full = set()
-        second = ReportMaker.continuing(again, salt="again")
-        await begin_epoch(again, second)
-        await append_all(again, second.step(discontinuity=True))
-        assert stage.uris("720p") == ["0.m4s", "1.m4s", "2.m4s"]
-        await stage.same_everywhere()
-
-    asyncio.run(go())
+        stage.clock.now += 2.0
+    stage.objects.full = {""}
+    again = await resume_run(stage.objects, stage.edge, stage.clock)
+    assert again is not None
+    second = ReportMaker.continuing(again, salt="again")
+    await again.prepare(second.epoch, second.renditions, NOON_US)
+    await append_until_full(again, second.begin())
+    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
+    listed = set(stage.uris("720p"))
+    counts: list[int] = []
+    for _ in range(10):
+        await append_until_full(again, second.step(discontinuity=True))
+        counts.append(len({path.name for path in folder.glob("*.m4s")} - listed))
+        stage.clock.now += 2.0
+    # All that was kept stays for its time, then it goes; only the step that left last may still
+    # be named by playlists that were not replaced, for all the notes know.
+    assert counts == [8] * 8 + [1] * 2
+    assert {path.name for path in folder.glob("*.m4s")} >= listed
 
 
-def test_an_init_section_that_found_no_room_is_stored_with_its_first_segment(
+async def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(
     stage: PublicationFixture,
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP)
-        await publication.prepare(0, studio.renditions, NOON_US)
-        stage.objects.full = {"720p/init-0.mp4"}
-        sections = list(studio.begin())
-        with pytest.raises(StoreFull):
-            await publication.append(sections[0])
-        await publication.append(sections[1])
-        stage.objects.full = set()
-        await append_all(publication, studio.step())
-        assert stage.uris("720p") == ["0.m4s"]
-
-    asyncio.run(go())
-
-
-def test_playlists_that_find_no_room_are_still_told_at_the_edge(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step())
-        stage.objects.full = {"audio/index.m3u8"}
-        with pytest.raises(StoreFull):
-            await append_all(publication, studio.step())
-        text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/audio/index.m3u8")
-        assert text is not None
-        assert b"\n1.m4s\n" in text.body
-        stage.objects.full = set()
-        await append_all(publication, studio.step())
-        assert stage.uris("audio") == ["0.m4s", "1.m4s", "2.m4s"]
-        await stage.same_everywhere()
-
-    asyncio.run(go())
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    stage.objects.full = {""}
+    await publication.finish()
+    text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
+    assert text is not None
+    assert text.body.endswith(b"#EXT-X-ENDLIST\n")
+    assert not on_disk(stage.disk, "720p").ended
+    await stage.open(NOON_US + 60_000_000)
+    assert not on_disk(stage.disk, "720p").ended
+    stage.objects.full = set()
+    await stage.open(NOON_US + 120_000_000)
+    assert on_disk(stage.disk, "720p").ended
 
 
-def test_the_way_to_the_playlists_is_written_as_soon_as_there_is_room(
+async def test_a_run_is_gone_on_with_on_a_full_disk(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    stage.objects.full = {".m3u8"}
+    assert await append_until_full(publication, studio.step()) == 1
+    stage.objects.full = {""}
+    again = await resume_run(stage.objects, stage.edge, stage.clock)
+    assert again is not None
+    assert again.next_sequence == 2
+    text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/720p/index.m3u8")
+    assert text is not None
+    assert b"\n1.m4s\n" in text.body
+    assert stage.uris("720p") == ["0.m4s"]
+    stage.objects.full = set()
+    second = ReportMaker.continuing(again, salt="again")
+    await begin_epoch(again, second)
+    await append_all(again, second.step(discontinuity=True))
+    assert stage.uris("720p") == ["0.m4s", "1.m4s", "2.m4s"]
+    await stage.same_everywhere()
+
+
+async def test_an_init_section_that_found_no_room_is_stored_with_its_first_segment(
     stage: PublicationFixture,
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        top = f"live/{HASH}/index.m3u8"
-        stage.objects.full = {top}
-        with pytest.raises(StoreFull):
-            await append_all(publication, studio.step())
-        assert await stage.edge.get_playlist(top) is not None
-        stage.objects.full = set()
+    publication = await stage.open()
+    studio = ReportMaker(TOP)
+    await publication.prepare(0, studio.renditions, NOON_US)
+    stage.objects.full = {"720p/init-0.mp4"}
+    sections = list(studio.begin())
+    with pytest.raises(StoreFull):
+        await publication.append(sections[0])
+    await publication.append(sections[1])
+    stage.objects.full = set()
+    await append_all(publication, studio.step())
+    assert stage.uris("720p") == ["0.m4s"]
+
+
+async def test_playlists_that_find_no_room_are_still_told_at_the_edge(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    stage.objects.full = {"audio/index.m3u8"}
+    with pytest.raises(StoreFull):
         await append_all(publication, studio.step())
-        assert variants(stage.disk).variants[0].uri.startswith(RUN)
-
-    asyncio.run(go())
-
-
-def test_reports_that_do_not_fit_are_the_engines_fault(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP)
-        sections = list(studio.begin())
-        part, other, segment, *_ = studio.step()
-        with pytest.raises(PublicationError, match="not prepared"):
-            await publication.append(sections[0])
-        await publication.prepare(0, studio.renditions, NOON_US)
-        with pytest.raises(PublicationError):
-            await publication.append(other)
-        await publication.append(part)
-        with pytest.raises(PublicationError, match="not its parts"):
-            await publication.append(segment)
-        await append_all(publication, [part, other])
-        with pytest.raises(PublicationError, match="from nowhere"):
-            await publication.append(segment)
-        await publication.drop_partial()
-        await append_all(publication, [*sections, part, other, segment, part, other])
-        with pytest.raises(PublicationError, match="too late"):
-            await publication.append(segment)
-
-    asyncio.run(go())
+    text = await stage.edge.get_playlist(f"live/{HASH}/{RUN}/audio/index.m3u8")
+    assert text is not None
+    assert b"\n1.m4s\n" in text.body
+    stage.objects.full = set()
+    await append_all(publication, studio.step())
+    assert stage.uris("audio") == ["0.m4s", "1.m4s", "2.m4s"]
+    await stage.same_everywhere()
 
 
-def test_a_run_keeps_its_renditions(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        await publication.prepare(0, (LOW,), NOON_US)  # nobody has seen anything yet
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
+async def test_the_way_to_the_playlists_is_written_as_soon_as_there_is_room(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    top = f"live/{HASH}/index.m3u8"
+    stage.objects.full = {top}
+    with pytest.raises(StoreFull):
         await append_all(publication, studio.step())
-        with pytest.raises(PublicationError, match="keeps its renditions"):
-            await publication.prepare(1, (TOP,), NOON_US)
-        assert publication.renditions == (TOP, LOW)
+    assert await stage.edge.get_playlist(top) is not None
+    stage.objects.full = set()
+    await append_all(publication, studio.step())
+    assert variants(stage.disk).variants[0].uri.startswith(RUN)
 
-    asyncio.run(go())
+
+async def test_reports_that_do_not_fit_are_the_engines_fault(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP)
+    sections = list(studio.begin())
+    part, other, segment, *_ = studio.step()
+    with pytest.raises(PublicationError, match="not prepared"):
+        await publication.append(sections[0])
+    await publication.prepare(0, studio.renditions, NOON_US)
+    with pytest.raises(PublicationError):
+        await publication.append(other)
+    await publication.append(part)
+    with pytest.raises(PublicationError, match="not its parts"):
+        await publication.append(segment)
+    await append_all(publication, [part, other])
+    with pytest.raises(PublicationError, match="from nowhere"):
+        await publication.append(segment)
+    await publication.drop_partial()
+    await append_all(publication, [*sections, part, other, segment, part, other])
+    with pytest.raises(PublicationError, match="too late"):
+        await publication.append(segment)
+
+
+async def test_a_run_keeps_its_renditions(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    await publication.prepare(0, (LOW,), NOON_US)  # nobody has seen anything yet
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    with pytest.raises(PublicationError, match="keeps its renditions"):
+        await publication.prepare(1, (TOP,), NOON_US)
+    assert publication.renditions == (TOP, LOW)

@@ -1,6 +1,5 @@
 """A run whose engine leaves rungs out for a while."""
 
-import asyncio
 from pathlib import Path
 
 import msgspec
@@ -35,222 +34,191 @@ def heights(stage: PublicationFixture) -> list[int]:
     return [variant.height for variant in variants(stage.disk).variants]
 
 
-def test_a_rung_that_goes_and_returns_is_a_gap_and_no_discontinuity(
+async def test_a_rung_that_goes_and_returns_is_a_gap_and_no_discontinuity(
     stage: PublicationFixture,
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        for gaps in ((), ("720p",), ("720p",), ()):
-            await append_all(publication, studio.step(gaps=gaps))
-            await stage.same_everywhere()
-        assert stage.gaps("720p") == [1, 2]
-        assert stage.gaps("360p") == stage.gaps("audio") == []
-        top = on_disk(stage.disk, "720p").segments
-        assert [one.uri for one in top] == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
-        assert [one.duration for one in top] == [180_000] * 4
-        assert not any(one.discontinuity for one in top)
-        # What viewers may ask for is there, and the gaps are not.
-        folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
-        assert sorted(path.name for path in folder.glob("*.m4s")) == ["0.m4s", "3.m4s"]
-
-    asyncio.run(go())
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    for gaps in ((), ("720p",), ("720p",), ()):
+        await append_all(publication, studio.step(gaps=gaps))
+        await stage.same_everywhere()
+    assert stage.gaps("720p") == [1, 2]
+    assert stage.gaps("360p") == stage.gaps("audio") == []
+    top = on_disk(stage.disk, "720p").segments
+    assert [one.uri for one in top] == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
+    assert [one.duration for one in top] == [180_000] * 4
+    assert not any(one.discontinuity for one in top)
+    # What viewers may ask for is there, and the gaps are not.
+    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
+    assert sorted(path.name for path in folder.glob("*.m4s")) == ["0.m4s", "3.m4s"]
 
 
-def test_only_rungs_that_are_there_are_variants(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        shown: list[list[int]] = []
-        for gaps in (("720p",), (), ("360p",), ("720p",), ()):
-            await append_all(publication, studio.step(gaps=gaps))
-            shown.append(heights(stage))
-        assert shown == [[360], [720, 360], [720], [360], [720, 360]]
-
-    asyncio.run(go())
+async def test_only_rungs_that_are_there_are_variants(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    shown: list[list[int]] = []
+    for gaps in (("720p",), (), ("360p",), ("720p",), ()):
+        await append_all(publication, studio.step(gaps=gaps))
+        shown.append(heights(stage))
+    assert shown == [[360], [720, 360], [720], [360], [720, 360]]
 
 
-def test_the_variants_tell_the_same_of_a_rung_that_was_away(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        for _ in range(3):
-            await append_all(publication, studio.step(size=500_000))
-        before = variants(stage.disk)
-        for _ in range(20):  # longer than the window
-            await append_all(publication, studio.step(size=500_000, gaps=("720p",)))
-            stage.clock.now += 2.0
-        assert heights(stage) == [360]
+async def test_the_variants_tell_the_same_of_a_rung_that_was_away(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    for _ in range(3):
         await append_all(publication, studio.step(size=500_000))
-        assert variants(stage.disk) == before
-
-    asyncio.run(go())
-
-
-def test_the_variants_are_told_in_the_same_go_as_the_step(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        for gaps in ((), (), ("720p",), ("720p",), (), ()):
-            await append_all(publication, studio.step(gaps=gaps))
-        written = [
-            number
-            for number, texts in enumerate(stage.edge.published)
-            if f"live/{HASH}/{RUN}/720p/index.m3u8" in texts
-        ]
-        steps = [
-            stage.edge.published[a:b] for a, b in zip(written, [*written[1:], None], strict=True)
-        ]
-        top = [any(f"live/{HASH}/index.m3u8" in texts for texts in step) for step in steps]
-        assert top == [True, False, True, False, True, False]
-
-    asyncio.run(go())
+    before = variants(stage.disk)
+    for _ in range(20):  # longer than the window
+        await append_all(publication, studio.step(size=500_000, gaps=("720p",)))
+        stage.clock.now += 2.0
+    assert heights(stage) == [360]
+    await append_all(publication, studio.step(size=500_000))
+    assert variants(stage.disk) == before
 
 
-def test_a_rung_returns_with_the_init_section_that_it_had(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step())
-        for _ in range(40):
-            await append_all(publication, studio.step(gaps=("720p",)))
-            stage.clock.now += 2.0
-        folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
-        assert not list(folder.glob("*.m4s"))
-        await append_all(publication, studio.step())
-        (*gaps, last) = on_disk(stage.disk, "720p").segments
-        assert all(one.gap and one.map_uri is None for one in gaps)
-        assert last.map_uri == "init-0.mp4"
-        assert (folder / "init-0.mp4").read_bytes() == b"init 720p 0 "
-
-    asyncio.run(go())
+async def test_the_variants_are_told_in_the_same_go_as_the_step(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    for gaps in ((), (), ("720p",), ("720p",), (), ()):
+        await append_all(publication, studio.step(gaps=gaps))
+    written = [
+        number
+        for number, texts in enumerate(stage.edge.published)
+        if f"live/{HASH}/{RUN}/720p/index.m3u8" in texts
+    ]
+    steps = [stage.edge.published[a:b] for a, b in zip(written, [*written[1:], None], strict=True)]
+    top = [any(f"live/{HASH}/index.m3u8" in texts for texts in step) for step in steps]
+    assert top == [True, False, True, False, True, False]
 
 
-def test_older_init_sections_go_and_numbers_are_used_once_over_a_long_gap(
+async def test_a_rung_returns_with_the_init_section_that_it_had(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    for _ in range(40):
+        await append_all(publication, studio.step(gaps=("720p",)))
+        stage.clock.now += 2.0
+    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
+    assert not list(folder.glob("*.m4s"))
+    await append_all(publication, studio.step())
+    (*gaps, last) = on_disk(stage.disk, "720p").segments
+    assert all(one.gap and one.map_uri is None for one in gaps)
+    assert last.map_uri == "init-0.mp4"
+    assert (folder / "init-0.mp4").read_bytes() == b"init 720p 0 "
+
+
+async def test_older_init_sections_go_and_numbers_are_used_once_over_a_long_gap(
     stage: PublicationFixture,
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        for epoch in range(3):
-            studio.epoch = epoch
-            await begin_epoch(publication, studio)
-            await append_all(publication, studio.step(discontinuity=epoch > 0))
-        for _ in range(40):
-            await append_all(publication, studio.step(gaps=("720p",)))
-            stage.clock.now += 2.0
-        folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
-        assert [path.name for path in folder.glob("init*")] == ["init-2.mp4"]
-        # After a restart nobody but the notes knows of it.
-        again = await resume_run(stage.objects, stage.edge, stage.clock)
-        assert again is not None
-        assert again.next_inits == {"720p": 3, "360p": 3, "audio": 3}
-        # The new engine does not make the rung at first, and says that it has no init section.
-        second = ReportMaker.continuing(again, salt="second")
-        await again.prepare(second.epoch, second.renditions, NOON_US)
-        await append_all(again, second.begin("360p", "audio"))
-        for number in range(20):
-            made = second.step(gaps=("720p",), discontinuity=number == 0)
-            unknown = [
-                msgspec.structs.replace(one, init=0)
-                if isinstance(one, Segment) and one.gap
-                else one
-                for one in made
-            ]
-            await append_all(again, unknown)
-            stage.clock.now += 2.0
-        third = await resume_run(stage.objects, stage.edge, stage.clock)
-        assert third is not None
-        assert third.next_inits["720p"] == 3
-
-    asyncio.run(go())
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    for epoch in range(3):
+        studio.epoch = epoch
+        await begin_epoch(publication, studio)
+        await append_all(publication, studio.step(discontinuity=epoch > 0))
+    for _ in range(40):
+        await append_all(publication, studio.step(gaps=("720p",)))
+        stage.clock.now += 2.0
+    folder = stage.disk.path(f"live/{HASH}/{RUN}/720p")
+    assert [path.name for path in folder.glob("init*")] == ["init-2.mp4"]
+    # After a restart nobody but the notes knows of it.
+    again = await resume_run(stage.objects, stage.edge, stage.clock)
+    assert again is not None
+    assert again.next_inits == {"720p": 3, "360p": 3, "audio": 3}
+    # The new engine does not make the rung at first, and says that it has no init section.
+    second = ReportMaker.continuing(again, salt="second")
+    await again.prepare(second.epoch, second.renditions, NOON_US)
+    await append_all(again, second.begin("360p", "audio"))
+    for number in range(20):
+        made = second.step(gaps=("720p",), discontinuity=number == 0)
+        unknown = [
+            msgspec.structs.replace(one, init=0) if isinstance(one, Segment) and one.gap else one
+            for one in made
+        ]
+        await append_all(again, unknown)
+        stage.clock.now += 2.0
+    third = await resume_run(stage.objects, stage.edge, stage.clock)
+    assert third is not None
+    assert third.next_inits["720p"] == 3
 
 
-def test_a_rung_that_was_never_made_has_a_playlist_of_gaps(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await publication.prepare(0, studio.renditions, NOON_US)
-        await append_all(publication, studio.begin("360p", "audio"))
-        await append_all(publication, [*studio.step(gaps=("720p",)), *studio.step(gaps=("720p",))])
-        address = f"live/{HASH}/{RUN}/720p/index.m3u8"
-        text = stage.disk.path(address).read_text()
-        assert "EXT-X-MAP" not in text
-        assert list(named_addresses(address, text)) == []
-        assert heights(stage) == [360]
-        await stage.same_everywhere()
-
-    asyncio.run(go())
+async def test_a_rung_that_was_never_made_has_a_playlist_of_gaps(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await publication.prepare(0, studio.renditions, NOON_US)
+    await append_all(publication, studio.begin("360p", "audio"))
+    await append_all(publication, [*studio.step(gaps=("720p",)), *studio.step(gaps=("720p",))])
+    address = f"live/{HASH}/{RUN}/720p/index.m3u8"
+    text = stage.disk.path(address).read_text()
+    assert "EXT-X-MAP" not in text
+    assert list(named_addresses(address, text)) == []
+    assert heights(stage) == [360]
+    await stage.same_everywhere()
 
 
-def test_a_step_without_a_picture_is_left_out_and_the_variants_stay(
+async def test_a_step_without_a_picture_is_left_out_and_the_variants_stay(
     stage: PublicationFixture,
 ) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step(gaps=("360p",)))
-        await append_all(publication, studio.step(gaps=("720p", "360p")))
-        assert heights(stage) == [720]
-        assert stage.uris("audio") == ["0.m4s"]
-        await append_all(publication, studio.step(gaps=("360p",)))
-        assert stage.uris("audio") == ["0.m4s", "2.m4s"]
-        assert on_disk(stage.disk, "audio").segments[1].discontinuity
-        assert heights(stage) == [720]
-
-    asyncio.run(go())
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step(gaps=("360p",)))
+    await append_all(publication, studio.step(gaps=("720p", "360p")))
+    assert heights(stage) == [720]
+    assert stage.uris("audio") == ["0.m4s"]
+    await append_all(publication, studio.step(gaps=("360p",)))
+    assert stage.uris("audio") == ["0.m4s", "2.m4s"]
+    assert on_disk(stage.disk, "audio").segments[1].discontinuity
+    assert heights(stage) == [720]
 
 
-def test_sound_that_is_missing_is_a_gap_and_stays_announced(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await publication.prepare(0, studio.renditions, NOON_US)
-        await append_all(publication, studio.begin("720p", "360p"))
-        await append_all(publication, studio.step(gaps=(AUDIO_RENDITION,)))
-        assert stage.gaps("audio") == [0]
-        (first, _) = variants(stage.disk).variants
-        assert first.codecs == ("avc1.64001F",)
-        await append_all(publication, studio.begin("audio"))
-        await append_all(publication, studio.step())
-        (first, _) = variants(stage.disk).variants
-        assert first.codecs == ("avc1.64001F", "mp4a.40.2")
-        assert len(variants(stage.disk).sounds) == 1
-
-    asyncio.run(go())
-
-
-def test_a_run_with_gaps_is_whole_and_goes_on_after_a_restart(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, studio)
-        await append_all(publication, [*studio.step(), *studio.step(gaps=("720p",))])
-        again = await resume_run(stage.objects, stage.edge, stage.clock)
-        assert again is not None
-        assert heights(stage) == [360]
-        assert stage.gaps("720p") == [1]
-        await stage.same_everywhere()
-
-    asyncio.run(go())
+async def test_sound_that_is_missing_is_a_gap_and_stays_announced(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await publication.prepare(0, studio.renditions, NOON_US)
+    await append_all(publication, studio.begin("720p", "360p"))
+    await append_all(publication, studio.step(gaps=(AUDIO_RENDITION,)))
+    assert stage.gaps("audio") == [0]
+    (first, _) = variants(stage.disk).variants
+    assert first.codecs == ("avc1.64001F",)
+    await append_all(publication, studio.begin("audio"))
+    await append_all(publication, studio.step())
+    (first, _) = variants(stage.disk).variants
+    assert first.codecs == ("avc1.64001F", "mp4a.40.2")
+    assert len(variants(stage.disk).sounds) == 1
 
 
-def test_a_gap_that_has_media_is_the_engines_fault(stage: PublicationFixture) -> None:
-    async def go() -> None:
-        publication = await stage.open()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        (gap, *_) = studio.step(gaps=("720p",))
-        assert isinstance(gap, Segment)
-        with pytest.raises(PublicationError, match="not its parts"):
-            await publication.append(msgspec.structs.replace(gap, size=1))
-        with pytest.raises(PublicationError, match="from nowhere"):
-            await publication.append(msgspec.structs.replace(gap, epoch=7))
+async def test_a_run_with_gaps_is_whole_and_goes_on_after_a_restart(
+    stage: PublicationFixture,
+) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, studio)
+    await append_all(publication, [*studio.step(), *studio.step(gaps=("720p",))])
+    again = await resume_run(stage.objects, stage.edge, stage.clock)
+    assert again is not None
+    assert heights(stage) == [360]
+    assert stage.gaps("720p") == [1]
+    await stage.same_everywhere()
 
-    asyncio.run(go())
+
+async def test_a_gap_that_has_media_is_the_engines_fault(stage: PublicationFixture) -> None:
+    publication = await stage.open()
+    studio = ReportMaker(TOP)
+    await begin_epoch(publication, studio)
+    (gap, *_) = studio.step(gaps=("720p",))
+    assert isinstance(gap, Segment)
+    with pytest.raises(PublicationError, match="not its parts"):
+        await publication.append(msgspec.structs.replace(gap, size=1))
+    with pytest.raises(PublicationError, match="from nowhere"):
+        await publication.append(msgspec.structs.replace(gap, epoch=7))

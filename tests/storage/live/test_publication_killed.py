@@ -4,7 +4,6 @@ The disk stops taking writes at the n-th one, for every n: what is on it then is
 process leaves. (A write that was under way leaves a temporary: see the object store's tests.)
 """
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -126,37 +125,33 @@ async def next_life(folder: Path, before: CheckedEdge, clock: FakeClock) -> None
 
 
 @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.prove)])
-def test_a_run_goes_on_from_wherever_its_process_was_killed(tmp_path: Path, stride: int) -> None:
-    async def go() -> None:
-        whole, _, _ = await one_life(tmp_path / "whole", None)
-        folder = whole.disk.path(f"live/{HASH}/{RUN}/720p")
-        assert not (folder / "0.m4s").exists()
-        assert not (folder / "init-0.mp4").exists()
-        resumed = 0
-        for writes in range(0, whole.writes, stride):
-            folder = tmp_path / str(writes)
-            objects, edge, clock = await one_life(folder, writes)
-            objects.disk.close()
-            await next_life(folder, edge, clock)
-            resumed += 1
-        assert resumed == -(-whole.writes // stride) > 12
+async def test_a_run_goes_on_from_wherever_its_process_was_killed(
+    tmp_path: Path, stride: int
+) -> None:
+    whole, _, _ = await one_life(tmp_path / "whole", None)
+    folder = whole.disk.path(f"live/{HASH}/{RUN}/720p")
+    assert not (folder / "0.m4s").exists()
+    assert not (folder / "init-0.mp4").exists()
+    resumed = 0
+    for writes in range(0, whole.writes, stride):
+        folder = tmp_path / str(writes)
+        objects, edge, clock = await one_life(folder, writes)
+        objects.disk.close()
+        await next_life(folder, edge, clock)
+        resumed += 1
+    assert resumed == -(-whole.writes // stride) > 12
 
-    asyncio.run(go())
 
-
-def test_resuming_itself_may_be_killed(tmp_path: Path) -> None:
-    async def go() -> None:
-        for writes in range(4):
-            folder = tmp_path / str(writes)
-            objects, edge, clock = await one_life(folder, 60)
-            objects.disk.close()
-            with pytest.raises(Killed):
-                second = FailingObjects(DiskObjects(folder), writes=writes)
-                if await resume_run(second, CheckedEdge(second.disk), clock) is not None:
-                    raise Killed
-            await next_life(folder, edge, clock)
-
-    asyncio.run(go())
+async def test_resuming_itself_may_be_killed(tmp_path: Path) -> None:
+    for writes in range(4):
+        folder = tmp_path / str(writes)
+        objects, edge, clock = await one_life(folder, 60)
+        objects.disk.close()
+        with pytest.raises(Killed):
+            second = FailingObjects(DiskObjects(folder), writes=writes)
+            if await resume_run(second, CheckedEdge(second.disk), clock) is not None:
+                raise Killed
+        await next_life(folder, edge, clock)
 
 
 @pytest.mark.parametrize(
@@ -164,52 +159,43 @@ def test_resuming_itself_may_be_killed(tmp_path: Path) -> None:
     [pytest.param(59, True, id="within"), pytest.param(61, False, id="too late"),
      pytest.param(-5, True, id="the clock was set back")],
 )  # fmt: skip
-def test_a_run_is_gone_on_with_for_so_long_only(
+async def test_a_run_is_gone_on_with_for_so_long_only(
     tmp_path: Path, seconds: int, resumed: bool
 ) -> None:
-    async def go() -> None:
-        objects, _, clock = await one_life(tmp_path, None)
-        # The last step was written 50 s after the run began.
-        now_us = NOON_US + (50 + seconds) * 1_000_000
-        found = await resume_run(objects, CheckedEdge(objects.disk), clock, now_us=now_us)
-        assert (found is not None) is resumed
-
-    asyncio.run(go())
+    objects, _, clock = await one_life(tmp_path, None)
+    # The last step was written 50 s after the run began.
+    now_us = NOON_US + (50 + seconds) * 1_000_000
+    found = await resume_run(objects, CheckedEdge(objects.disk), clock, now_us=now_us)
+    assert (found is not None) is resumed
 
 
-def test_an_ended_run_is_not_gone_on_with(tmp_path: Path) -> None:
-    async def go() -> None:
-        objects, edge, clock = await one_life(tmp_path, None)
-        publication = await resume_run(objects, edge, clock)
-        assert publication is not None
-        await publication.finish()
-        assert await resume_run(objects, edge, clock) is None
-
-    asyncio.run(go())
+async def test_an_ended_run_is_not_gone_on_with(tmp_path: Path) -> None:
+    objects, edge, clock = await one_life(tmp_path, None)
+    publication = await resume_run(objects, edge, clock)
+    assert publication is not None
+    await publication.finish()
+    assert await resume_run(objects, edge, clock) is None
 
 
 @pytest.mark.parametrize("harm", ["short segment", "lost segment", "empty init", "broken notes"])
-def test_a_run_that_a_power_cut_harmed_is_not_gone_on_with(tmp_path: Path, harm: str) -> None:
-    async def go() -> None:
-        objects, edge, clock = await one_life(tmp_path, None)
-        folder = objects.disk.path(f"live/{HASH}/{RUN}")
-        match harm:
-            case "short segment":
-                (folder / "audio/25.m4s").write_bytes(b"x")
-            case "lost segment":
-                (folder / "720p/22.m4s").unlink()
-            case "empty init":
-                (folder / "720p/init-1.mp4").write_bytes(b"")
-            case _:
-                (folder / "state.json").write_bytes(b'{"listed": [')
-        assert await resume_run(objects, edge, clock) is None
-        # The next run begins all the same, and until it can be played nobody is led astray.
-        publication = await open_run(objects, edge, clock, now_us=NOON_US + 60_000_000)
-        if harm != "broken notes":
-            assert not objects.disk.path(f"live/{HASH}/index.m3u8").exists()
-        studio = ReportMaker(TOP)
-        await begin_epoch(publication, studio)
-        await append_all(publication, studio.step())
-        assert variants(objects.disk).variants[0].uri.startswith(publication.run)
-
-    asyncio.run(go())
+async def test_a_run_that_a_power_cut_harmed_is_not_gone_on_with(tmp_path: Path, harm: str) -> None:
+    objects, edge, clock = await one_life(tmp_path, None)
+    folder = objects.disk.path(f"live/{HASH}/{RUN}")
+    match harm:
+        case "short segment":
+            (folder / "audio/25.m4s").write_bytes(b"x")
+        case "lost segment":
+            (folder / "720p/22.m4s").unlink()
+        case "empty init":
+            (folder / "720p/init-1.mp4").write_bytes(b"")
+        case _:
+            (folder / "state.json").write_bytes(b'{"listed": [')
+    assert await resume_run(objects, edge, clock) is None
+    # The next run begins all the same, and until it can be played nobody is led astray.
+    publication = await open_run(objects, edge, clock, now_us=NOON_US + 60_000_000)
+    if harm != "broken notes":
+        assert not objects.disk.path(f"live/{HASH}/index.m3u8").exists()
+    studio = ReportMaker(TOP)
+    await begin_epoch(publication, studio)
+    await append_all(publication, studio.step())
+    assert variants(objects.disk).variants[0].uri.startswith(publication.run)

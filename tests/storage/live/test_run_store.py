@@ -1,6 +1,5 @@
 """One run after another: names, what stays and what goes."""
 
-import asyncio
 import contextlib
 from pathlib import Path
 
@@ -65,79 +64,62 @@ def runs(objects: FailingObjects) -> list[str]:
     )
 
 
-def test_the_run_before_stays_and_older_ones_go(tmp_path: Path) -> None:
-    async def go() -> None:
-        objects = FailingObjects(DiskObjects(tmp_path))
-        edge = CheckedEdge(objects.disk)
-        names = [await run_of(objects, edge, number) for number in range(4)]
-        assert runs(objects) == names[2:]
-        assert {one.uri.split("/")[0] for one in variants(objects.disk).variants} == {names[3]}
-        assert on_disk(objects.disk, "720p", names[2]).ended
-        assert await edge.get_playlist(f"live/{HASH}/{names[0]}/720p/index.m3u8") is None
-        assert await edge.get_playlist(f"live/{HASH}/{names[2]}/720p/index.m3u8") is not None
-
-    asyncio.run(go())
+async def test_the_run_before_stays_and_older_ones_go(tmp_path: Path) -> None:
+    objects = FailingObjects(DiskObjects(tmp_path))
+    edge = CheckedEdge(objects.disk)
+    names = [await run_of(objects, edge, number) for number in range(4)]
+    assert runs(objects) == names[2:]
+    assert {one.uri.split("/")[0] for one in variants(objects.disk).variants} == {names[3]}
+    assert on_disk(objects.disk, "720p", names[2]).ended
+    assert await edge.get_playlist(f"live/{HASH}/{names[0]}/720p/index.m3u8") is None
+    assert await edge.get_playlist(f"live/{HASH}/{names[2]}/720p/index.m3u8") is not None
 
 
-def test_until_the_new_run_has_a_step_viewers_are_led_to_the_old_one(tmp_path: Path) -> None:
-    async def go() -> None:
-        objects = FailingObjects(DiskObjects(tmp_path))
-        edge = CheckedEdge(objects.disk)
-        first = await run_of(objects, edge, 0)
-        # Two tries that never became anything, one of them not even ended.
-        await run_of(objects, edge, 1, steps=0)
-        await run_of(objects, edge, 2, steps=0, end=False)
-        await open_run(objects, edge, FakeClock(), now_us=NOON_US + 3 * MINUTE_US)
-        assert runs(objects) == [first]
-        assert on_disk(objects.disk, "audio", first).ended
-        assert variants(objects.disk).variants[0].uri.startswith(first)
-
-    asyncio.run(go())
+async def test_until_the_new_run_has_a_step_viewers_are_led_to_the_old_one(tmp_path: Path) -> None:
+    objects = FailingObjects(DiskObjects(tmp_path))
+    edge = CheckedEdge(objects.disk)
+    first = await run_of(objects, edge, 0)
+    # Two tries that never became anything, one of them not even ended.
+    await run_of(objects, edge, 1, steps=0)
+    await run_of(objects, edge, 2, steps=0, end=False)
+    await open_run(objects, edge, FakeClock(), now_us=NOON_US + 3 * MINUTE_US)
+    assert runs(objects) == [first]
+    assert on_disk(objects.disk, "audio", first).ended
+    assert variants(objects.disk).variants[0].uri.startswith(first)
 
 
-def test_a_run_that_was_cut_off_is_ended_when_the_next_begins(tmp_path: Path) -> None:
-    async def go() -> None:
-        objects = FailingObjects(DiskObjects(tmp_path))
-        edge = CheckedEdge(objects.disk)
-        first = await run_of(objects, edge, 0, end=False)
-        assert not on_disk(objects.disk, "720p", first).ended
-        await open_run(objects, edge, FakeClock(), now_us=NOON_US + MINUTE_US)
-        for name in ("720p", "360p", "audio"):
-            assert on_disk(objects.disk, name, first).ended
-
-    asyncio.run(go())
+async def test_a_run_that_was_cut_off_is_ended_when_the_next_begins(tmp_path: Path) -> None:
+    objects = FailingObjects(DiskObjects(tmp_path))
+    edge = CheckedEdge(objects.disk)
+    first = await run_of(objects, edge, 0, end=False)
+    assert not on_disk(objects.disk, "720p", first).ended
+    await open_run(objects, edge, FakeClock(), now_us=NOON_US + MINUTE_US)
+    for name in ("720p", "360p", "audio"):
+        assert on_disk(objects.disk, name, first).ended
 
 
-def test_viewers_are_never_led_astray_between_two_runs(tmp_path: Path) -> None:
+async def test_viewers_are_never_led_astray_between_two_runs(tmp_path: Path) -> None:
     """The second run is killed at any of its first writes, and a third one begins."""
 
-    async def go() -> None:
-        for writes in range(24):
-            disk = DiskObjects(tmp_path / str(writes))
-            edge = CheckedEdge(disk)
-            await run_of(FailingObjects(disk), edge, 0)
-            with contextlib.suppress(Killed):
-                await run_of(FailingObjects(disk, writes=writes), edge, 1, end=False)
-            await open_run(disk, CheckedEdge(disk), FakeClock(), now_us=NOON_US + 2 * MINUTE_US)
-            for path in disk.root.rglob("index.m3u8"):
-                check_named_addresses(
-                    disk, path.relative_to(disk.root).as_posix(), path.read_text()
-                )
-            assert variants(disk).variants
-            disk.close()
-
-    asyncio.run(go())
+    for writes in range(24):
+        disk = DiskObjects(tmp_path / str(writes))
+        edge = CheckedEdge(disk)
+        await run_of(FailingObjects(disk), edge, 0)
+        with contextlib.suppress(Killed):
+            await run_of(FailingObjects(disk, writes=writes), edge, 1, end=False)
+        await open_run(disk, CheckedEdge(disk), FakeClock(), now_us=NOON_US + 2 * MINUTE_US)
+        for path in disk.root.rglob("index.m3u8"):
+            check_named_addresses(disk, path.relative_to(disk.root).as_posix(), path.read_text())
+        assert variants(disk).variants
+        disk.close()
 
 
-def test_other_things_of_the_stream_are_left_alone(tmp_path: Path) -> None:
-    async def go() -> None:
-        objects = FailingObjects(DiskObjects(tmp_path))
-        edge = CheckedEdge(objects.disk)
-        await objects.put(f"live/{HASH}/poster/720p.jpg", b"a picture")
-        await objects.put("live/other0000000/index.m3u8", b"#EXTM3U\n#EXT-X-TARGETDURATION:4\n")
-        for number in range(3):
-            await run_of(objects, edge, number)
-        assert await objects.get(f"live/{HASH}/poster/720p.jpg") == b"a picture"
-        assert await objects.stat("live/other0000000/index.m3u8") is not None
-
-    asyncio.run(go())
+async def test_other_things_of_the_stream_are_left_alone(tmp_path: Path) -> None:
+    objects = FailingObjects(DiskObjects(tmp_path))
+    edge = CheckedEdge(objects.disk)
+    await objects.put(f"live/{HASH}/poster/720p.jpg", b"a picture")
+    await objects.put("live/other0000000/index.m3u8", b"#EXTM3U\n#EXT-X-TARGETDURATION:4\n")
+    for number in range(3):
+        await run_of(objects, edge, number)
+    assert await objects.get(f"live/{HASH}/poster/720p.jpg") == b"a picture"
+    assert await objects.stat("live/other0000000/index.m3u8") is not None

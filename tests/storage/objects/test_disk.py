@@ -18,99 +18,84 @@ from storage.objects.disk import DiskObjects
 TEMPORARIES = ".temporary"
 
 
-def test_objects_are_put_replaced_listed_and_deleted(tmp_path: Path) -> None:
-    async def go() -> None:
-        with DiskObjects(tmp_path) as objects:
-            await objects.put("live/a/1.m4s", b"one")
-            await objects.put("live/a/b/2.m4s", b"two")
-            await objects.put("live/a/1.m4s", b"other")
-            assert await objects.get("live/a/1.m4s") == b"other"
-            stat = await objects.stat("live/a/1.m4s")
-            assert stat is not None
-            assert stat.size == 5
-            assert stat.modified_us == objects.path("live/a/1.m4s").stat().st_mtime_ns // 1000
-            assert await objects.addresses("live/a") == ["live/a/1.m4s", "live/a/b/2.m4s"]
-            await objects.delete("live/a/1.m4s")
-            await objects.delete("live/a/1.m4s")
-            assert await objects.addresses("live") == ["live/a/b/2.m4s"]
-            await objects.delete_tree("live/a")
-            await objects.delete_tree("live/a")
-            assert await objects.addresses("live") == []
-            assert await objects.addresses("nowhere") == []
-
-    asyncio.run(go())
+async def test_objects_are_put_replaced_listed_and_deleted(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as objects:
+        await objects.put("live/a/1.m4s", b"one")
+        await objects.put("live/a/b/2.m4s", b"two")
+        await objects.put("live/a/1.m4s", b"other")
+        assert await objects.get("live/a/1.m4s") == b"other"
+        stat = await objects.stat("live/a/1.m4s")
+        assert stat is not None
+        assert stat.size == 5
+        assert stat.modified_us == objects.path("live/a/1.m4s").stat().st_mtime_ns // 1000
+        assert await objects.addresses("live/a") == ["live/a/1.m4s", "live/a/b/2.m4s"]
+        await objects.delete("live/a/1.m4s")
+        await objects.delete("live/a/1.m4s")
+        assert await objects.addresses("live") == ["live/a/b/2.m4s"]
+        await objects.delete_tree("live/a")
+        await objects.delete_tree("live/a")
+        assert await objects.addresses("live") == []
+        assert await objects.addresses("nowhere") == []
 
 
-def test_a_linked_object_takes_no_room_and_lives_on(tmp_path: Path) -> None:
-    async def go() -> None:
-        with DiskObjects(tmp_path) as objects:
-            await objects.put("live/a/1.m4s", b"one")
-            await objects.put("videos/b/1.m4s", b"older")
-            for _ in range(2):  # as often as one likes
-                await objects.link("live/a/1.m4s", "videos/b/1.m4s")
-                await objects.link("live/a/1.m4s", "videos/new/folder/1.m4s")
-            assert objects.path("live/a/1.m4s").stat().st_nlink == 3
-            await objects.put("live/a/1.m4s", b"another")
-            assert await objects.get("videos/b/1.m4s") == b"one"
-            await objects.delete("videos/b/1.m4s")
-            assert await objects.get("videos/new/folder/1.m4s") == b"one"
-            with pytest.raises(ObjectMissing):
-                await objects.link("live/a/2.m4s", "videos/b/2.m4s")
-            with pytest.raises(BadAddress):
-                await objects.link("live/a/1.m4s", "../1.m4s")
-            assert await objects.addresses("videos/b") == []
-            assert list(next((tmp_path / TEMPORARIES).iterdir()).iterdir()) == [
-                objects.temporary().parent / "reserve"
-            ]
-
-    asyncio.run(go())
+async def test_a_linked_object_takes_no_room_and_lives_on(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as objects:
+        await objects.put("live/a/1.m4s", b"one")
+        await objects.put("videos/b/1.m4s", b"older")
+        for _ in range(2):  # as often as one likes
+            await objects.link("live/a/1.m4s", "videos/b/1.m4s")
+            await objects.link("live/a/1.m4s", "videos/new/folder/1.m4s")
+        assert objects.path("live/a/1.m4s").stat().st_nlink == 3
+        await objects.put("live/a/1.m4s", b"another")
+        assert await objects.get("videos/b/1.m4s") == b"one"
+        await objects.delete("videos/b/1.m4s")
+        assert await objects.get("videos/new/folder/1.m4s") == b"one"
+        with pytest.raises(ObjectMissing):
+            await objects.link("live/a/2.m4s", "videos/b/2.m4s")
+        with pytest.raises(BadAddress):
+            await objects.link("live/a/1.m4s", "../1.m4s")
+        assert await objects.addresses("videos/b") == []
+        assert list(next((tmp_path / TEMPORARIES).iterdir()).iterdir()) == [
+            objects.temporary().parent / "reserve"
+        ]
 
 
 @pytest.mark.parametrize("code", [errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP])
-def test_where_no_link_can_be_there_is_a_copy(
+async def test_where_no_link_can_be_there_is_a_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    async def go() -> None:
-        with DiskObjects(tmp_path) as objects:
-            await objects.put("a/1", b"one")
-            monkeypatch.setattr(os, "link", refuse)
-            await objects.link("a/1", "b/1")
-            assert await objects.get("b/1") == b"one"
-            assert not objects.path("a/1").samefile(objects.path("b/1"))
-
-    asyncio.run(go())
+    with DiskObjects(tmp_path) as objects:
+        await objects.put("a/1", b"one")
+        monkeypatch.setattr(os, "link", refuse)
+        await objects.link("a/1", "b/1")
+        assert await objects.get("b/1") == b"one"
+        assert not objects.path("a/1").samefile(objects.path("b/1"))
 
 
-def test_a_disk_that_cannot_take_a_link_says_so(
+async def test_a_disk_that_cannot_take_a_link_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "full")
 
-    async def go() -> None:
-        with DiskObjects(tmp_path) as objects:
-            await objects.put("a/1", b"one")
-            monkeypatch.setattr(os, "link", refuse)
-            with pytest.raises(StoreFull):
-                await objects.link("a/1", "b/1")
-            assert await objects.stat("b/1") is None
-
-    asyncio.run(go())
+    with DiskObjects(tmp_path) as objects:
+        await objects.put("a/1", b"one")
+        monkeypatch.setattr(os, "link", refuse)
+        with pytest.raises(StoreFull):
+            await objects.link("a/1", "b/1")
+        assert await objects.stat("b/1") is None
 
 
-def test_what_is_not_there_is_missing(tmp_path: Path) -> None:
-    async def go() -> None:
-        with DiskObjects(tmp_path) as objects:
-            await objects.put("a/b", b"")
-            for address in ("a/c", "a", "a/b/c"):
-                with pytest.raises(ObjectMissing):
-                    await objects.get(address)
-            assert await objects.stat("a/c") is None
-
-    asyncio.run(go())
+async def test_what_is_not_there_is_missing(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as objects:
+        await objects.put("a/b", b"")
+        for address in ("a/c", "a", "a/b/c"):
+            with pytest.raises(ObjectMissing):
+                await objects.get(address)
+        assert await objects.stat("a/c") is None
 
 
 @pytest.mark.parametrize("address", ["../x", "/etc/x", ".temporary/x", "a/../../x"])
@@ -184,31 +169,25 @@ asyncio.run(go())
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a Linux device")
-def test_no_room_is_its_own_error(tmp_path: Path) -> None:
+async def test_no_room_is_its_own_error(tmp_path: Path) -> None:
     """The temporaries' folder leads to a device that is always full."""
 
-    async def go() -> None:
-        with DiskObjects(tmp_path) as objects:
-            (own,) = (tmp_path / TEMPORARIES).iterdir()
-            for number in range(3):
-                (own / str(number)).symlink_to("/dev/full")
-            with pytest.raises(StoreFull, match=os.strerror(errno.ENOSPC)) as caught:
-                await objects.put("a/x", b"x")
-            assert str(tmp_path) not in str(caught.value)
-            assert caught.value.address == "a/x"
-
-    asyncio.run(go())
+    with DiskObjects(tmp_path) as objects:
+        (own,) = (tmp_path / TEMPORARIES).iterdir()
+        for number in range(3):
+            (own / str(number)).symlink_to("/dev/full")
+        with pytest.raises(StoreFull, match=os.strerror(errno.ENOSPC)) as caught:
+            await objects.put("a/x", b"x")
+        assert str(tmp_path) not in str(caught.value)
+        assert caught.value.address == "a/x"
 
 
-def test_an_unusable_folder_is_the_disks_failure(tmp_path: Path) -> None:
-    async def go() -> None:
-        with DiskObjects(tmp_path) as objects:
-            await objects.put("a", b"a file")
-            with pytest.raises((StoreFailed, ObjectMissing)):
-                await objects.put("a/x", b"below a file")
-            assert await objects.get("a") == b"a file"
-
-    asyncio.run(go())
+async def test_an_unusable_folder_is_the_disks_failure(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as objects:
+        await objects.put("a", b"a file")
+        with pytest.raises((StoreFailed, ObjectMissing)):
+            await objects.put("a/x", b"below a file")
+        assert await objects.get("a") == b"a file"
 
 
 KILLED = """

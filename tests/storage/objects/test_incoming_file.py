@@ -14,13 +14,6 @@ from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import PIECE_BYTES, IncomingFileTooLarge, open_incoming_file
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 def left(root: Path) -> list[Path]:
     """Return every file below the root, but for the reserve."""

@@ -9,16 +9,9 @@ from storage.objects.base import ObjectMissing, StoreFailed
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
 
-pytestmark = pytest.mark.anyio
-
 
 def _below(folder: Path) -> list[Path]:
     return list(folder.iterdir())
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def test_it_answers_as_the_store_does(tmp_path: Path) -> None:

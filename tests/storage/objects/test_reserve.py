@@ -1,6 +1,5 @@
 """Room for what is vital, on a disk that is really full."""
 
-import asyncio
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -22,44 +21,35 @@ def disk(tmp_path: Path) -> Generator[SmallDisk]:
         yield made
 
 
-def test_what_is_vital_is_written_on_a_full_disk_again_and_again(disk: SmallDisk) -> None:
-    async def go() -> None:
-        with DiskObjects(disk.folder, reserve_bytes=RESERVE) as objects:
-            await objects.put("run/state.json", NOTES, vital=True)
-            disk.fill()
-            for number in range(50):
-                with pytest.raises(StoreFull):
-                    await objects.put("run/1.m4s", bytes(20_000))
-                await objects.put("run/state.json", NOTES + bytes(number), vital=True)
-                assert await objects.get("run/state.json") == NOTES + bytes(number)
-            assert await objects.addresses("run") == ["run/state.json"]
-
-    asyncio.run(go())
-
-
-def test_without_a_reserve_nothing_is_written_and_the_old_bytes_stay(disk: SmallDisk) -> None:
-    async def go() -> None:
-        with DiskObjects(disk.folder, reserve_bytes=RESERVE) as objects:
-            await objects.put("run/state.json", NOTES, vital=True)
-            disk.fill()
-            # Somebody takes the reserve's room at the moment when it is lent.
-            for path in disk.folder.glob(".temporary/*/reserve"):
-                path.unlink()
-            disk.fill()
+async def test_what_is_vital_is_written_on_a_full_disk_again_and_again(disk: SmallDisk) -> None:
+    with DiskObjects(disk.folder, reserve_bytes=RESERVE) as objects:
+        await objects.put("run/state.json", NOTES, vital=True)
+        disk.fill()
+        for number in range(50):
             with pytest.raises(StoreFull):
-                await objects.put("run/state.json", b"new" * 10_000, vital=True)
-            assert await objects.get("run/state.json") == NOTES
+                await objects.put("run/1.m4s", bytes(20_000))
+            await objects.put("run/state.json", NOTES + bytes(number), vital=True)
+            assert await objects.get("run/state.json") == NOTES + bytes(number)
+        assert await objects.addresses("run") == ["run/state.json"]
 
-    asyncio.run(go())
+
+async def test_without_a_reserve_nothing_is_written_and_the_old_bytes_stay(disk: SmallDisk) -> None:
+    with DiskObjects(disk.folder, reserve_bytes=RESERVE) as objects:
+        await objects.put("run/state.json", NOTES, vital=True)
+        disk.fill()
+        # Somebody takes the reserve's room at the moment when it is lent.
+        for path in disk.folder.glob(".temporary/*/reserve"):
+            path.unlink()
+        disk.fill()
+        with pytest.raises(StoreFull):
+            await objects.put("run/state.json", b"new" * 10_000, vital=True)
+        assert await objects.get("run/state.json") == NOTES
 
 
-def test_a_store_that_is_only_read_keeps_no_room(disk: SmallDisk) -> None:
-    async def go() -> None:
-        with DiskObjects(disk.folder, reserve_bytes=RESERVE) as objects:
-            assert await objects.addresses("run") == []
-            assert disk.free == 2 * MIB
-
-    asyncio.run(go())
+async def test_a_store_that_is_only_read_keeps_no_room(disk: SmallDisk) -> None:
+    with DiskObjects(disk.folder, reserve_bytes=RESERVE) as objects:
+        assert await objects.addresses("run") == []
+        assert disk.free == 2 * MIB
 
 
 def test_a_reserve_is_made_when_there_is_room_and_not_before(disk: SmallDisk) -> None:

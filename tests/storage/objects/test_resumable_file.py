@@ -14,14 +14,7 @@ from storage.objects.disk import DiskObjects
 from storage.objects.resumable_file import FileStillLocked, open_resumable_file
 from tests.support.storage.full_disk import MIB, small_disk
 
-pytestmark = pytest.mark.anyio
-
 HOME, MOVED = "uploads/one", "sources/hash/1"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

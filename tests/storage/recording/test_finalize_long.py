@@ -20,8 +20,6 @@ from tests.support.storage.engine_reports import HASH, NOON_US, ORIGIN, RUN, TWO
 from tests.support.storage.recorded_run import run_recorder
 from tests.support.waiting import SCALE
 
-pytestmark = pytest.mark.anyio
-
 DAY = 43_200  # steps of 2 s
 LONG = pytest.mark.parametrize(
     "steps",
@@ -33,11 +31,6 @@ RUNGS = tuple(
 )
 NAMES = (*(rung.name for rung in RUNGS), AUDIO_RENDITION)
 CODECS = dict.fromkeys(NAMES, "avc1.64001F") | {AUDIO_RENDITION: "mp4a.40.2"}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def a_step(sequence: int) -> Step:

@@ -3,8 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records.videos import VideoRecord
 from storage.live.publication import Publication
@@ -26,14 +24,7 @@ from tests.support.storage.engine_reports import (
 from tests.support.storage.recorded_run import DAY_US, RecorderFixture, run_recorder
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
-
 LATER_US = NOON_US + 3_600_000_000
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def steps(

@@ -20,16 +20,9 @@ from tests.support.storage.engine_reports import (
 from tests.support.storage.full_disk import KIB, MIB, SmallDisk, small_disk
 from tests.support.storage.recorded_run import RecorderFixture, run_recorder
 
-pytestmark = pytest.mark.anyio
-
 SIZES = {TOP.name: 200_000, LOW.name: 40_000, AUDIO_RENDITION: 8_000}
 # 14 steps of 250 kB are listed or kept: 3.5 MB. The rest is for what is recorded.
 ROOM = 24 * MIB
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

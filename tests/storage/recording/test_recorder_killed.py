@@ -7,8 +7,6 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-import pytest
-
 from media.ladder import AUDIO_RENDITION
 from tests.support.storage.engine_reports import (
     HASH,
@@ -21,16 +19,9 @@ from tests.support.storage.engine_reports import (
 )
 from tests.support.storage.recorded_run import RecorderFixture, run_recorder
 
-pytestmark = pytest.mark.anyio
-
 STEPS = 15  # more than a page
 # Run and recorder write side by side, so each time other writes are met.
 STRIDE = 6
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def one_life(made: RecorderFixture) -> int:

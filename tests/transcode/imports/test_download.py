@@ -27,8 +27,6 @@ from tests.support.transcode.web_servers import (
 from transcode.imports.download import DownloadLimits, download
 from transcode.imports.http_client import FetchRefused, ImportClient, resolve_host
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_file_comes_as_it_is(tmp_path: Path) -> None:
     data = noise(3 * MiB + 7)

@@ -3,8 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from tests.support.transcode.loopback_download import (
     MiB,
     always_respond,
@@ -13,8 +11,6 @@ from tests.support.transcode.loopback_download import (
     refusal_by,
 )
 from tests.support.transcode.web_servers import WebRequest, file_server, response_bytes, web_server
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_broken_connection_goes_on_where_it_broke(tmp_path: Path) -> None:

@@ -24,8 +24,6 @@ from tests.support.transcode.web_servers import (
 )
 from transcode.imports.http_client import FetchRefused, ImportClient
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_private_network_is_not_connected_to(tmp_path: Path) -> None:
     async with web_server(file_server(b"secret")) as site:

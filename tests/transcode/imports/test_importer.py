@@ -38,8 +38,6 @@ from transcode.imports.http_client import ImportClient
 from transcode.imports.importer import Importer
 from transcode.jobs.worker_pool import WorkerPool
 
-pytestmark = pytest.mark.anyio
-
 PATIENCE = 60.0
 QUERY = "X-Signature=hush-hush"
 

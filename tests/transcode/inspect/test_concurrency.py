@@ -9,8 +9,6 @@ import pytest
 from transcode.inspect.concurrency import MAX_PROBES, probe_slot
 from transcode.inspect.probe import ProbeTimeout, probe
 
-pytestmark = pytest.mark.anyio
-
 
 def children() -> set[int]:
     """The processes that this one has begun, on whichever of its threads."""

@@ -9,8 +9,6 @@ import pytest
 from tests.support.engine.upload_files import film
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 
-pytestmark = pytest.mark.anyio
-
 
 def children() -> list[int]:
     """The processes that this one has begun."""

@@ -9,8 +9,6 @@ from tests.support.api.upload_clips import picture
 from tests.support.engine.upload_files import picture_size
 from transcode.inspect.still import NotImage, make_image, make_posters
 
-pytestmark = pytest.mark.anyio
-
 
 async def stored(folder: Path, data: bytes) -> Path:
     path = folder / "image"

@@ -14,8 +14,6 @@ from storage.job_leases import MAX_FAILURES, HeldJob, JobLost
 from tests.support.waiting import until
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 
-pytestmark = pytest.mark.anyio
-
 LEASE_US = round(60_000 * float(os.environ.get("HEADEND_TEST_SCALE", "1")))
 EVENTS = TaskEvents(
     begun="begun",

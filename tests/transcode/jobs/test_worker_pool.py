@@ -10,8 +10,6 @@ from storage.job_leases import HeldJob, JobLost
 from tests.support.waiting import until
 from transcode.jobs.worker_pool import WorkerPool
 
-pytestmark = pytest.mark.anyio
-
 PATIENCE = 60.0
 
 

@@ -13,8 +13,6 @@ from tests.support.storage.full_disk import MIB, small_disk
 from transcode.live.posters import LivePosters
 from transcode.protocol.messages import Poster, Posters
 
-pytestmark = pytest.mark.anyio
-
 STREAM = "Ab3dEf6hIj9l"
 OTHER = "Zz3dEf6hIj9l"
 

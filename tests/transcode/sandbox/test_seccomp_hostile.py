@@ -34,8 +34,6 @@ from transcode.inspect.still import NotImage, make_posters
 from transcode.protocol.file_messages import AssetOrder
 from transcode.protocol.messages import EngineReport, FileOrder, Poster, Probed, Refused, WireReader
 
-pytestmark = pytest.mark.anyio
-
 GIB = 1 << 30
 # What a child has before it looks at a file: Python, the library and its tables.
 BASE_BYTES = 100 << 20

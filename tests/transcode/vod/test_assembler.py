@@ -2,11 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.transcode.transcode_fixture import VodFixture
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_what_is_told_of_sizes_is_what_is_stored(vod: VodFixture, short_film: Path) -> None:

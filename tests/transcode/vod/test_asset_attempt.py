@@ -13,8 +13,6 @@ from tests.support.transcode.spanned_asset import (
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from tests.transcode.vod.test_span_job import do_all, folders, lease
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture(scope="module")
 def own_film(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -8,8 +8,6 @@ import pytest
 from storage.objects.disk import DiskObjects
 from transcode.vod.attempt_cleanup import remove_old_attempts
 
-pytestmark = pytest.mark.anyio
-
 HASH = "Ab3dEf6hIj9l"
 FOLDERS = (
     *("1-1", "1-2", "1-3", "2-2", "poster-1-1", "poster-1-2", "own-abc", "1-s4-1-1", "1-s4-1-2"),

@@ -2,11 +2,7 @@
 
 import asyncio
 
-import pytest
-
 from transcode.vod.core_budget import CoreBudget
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_no_more_are_used_at_once_than_there_are() -> None:

@@ -14,8 +14,6 @@ from transcode.protocol.file_messages import AssetOrder
 from transcode.protocol.messages import EngineReport
 from transcode.vod.engine_task import run_engine, warning_sentences
 
-pytestmark = pytest.mark.anyio
-
 
 async def ignore(_: EngineReport) -> None:
     """Take a report and do nothing with it."""

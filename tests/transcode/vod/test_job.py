@@ -18,8 +18,6 @@ from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 from transcode.vod.asset_plan import attempt_folders
 
-pytestmark = pytest.mark.anyio
-
 SECOND = 90_000
 
 

@@ -19,8 +19,6 @@ from tests.support.transcode.corpus import CORPUS
 from tests.support.transcode.corpus_items import Item, line_of
 from tests.support.transcode.transcode_fixture import VodFixture
 
-pytestmark = pytest.mark.anyio
-
 _PAGE: Final = Path(__file__).parents[3] / "docs" / "formats.md"
 _ORIGIN: Final = 10.0
 # A picture is off by less than one at 15 a second, sound by less than what anybody notices.

@@ -7,15 +7,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from storage.job_leases import HeldJob, HeldSpan, PlannedSpan
 from storage.objects.disk import DiskObjects
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
 from tests.support.waiting import until
 from transcode.vod.job import VideoTranscoder
-
-pytestmark = pytest.mark.anyio
 
 PATIENCE = 60.0
 # A third of it is a beat, which a busy machine must not miss.

@@ -17,8 +17,6 @@ from tests.support.transcode.spanned_asset import film_with_own_packets, is_whol
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from tests.transcode.engine.vod.test_asset import film
 
-pytestmark = pytest.mark.anyio
-
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-c:a", "aac")
 
 

@@ -10,8 +10,6 @@ from storage.catalog.records.transcoding import MadeSubtitles
 from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
 from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def vod(tmp_path: Path) -> AsyncGenerator[VodFixture]:

@@ -96,7 +96,6 @@ def test_sound_of_one_channel_is_announced_so() -> None:
     assert 'CHANNELS="1"' in render(found.multivariant)
 
 
-@pytest.mark.anyio
 async def test_playlists_are_written_and_the_one_that_names_them_last(tmp_path: Path) -> None:
     found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF])
     with DiskObjects(tmp_path) as objects:

@@ -10,8 +10,6 @@ from tests.support.transcode.transcode_fixture import VodFixture
 from transcode.inspect.probe import NotMedia
 from transcode.vod.posters import PosterError, make_posters
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_posters_are_jpegs_of_each_rung(vod: VodFixture, short_film: Path) -> None:
     whole = await vod.transcode(short_film)

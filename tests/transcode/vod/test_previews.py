@@ -70,7 +70,6 @@ def test_any_times_give_cues_one_after_the_other(times: list[int], length_us: in
     assert all(start < until for start, until, _ in found)
 
 
-@pytest.mark.anyio
 async def test_a_folder_holds_the_sheets_and_the_list(tmp_path: Path) -> None:
     objects = DiskObjects(tmp_path)
     made = previews(*range(0, 250_000, 1000))

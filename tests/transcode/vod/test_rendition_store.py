@@ -9,8 +9,6 @@ from media.hls.segment import InitSection, Part, Segment
 from storage.objects.disk import DiskObjects
 from transcode.vod.rendition_store import MadeSegment, OutOfStep, RenditionStore
 
-pytestmark = pytest.mark.anyio
-
 SECOND = 90_000
 FOLDER = "videos/Ab3dEf6hIj9l/1-1"
 

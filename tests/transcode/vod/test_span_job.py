@@ -18,8 +18,6 @@ from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fi
 from tests.support.waiting import until
 from transcode.vod.worker_pool import TranscodeWorkers
 
-pytestmark = pytest.mark.anyio
-
 PATIENCE = 120.0
 
 

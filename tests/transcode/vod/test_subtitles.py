@@ -2,15 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from media.hls.webvtt import Cue
 from storage.objects.disk import DiskObjects
 from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
 from transcode.protocol.file_messages import SubtitleTrack
 from transcode.vod.subtitles import read_subtitles, store_subtitles
-
-pytestmark = pytest.mark.anyio
 
 HASH = "abcdefABCDEF"
 

@@ -17,8 +17,6 @@ from tests.support.waiting import until
 from transcode.vod.job import VideoTranscoder
 from transcode.vod.worker_pool import TranscodeWorkers
 
-pytestmark = pytest.mark.anyio
-
 _LEASE: float = LEASE_US / 1_000_000
 PATIENCE = 240.0  # a busy machine makes the long film in half of it
 

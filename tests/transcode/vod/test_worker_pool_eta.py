@@ -21,7 +21,7 @@ from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
 from transcode.vod.worker_pool import TranscodeWorkers
 
-pytestmark = [pytest.mark.anyio, pytest.mark.prove]
+pytestmark = pytest.mark.prove
 
 _SECONDS: Final = 60
 _LOOK: Final = 0.1  # seconds between two looks

@@ -33,8 +33,6 @@ from tests.support.transcode.spanned_asset import film_with_own_packets, is_whol
 from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
-
 # Seconds: so that a run is quick. A beat must come through on a busy machine all the same.
 _LEASE: Final = 4.0 * SCALE
 PATIENCE: Final = 90.0 * SCALE

@@ -15,8 +15,6 @@ from storage.catalog.migrations import migrate
 from storage.catalog.schema.tables import installation, projects
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
-pytestmark = pytest.mark.anyio
-
 
 async def _pragma(connection: AsyncConnection, name: str) -> object:
     return (await connection.execute(text(f"PRAGMA {name}"))).scalar_one()

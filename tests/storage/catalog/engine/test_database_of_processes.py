@@ -3,13 +3,9 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from storage.catalog import open_catalog
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql
-
-pytestmark = pytest.mark.anyio
 
 ROUNDS = 60
 EDITORS = 8

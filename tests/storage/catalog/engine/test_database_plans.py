@@ -21,8 +21,6 @@ from storage.catalog.records.common import ProjectRecord, Sort
 from storage.catalog.records.videos import VideoQuery
 from tests.support.sql import run_sql
 
-pytestmark = pytest.mark.anyio
-
 ROWS = 6_000  # of each table
 SMALL, BIG = 1, 2  # projects, with a tenth of all rows and with the rest
 MOST_US = 600_000

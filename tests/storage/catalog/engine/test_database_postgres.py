@@ -19,8 +19,6 @@ from storage.catalog.schema.tables import projects, streams
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 from tests.support.postgres import PASSWORD, PostgresServer
 
-pytestmark = pytest.mark.anyio
-
 SHORT_MS = 200
 
 

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import new_hash
@@ -12,8 +11,6 @@ from storage.catalog.engine.lock_order import Rank, defer
 from storage.catalog.records.videos import NewVideo, VideoFile
 from storage.catalog.videos.transcoding import MadeVideo
 from tests.support.storage.concurrent_calls import Call, count_refused
-
-pytestmark = pytest.mark.anyio
 
 NOW = 1_800_000_000_000_000
 CALLERS = 4  # of each kind

@@ -13,19 +13,12 @@ import pytest
 from storage.catalog.engine.sqlite_cursor import SqliteCursor
 from storage.catalog.engine.sqlite_reader import SqliteReader, open_reader
 
-pytestmark = pytest.mark.anyio
-
 # Counts for a second or so: no table is needed for a question that takes long.
 LONG = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
     " SELECT count(*) FROM n"
 )
 AGES = 1_000_000_000
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

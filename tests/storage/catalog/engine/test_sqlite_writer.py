@@ -13,8 +13,6 @@ import pytest
 from storage.catalog import open_catalog
 from storage.catalog.engine.sqlite_writer import SqliteWriter, open_writer
 
-pytestmark = pytest.mark.anyio
-
 LONG = (
     "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
     " WHERE i < 1000000000) SELECT count(*) FROM n"

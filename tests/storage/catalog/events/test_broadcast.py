@@ -10,8 +10,6 @@ from storage.catalog.events.broadcast import KEPT_US, OutboxEvent
 from storage.errors import CatalogError
 from tests.support.e2e.service import SCALE
 
-pytestmark = pytest.mark.anyio
-
 NOW_US = 1_700_000_000_123_456
 
 

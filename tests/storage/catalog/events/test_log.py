@@ -7,8 +7,6 @@ from storage.catalog.records.common import EventRecord
 from storage.catalog.streams.repository import StreamChange
 from storage.errors import NoSuchLabel
 
-pytestmark = pytest.mark.anyio
-
 SINCE = 2  # what is made before, as the first stream, has events of its own
 
 

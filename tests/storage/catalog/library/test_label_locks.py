@@ -14,8 +14,6 @@ from storage.catalog.videos.repository import VideoChange
 from storage.errors import NoSuchLabel, NoSuchProject
 from tests.support.storage.concurrent_calls import count_refused
 
-pytestmark = pytest.mark.anyio
-
 NOW = 1_800_000_000_000_000
 TURNS = 10
 

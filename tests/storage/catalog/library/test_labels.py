@@ -14,8 +14,6 @@ from storage.catalog.records.common import LabelRecord, Sort
 from storage.errors import CatalogError, NameTaken, NoSuchLabel, NoSuchProject
 from tests.support.concurrent_programs import run_together
 
-pytestmark = pytest.mark.anyio
-
 KINDS: tuple[Kind, ...] = ("tag", "category")
 FAR = (0, -1, 999, 1 << 31, 1 << 63, 10**40)
 

@@ -12,8 +12,6 @@ from storage.catalog.library.players import STANDARD
 from storage.catalog.records.common import PlayerOptions, PlayerRecord
 from storage.errors import NoSuchLabel, NoSuchProject
 
-pytestmark = pytest.mark.anyio
-
 FAR = (0, -1, 999, 1 << 31, 1 << 63, 10**40)
 
 

@@ -7,8 +7,6 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.errors import NoSuchProject, TokenRevoked
 
-pytestmark = pytest.mark.anyio
-
 
 def _kept(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir())

@@ -7,8 +7,6 @@ from storage.catalog.migrations import REVISION
 from storage.catalog.records.common import ProjectRecord
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 
-pytestmark = pytest.mark.anyio
-
 HOUR_US = 3_600_000_000
 
 

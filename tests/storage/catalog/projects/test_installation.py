@@ -8,8 +8,6 @@ from storage.catalog import Catalog, open_catalog
 from storage.errors import CatalogError
 from tests.support.sql import run_sql
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_first_start_makes_a_project_a_token_and_a_stream(catalog: Catalog) -> None:
     first = await catalog.installation.first_start(7)

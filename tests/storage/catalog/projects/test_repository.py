@@ -8,8 +8,6 @@ import pytest
 from storage.catalog import Catalog
 from storage.errors import ProjectNotDeletable
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_project_is_found_by_its_number_and_by_its_key(catalog: Catalog) -> None:
     one = await catalog.projects.add("One", 1)

@@ -1,7 +1,5 @@
 """What viewers may come to know, on both databases, through the calls that make it so."""
 
-import pytest
-
 from media.countries import Country, find_country
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
@@ -10,8 +8,6 @@ from storage.catalog.records.videos import NewVideo
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.catalog.videos.transcoding import MadeVideo
-
-pytestmark = pytest.mark.anyio
 
 NOW = 1_800_000_000_000_000
 ORANGE = PlayerOptions(autoplay=True, loop=True, color="#ff8800")

@@ -10,8 +10,6 @@ from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand
 from storage.errors import StreamStateConflict
 
-pytestmark = pytest.mark.anyio
-
 DAY_US = 86_400 * 1_000_000
 END = StreamCommand(stream=1, hash="Ab3dEf6hIj9l", kind=CommandKind.END, deadline_us=100, by=1)
 FORGET = StreamCommand(stream=9, hash="Zz3dEf6hIj9l", kind=CommandKind.FORGET)

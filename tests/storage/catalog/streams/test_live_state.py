@@ -13,8 +13,6 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
 from tests.support.sql import run_sql
 
-pytestmark = pytest.mark.anyio
-
 
 @contextmanager
 def _statements() -> Generator[list[str]]:

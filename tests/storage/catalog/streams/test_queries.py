@@ -11,8 +11,6 @@ from storage.errors import NoSuchProject
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql
 
-pytestmark = pytest.mark.anyio
-
 ADDER = """
 import asyncio, sys
 from storage.catalog import open_catalog

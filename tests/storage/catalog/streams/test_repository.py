@@ -20,8 +20,6 @@ from storage.errors import BackupInUse, NoSuchLabel, TooManyBackups
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql
 
-pytestmark = pytest.mark.anyio
-
 NOW = 5_000
 BY = 3
 

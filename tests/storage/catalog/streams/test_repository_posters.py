@@ -1,12 +1,8 @@
 """Posters of streams in the catalog, on both databases."""
 
-import pytest
-
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import PublicRecord, StreamRecord
-
-pytestmark = pytest.mark.anyio
 
 NOW = 1_800_000_000_000_000
 LABELS = ("360p", "480p", "720p")

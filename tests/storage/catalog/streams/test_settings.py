@@ -74,7 +74,6 @@ def test_off_is_set_too() -> None:
     assert effective_settings(own, behind).recording == StreamRecording(enabled=False, keep_days=3)
 
 
-@pytest.mark.anyio
 async def test_what_ingest_is_told_is_the_streams_own_before_its_projects(
     catalog: Catalog,
 ) -> None:
@@ -108,7 +107,6 @@ async def test_what_ingest_is_told_is_the_streams_own_before_its_projects(
     assert await told() == (failover, recording)
 
 
-@pytest.mark.anyio
 async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> None:
     stream = await begun(catalog)
     settings = catalog.settings
@@ -136,7 +134,6 @@ async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> 
     ]
 
 
-@pytest.mark.anyio
 async def test_a_stream_has_its_own_picture_its_projects_or_none(catalog: Catalog) -> None:
     stream = await begun(catalog)
     project = await catalog.projects.find("1")

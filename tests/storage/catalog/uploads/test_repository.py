@@ -11,8 +11,6 @@ from storage.catalog.records.videos import VideoFile, VideoQuery
 from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, UploadLinkSpent
 from tests.support.sql import run_sql
 
-pytestmark = pytest.mark.anyio
-
 NOW = 1_700_000_000_000_000
 HOUR = 3600 * 1_000_000
 

@@ -13,8 +13,6 @@ from storage.catalog.records.videos import NewVideo, VideoFile, VideoQuery, Whol
 from storage.errors import NoSuchVideo, UploadInProgress, UploadLinkSpent, UploadLost
 from tests.support.sql import run_sql
 
-pytestmark = pytest.mark.anyio
-
 NOW = 1_700_000_000_000_000
 HOUR = 3600 * 1_000_000
 FILE = VideoFile(source="sources/v/r-one", size=100, length_us=5, width=640, height=360)

@@ -13,8 +13,6 @@ from storage.catalog.records.videos import NewVideo
 from storage.catalog.videos import jobs
 from storage.job_leases import LEASE_US, MAX_LEASE_US, HeldJob, JobLost, pause_us
 
-pytestmark = pytest.mark.anyio
-
 NOW = 1_800_000_000_000_000
 SECOND = 1_000_000
 

@@ -14,8 +14,6 @@ from storage.catalog.records.videos import NewVideo, VideoQuery, WholeVideo
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, VideoNotFailed
 
-pytestmark = pytest.mark.anyio
-
 NOW_US = 1_700_000_000_123_456
 DAY_US = 86_400_000_000
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from psycopg import sql
 from sqlalchemy import Engine, event
 
@@ -17,8 +16,6 @@ from storage.catalog.records.videos import VideoQuery
 from storage.catalog.schema.tables import videos
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 from tests.support.sql import run_sql
-
-pytestmark = pytest.mark.anyio
 
 MANY, SHARE = 20_000, 50
 DAY_US = 86_400_000_000

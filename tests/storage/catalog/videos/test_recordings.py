@@ -14,8 +14,6 @@ from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
 from storage.errors import VideoNotFailed
 
-pytestmark = pytest.mark.anyio
-
 NOW_US = 1_769_860_859_123_456  # 2026-01-31T12:00:59
 LATER_US = NOW_US + 3_600_000_000
 DAY_US = 86_400_000_000

@@ -20,8 +20,6 @@ from storage.job_leases import (
     pause_us,
 )
 
-pytestmark = pytest.mark.anyio
-
 NOW = 1_800_000_000_000_000
 SECOND = 1_000_000
 PLAN = tuple(PlannedSpan(number=n, cost=100 * n, facts=f'"span {n}"') for n in (1, 2, 3))

@@ -15,8 +15,6 @@ from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.catalog.videos.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
 
-pytestmark = pytest.mark.anyio
-
 NOW = 1_800_000_000_000_000
 LATER = NOW + 1_000_000
 PLAN = (

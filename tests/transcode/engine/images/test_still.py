@@ -25,11 +25,6 @@ LADDER = Ladder(
 )
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def made(data: bytes, make: FileOrder | None = None) -> list[Poster]:
     with tempfile.TemporaryFile() as file:
         file.write(data)
@@ -101,7 +96,6 @@ def test_what_is_no_picture_is_refused_in_words(name: str) -> None:
         made(REFUSED[name]())
 
 
-@pytest.mark.anyio
 async def test_a_boxed_child_does_it(tmp_path: Path) -> None:
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.write_bytes(picture("webp", "800x600"))
