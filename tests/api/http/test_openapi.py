@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from litestar import Litestar, Request, get
 from litestar.openapi import OpenAPIConfig
 from litestar.testing import AsyncTestClient
@@ -127,6 +128,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.real
 def test_the_document_is_the_same_in_each_process(tmp_path: Path) -> None:
     def document(seed: str) -> str:
         folder = tmp_path / seed
