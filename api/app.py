@@ -18,6 +18,7 @@ from api.http.json_body import MAX_BODY
 from api.http.openapi import ReadyDocuments, ReferencePage, operation_id
 from api.http.options import list_all_methods
 from api.http.rate_limit import CallerRateLimiter
+from api.http.security_headers import add_security_headers
 from api.library.countries import CountriesController
 from api.library.events import EventsController
 from api.library.labels import CategoriesController, TagsController
@@ -211,7 +212,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
             Router("/", route_handlers=handlers, include_in_schema=False),
         ],
         exception_handlers=HANDLERS,
-        before_send=[list_all_methods, cors_hook(catalog, most)],
+        before_send=[add_security_headers, list_all_methods, cors_hook(catalog, most)],
         openapi_config=_description(version),
         # Logging is set up where the process starts, and errors are logged by their handlers.
         logging_config=None,

@@ -9,6 +9,7 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from api.http.errors import HANDLERS, ApiError
+from api.http.security_headers import add_security_headers
 from storage.catalog.records.common import Principal
 
 __all__ = ["needs_all_projects", "status_app", "status_handlers"]
@@ -69,6 +70,7 @@ def status_app(
     return Litestar(
         route_handlers=[*status_handlers(problems=problems, figures=figures)],
         exception_handlers=HANDLERS,
+        before_send=[add_security_headers],
         openapi_config=None,
         logging_config=None,
     )

@@ -14,6 +14,7 @@ from litestar.types import Scope, Send
 
 from api.http.conditional import Unsatisfiable, accepts_gzip, byte_range, has_entity_tag
 from api.http.open_file import OpenFile
+from api.http.security_headers import MEDIA_POLICY
 
 __all__ = [
     "METHODS",
@@ -134,6 +135,7 @@ _CROSS_ORIGIN: Final = encode_headers(
         "cross-origin-resource-policy": "cross-origin",
         "timing-allow-origin": "*",
         "x-content-type-options": "nosniff",
+        "content-security-policy": MEDIA_POLICY,
     }
 )
 _ACCEPT_RANGES: Final = (b"accept-ranges", b"bytes")

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from api.http.security_headers import DATA_POLICY
 from api.pusher.hub import FRAMES, Hub, Subscriber
 from api.pusher.limits import PusherSettings
 from api.pusher.protocol import (
@@ -237,6 +238,8 @@ async def _ask_for_upgrade(send: _Send) -> None:
         (b"upgrade", b"websocket"),
         (b"connection", b"Upgrade"),
         (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"content-security-policy", DATA_POLICY.encode()),
     ]
     await send({"type": "http.response.start", "status": 426, "headers": headers})
     await send({"type": "http.response.body", "body": _NEEDS_UPGRADE})

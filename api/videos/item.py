@@ -176,7 +176,11 @@ class VideoController(Controller):
         try:
             changed = await catalog.videos.retry(video.video.id, now_us, by=request.auth.id)
         except VideoNotFailed as error:
-            message = "Only a video that has failed can be tried again."
+            message = (
+                "The file is not there any more: upload or import it again."
+                if error.state == "failed"
+                else "Only a video that has failed can be tried again."
+            )
             raise ApiError(HTTPStatus.CONFLICT, message) from error
         return _changed("Video queued again.", changed, video_presenter)
 

@@ -57,7 +57,6 @@ NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
         "storage/catalog/uploads/creation.py",
         "storage/catalog/uploads/links.py",
         "storage/catalog/videos/creation.py",
-        "storage/catalog/videos/imports.py",
         "storage/catalog/videos/replacement.py",
         "storage/catalog/videos/repository.py",
         "storage/file_intake.py",

@@ -14,10 +14,10 @@ and those of the project by number and by key.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import Row, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
@@ -95,9 +95,11 @@ async def _write(connection: AsyncConnection, *, values: Mapping[str, object]) -
         await connection.execute(delete(notices).where(notices.c.created_us < now_us - KEPT_US))
 
 
-def _names(kind: str, hash_: str, project: int, key: str) -> str:
-    own = f"{kind}.{hash_}"
-    return f"{own} private-{own} private-project.{project} private-project.{key}"
+def _channels(kind: str, row: Row[*tuple[Any, ...]]) -> str:  # Any: columns of every type
+    """Return the channels of a record's state; `row` is the record's, with its project's key."""
+    own = f"{kind}.{row.hash}"
+    private = f"private-{own} private-project.{row.project_id} private-project.{row.key}"
+    return private if row.hidden or row.countries else f"{own} {private}"
 
 
 async def enqueue_stream(connection: AsyncConnection, stream: int, now_us: int) -> None:
@@ -112,6 +114,8 @@ async def enqueue_stream(connection: AsyncConnection, stream: int, now_us: int) 
                 table.processing,
                 table.paused,
                 table.published,
+                table.hidden,
+                table.countries,
                 table.receiving_count,
                 table.on_air,
                 table.version,
@@ -143,8 +147,7 @@ async def enqueue_stream(connection: AsyncConnection, stream: int, now_us: int) 
         ],
         "version": row.version,
     }
-    names = _names("stream", row.hash, row.project_id, row.key)
-    await enqueue(connection, names, LIVE, _text(body), now_us)
+    await enqueue(connection, _channels("stream", row), LIVE, _text(body), now_us)
 
 
 async def enqueue_video(
@@ -169,6 +172,8 @@ async def enqueue_video(
                 table.progress,
                 table.eta,
                 table.published,
+                table.hidden,
+                table.countries,
                 table.version,
                 table.project_id,
                 projects.c.key,
@@ -191,8 +196,7 @@ async def enqueue_video(
         "version": row.version,
         **(extra or {}),
     }
-    names = _names("video", row.hash, row.project_id, row.key)
-    await enqueue(connection, names, event, _text(body), now_us)
+    await enqueue(connection, _channels("video", row), event, _text(body), now_us)
 
 
 def _text(body: Mapping[str, object]) -> str:

@@ -168,13 +168,18 @@ class Imports:
             return whole
 
     async def fail(self, held: HeldJob, reason: str, now_us: int) -> None:
-        """End the job without a file; `reason` is a sentence for the owner, who may ask again.
+        """End the job without a file; `reason` is a sentence for the owner.
+
+        The owner may ask again, unless the URL had a query: that may hold a credential or a
+        signature, so such a URL is forgotten.
 
         Raises:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             await transcoding.fail(connection, held, reason, now_us)
+            secret = _TABLE.url.contains("?")
+            await connection.execute(delete(imports).where(_TABLE.video_id == held.video, secret))
 
     async def requeue(self, held: HeldJob, now_us: int, *, failed: bool) -> None:
         """Queue the job again: later, where it `failed` for a reason of ours, else at once.

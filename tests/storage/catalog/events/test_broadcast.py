@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from media.countries import find_country
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.events.broadcast import KEPT_US, OutboxEvent
+from storage.catalog.streams.repository import StreamChange
 from storage.errors import CatalogError
 from tests.support.e2e.service import SCALE
 
@@ -95,3 +97,44 @@ async def test_any_text_that_can_be_stored_comes_back(catalog: Catalog) -> None:
     assert (notice.channel, notice.event, notice.body, notice.except_socket) == (
         told.channels[0], told.event, told.body, told.except_socket,
     )  # fmt: skip
+
+
+async def _public_channels(catalog: Catalog, after: int) -> tuple[list[str], int]:
+    """Return the public channels of the notices after a number, and the newest number."""
+    found, _ = await catalog.outbox.read_after(after, 100)
+    for notice in found:
+        assert "private-project.1" in notice.channel.split()
+    names = [name for each in found for name in each.channel.split()]
+    public = [name for name in names if not name.startswith("private-")]
+    return public, found[-1].id if found else after
+
+
+async def test_the_public_channel_of_a_stream_is_silent_while_its_page_is_not_for_everyone(
+    catalog: Catalog,
+) -> None:
+    await catalog.installation.first_start(NOW_US)
+    stream = await catalog.streams.add(1, "x", NOW_US, by=None)
+    romania = find_country("RO")
+    assert romania is not None
+    _, last = await _public_channels(catalog, 0)
+    own = f"stream.{stream.hash}"
+    steps: list[tuple[str, list[str]]] = []
+    for name in ("published", "unpublished", "published again", "restricted"):
+        match name:
+            case "unpublished":
+                await catalog.streams.unpublish(stream.id, now_us=NOW_US, by=None)
+            case "restricted":
+                change = StreamChange(countries=(romania,))
+                await catalog.streams.edit(stream.id, change, now_us=NOW_US, by=None)
+                await catalog.streams.unpublish(stream.id, now_us=NOW_US, by=None)
+                await catalog.streams.publish(stream.id, now_us=NOW_US, by=None)
+            case _:
+                await catalog.streams.publish(stream.id, now_us=NOW_US, by=None)
+        public, last = await _public_channels(catalog, last)
+        steps.append((name, public))
+    assert steps == [
+        ("published", [own]),
+        ("unpublished", []),
+        ("published again", [own]),
+        ("restricted", []),
+    ]

@@ -1,0 +1,54 @@
+"""Imports on the real databases: what is kept of their addresses."""
+
+import pytest
+
+from media.stream_keys import new_hash
+from storage.catalog import Catalog
+from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.videos.imports import NewImport
+from storage.catalog.videos.jobs import IMPORT
+from storage.errors import VideoNotFailed
+from storage.job_leases import HeldJob
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_800_000_000_000_000
+
+
+async def leased_import(catalog: Catalog, url: str) -> HeldJob:
+    """Ask for an import, and lease its job."""
+    new = NewImport(
+        url=url,
+        host="media.example",
+        hash=new_hash(),
+        file_title="film",
+        slug="film",
+        wanted=UploadDetails(),
+    )
+    await catalog.imports.add(1, new, NOW, by=None)
+    held = await catalog.jobs.lease("worker", NOW, IMPORT)
+    assert held is not None
+    return held
+
+
+async def test_a_failed_import_forgets_an_address_that_may_hold_a_signature(
+    catalog: Catalog,
+) -> None:
+    await catalog.installation.first_start(NOW)
+    held = await leased_import(catalog, "https://media.example/film.mp4?signature=secret")
+    assert "secret" in (await catalog.imports.begin(held, NOW)).url
+    await catalog.imports.fail(held, "The server answered 403.", NOW)
+    with pytest.raises(VideoNotFailed) as refused:
+        await catalog.videos.retry(held.video, NOW, by=None)
+    assert refused.value.state == "failed"
+
+
+async def test_a_failed_import_of_a_plain_address_can_be_tried_again(catalog: Catalog) -> None:
+    await catalog.installation.first_start(NOW)
+    url = "https://media.example/film.mp4"
+    failed = await leased_import(catalog, url)
+    await catalog.imports.fail(failed, "The server is down.", NOW)
+    assert await catalog.videos.retry(failed.video, NOW, by=None) is not None
+    again = await catalog.jobs.lease("worker", NOW, IMPORT)
+    assert again is not None
+    assert (again.video, (await catalog.imports.begin(again, NOW)).url) == (failed.video, url)
