@@ -19,7 +19,14 @@ from headend.config.settings import load as load_settings
 from headend.demo import EVERY_SECONDS
 from headend.install import findings
 from headend.install.doctor import clean, examine
-from headend.install.installation import OWNER_TOKEN, catalog_location, create_data_folder, install
+from headend.install.installation import (
+    MOVED,
+    OWNER_TOKEN,
+    catalog_location,
+    create_data_folder,
+    install,
+    move_catalog,
+)
 from headend.install.locks import DataFolderError
 from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
@@ -151,11 +158,19 @@ def show_settings(config: Path | None, *, as_json: bool, **given: str | None) ->
 
 @main.command()
 @_settings_options
-def migrate(config: Path | None, **given: str | None) -> None:
+@click.option("--to", metavar="URL", help="Move the SQLite database to an empty one of PostgreSQL.")
+def migrate(config: Path | None, to: str | None, **given: str | None) -> None:
     """Create the data folder and its database, or migrate an older database."""
     settings = _read(config, **given)[0]
     folder = Path(settings.data)
     try:
+        if to is not None:
+            copied = asyncio.run(move_catalog(folder, to))
+            click.echo(
+                f"moved {copied.rows} rows to {copied.place}: start with database.url set to it;"
+                f" {folder / MOVED} is the old database"
+            )
+            return
         create_data_folder(folder)
         asyncio.run(install(folder, catalog_location(settings)))
     except (DataFolderError, StorageError) as error:

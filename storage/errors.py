@@ -4,6 +4,7 @@
     └── CatalogError
         ├── BackupInUse            the caller's: a backup whose encoder is sending cannot be removed
         ├── CatalogBusy            the world's: another process holds the write lock; try again
+        ├── CatalogNotEmpty        the operator's: a catalog is copied to an empty database only
         ├── CatalogUnavailable     the world's: the database cannot be read or written
         ├── HashTaken              nobody's: a random public name collided; try again
         ├── NameTaken              the caller's: a tag or category of this name exists
@@ -32,6 +33,7 @@ __all__ = [
     "BackupInUse",
     "CatalogBusy",
     "CatalogError",
+    "CatalogNotEmpty",
     "CatalogUnavailable",
     "HashTaken",
     "NameTaken",
@@ -65,6 +67,17 @@ class CatalogError(StorageError):
 
 class CatalogBusy(CatalogError):
     """Another process held the catalog's write lock for longer than the timeout."""
+
+
+class CatalogNotEmpty(CatalogError):
+    """The database at `place`, to which a catalog is to be copied, holds rows already."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(
+            f"the database at {place} holds rows already: create an empty one to move to, or, if"
+            " it has this catalog, set database.url"
+        )
+        self.place = place
 
 
 class CatalogUnavailable(CatalogError):

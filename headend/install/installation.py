@@ -11,6 +11,7 @@ from typing import Final
 from headend.config.settings import ServiceSettings
 from headend.install.locks import DataFolderError, schema_change
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 from storage.installation_key import KeyStore, ReadableKey, bind, refuse_media, verify
@@ -19,17 +20,20 @@ from storage.objects.read_only import ReadOnlyObjects
 
 __all__ = [
     "DATABASE",
+    "MOVED",
     "OBJECTS",
     "OWNER_TOKEN",
     "bind_objects",
     "catalog_location",
     "create_data_folder",
     "install",
+    "move_catalog",
     "read_installation",
     "verify_objects",
 ]
 
 DATABASE: Final = "catalog.sqlite"
+MOVED: Final = "catalog.sqlite.moved"
 OBJECTS: Final = "objects"
 OWNER_TOKEN: Final = "owner.token"  # noqa: S105 # a file's name
 
@@ -74,6 +78,24 @@ async def install(folder: Path, place: str | Path | None = None) -> bool:
             with DiskObjects(folder / OBJECTS) as objects:
                 await bind_objects(catalog, objects, folder)
     return True
+
+
+async def move_catalog(folder: Path, url: str) -> CatalogCopy:
+    """Copy the SQLite database of a folder to PostgreSQL, and rename its file to `MOVED`.
+
+    A start without the setting `database.url` then finds no database, instead of an old one.
+
+    Raises:
+        DataFolderError: another process uses the database.
+        StorageError: it cannot be copied; nothing was changed.
+    """
+    with schema_change(folder):
+        copied = await copy_catalog(folder / DATABASE, url)
+        for ending in ("-wal", "-shm", ""):
+            file = folder / f"{DATABASE}{ending}"
+            if file.exists():
+                file.rename(folder / f"{MOVED}{ending}")
+    return copied
 
 
 async def bind_objects(catalog: Catalog, objects: KeyStore, folder: Path) -> None:

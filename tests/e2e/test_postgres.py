@@ -1,11 +1,16 @@
 """The whole service with its catalog in PostgreSQL, whose server is restarted in mid-stream."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.e2e.hls_reader import Collected, collect
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import Running, fetch, service
+from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.uploaded_videos import completed, upload
+from tests.support.engine.upload_files import film
 from tests.support.postgres import PASSWORD, PostgresServer
 from tests.support.waiting import poll
 
@@ -69,3 +74,75 @@ def test_a_stream_goes_on_while_the_database_is_restarted(
         log = running.log.read_text()
         assert PASSWORD not in log + running.printed
         assert "Traceback" not in log
+
+
+def _move(data: Path, url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("headend")), "migrate", "--data", data, "--to", url],
+        capture_output=True,
+        text=True,
+        timeout=60 * SCALE,
+        check=False,
+    )
+
+
+def test_an_installation_moves_from_sqlite_and_its_videos_play(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    path = film(tmp_path / "film.mp4", "-c:v", "libx264", "-c:a", "aac", seconds=4)
+    small = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
+    data = tmp_path / "data"
+    with service(data, environment=small) as running, postgres_server.empty_database() as database:
+        name = database.partition("@/")[2].partition("?")[0]
+        url = postgres_server.url(name, "guarded", PASSWORD)
+        status, answer = upload(running, path)
+        assert status == 201
+        video = answer["video"]
+        completed(running, video["id"], within=60)
+        playlist = f"/videos/{video['hash']}/index.m3u8"
+        before = _media(f"{running.http}{playlist}")
+        assert _move(data, url).returncode == 1, "it runs"
+        assert running.stop() == 0
+        moved = _move(data, url)
+        assert moved.returncode == 0, moved.stderr
+        assert PASSWORD not in moved.stdout + moved.stderr
+        assert not (data / "catalog.sqlite").exists()
+        again = _move(data, url)
+        assert (again.returncode, "there is no catalog" in again.stderr) == (1, True)
+        forgotten = _serve_once(data)
+        assert "do not belong to the catalog" in forgotten, "database.url is not set"
+        on_server = {**small, "HEADEND_DATABASE__URL": url}
+        with service(data, environment=on_server) as moved_to:
+            assert _media(f"{moved_to.http}{playlist}") == before
+            assert moved_to.key == running.key
+            second, answer = upload(moved_to, path)
+            assert (second, answer["video"]["id"]) == (201, video["id"] + 1)
+            assert moved_to.stop() == 0
+        assert not (data / "objects" / "trash").exists()
+
+
+def _media(playlist: str) -> dict[str, list[bytes]]:
+    """Return all that a video's playlists name, by rendition."""
+    held: dict[str, Collected] = {}
+    collect(playlist, held)
+    found = {
+        name: [*each.inits.values(), *(one.data for one in each.segments.values())]
+        for name, each in held.items()
+    }
+    assert len(found) > 1
+    assert all(len(each) > 1 for each in found.values())
+    return found
+
+
+def _serve_once(data: Path) -> str:
+    """Return what a start says that is refused."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("headend")), "serve", "--data", data, "--http",
+         "127.0.0.1:0", "--rtmp", "[::]:0", "--rtmps", ""],
+        capture_output=True,
+        text=True,
+        timeout=20 * SCALE,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    return done.stderr

@@ -1,7 +1,5 @@
 """A file uploaded with curl plays in a browser, in all its resolutions, with posters."""
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -19,55 +17,15 @@ from tests.support.e2e.hls_reader import (
     media,
     multivariant,
 )
-from tests.support.e2e.publishers import tool
-from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.e2e.service import Running, fetch
+from tests.support.e2e.uploaded_videos import asked, completed, upload
 from tests.support.engine.upload_files import film, picture_size
-from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
 Json = dict[str, Any]  # Any: what the tests are about to find out
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "250", "-sc_threshold", "0", "-c:a", "aac")
 RUNGS = {"720p": (1280, 720), "480p": (854, 480), "360p": (640, 360)}
-
-
-def upload(headend: Running, path: Path, **fields: str) -> tuple[int, Json]:
-    """Upload a file with the real curl; return status and answer."""
-    forms = [item for name, text in fields.items() for item in ("-F", f"{name}={text}")]
-    done = subprocess.run(
-        [
-            *(tool("curl"), "-sS", "-w", "\n%{http_code}", "-F", f"video=@{path}", *forms),
-            *("-H", f"Authorization: Bearer {headend.token}"),
-            f"{headend.http}/api/projects/1/videos",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60 * SCALE,
-    )
-    body, _, status = done.stdout.rpartition("\n")
-    return int(status), json.loads(body)
-
-
-def asked(headend: Running, path: str) -> Json:
-    answer = fetch(f"{headend.http}{path}", token=headend.token)
-    assert answer.status == 200, answer.text
-    found = answer.json["data"]
-    assert isinstance(found, dict)
-    return found  # pyright: ignore[reportUnknownVariableType]  # JSON
-
-
-def completed(headend: Running, video: int, *, within: float) -> list[Json]:
-    """Wait for a video's end; return how it stood at each look."""
-    looks: list[Json] = []
-
-    def is_over() -> bool:
-        looks.append(asked(headend, f"/api/videos/{video}/status"))
-        return looks[-1]["state"] in ("completed", "failed")
-
-    poll(is_over, within=within, what="the video's end")
-    assert looks[-1]["state"] == "completed", looks[-1]
-    return looks
 
 
 def test_an_uploaded_file_plays_in_chromium_in_all_its_resolutions(

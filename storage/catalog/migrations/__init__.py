@@ -17,7 +17,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.engine.postgres import lock_schema
 from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 
-__all__ = ["REVISION", "check", "migrate", "upgrade"]
+__all__ = ["REVISION", "check", "migrate", "migrate_within", "upgrade"]
 
 # The newest step; a test holds it against the modules in `versions`.
 REVISION: Final = "0009"
@@ -71,7 +71,13 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
     command.upgrade(_config(connection), revision)
 
 
-def _upgrade(connection: Connection, place: str) -> None:
+def migrate_within(connection: Connection, place: str) -> None:
+    """Bring the catalog at `place` to its present form, within the caller's transaction.
+
+    Raises:
+        CatalogBusy: a running Headend uses the tables that are to be changed.
+        SchemaNewer: a newer Headend has been here.
+    """
     refusal = _refusal(place, _found(connection), REVISION)
     if isinstance(refusal, SchemaNewer):
         raise refusal
@@ -90,4 +96,4 @@ async def migrate(database: Database) -> None:
         SchemaNewer: a newer Headend has been here.
     """
     async with database.migrating() as connection:
-        await connection.run_sync(_upgrade, database.place)
+        await connection.run_sync(migrate_within, database.place)

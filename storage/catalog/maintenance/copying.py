@@ -1,0 +1,111 @@
+"""Copies a whole catalog from a file of SQLite into an empty database of PostgreSQL.
+
+Rows keep their numbers, and so do the media that they name and the installation key. Numbers that
+were given once are not given again in the copy either. It is one transaction: the target has the
+whole catalog, or nothing of it.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Table, func, insert, inspect, literal, select, table, text, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog import migrations
+from storage.catalog.engine.database import BUSY_MS, Database, database_url, open_database
+from storage.catalog.engine.postgres import lock_schema
+from storage.catalog.schema.upload_tables import METADATA
+from storage.errors import CatalogError, CatalogNotEmpty
+
+__all__ = ["CatalogCopy", "copy_catalog"]
+
+_AT_ONCE: Final = 1000  # rows; those of the widest table take 2 MB
+
+
+class CatalogCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy: the target's address without a password, and the number of its rows."""
+
+    place: str
+    rows: int
+
+
+async def copy_catalog(source: Path, target: str, *, busy_ms: int = BUSY_MS) -> CatalogCopy:
+    """Copy the catalog in a file of SQLite to the database of PostgreSQL with that URL.
+
+    Nothing may use either meanwhile: the file's write lock and the tables are held. `busy_ms` is
+    how long others are waited for.
+
+    Raises:
+        SchemaMismatch: the source has another form than this code needs, or none.
+        CatalogNotEmpty: the target holds rows; nothing was changed.
+        CatalogError: one of them cannot be used; nothing was changed.
+    """
+    url = database_url(target)
+    if url.get_backend_name() != "postgresql":
+        raise CatalogError(
+            "a catalog is copied to PostgreSQL: postgresql://USER:PASSWORD@HOST/NAME"
+        )
+    async with (
+        open_database(database_url(source), create=False, busy_ms=busy_ms) as origin,
+        open_database(url, create=True, busy_ms=busy_ms) as copy,
+    ):
+        await migrations.check(origin)
+        # Transactions without a time limit.
+        async with origin.migrating() as rows, copy.migrating() as made:
+            await _prepare(made, copy)
+            return CatalogCopy(place=copy.place, rows=await _copy(rows, made))
+
+
+async def _prepare(made: AsyncConnection, copy: Database) -> None:
+    """Create the tables of the target, which must hold no row."""
+    await made.run_sync(lock_schema, copy.place)
+    for name in await made.run_sync(lambda connection: inspect(connection).get_table_names()):
+        found = select(literal(1)).select_from(table(name))
+        if name != "alembic_version" and (await made.execute(found.limit(1))).first():
+            raise CatalogNotEmpty(copy.place)
+    await made.run_sync(migrations.migrate_within, copy.place)
+
+
+async def _copy(rows: AsyncConnection, made: AsyncConnection) -> int:
+    copied = 0
+    numbered = await rows.execute(text("SELECT name, seq FROM sqlite_sequence"))
+    given: dict[str, int] = {row.name: row.seq for row in numbered}
+    for each in METADATA.sorted_tables:
+        number = await _copy_table(rows, made, each)
+        counted = select(func.count()).select_from(each)
+        wanted = (await rows.execute(counted)).scalar_one()
+        if not number == wanted == (await made.execute(counted)).scalar_one():
+            raise CatalogError(f"{number} of the {wanted} rows of {each.name} were copied")
+        await _go_on_numbering(made, each, given.get(each.name, 0))
+        copied += number
+    return copied
+
+
+async def _copy_table(rows: AsyncConnection, made: AsyncConnection, each: Table) -> int:
+    """Copy a table's rows in the order of their keys; return how many."""
+    copied = 0
+    key = tuple_(*each.primary_key.columns)
+    names = [one.name for one in each.primary_key.columns]
+    chosen = select(each).order_by(*each.primary_key.columns).limit(_AT_ONCE)
+    part = chosen
+    while found := (await rows.execute(part)).mappings().all():
+        await made.execute(insert(each), [_row(dict(one)) for one in found])
+        copied += len(found)
+        part = chosen.where(key > tuple(found[-1][name] for name in names))
+    return copied
+
+
+def _row(values: dict[str, Any]) -> dict[str, Any]:  # Any: columns of any type
+    """Return a row as PostgreSQL takes it, whose texts have no NUL."""
+    return {
+        name: value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
+        for name, value in values.items()
+    }
+
+
+async def _go_on_numbering(made: AsyncConnection, each: Table, given: int) -> None:
+    """Let a table's next number be greater than any that was given."""
+    if "id" in each.c and given:
+        sequence = func.pg_get_serial_sequence(each.name, "id")
+        await made.execute(select(func.setval(sequence, given)))

@@ -1,0 +1,146 @@
+"""A catalog moves from the real SQLite to the real PostgreSQL with all that it holds."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from storage.catalog import Catalog, open_catalog
+from storage.catalog.engine.database import database_url, open_database
+from storage.catalog.library.labels import TagById
+from storage.catalog.maintenance.copying import copy_catalog
+from storage.catalog.records.videos import NewVideo
+from storage.catalog.schema.upload_tables import METADATA
+from storage.catalog.streams.repository import StreamChange
+from storage.catalog.videos.repository import VideoChange
+from storage.errors import CatalogBusy, CatalogError, CatalogNotEmpty, SchemaMissing, SchemaOlder
+from tests.support.sql import migrated, run_sql
+
+pytestmark = pytest.mark.anyio
+
+
+async def _fill(file: Path, videos: int) -> str:
+    """Fill a catalog with something of most kinds; return the owner's token."""
+    async with open_catalog(migrated(file), migrate=True) as catalog:
+        first = await catalog.installation.first_start(1)
+        await catalog.installation.add_key("k" * 32)
+        tag = await catalog.labels.add("tag", 1, "Știri", active=False, by=None, now_us=2)
+        for number in range(videos):
+            video = NewVideo(
+                hash=f"V{number:011}", title=None, file_title="NUL\0 and é", description="",
+                name="x", size=1 << 40, source=f"sources/V{number:011}/1",
+            )  # fmt: skip
+            added = await catalog.videos.add(1, video, number, by=1)
+            if number == 0:
+                change = VideoChange(tags=(TagById(tag.id),))
+                await catalog.videos.edit(added.video.id, change, 3, by=1)
+        await catalog.streams.edit(1, StreamChange(description="live"), now_us=4, by=1)
+        gone = await catalog.streams.add(1, "deleted", 5)
+        assert await catalog.streams.remove(gone.id, by=1, now_us=6) is not None
+        assert first.owner_token is not None
+        return first.owner_token
+
+
+async def _rows(place: str | Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return the rows of each table, with what PostgreSQL holds in the place of NUL."""
+    async with (
+        open_database(database_url(place), create=False) as database,
+        database.reading() as connection,
+    ):
+        return {
+            each.name: sorted(
+                (
+                    tuple(c.replace("\0", "\ufffd") if isinstance(c, str) else c for c in row)
+                    for row in await connection.execute(select(each))
+                ),
+                key=repr,
+            )
+            for each in METADATA.sorted_tables
+        }
+
+
+async def test_every_row_is_copied_in_order_and_numbering_goes_on(
+    file: Path, empty_server_place: str
+) -> None:
+    token = await _fill(file, 1003)  # more than are copied at once
+    copied = await copy_catalog(file, empty_server_place)
+    before, after = await _rows(file), await _rows(empty_server_place)
+    assert after == before
+    assert copied.rows == sum(map(len, before.values())) > 3000
+    assert len(after["videos"]) == 1003
+    async with open_catalog(empty_server_place, migrate=False) as catalog:
+        await _check(catalog, token)
+
+
+async def _check(catalog: Catalog, token: str) -> None:
+    """See that the copy works: its key, its token, its counters and its next numbers."""
+    assert await catalog.installation.find_key() == "k" * 32
+    principal = await catalog.tokens.authenticate(token)
+    assert principal is not None
+    assert principal.write
+    added = await catalog.streams.add(1, "next", 9)
+    assert added.id == 3, "2 was given, and deleted"
+    assert (await catalog.projects.add("next", 9)).id == 2
+    assert (await catalog.labels.add("tag", 1, "next", active=True, by=1, now_us=9)).id == 2
+
+
+async def test_a_database_that_holds_rows_is_refused_and_left_alone(
+    file: Path, server_place: str
+) -> None:
+    await _fill(file, 1)
+    async with open_catalog(server_place, migrate=False) as catalog:
+        await catalog.projects.add("theirs", 1)
+    before = await _rows(server_place)
+    with pytest.raises(CatalogNotEmpty, match="holds rows already: create an empty one"):
+        await copy_catalog(file, server_place)
+    assert await _rows(server_place) == before
+
+
+async def test_a_foreign_table_with_rows_is_refused_and_no_table_is_made(
+    file: Path, empty_server_place: str
+) -> None:
+    await _fill(file, 1)
+    run_sql(
+        empty_server_place, 'CREATE TABLE "their own" (x int)', 'INSERT INTO "their own" VALUES (1)'
+    )
+    with pytest.raises(CatalogNotEmpty):
+        await copy_catalog(file, empty_server_place)
+    tables = run_sql(
+        empty_server_place, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+    )
+    assert tables == [("their own",)]
+
+
+async def test_a_failure_in_the_middle_leaves_nothing(file: Path, server_place: str) -> None:
+    await _fill(file, 1)
+    run_sql(server_place, "ALTER TABLE jobs ADD CONSTRAINT refuses CHECK (false)")
+    with pytest.raises(CatalogError, match="the catalog refused"):
+        await copy_catalog(file, server_place)
+    assert set(map(len, (await _rows(server_place)).values())) == {0}
+
+
+async def test_a_target_in_use_is_refused(file: Path, server_place: str) -> None:
+    await _fill(file, 1)
+    async with open_catalog(server_place, migrate=False) as catalog:
+        await catalog.ping()
+        with pytest.raises(CatalogBusy, match="while another Headend uses it"):
+            await copy_catalog(file, server_place, busy_ms=100)
+
+
+@pytest.mark.parametrize("target", ["sqlite:///other.db", "mysql://x/y", "nonsense://"])
+async def test_only_postgresql_is_a_target(file: Path, target: str) -> None:
+    await _fill(file, 1)
+    with pytest.raises(CatalogError):
+        await copy_catalog(file, target)
+
+
+async def test_an_older_or_missing_catalog_is_refused(
+    file: Path, empty_server_place: str, tmp_path: Path
+) -> None:
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(SchemaMissing):
+        await copy_catalog(tmp_path / "empty.db", empty_server_place)
+    await _fill(file, 1)
+    run_sql(file, "UPDATE alembic_version SET version_num = '0006'")
+    with pytest.raises(SchemaOlder, match="run `headend migrate`"):
+        await copy_catalog(file, empty_server_place)

@@ -1,0 +1,53 @@
+"""Videos uploaded to a whole service with the real curl, and what the API says of them."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.support.e2e.publishers import tool
+from tests.support.e2e.service import SCALE, Running, fetch
+from tests.support.waiting import poll
+
+__all__ = ["asked", "completed", "upload"]
+
+Json = dict[str, Any]  # Any: what the tests are about to find out
+
+
+def upload(headend: Running, path: Path, **fields: str) -> tuple[int, Json]:
+    """Upload a file with the real curl; return status and answer."""
+    forms = [item for name, text in fields.items() for item in ("-F", f"{name}={text}")]
+    done = subprocess.run(
+        [
+            *(tool("curl"), "-sS", "-w", "\n%{http_code}", "-F", f"video=@{path}", *forms),
+            *("-H", f"Authorization: Bearer {headend.token}"),
+            f"{headend.http}/api/projects/1/videos",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60 * SCALE,
+    )
+    body, _, status = done.stdout.rpartition("\n")
+    return int(status), json.loads(body)
+
+
+def asked(headend: Running, path: str) -> Json:
+    answer = fetch(f"{headend.http}{path}", token=headend.token)
+    assert answer.status == 200, answer.text
+    found = answer.json["data"]
+    assert isinstance(found, dict)
+    return found  # pyright: ignore[reportUnknownVariableType]  # JSON
+
+
+def completed(headend: Running, video: int, *, within: float) -> list[Json]:
+    """Wait for a video's end; return how it stood at each look."""
+    looks: list[Json] = []
+
+    def is_over() -> bool:
+        looks.append(asked(headend, f"/api/videos/{video}/status"))
+        return looks[-1]["state"] in ("completed", "failed")
+
+    poll(is_over, within=within, what="the video's end")
+    assert looks[-1]["state"] == "completed", looks[-1]
+    return looks
