@@ -55,6 +55,8 @@ _MEMORY_BYTES: Final = 3 << 30
 # Answering viewers comes before making the next segment if a machine is too small for both.
 _NICE: Final = 5
 _FILE_NICE: Final = 10  # files can wait, live streams cannot
+# A file without an index is read to its end: half a second of processor time for 100 MB of MPEG-TS.
+_BYTES_PER_CPU_SECOND: Final = 50_000_000
 _BROKE, _WRONG_CALL = 1, 2
 # The colour lookup tables are read when a file needs them, and nothing else is.
 _READABLE: Final = tuple((Path(__file__).parent / "codec").glob("*.cube"))
@@ -63,7 +65,8 @@ _READABLE: Final = tuple((Path(__file__).parent / "codec").glob("*.cube"))
 class _Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """The limits for a kind of engine.
 
-    `closed` forbids opening files for reading, even if the kernel cannot hide them.
+    `cpu_seconds` is for a small file; a large one may take longer (see `_enter_sandbox`). `closed`
+    forbids opening files for reading, even if the kernel cannot hide them.
     """
 
     memory_bytes: int = _MEMORY_BYTES
@@ -105,7 +108,7 @@ def main(arguments: list[str]) -> int:
         )
         return _WRONG_CALL
     try:
-        _enter_sandbox(_SANDBOXES[kind])
+        _enter_sandbox(_SANDBOXES[kind], os.fstat(sys.stdin.fileno()).st_size)
     except SandboxError as error:
         sys.stderr.write(f"the engine cannot enter its sandbox: {error}\n")
         return _BROKE
@@ -125,11 +128,15 @@ def main(arguments: list[str]) -> int:
         return _BROKE
 
 
-def _enter_sandbox(limits: _Sandbox) -> None:
+def _enter_sandbox(limits: _Sandbox, input_bytes: int) -> None:
+    """Enter the sandbox; `input_bytes` is the size of the file to work on, 0 for a pipe."""
+    cpu_seconds = limits.cpu_seconds
+    if cpu_seconds is not None:
+        cpu_seconds += input_bytes // _BYTES_PER_CPU_SECOND
     die_with_parent()
     set_limits(
         memory_bytes=limits.memory_bytes,
-        cpu_seconds=limits.cpu_seconds,
+        cpu_seconds=cpu_seconds,
         nice=limits.nice,
         batch=limits.batch,
     )
@@ -161,7 +168,7 @@ def _make(
 ) -> int:
     match kind, make:
         case "probe", None:
-            reports.send(probe(file))
+            reports.send(probe(file, reports))
         case "video", FileOrder():
             convert(file, make, reports)
         case "asset", AssetOrder():
@@ -169,20 +176,24 @@ def _make(
         case "span", SpanOrder():
             make_span(file, make, reports)
         case ("subtitles", None) | ("poster" | "still", FileOrder()):
-            for report in _found(kind, make, file):
+            for report in _found(kind, make, file, reports):
                 reports.send(report)
         case _:
             return _WRONG_CALL
     return 0
 
 
-def _found(kind: str, make: FileOrder | None, file: int) -> Iterable[EngineReport]:
+def _found(
+    kind: str, make: FileOrder | None, file: int, reports: ReportWriter
+) -> Iterable[EngineReport]:
     """Return the posters or subtitles of a file."""
     if make is None:
-        return read_subtitles(file)
+        return read_subtitles(file, reports)
     if kind == "still":
         return make_stills(file, make)
-    return make_covers(file) if make.ladder is None else make_posters(file, make)
+    if make.ladder is None:
+        return make_covers(file, reports)
+    return make_posters(file, make, reports)
 
 
 def _live(reports: ReportWriter) -> int:

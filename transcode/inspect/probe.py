@@ -1,6 +1,7 @@
 """Probes an uploaded file in a sandboxed engine.
 
-A probe gets `seconds`; as many may pass before while it waits for a slot.
+The probe of an upload gets a few seconds, and as many before that to wait for a slot. That of a
+worker may take as long as it reads: a recording of 20 GB that was never closed is read to its end.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from transcode.inspect.concurrency import probe_slot
-from transcode.protocol.engine_process import spawn_engine
+from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
 from transcode.protocol.messages import Probed, Refused, WireError
 
 __all__ = ["PROBE_SECONDS", "NotMedia", "ProbeError", "ProbeTimeout", "Probed", "probe"]
@@ -39,45 +40,58 @@ class ProbeTimeout(ProbeError):
     """The probe did not end in time, or failed for another reason: the file may be good."""
 
 
-async def probe(path: Path, *, seconds: float = PROBE_SECONDS) -> Probed:
+async def probe(
+    path: Path,
+    *,
+    seconds: float | None = PROBE_SECONDS,
+    silent_seconds: float = SILENT_SECONDS,
+) -> Probed:
     """Return the tracks, size and length of a file.
+
+    With `seconds` None it takes as long as it reads, and no slot: then uploads do not wait for it.
 
     Raises:
         NotMedia: the file cannot be played or transcoded.
-        ProbeTimeout: the engine took more than `seconds`, or had no slot within as many.
+        ProbeTimeout: the engine took more than `seconds`, had no slot within as many, or read and
+            reported nothing for `silent_seconds`.
         OSError: the file cannot be opened.
     """
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         async with AsyncExitStack() as held:
             # A file that gets no slot in time is probed again when it is transcoded.
+            if seconds is not None:
+                async with asyncio.timeout(seconds):
+                    await held.enter_async_context(probe_slot())
             async with asyncio.timeout(seconds):
-                await held.enter_async_context(probe_slot())
-            async with asyncio.timeout(seconds):
-                return await _run_engine(file)
+                return await _run_engine(file, silent_seconds)
     except TimeoutError as error:
-        raise ProbeTimeout(f"no answer within {seconds:g} s") from error
+        raise ProbeTimeout(f"no answer within {seconds} s") from error
     finally:
         os.close(file)
 
 
-async def _run_engine(file: int) -> Probed:
+async def _run_engine(file: int, silent_seconds: float) -> Probed:
     found: Probed | Refused | None = None
-    broken = False
+    broken = silent = False
     async with spawn_engine("probe", "probe", file=file) as child:
         try:
-            async for report in child.reports():
+            async for report in child.reports(silent_seconds=silent_seconds):
                 if isinstance(report, Probed | Refused):
                     found = report
                     break
-        except WireError:
-            broken = True
+        except (WireError, TimeoutError) as error:
+            # Raised in the block of the engine it would come out as an ExceptionGroup.
+            silent = isinstance(error, TimeoutError)
+            broken = not silent
             child.kill()
         status = await child.wait()
     if isinstance(found, Probed):
         return found
     if found is not None:
         raise NotMedia(found.reason)
+    if silent:
+        raise ProbeTimeout(f"nothing was read for {silent_seconds:g} s")
     if (
         broken or status < 0
     ):  # a signal: the file made it crash, or exceed the limits of its sandbox

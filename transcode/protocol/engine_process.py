@@ -14,12 +14,15 @@ from typing import Final
 
 from transcode.protocol.messages import EngineOrder, EngineReport, WireReader, pack
 
-__all__ = ["EngineLost", "EngineProcess", "spawn_engine"]
+__all__ = ["SILENT_SECONDS", "EngineLost", "EngineProcess", "spawn_engine"]
 
 log = logging.getLogger(__name__)
 
 # From the end of input to the exit: the lookahead of three encoders and one last segment.
 STOP_SECONDS: Final = 8.0
+# An engine that works on a file reports about once a second while it reads or makes anything. If it
+# is silent for so long, it hangs, or the disk does.
+SILENT_SECONDS: Final = 60.0
 _READ_BYTES: Final = 1 << 18
 # The pipe buffers this much before `send` waits; the queue with an overload policy is before it.
 _WRITE_BYTES: Final = 1 << 20
@@ -67,14 +70,21 @@ class EngineProcess:
         if self._child.stdin is not None:
             self._child.stdin.close()
 
-    async def reports(self) -> AsyncGenerator[EngineReport, None]:
+    async def reports(
+        self, *, silent_seconds: float | None = None
+    ) -> AsyncGenerator[EngineReport, None]:
         """Yield the engine's reports until it closes its output.
 
         Raises:
             WireError: its output is no report.
+            TimeoutError: nothing came for `silent_seconds`.
         """
         pipe = self._child.stdout
-        while pipe is not None and (data := await pipe.read(_READ_BYTES)):
+        while pipe is not None:
+            async with asyncio.timeout(silent_seconds):
+                data = await pipe.read(_READ_BYTES)
+            if not data:
+                return
             for report in self._reader.feed(data):
                 yield report
 

@@ -13,7 +13,7 @@ reads `EngineOrder`s from its standard input and writes `EngineReport`s to its s
 
 An engine that works on a file (probe, asset, span, poster, ...) gets no orders: the file is its
 standard input, and the task is JSON in its arguments. It reports `Probed`, `Poster`s, or one epoch
-as above; or `Refused`.
+as above; or `Refused`. `BytesRead` comes about once a second while it reads.
 
 The epochs of a run share sequence numbers and the output clock; every epoch after the first begins
 with a discontinuity. Orders and `Progress` name a source by its own epoch, segments by the epoch
@@ -34,6 +34,7 @@ from transcode.protocol.file_messages import Ready, SubtitleTrack, Surveyed
 __all__ = [
     "MAX_FRAME",
     "Begin",
+    "BytesRead",
     "EngineOrder",
     "EngineReport",
     "EpochFinished",
@@ -212,6 +213,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
     rung_cpu_ms: dict[str, int] = {}
 
 
+class BytesRead(msgspec.Struct, frozen=True, kw_only=True, tag="read"):
+    """About once a second while an engine reads its file: it works, even if it makes nothing yet.
+
+    `total` is the bytes that this pass through the file has read so far, some of them repeatedly.
+    """
+
+    total: int
+
+
 class Trouble(msgspec.Struct, frozen=True, kw_only=True, tag="trouble"):
     """A problem that an operator may want to know about; it does not stop the engine.
 
@@ -308,6 +318,7 @@ EngineReport = (
     | SoundMoved
     | EpochFinished
     | Progress
+    | BytesRead
     | Trouble
     | Probed
     | Poster

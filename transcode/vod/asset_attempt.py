@@ -52,8 +52,6 @@ __all__ = ["AssetAttempt", "TranscodeContext"]
 
 log = logging.getLogger(__name__)
 
-# No request waits for the answer here, so a slow disk may take its time.
-_PROBE_SECONDS: Final = 60.0
 # While no other job waits, a short file gets idle cores as well; more than the usual ladder has
 # rungs could not be used. A longer file reserves one idle core until it plays and leaves it idle: a
 # span encoded there would slow it down by half, because two cores may be threads of one.
@@ -110,7 +108,8 @@ class AssetAttempt:
             StorageError, OSError: something could not be stored or read.
         """
         path = self._context.path_of(self._work.source)
-        probed = await probe(path, seconds=_PROBE_SECONDS)
+        # No request waits for the answer here, so a large file or a slow disk may take its time.
+        probed = await probe(path, seconds=None)
         order = order_for(probed)
         await self._plan(probed, order)
         outcome = await self._encode(path, order, probed)

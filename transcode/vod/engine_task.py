@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,7 @@ import msgspec
 from storage.errors import StorageError
 from transcode.inspect.probe import NotMedia
 from transcode.jobs.leased_task import AttemptFailed
-from transcode.protocol.engine_process import EngineProcess, spawn_engine
+from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
 from transcode.protocol.messages import (
     EngineReport,
     EpochFinished,
@@ -28,8 +28,6 @@ __all__ = ["EngineOutcome", "run_engine", "warning_sentences"]
 
 log = logging.getLogger(__name__)
 
-# An engine that makes progress reports about once a second.
-_SILENT_SECONDS: Final = 60.0
 _WARNING_SENTENCES: Final = {
     "picture not decoded": "Some pictures are damaged and could not be decoded.",
     "sound not decoded": "Some of the sound is damaged and could not be decoded.",
@@ -71,8 +69,12 @@ async def run_engine(
     order: msgspec.Struct,
     path: Path,
     on_report: Callable[[EngineReport], Awaitable[None]],
+    *,
+    silent_seconds: float = SILENT_SECONDS,
 ) -> EngineOutcome:
     """Run an engine of a kind over the file at `path`; `name` is the video's hash.
+
+    An engine that reports nothing for `silent_seconds` is killed.
 
     Raises:
         NotMedia: the engine refused the file.
@@ -87,7 +89,7 @@ async def run_engine(
         wanted = msgspec.json.encode(order).decode()
         async with spawn_engine(kind, name, wanted, file=file) as child:
             try:
-                async for report in _reports(child):
+                async for report in child.reports(silent_seconds=silent_seconds):
                     _update(outcome, report)
                     await on_report(report)
             except (StorageError, OutOfStep, WireError, TimeoutError) as error:
@@ -106,22 +108,6 @@ async def run_engine(
         log.warning("engine lost", extra=facts)
         raise AttemptFailed("The transcoder broke off; the file may be damaged.")
     return outcome
-
-
-async def _reports(child: EngineProcess) -> AsyncGenerator[EngineReport, None]:
-    """Yield an engine's reports.
-
-    Raises:
-        TimeoutError: there was no report for `_SILENT_SECONDS`.
-        WireError: the output was not a report.
-    """
-    reports = child.reports()
-    while True:
-        async with asyncio.timeout(_SILENT_SECONDS):
-            report = await anext(reports, None)
-        if report is None:
-            return
-        yield report
 
 
 def _update(outcome: EngineOutcome, report: EngineReport) -> None:

@@ -7,21 +7,17 @@ import asyncio
 import logging
 import os
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from media.ladder import Ladder
 from transcode.inspect.probe import NotMedia
-from transcode.protocol.engine_process import spawn_engine
+from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
 from transcode.protocol.messages import FileOrder, Poster, Previews, Refused, WireError
 
-__all__ = ["POSTER_SECONDS", "PosterError", "VodImages", "make_posters"]
+__all__ = ["PosterError", "VodImages", "make_posters"]
 
 log = logging.getLogger(__name__)
-
-# The engine searches for keyframes for at most 90 s, then makes the posters and four sheets.
-POSTER_SECONDS: Final = 180.0
 
 
 class PosterError(Exception):
@@ -39,7 +35,7 @@ class VodImages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def make_posters(
-    path: Path, ladder: Ladder | None, *, length_us: int = 0, seconds: float = POSTER_SECONDS
+    path: Path, ladder: Ladder | None, *, length_us: int = 0, seconds: float = SILENT_SECONDS
 ) -> VodImages:
     """Return the images of a video that is `length_us` long (0: as its container says).
 
@@ -47,27 +43,25 @@ async def make_posters(
 
     Raises:
         NotMedia: no image can be made of the file.
-        PosterError: the engine broke off, or took more than `seconds`.
+        PosterError: the engine broke off, or reported nothing for `seconds`.
         OSError: the file cannot be opened.
     """
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        async with asyncio.timeout(seconds):
-            return await _run_engine(FileOrder(ladder=ladder, length_us=length_us), file)
-    except TimeoutError as error:
-        raise PosterError(f"no answer within {seconds:g} s") from error
+        return await _run_engine(FileOrder(ladder=ladder, length_us=length_us), file, seconds)
     finally:
         os.close(file)
 
 
-async def _run_engine(make: FileOrder, file: int) -> VodImages:
+async def _run_engine(make: FileOrder, file: int, seconds: float) -> VodImages:
     order = msgspec.json.encode(make).decode()
     made: list[Poster] = []
     previews: Previews | None = None
     refused: Refused | None = None
+    silent = False
     async with spawn_engine("poster", "poster", order, file=file) as child:
         try:
-            async for report in child.reports():
+            async for report in child.reports(silent_seconds=seconds):
                 match report:
                     case Poster():
                         made.append(report)
@@ -77,12 +71,16 @@ async def _run_engine(make: FileOrder, file: int) -> VodImages:
                         refused = report
                     case _:
                         pass
-        except WireError:
+        except (WireError, TimeoutError) as error:
+            # Raised in the block of the engine it would come out as an ExceptionGroup.
+            silent = isinstance(error, TimeoutError)
             child.kill()
         status = await child.wait()
     if refused is not None:
         raise NotMedia(refused.reason)
     whole = len(made) == len(make.ladder.renditions) if make.ladder is not None else bool(made)
+    if not whole and silent:
+        raise PosterError(f"no answer within {seconds:g} s")
     if not whole:
         raise PosterError(f"the engine ended with status {status}")
     if status != 0:

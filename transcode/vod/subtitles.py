@@ -17,7 +17,7 @@ from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.objects.addresses import video_subtitles
 from storage.objects.base import Objects
-from transcode.protocol.engine_process import spawn_engine
+from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
 from transcode.protocol.file_messages import SubtitleTrack
 from transcode.protocol.messages import Refused, Trouble, WireError
 
@@ -25,25 +25,22 @@ __all__ = ["read_subtitles", "store_subtitles"]
 
 log = logging.getLogger(__name__)
 
-# The whole file is read if its container has no index of subtitles; a slow disk reads 50 MB/s.
-_SECONDS: Final = 300.0
 _UNNAMED: Final = "Subtitles"
 
 
 async def read_subtitles(
-    name: str, path: Path, warnings: dict[str, int], *, seconds: float = _SECONDS
+    name: str, path: Path, warnings: dict[str, int], *, seconds: float = SILENT_SECONDS
 ) -> tuple[SubtitleTrack, ...]:
     """Return the subtitles in the file of the video `name`; add what went wrong to `warnings`.
+
+    An engine that reports nothing for `seconds` is killed.
 
     Raises:
         OSError: the file cannot be opened.
     """
     file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        async with asyncio.timeout(seconds):
-            found, status = await _run_engine(name, file, warnings)
-    except TimeoutError:
-        found, status = (), None
+        found, status = await _run_engine(name, file, warnings, seconds)
     finally:
         os.close(file)
     if status != 0:
@@ -53,12 +50,12 @@ async def read_subtitles(
 
 
 async def _run_engine(
-    name: str, file: int, warnings: dict[str, int]
+    name: str, file: int, warnings: dict[str, int], seconds: float
 ) -> tuple[tuple[SubtitleTrack, ...], int | None]:
     found: list[SubtitleTrack] = []
     async with spawn_engine("subtitles", name, file=file) as child:
         try:
-            async for report in child.reports():
+            async for report in child.reports(silent_seconds=seconds):
                 match report:
                     case SubtitleTrack():
                         found.append(report)
@@ -68,7 +65,7 @@ async def _run_engine(
                         warnings["subtitles not read"] = 1
                     case _:
                         pass
-        except WireError:
+        except (WireError, TimeoutError):
             child.kill()
         status = await child.wait()
     return tuple(found), status

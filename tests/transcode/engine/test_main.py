@@ -18,6 +18,8 @@ import pytest
 from media.hls.segment import Part, Segment
 from tests.support.engine.engine_process import begin, orders, run_raw
 from tests.support.engine.sources import Source
+from tests.support.transcode.sparse_files import unclosed_flv
+from tests.support.waiting import poll
 from transcode.protocol.messages import (
     Begin,
     EngineReport,
@@ -219,3 +221,25 @@ def test_no_event_loop_network_or_database_comes_along(small: Source) -> None:
         *("sqlalchemy", "litestar", "redis", "numpy", "storage", "ingest", "api", "headend"),
     }
     assert "urllib.request" not in modules
+
+
+def test_a_large_file_gets_the_processor_time_to_be_read_whole(tmp_path: Path) -> None:
+    """A probe has 20 s for a small file; one of 20 GB without an index takes longer."""
+    path = unclosed_flv(tmp_path / "a.flv", 1250)
+    command = [sys.executable, "-m", "transcode.engine", "probe"]
+    with path.open("rb") as file:
+        assert file.seek(0, os.SEEK_END) > 20_000_000_000
+        file.seek(0)
+        with subprocess.Popen(command, stdin=file, stdout=subprocess.DEVNULL) as process:
+            limit = poll(lambda: cpu_limit(process.pid), what="a limit")
+            process.kill()
+    assert limit >= 20 + 20_000_000_000 // 50_000_000
+
+
+def cpu_limit(pid: int) -> int | None:
+    """The processor time that a process may use in seconds; None if there is no limit (yet)."""
+    for line in Path(f"/proc/{pid}/limits").read_text().splitlines():
+        if line.startswith("Max cpu time"):
+            most = line.split()[3]
+            return int(most) if most.isdecimal() else None
+    return None

@@ -19,6 +19,7 @@ from av.video.stream import VideoStream
 
 from transcode.engine.codec.jpeg import encode_jpeg
 from transcode.engine.codec.scaler import Cascade
+from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import MOST_PIXELS, Upload, open_upload
 from transcode.protocol.messages import Poster
 
@@ -34,13 +35,13 @@ _CHROMA: Final = (b"\x85", b"\x7e")
 _HEIGHTS: Final = (2, 4, 7, 5, 9, 6, 8, 4, 2)  # in eighteenths of the picture's height
 
 
-def make_covers(descriptor: int) -> Iterator[Poster]:
+def make_covers(descriptor: int, reports: ReportWriter) -> Iterator[Poster]:
     """Yield a poster in each of two sizes, the larger first: the file's cover art, or else a card.
 
     Raises:
         BadUpload: the file cannot be read.
     """
-    with open_upload(descriptor) as upload:
+    with open_upload(descriptor, reports) as upload:
         found = _cover(upload)
     pictures = None
     if found is not None:

@@ -17,6 +17,7 @@ from av.video.frame import VideoFrame
 from media.ladder import Rendition
 from transcode.engine.codec.jpeg import encode_jpeg
 from transcode.engine.codec.scaler import Cascade
+from transcode.engine.core.reports import ReportWriter
 from transcode.engine.images.image_score import ImageScorer
 from transcode.engine.images.keyframe_sampler import SampledKeyframe, sample_keyframes
 from transcode.engine.images.preview_sheets import COLUMNS, PER_SHEET, make_sheets, thumbnail_size
@@ -34,7 +35,9 @@ _SECONDS: Final = 90.0
 _THUMBNAIL: Final = (64, 36)
 
 
-def make_posters(descriptor: int, make: FileOrder) -> Iterator[Poster | Previews]:
+def make_posters(
+    descriptor: int, make: FileOrder, reports: ReportWriter
+) -> Iterator[Poster | Previews]:
     """Yield a poster for each rung, largest first; then the previews.
 
     Raises:
@@ -48,7 +51,7 @@ def make_posters(descriptor: int, make: FileOrder) -> Iterator[Poster | Previews
         return time.process_time() - cpu > _CPU_SECONDS or time.monotonic() - begun > _SECONDS
 
     rungs = make.ladder.renditions
-    with open_upload(descriptor) as upload:
+    with open_upload(descriptor, reports) as upload:
         picture = video_stream(upload)
         if picture is None:
             raise BadUpload("The file has no picture.")

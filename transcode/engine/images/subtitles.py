@@ -22,6 +22,7 @@ from media.hls.ssa import cue_text
 from media.hls.webvtt import Cue
 from media.languages import language_tag
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
+from transcode.engine.core.reports import ReportWriter
 from transcode.engine.images.keyframe_sampler import first_picture_time
 from transcode.engine.input.container import Upload, open_upload, video_stream
 from transcode.engine.input.demux import demux, packet_times, to_ticks
@@ -75,13 +76,13 @@ class _TrackReader:
         )
 
 
-def read_subtitles(descriptor: int) -> Iterator[SubtitleTrack | Trouble]:
+def read_subtitles(descriptor: int, reports: ReportWriter) -> Iterator[SubtitleTrack | Trouble]:
     """Yield the tracks that have text, in the file's order.
 
     Raises:
         BadUpload: the file cannot be read.
     """
-    with open_upload(descriptor) as upload:
+    with open_upload(descriptor, reports) as upload:
         kinds = [(stream, _kind(stream)) for stream in upload.streams.subtitles]
         tracks = [_TrackReader(stream) for stream, kind in kinds if kind in _TEXTS]
         cut = len(tracks) > MOST_TRACKS

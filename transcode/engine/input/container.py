@@ -9,6 +9,9 @@ files and servers, are not, and nothing else is opened on the file's behalf.
 # pyright: reportUnknownMemberType=false
 
 import io
+import os
+import time
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
@@ -24,6 +27,10 @@ from av.container.input import InputContainer
 from av.error import FFmpegError
 from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
+
+from media.no_op import do_nothing
+from transcode.engine.core.read_reporter import ReadReporter
+from transcode.engine.core.reports import ReportWriter
 
 __all__ = [
     "ENCRYPTED",
@@ -80,13 +87,39 @@ def _deny(*_: object, **__: object) -> None:
     raise PermissionError("a file that names another file")
 
 
-def open_upload(descriptor: int) -> Upload:
+class _ReportedFile(io.FileIO):
+    """A file whose descriptor the caller owns, and whose reads are counted.
+
+    A packet of 16 MB is read in pieces: on a slow disk it would take as long as an engine may be
+    silent.
+    """
+
+    def __init__(self, descriptor: int, reporter: ReadReporter) -> None:
+        super().__init__(descriptor, closefd=False)
+        self._reporter = reporter
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        some = _READ_BYTES if size is None or size < 0 else min(size, _READ_BYTES)
+        data = super().read(some)
+        self._reporter.add(len(data))
+        return data
+
+
+def open_upload(
+    descriptor: int,
+    reports: ReportWriter | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Upload:
     """Return the file behind a descriptor, which the caller still owns.
+
+    How much of it is read is reported to `reports`, by `clock` (seconds, monotonic).
 
     Raises:
         BadUpload: it has none of the known formats, or is too damaged to start with.
     """
-    file = io.FileIO(descriptor, closefd=False)
+    send = reports.send if reports is not None else do_nothing
+    reporter = ReadReporter(send, os.fstat(descriptor).st_size, clock)
+    file = _ReportedFile(descriptor, reporter)
     try:
         file.seek(0)
         found = av.open(file, options=dict(_OPTIONS), io_open=_deny, buffer_size=_READ_BYTES)

@@ -22,6 +22,7 @@ from av.video.stream import VideoStream
 
 from media.ticks import MICROSECONDS
 from transcode.engine.codec.frame_format import rotation_of
+from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import (
     MOST_PIXELS,
     BadUpload,
@@ -45,13 +46,13 @@ _MOST_SIDE: Final = 16_384
 _NO_PICTURE: Final = "The picture cannot be decoded: the file is damaged, cut off or protected."
 
 
-def probe(descriptor: int) -> Probed:
+def probe(descriptor: int, reports: ReportWriter) -> Probed:
     """Return the facts about the file behind a descriptor.
 
     Raises:
         BadUpload: nothing can be made of it.
     """
-    with open_upload(descriptor) as upload:
+    with open_upload(descriptor, reports) as upload:
         picture, sound = video_stream(upload), audio_stream(upload)
         length_us = _length_us(upload)
         if length_us > _MOST_LENGTH_US:

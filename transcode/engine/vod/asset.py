@@ -38,7 +38,7 @@ def make_asset(descriptor: int, order: AssetOrder, reports: ReportWriter) -> Non
     Raises:
         BadUpload: nothing can be made of it.
     """
-    with open_upload(descriptor) as upload:
+    with open_upload(descriptor, reports) as upload:
         found = survey(upload, order)
     if found is None or found.unreliable:
         refusal = Surveyed(reason=found.unreliable) if found is not None else Surveyed()
@@ -49,7 +49,7 @@ def make_asset(descriptor: int, order: AssetOrder, reports: ReportWriter) -> Non
         convert(descriptor, FileOrder(ladder=order.ladder, reuse=order.reuse), reports)
         return
     reports.send(found.report())
-    with open_upload(descriptor) as upload:
+    with open_upload(descriptor, reports) as upload:
         reports.send(Ready(names=make_originals(upload, found, reports)))
     os.nice(NICE_ADVANTAGE)
     if len(found.spans) == 1:
@@ -67,7 +67,7 @@ def make_span(
     Raises:
         BadUpload: nothing of the asset can be decoded.
     """
-    with open_upload(descriptor) as upload:
+    with open_upload(descriptor, reports) as upload:
         pipeline = SpanPipeline(upload, span, reports)
         progress = _ProgressReporter(pipeline, span, reports)
         progress.start()

@@ -71,9 +71,9 @@ def convert(descriptor: int, order: FileOrder, reports: ReportWriter) -> None:
     Raises:
         BadUpload: nothing can be made of it.
     """
-    with open_upload(descriptor) as upload:
+    with open_upload(descriptor, reports) as upload:
         scan = _scan(upload)
-    with open_upload(descriptor) as upload:
+    with open_upload(descriptor, reports) as upload:
         picture = video_stream(upload) if order.ladder is not None else None
         sound = audio_stream(upload)
         decoders = FileDecoders(picture, sound, timed=scan.timed)

@@ -144,7 +144,7 @@ def test_an_engine_that_looks_can_open_no_file_and_no_socket(tmp_path: Path) -> 
     script = textwrap.dedent("""
         import errno, socket, sys
         from transcode.engine import main as engine
-        def tried(descriptor):
+        def tried(descriptor, reports):
             said = []
             for attempt in (
                 lambda: open("/etc/hostname"),
@@ -157,7 +157,7 @@ def test_an_engine_that_looks_can_open_no_file_and_no_socket(tmp_path: Path) -> 
                 except OSError as error:
                     said.append(errno.errorcode[error.errno])
             sys.stderr.write(",".join(said))
-            return found(descriptor)
+            return found(descriptor, reports)
         found, engine.probe = engine.probe, tried
         sys.exit(engine.main(["probe"]))
     """)

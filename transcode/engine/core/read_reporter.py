@@ -1,0 +1,42 @@
+"""Reports how much of a file was read, so that an engine is seen to work before it makes anything.
+
+One reporter serves one pass through a file. Its clock is in seconds and monotonic.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from transcode.protocol.messages import BytesRead
+
+__all__ = ["REPORT_SECONDS", "ReadReporter"]
+
+REPORT_SECONDS: Final = 1.0
+# A file whose tracks lie apart is read in both places by turns, and what was read ahead is read
+# again. A hostile file can lead a demuxer in a circle for ever: beyond this, reading is no sign of
+# life any more.
+_MOST_READ_AGAIN: Final = 16
+_LEAST_BYTES: Final = 1 << 30
+
+
+class ReadReporter:
+    """Counts the bytes read of a file of `size` bytes, and sends a report every second at most.
+
+    None is sent once 16 times the file, and 1 GiB more, was read.
+    """
+
+    def __init__(
+        self, send: Callable[[BytesRead], None], size: int, clock: Callable[[], float]
+    ) -> None:
+        self._send = send
+        self._most = _MOST_READ_AGAIN * size + _LEAST_BYTES
+        self._clock = clock
+        self._reported = clock()
+        self._total = 0
+
+    def add(self, count: int) -> None:
+        """Count bytes that were read."""
+        self._total += count
+        now = self._clock()
+        if count and now - self._reported >= REPORT_SECONDS and self._total <= self._most:
+            self._reported = now
+            self._send(BytesRead(total=self._total))
