@@ -1,15 +1,17 @@
 """The application, in a folder of its own; the origin, with a run on air."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from litestar.testing import AsyncTestClient
 
 from api.streams.command_client import IngestClient
 from headend.roles.media_remover import StoredMedia
-from storage.catalog import open_catalog
+from storage.catalog import Catalog, open_catalog
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import BROADCASTER_KEY, NOW_US, ApiService
@@ -25,13 +27,40 @@ def objects(tmp_path: Path) -> Generator[DiskObjects]:
         yield opened
 
 
+class StartedFile(NamedTuple):
+    """A catalog that has had its first start, in a file of SQLite, and its owner's token."""
+
+    place: Path
+    owner_token: str
+
+
+@pytest.fixture(scope="session")
+def started_file(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> StartedFile:
+    """Made once: a first start takes half as long as many a test."""
+    place = Path(shutil.copy(migrated_file, tmp_path_factory.mktemp("started") / "catalog.db"))
+
+    async def start() -> str:
+        async with open_catalog(place, migrate=False) as catalog:
+            return await first_start(catalog, place) or ""
+
+    return StartedFile(place, asyncio.run(start()))
+
+
+async def first_start(catalog: Catalog, place: str | Path) -> str | None:
+    """Return the owner's token of a catalog that is new, and give it the broadcaster's key."""
+    first = await catalog.installation.first_start(NOW_US)
+    if first.owner_token is not None:
+        run_sql(place, f"UPDATE installation SET broadcaster_key = '{BROADCASTER_KEY}'")
+    return first.owner_token
+
+
 @pytest.fixture
-def catalog_place(migrated_place: Path) -> str | Path:
+def catalog_place(started_file: StartedFile, tmp_path: Path) -> str | Path:
     """Where the application's catalog is: a file, as 200 tests on both would take a minute more.
 
     Modules that are for both databases have their own, which returns `both_places`.
     """
-    return migrated_place
+    return Path(shutil.copy(started_file.place, tmp_path / "catalog.db"))
 
 
 @pytest.fixture
@@ -42,12 +71,17 @@ def taken_seconds() -> float:
 
 @pytest.fixture
 async def house(
-    catalog_place: str | Path, objects: DiskObjects, taken_seconds: float
+    catalog_place: str | Path,
+    started_file: StartedFile,
+    objects: DiskObjects,
+    taken_seconds: float,
 ) -> AsyncGenerator[ApiService]:
-    async with open_catalog(catalog_place, migrate=True) as catalog:
-        first = await catalog.installation.first_start(NOW_US)
+    # Files are copies of one that has the tables.
+    async with open_catalog(catalog_place, migrate=isinstance(catalog_place, str)) as catalog:
+        token = await first_start(catalog, catalog_place) or started_file.owner_token
+        project = await catalog.projects.find("1")
+        assert project is not None
         media = StoredMedia(objects, MemoryEdge())
-        run_sql(catalog_place, f"UPDATE installation SET broadcaster_key = '{BROADCASTER_KEY}'")
         app = application_over(
             catalog=catalog,
             media=media,
@@ -59,9 +93,9 @@ async def house(
             yield ApiService(
                 client=client,
                 catalog=catalog,
-                key=first.project.key,
+                key=project.key,
                 broadcaster_key=BROADCASTER_KEY,
-                owner={"Authorization": f"Bearer {first.owner_token}"},
+                owner={"Authorization": f"Bearer {token}"},
             )
 
 
