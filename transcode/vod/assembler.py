@@ -40,6 +40,8 @@ class VideoAssembler:
 
     def __init__(self, context: TranscodeContext) -> None:
         self._context = context
+        self.may_have_recorded = False
+        """True once what this attempt made may be recorded for others to assemble."""
 
     async def make(self, work: VideoWork, held: HeldJob) -> Assembled | None:
         """Return the assembled video, or None while some of its spans are still to be made.
@@ -73,6 +75,7 @@ class VideoAssembler:
             if not filming.is_planned:
                 return await self._assemble(work, held, original, ())
             outcome = msgspec.json.encode(original).decode()
+            self.may_have_recorded = True
             if not await spans.finish_original(held, outcome, self._context.now_us()):
                 return None
             made = await spans.outcomes(held)

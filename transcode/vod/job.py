@@ -151,6 +151,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         super().__init__(held, facts, context.clock)
         self._context = context
         self._work = work
+        self._assembler = VideoAssembler(context)
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
@@ -159,13 +160,16 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
     async def make(self) -> Assembled | None:
         """Make the video, or None if its spans are still to be made (see `VideoAssembler.make`)."""
         work, held = self._work, self.held
+        # The rows of a job that is over are gone: without this check, a worker that slept until
+        # then would take the folders that the video was made of for leftovers.
+        await self.extend_lease()
         if await self._original() is None:
             # Folders of workers that were killed; one that only sleeps removes its own.
             await self._sweep(
                 (work.media, work.posters, work.previews), held.attempt - 1, held.id - 1
             )
         try:
-            assembled = await VideoAssembler(self._context).make(work, held)
+            assembled = await self._assembler.make(work, held)
         except NotMedia as error:
             raise InputRefused(error.reason) from error
         if assembled is not None:
@@ -205,6 +209,10 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
             return
         if original is not None:
             keep |= {original.piece.folder, original.posters, original.previews}
+        elif keep and self._assembler.may_have_recorded:
+            # Its job is over: other workers may have made the video of it. What is not in use is
+            # removed with the orphans.
+            return
         folders = [name for name in attempt_folders(self._work, self.held) if name not in keep]
         await remove_folders(self._context.objects, self._work.hash, folders)
 

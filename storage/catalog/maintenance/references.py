@@ -17,7 +17,6 @@ from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recordings
 from storage.catalog.streams.settings import project_slate, stream_slate
 from storage.catalog.videos import queries as videos
-from storage.catalog.videos.jobs import OPEN
 
 __all__ = ["References", "VideoReferences"]
 
@@ -89,7 +88,7 @@ class References:
         self, connection: AsyncConnection, which: ColumnElement[bool], most: int
     ) -> tuple[VideoReferences, ...]:
         table = videos_table.c
-        busy = select(jobs.c.id).where(jobs.c.video_id == table.id, jobs.c.state.in_(OPEN))
+        busy = select(jobs.c.id).where(jobs.c.video_id == table.id)
         asked = (
             select(
                 table.hash,

@@ -22,10 +22,13 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
 )
 
 __all__ = [
     "METADATA",
+    "QUEUED",
+    "RUNNING",
     "categories",
     "commands",
     "events",
@@ -252,7 +255,8 @@ Index("ix_stream_tags_tag_id", stream_tags.c.tag_id)
 # `poster_labels`, with commas between. `source` is the address of the uploaded file. `reason` is
 # why it failed, `warnings` a JSON array of sentences. `generation` counts the files it had.
 # `expires_us` is when a recording goes. `previews` is the folder of its preview pictures,
-# `subtitles` a JSON array of its subtitles' renditions.
+# `subtitles` a JSON array of its subtitles' renditions. `attempt` is the number of the last attempt
+# of its jobs that are over.
 videos = Table(
     "videos",
     METADATA,
@@ -296,6 +300,7 @@ videos = Table(
     Column("expires_us", BigInteger),
     Column("previews", String(64)),
     Column("subtitles", Text, nullable=False, server_default="[]"),
+    Column("attempt", Integer, nullable=False, server_default="0"),
     sqlite_autoincrement=True,
 )
 Index("ix_videos_project_id_id", videos.c.project_id, videos.c.id)
@@ -327,9 +332,10 @@ video_resolutions = Table(
     Column("transcode_seconds", Integer, nullable=False),
 )
 
-# Work that some worker is to do (`storage.job_leases`): `state` is queued, running, done or
-# failed. While it runs it is leased to `owner` until `leased_until_us`; who has an older `attempt`
-# has lost it.
+# Work that some worker is to do (`storage.job_leases`), removed when it is over: `state` is queued,
+# running or waiting (for its spans). While it runs it is leased to `owner` until `leased_until_us`;
+# a worker with an older `attempt` has lost it. `project_id` is the video's, for an index in the
+# order in which projects take turns.
 jobs = Table(
     "jobs",
     METADATA,
@@ -344,9 +350,29 @@ jobs = Table(
     Column("facts", Text, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    Column("project_id", Integer, nullable=False, server_default="0"),
     sqlite_autoincrement=True,
 )
-Index("ix_jobs_state_run_after_us", jobs.c.state, jobs.c.run_after_us)
+# The queue, and what is leased: a poll and a lease read these alone
+# (`storage.catalog.videos.leasing`).
+QUEUED: Final = text("state = 'queued'")
+RUNNING: Final = text("state = 'running'")
+Index(
+    "ix_jobs_queued",
+    jobs.c.kind,
+    jobs.c.project_id,
+    jobs.c.run_after_us,
+    jobs.c.id,
+    sqlite_where=QUEUED,
+    postgresql_where=QUEUED,
+)
+Index(
+    "ix_jobs_running",
+    jobs.c.kind,
+    jobs.c.leased_until_us,
+    sqlite_where=RUNNING,
+    postgresql_where=RUNNING,
+)
 Index("ix_jobs_video_id", jobs.c.video_id)
 
 # What happened in a project, for its owner: to a stream, to a video, or done by the bearer of a

@@ -17,7 +17,7 @@ from sqlalchemy import (
     false,
 )
 
-from storage.catalog.schema.tables import METADATA
+from storage.catalog.schema.tables import METADATA, QUEUED, RUNNING
 
 __all__ = ["METADATA", "imports", "recordings", "spans", "upload_links", "uploads"]
 
@@ -96,6 +96,7 @@ imports = Table(
 )
 
 # A stretch of a video that one worker makes; leased as `jobs` are, and `failures` counted apart.
+# It ends with its job.
 # `run_after_us` is when it was begun, once it was.
 # Number 0 is what the holder of the job makes itself: it is never leased. `cost` is what a span is
 # to take beside the others, `done` how much of that is done; `facts` is what is to be made and
@@ -119,6 +120,20 @@ spans = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
     UniqueConstraint("job_id", "number"),
+    Column("project_id", Integer, nullable=False, server_default="0"),
     sqlite_autoincrement=True,
 )
-Index("ix_spans_state_run_after_us", spans.c.state, spans.c.run_after_us)
+Index(
+    "ix_spans_queued",
+    spans.c.project_id,
+    spans.c.job_id,
+    spans.c.number,
+    sqlite_where=QUEUED,
+    postgresql_where=QUEUED,
+)
+Index(
+    "ix_spans_running",
+    spans.c.leased_until_us,
+    sqlite_where=RUNNING,
+    postgresql_where=RUNNING,
+)

@@ -159,7 +159,7 @@ class Imports:
         """
         async with self._database.writing() as connection:
             await _locked(connection, held)
-            await jobs.finish(connection, held, now_us)
+            await jobs.finish(connection, held)
             gone = delete(imports).where(_TABLE.video_id == held.video).returning(_TABLE.token_id)
             by = (await connection.execute(gone)).scalar_one_or_none()
             whole = await video_creation.attach_file(connection, held.video, file, now_us, by=by)

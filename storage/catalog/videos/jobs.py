@@ -1,5 +1,6 @@
 """Jobs (`catalog.jobs`): which worker does what, until when. The rules: `storage.job_leases`.
 
+A job's row exists while there is something to do; how it ended is written in its video's row.
 The functions run within the caller's transaction, which locks the job's video first if it changes
 that too. On PostgreSQL workers skip each other's locked rows (SKIP LOCKED); on SQLite a writing
 transaction locks the whole database.
@@ -8,15 +9,14 @@ transaction locks the whole database.
 from typing import Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Table, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, String, and_, bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.schema.tables import jobs, videos
+from storage.catalog.videos.leasing import Queue
 from storage.job_leases import (
     LEASE_US,
-    MAX_LEASE_US,
-    MAX_PAUSE_US,
     HeldJob,
     JobFacts,
     JobLost,
@@ -25,18 +25,14 @@ from storage.job_leases import (
 
 __all__ = [
     "IMPORT",
-    "OPEN",
     "TRANSCODE",
     "Jobs",
     "end",
     "end_wait",
     "enqueue",
     "extend",
-    "fail",
     "finish",
-    "is_leasable",
     "lease",
-    "project_order",
     "release",
     "retry",
     "wait_for_spans",
@@ -45,9 +41,12 @@ __all__ = [
 # The kinds that there are: a file is made playable, or fetched from an address.
 TRANSCODE: Final = "transcode"
 IMPORT: Final = "import"
-_QUEUED, _RUNNING, _DONE, _FAILED = "queued", "running", "done", "failed"
+_QUEUED, _RUNNING = "queued", "running"
 _WAITING: Final = "waiting"  # for its spans: held by nobody, and not to be taken
-OPEN: Final = (_QUEUED, _RUNNING, _WAITING)  # the states of a job that is not over
+# A project's jobs are leased by their age.
+_QUEUE: Final = Queue(
+    jobs, ("run_after_us", "id"), jobs.c.kind == bindparam("kind", type_=String())
+)
 _NO_FACTS: Final = msgspec.json.encode(JobFacts()).decode()
 
 
@@ -56,21 +55,17 @@ async def enqueue(
 ) -> int:
     """Have a video transcoded, or its file fetched; returns the job's number.
 
-    An older job of the video that is not over ends with this: nobody holds it any more.
+    An older job of the video ends with this: nobody holds it any more.
     """
-    mine = jobs.c.video_id == video
-    await connection.execute(
-        update(jobs)
-        .where(mine, jobs.c.state.in_(OPEN))
-        .values(state=_FAILED, owner=None, leased_until_us=None, updated_us=now_us)
-    )
-    # Attempts are numbered over all jobs of a video: what they make lies in folders of that name.
-    before = (await connection.execute(select(func.max(jobs.c.attempt)).where(mine))).scalar_one()
+    await _remove(connection, jobs.c.video_id == video)
+    asked = select(videos.c.project_id, videos.c.attempt).where(videos.c.id == video)
+    project, attempt = (await connection.execute(asked)).one()
     values = {
         "kind": kind,
         "video_id": video,
+        "project_id": project,
         "state": _QUEUED,
-        "attempt": before or 0,
+        "attempt": attempt,
         "run_after_us": now_us,
         "facts": _NO_FACTS,
         "created_us": now_us,
@@ -80,9 +75,8 @@ async def enqueue(
 
 
 async def due(connection: AsyncConnection, now_us: int, kind: str = TRANSCODE) -> bool:
-    """Say whether there is a job that nobody holds; asks nothing of the write lock."""
-    found = await connection.execute(select(jobs.c.id).where(_due(now_us, kind)).limit(1))
-    return found.one_or_none() is not None
+    """Return whether there is a job that may be leased; needs no write lock."""
+    return await _QUEUE.is_due(connection, now_us, kind=kind)
 
 
 async def lease(
@@ -100,18 +94,7 @@ async def lease(
     `owner` must be a new random name for each lease, which lasts for `lease_us`. A job whose last
     worker let its lease run out counts that as a failure.
     """
-    table = jobs.c
-    chosen = (
-        select(
-            table.id, table.video_id, table.state, table.attempt, table.facts, videos.c.project_id
-        )
-        .join_from(jobs, videos)
-        .where(_due(now_us, kind))
-        .order_by(*project_order(after), table.run_after_us, table.id)
-        .limit(1)
-        .with_for_update(of=jobs, skip_locked=True)
-    )
-    row = (await connection.execute(chosen)).one_or_none()
+    row = await _QUEUE.lock_next(connection, now_us, after, kind=kind)
     if row is None:
         return None
     failures = _failures(row.facts) + (row.state == _RUNNING)
@@ -126,7 +109,7 @@ async def lease(
     )
     await connection.execute(
         update(jobs)
-        .where(table.id == row.id)
+        .where(jobs.c.id == row.id)
         .values(
             state=_RUNNING,
             owner=owner,
@@ -148,22 +131,14 @@ async def extend(connection: AsyncConnection, held: HeldJob, now_us: int) -> Non
     await _change(connection, held, now_us, leased_until_us=now_us + held.lease_us)
 
 
-async def finish(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
-    """End a job whose work is done.
+async def finish(connection: AsyncConnection, held: HeldJob) -> None:
+    """Remove a job that is over, done or failed, with its spans.
 
     Raises:
         JobLost: it is not held any more: the transaction must change nothing else.
     """
-    await _change(connection, held, now_us, state=_DONE, owner=None, leased_until_us=None)
-
-
-async def fail(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
-    """End a job that cannot succeed.
-
-    Raises:
-        JobLost: it is not held any more: the transaction must change nothing else.
-    """
-    await _change(connection, held, now_us, state=_FAILED, owner=None, leased_until_us=None)
+    if not await _remove(connection, _is_held(held)):
+        raise JobLost(held)
 
 
 async def retry(connection: AsyncConnection, held: HeldJob, now_us: int) -> None:
@@ -212,52 +187,43 @@ async def end_wait(connection: AsyncConnection, job: int, now_us: int) -> None:
     )
 
 
-async def end(connection: AsyncConnection, job: int, now_us: int) -> bool:
-    """End a job that cannot succeed, whoever holds it; False where it is over already."""
-    changed = await connection.execute(
-        update(jobs)
-        .where(jobs.c.id == job, jobs.c.state.in_(OPEN))
-        .values(state=_FAILED, owner=None, leased_until_us=None, updated_us=now_us)
-    )
-    return changed.rowcount == 1
+async def end(connection: AsyncConnection, job: int) -> None:
+    """Remove a job that cannot succeed, whoever holds it, with its spans."""
+    await _remove(connection, jobs.c.id == job)
+
+
+async def _remove(connection: AsyncConnection, which: ColumnElement[bool]) -> bool:
+    """Remove a video's job; returns whether there was one. The video keeps its attempt's number.
+
+    Attempts are numbered over all jobs of a video: what they make lies in folders of that name.
+    """
+    gone = delete(jobs).where(which).returning(jobs.c.video_id, jobs.c.attempt)
+    row = (await connection.execute(gone)).one_or_none()
+    if row is None:
+        return False
+    made = update(videos).where(videos.c.id == row.video_id).values(attempt=row.attempt)
+    await connection.execute(made)
+    return True
 
 
 async def _change(
     connection: AsyncConnection, held: HeldJob, now_us: int, **values: object
 ) -> None:
-    table = jobs.c
     changed = await connection.execute(
-        update(jobs)
-        .where(
-            table.id == held.id,
-            table.owner == held.owner,
-            table.attempt == held.attempt,
-            table.state == _RUNNING,
-        )
-        .values(updated_us=now_us, **values)
+        update(jobs).where(_is_held(held)).values(updated_us=now_us, **values)
     )
     if changed.rowcount != 1:
         raise JobLost(held)
 
 
-def _due(now_us: int, kind: str) -> ColumnElement[bool]:
-    return and_(jobs.c.kind == kind, is_leasable(jobs, now_us))
-
-
-def is_leasable(of: Table, now_us: int) -> ColumnElement[bool]:
-    """Say which rows of `jobs` or `spans` may be leased: nobody holds them, nor need they wait."""
-    table = of.c
-    late_us, endless_us = now_us + MAX_PAUSE_US, now_us + MAX_LEASE_US
-    begins, ends = table.run_after_us, table.leased_until_us
-    return or_(
-        and_(table.state == _QUEUED, or_(begins <= now_us, begins > late_us)),
-        and_(table.state == _RUNNING, or_(ends < now_us, ends > endless_us)),
+def _is_held(held: HeldJob) -> ColumnElement[bool]:
+    table = jobs.c
+    return and_(
+        table.id == held.id,
+        table.owner == held.owner,
+        table.attempt == held.attempt,
+        table.state == _RUNNING,
     )
-
-
-def project_order(after: int) -> tuple[ColumnElement[bool], ColumnElement[int]]:
-    """Return the order of videos in which projects behind the one numbered `after` come first."""
-    return videos.c.project_id <= after, videos.c.project_id
 
 
 def _failures(facts: str) -> int:

@@ -217,20 +217,21 @@ async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | 
         _TABLE.eta,
         _TABLE.reason,
         _TABLE.warnings,
+        _TABLE.attempt,
     ).where(_TABLE.id == video)
     row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MAX_ID else None
     if row is None:
         return None
-    project, state, progress, eta, reason, warnings = row
-    # Attempts are numbered over all jobs of a video.
-    tried = select(func.max(jobs_table.c.attempt)).where(jobs_table.c.video_id == video)
-    attempt = (await connection.execute(tried)).scalar_one()
+    project, state, progress, eta, reason, warnings, ended = row
+    # Attempts are numbered over all jobs of a video; the row has what those made that are over.
+    tried = select(jobs_table.c.attempt).where(jobs_table.c.video_id == video)
+    attempt = (await connection.execute(tried)).scalar_one_or_none()
     return VideoStatus(
         project=project,
         state=state,
         progress=progress,
         eta=eta,
-        attempt=attempt or 0,
+        attempt=ended if attempt is None else attempt,
         reason=reason,
         warnings=msgspec.json.decode(warnings, type=tuple[str, ...]),
     )

@@ -1,5 +1,6 @@
 """Spans (`catalog.spans`): the parts of videos that workers encode in parallel.
 
+Spans end with their job: then their rows are removed, and their leases are lost.
 They are leased by the rules of jobs (`storage.job_leases`). A transaction that changes a video, its
 job and a span locks them in this order; leasing a span locks that alone, and skips locked ones.
 """
@@ -7,7 +8,7 @@ job and a span locks them in this order; leasing a span locks that alone, and sk
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, and_, insert, select, update
+from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
@@ -18,6 +19,7 @@ from storage.catalog.schema.tables import jobs as job_table
 from storage.catalog.schema.tables import videos
 from storage.catalog.schema.upload_tables import spans
 from storage.catalog.videos import jobs
+from storage.catalog.videos.leasing import Queue
 from storage.catalog.videos.transcoding import mark_failed
 from storage.eta import SpanPace, seconds_remaining
 from storage.job_leases import (
@@ -34,15 +36,14 @@ __all__ = ["Spans", "lease", "outcomes"]
 
 _TABLE: Final = spans.c
 _QUEUED, _RUNNING, _DONE = "queued", "running", "done"
+_QUEUE: Final = Queue(spans, ("job_id", "number"))  # a project's videos one by one
 _OWN: Final = "own"  # of number 0, until its job's holder has made it
 _NEARLY: Final = 99  # what shows until all of it plays
-_OF_VIDEO: Final = (videos.c.hash, videos.c.source, videos.c.generation, videos.c.project_id)
 
 
 async def due(connection: AsyncConnection, now_us: int) -> bool:
-    """Say whether there is a span that nobody holds; asks nothing of the write lock."""
-    asked = select(_TABLE.id).join(job_table).where(_due(now_us)).limit(1)
-    return (await connection.execute(asked)).one_or_none() is not None
+    """Return whether there is a span that may be leased; needs no write lock."""
+    return await _QUEUE.is_due(connection, now_us)
 
 
 async def lease(
@@ -58,25 +59,22 @@ async def lease(
     `owner` must be a new random name for each lease, which lasts for `lease_us`. A span whose last
     worker let its lease run out counts that as a failure. None: there is none.
     """
-    chosen = (
-        select(spans, job_table.c.video_id, *_OF_VIDEO)
-        .join(job_table, job_table.c.id == _TABLE.job_id)
-        .join(videos, videos.c.id == job_table.c.video_id)
-        .where(_due(now_us))
-        .order_by(*jobs.project_order(after), _TABLE.job_id, _TABLE.number)
-        .limit(1)
-        .with_for_update(of=spans, skip_locked=True)
-    )
-    row = (await connection.execute(chosen)).one_or_none()
+    row = await _QUEUE.lock_next(connection, now_us, after)
     if row is None:
         return None
+    asked = select(videos.c.id, videos.c.hash, videos.c.source, videos.c.generation).join_from(
+        job_table, videos
+    )
+    video = (await connection.execute(asked.where(job_table.c.id == row.job_id))).one_or_none()
+    if video is None:
+        return None  # its job ends just now
     held = HeldSpan(
         id=row.id,
         job=row.job_id,
-        video=row.video_id,
-        hash=row.hash,
-        source=row.source or "",
-        generation=row.generation,
+        video=video.id,
+        hash=video.hash,
+        source=video.source or "",
+        generation=video.generation,
         number=row.number,
         owner=owner,
         attempt=row.attempt + 1,
@@ -112,9 +110,6 @@ async def outcomes(connection: AsyncConnection, job: int) -> tuple[str | None, .
 async def _change(
     connection: AsyncConnection, held: HeldSpan, now_us: int, **values: object
 ) -> None:
-    is_open = select(job_table.c.id).where(
-        job_table.c.id == held.job, job_table.c.state.in_(jobs.OPEN)
-    )
     changed = await connection.execute(
         update(spans)
         .where(
@@ -122,7 +117,6 @@ async def _change(
             _TABLE.owner == held.owner,
             _TABLE.attempt == held.attempt,
             _TABLE.state == _RUNNING,
-            is_open.exists(),
         )
         .values(updated_us=now_us, **values)
     )
@@ -183,10 +177,6 @@ async def _tell(
     await broadcast.enqueue_video(connection, row.id, "progress", now_us)
 
 
-def _due(now_us: int) -> ColumnElement[bool]:
-    return and_(job_table.c.state.in_(jobs.OPEN), jobs.is_leasable(spans, now_us))
-
-
 class Spans:
     """The spans of an open catalog (`catalog.spans`), each call in a transaction of its own.
 
@@ -214,6 +204,7 @@ class Spans:
             rows = [
                 {
                     "job_id": held.id,
+                    "project_id": held.project,
                     "number": each.number,
                     "state": _QUEUED if each.number else _OWN,
                     "attempt": 0,
@@ -345,11 +336,9 @@ class Spans:
         async with self._database.writing() as connection:
             row = await _locked(connection, held)
             attempt = await _lock_job(connection, held.job)
-            await _change(
-                connection, held, now_us, state="failed", owner=None, leased_until_us=None
-            )
-            if await jobs.end(connection, held.job, now_us):
-                await mark_failed(connection, row, reason, now_us)
+            await _change(connection, held, now_us)
+            await jobs.end(connection, held.job)
+            await mark_failed(connection, row, reason, now_us)
             return RemainingMedia(
                 media=row.media, posters=row.posters, attempt=attempt, previews=row.previews
             )

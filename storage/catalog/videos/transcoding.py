@@ -68,7 +68,7 @@ async def fail(
         JobLost: the job is not held any more.
     """
     row = await _locked(connection, held)
-    await jobs.fail(connection, held, now_us)
+    await jobs.finish(connection, held)
     await mark_failed(connection, row, reason, now_us, warnings=warnings)
 
 
@@ -244,7 +244,7 @@ class Transcoding:
         """
         async with self._database.writing() as connection:
             row = await _locked(connection, held)
-            await jobs.finish(connection, held, now_us)
+            await jobs.finish(connection, held)
             values: dict[str, object] = {
                 "state": "completed",
                 "phase": "completed",

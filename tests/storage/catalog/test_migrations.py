@@ -52,7 +52,14 @@ def _facts(connection: Connection) -> Facts:
                 for each in inspector.get_unique_constraints(name)
             ),
             "indexes": sorted(
-                (each["name"], each["column_names"], each["unique"])
+                (
+                    each["name"],
+                    each["column_names"],
+                    each["unique"],
+                    sorted(
+                        f"{name}={value}" for name, value in each.get("dialect_options", {}).items()
+                    ),
+                )
                 for each in inspector.get_indexes(name)
             ),
             "checks": sorted(each["name"] or "" for each in inspector.get_check_constraints(name)),
@@ -254,6 +261,46 @@ async def test_what_was_there_before_the_whole_interface_is_there_after(
     secrets = run_sql(empty_place, "SELECT broadcaster_secret FROM installation")
     assert len(str(secrets[0][0])) == 40
     assert run_sql(empty_place, "SELECT updated_us FROM projects ORDER BY id") == [(3,), (4,), (4,)]
+
+
+async def test_jobs_that_were_over_go_and_the_queue_stays(empty_place: str | Path) -> None:
+    await _step(empty_place, "0007")
+    video = (
+        "INSERT INTO videos (id, project_id, hash, file_title, title_fold, description, name, size,"
+        " length_us, width, height, state, phase, progress, eta, reason, warnings, created_us,"
+        " updated_us, published, hidden, countries, generation, poster_labels, storage_size,"
+        " version) VALUES ({id}, 1, 'video-{id}', 'a', 'a', '', 'a', 1, 1, 1, 1, 'completed',"
+        " 'completed', 100, 0, '', '[]', 1, 1, true, false, '', 1, '', 1, 1)"
+    )
+    job = (
+        "INSERT INTO jobs (id, kind, video_id, state, attempt, run_after_us, facts, created_us,"
+        " updated_us) VALUES ({id}, 'transcode', {video}, '{state}', {attempt}, 1, '{{}}', 1, 1)"
+    )
+    span = (
+        "INSERT INTO spans (job_id, number, state, attempt, failures, run_after_us, cost, done,"
+        " facts, created_us, updated_us) VALUES ({job}, 1, 'queued', 0, 0, 1, 1, 0, '\"s\"', 1, 1)"
+    )
+    run_sql(
+        empty_place,
+        "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
+        *(video.format(id=number) for number in (1, 2, 3)),
+        job.format(id=1, video=1, state="done", attempt=2),
+        job.format(id=2, video=2, state="failed", attempt=3),
+        job.format(id=3, video=2, state="waiting", attempt=4),
+        job.format(id=4, video=3, state="queued", attempt=0),
+        *(span.format(job=number) for number in (1, 2, 3)),
+    )
+    async with open_catalog(empty_place, migrate=True) as catalog:
+        found = [await catalog.videos.find_status(video) for video in (1, 2, 3)]
+        assert [each.attempt for each in found if each is not None] == [2, 4, 0]
+        held = await catalog.jobs.lease("one", 2)
+        assert held is not None
+        assert (held.id, held.project) == (4, 1)
+        span_held = await catalog.spans.lease("one", 2)
+        assert span_held is not None
+        assert (span_held.job, span_held.video, span_held.project) == (3, 2, 1)
+    assert run_sql(empty_place, "SELECT id FROM jobs ORDER BY id") == [(3,), (4,)]
+    assert run_sql(empty_place, "SELECT job_id FROM spans") == [(3,)]
 
 
 async def test_a_step_that_fails_leaves_the_catalog_as_it_was(empty_place: str | Path) -> None:

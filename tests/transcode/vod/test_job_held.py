@@ -3,15 +3,22 @@
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from storage.job_leases import HeldJob, HeldSpan, PlannedSpan
+import pytest
+
+from media.no_op import do_nothing
+from storage.job_leases import HeldJob, HeldSpan, JobLost, PlannedSpan
 from storage.objects.disk import DiskObjects
+from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
 from tests.support.waiting import until
-from transcode.vod.job import VideoTranscoder
+from transcode.vod.asset_attempt import TranscodeContext
+from transcode.vod.core_budget import CoreBudget
+from transcode.vod.job import VideoJob, VideoTranscoder
 
 PATIENCE = 60.0
 # A third of it is a beat, which a busy machine must not miss.
@@ -160,3 +167,40 @@ async def test_projects_take_turns_in_jobs_and_in_stretches(
         assert await vod.catalog.spans.plan(job, spans, now_us())
     taken = [await vod.transcoder.lease(f"maker {number}") for number in range(4)]
     assert [span.project for span in taken if isinstance(span, HeldSpan)] == [1, other, 1, other]
+
+
+async def test_a_worker_that_slept_takes_nothing_of_a_video_that_others_completed(
+    vod: VodFixture, tmp_path: Path
+) -> None:
+    """What it made is part of the video, whose job's rows are gone by then."""
+    whole = await vod.add(film_with_own_packets(tmp_path))
+    held = await vod.lease()
+    work = await vod.catalog.transcoding.begin(held, now_us())
+    asleep = VideoJob(context_of(vod), work, held)
+    assert await asleep.make() is None  # it sleeps from here on, with its spans planned
+    while (span := await vod.transcoder.lease("another")) is not None:
+        await vod.transcoder.do(span)
+    before = await vod.stored_objects(whole.video.hash)
+    assert (await vod.status(whole.video.id)).state == "completed"
+    with pytest.raises(JobLost):
+        await asleep.extend_lease()
+    await asleep.discard()
+    assert await vod.stored_objects(whole.video.hash) == before
+    with pytest.raises(JobLost):
+        await VideoJob(context_of(vod), work, held).make()
+    assert await vod.stored_objects(whole.video.hash) == before
+    assert await is_whole(vod, await vod.whole_video(whole.video.id))
+
+
+def context_of(vod: VodFixture) -> TranscodeContext:
+    return TranscodeContext(
+        jobs=vod.catalog.jobs,
+        spans=vod.catalog.spans,
+        transcoding=vod.catalog.transcoding,
+        objects=vod.objects,
+        cores=CoreBudget(2),
+        path_of=vod.objects.path,
+        now_us=now_us,
+        clock=time.monotonic,
+        on_work_queued=do_nothing,
+    )

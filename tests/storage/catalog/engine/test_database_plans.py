@@ -6,13 +6,10 @@ are filled and measured. On PostgreSQL a question for the rows of one small tabl
 
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, event
 
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
@@ -20,12 +17,13 @@ from storage.catalog.migrations import migrate
 from storage.catalog.records.common import ProjectRecord, Sort
 from storage.catalog.records.videos import VideoQuery
 from tests.support.sql import run_sql
+from tests.support.storage.query_plans import caught_statements, plan_of
 
 ROWS = 6_000  # of each table
 SMALL, BIG = 1, 2  # projects, with a tenth of all rows and with the rest
 MOST_US = 600_000
-# Questions whose rows are found by an index and then sorted, as they are few: jobs that can be
-# begun, what happened since a moment of late, commands that wait.
+# Questions whose rows are found by an index and then sorted, as they are few: jobs whose leases are
+# over, what happened since a moment of late, commands that wait.
 SORTED = {"a job's lease", "events of late", "commands that wait"}
 
 NUMBERS = f"WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i <= {ROWS})"
@@ -61,8 +59,8 @@ FILLED = {
     "jobs": (
         "kind, video_id, state, attempt, leased_until_us, run_after_us, facts, created_us,"
         " updated_us",
-        "'transcode', i - 1, CASE WHEN i % 500 = 0 THEN 'queued' WHEN i % 700 = 0 THEN 'running'"
-        " ELSE 'done' END, 1, i, i, '{}', i, i",
+        "'transcode', i - 1, CASE WHEN i % 700 = 0 THEN 'running' ELSE 'queued' END, 1, i, i, '{}',"
+        " i, i",
     ),
     "commands": (
         "stream_id, kind, facts, created_us, answered_us, answer",
@@ -132,29 +130,6 @@ async def filled(both_places: str | Path) -> AsyncGenerator[Database]:
         yield database
 
 
-@contextmanager
-def _caught() -> Generator[list[tuple[str, Any]]]:  # Any: parameters in the driver's form
-    caught: list[tuple[str, Any]] = []
-
-    def catch(_c: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
-        caught.append((statement, parameters))
-
-    event.listen(Engine, "before_cursor_execute", catch)
-    try:
-        yield caught
-    finally:
-        event.remove(Engine, "before_cursor_execute", catch)
-
-
-def _plan(connection: Connection, statement: str, parameters: Any) -> list[str]:
-    """Return the steps of a statement's plan, in the words of its database."""
-    if connection.dialect.name == "sqlite":
-        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
-        return [row.detail for row in rows]
-    rows = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
-    return [row[0].strip() for row in rows]
-
-
 def _scans(steps: list[str]) -> list[str]:
     """Return the steps that read a whole filled table."""
     tables = "|".join(FILLED)
@@ -172,12 +147,12 @@ Plans = dict[str, list[str]]  # steps, by statement
 
 async def _plans(database: Database, question: Question) -> Plans:
     """Ask a question, and return the plan of each of its statements."""
-    with _caught() as caught:
+    with caught_statements() as caught:
         await question(Catalog(database))
     async with database.writing() as connection:
         asked = [each for each in caught if re.search("SELECT|UPDATE|DELETE", each[0])]
         return {
-            statement: await connection.run_sync(_plan, statement, parameters)
+            statement: await connection.run_sync(plan_of, statement, parameters)
             for statement, parameters in asked
         }
 
@@ -207,11 +182,11 @@ async def test_lists_go_by_an_index(filled: Database) -> None:
         # them, reading the table is the shortest way to that.
         found |= _costly(name, await _plans(filled, question), counts=name != "events")
 
-    with _caught() as caught:
+    with caught_statements() as caught:
         assert len(await Catalog(filled).commands.find_unanswered()) == ROWS // 500
     (asked,) = [each for each in caught if "FROM commands" in each[0]]
     async with filled.reading() as connection:
-        plan = await connection.run_sync(_plan, *asked)
+        plan = await connection.run_sync(plan_of, *asked)
     found |= _costly("commands that wait", {asked[0]: plan})
     assert not found, json.dumps(found, indent=1)
 
@@ -222,5 +197,5 @@ async def test_a_question_without_an_index_is_noticed(filled: Database) -> None:
             "SELECT * FROM videos WHERE description = 'other' ORDER BY id LIMIT 10",
             "SELECT * FROM videos WHERE project_id = 1 ORDER BY description LIMIT 10",
         ):
-            plan = await connection.run_sync(_plan, asked, ())
+            plan = await connection.run_sync(plan_of, asked, ())
             assert _costly("a question", {asked: plan}), plan

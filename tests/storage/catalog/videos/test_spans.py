@@ -5,11 +5,15 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select
 
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.records.videos import NewVideo, VideoRecord
+from storage.catalog.records.videos import NewVideo, VideoFile, VideoRecord
+from storage.catalog.schema.tables import jobs as jobs_table
+from storage.catalog.schema.upload_tables import spans as spans_table
+from storage.catalog.videos.transcoding import MadeVideo
 from storage.job_leases import (
     LEASE_US,
     HeldJob,
@@ -288,3 +292,56 @@ async def test_spans_go_with_their_video(catalog: Catalog, database: Database) -
         with pytest.raises(SpanLost):
             await lost
     assert await catalog.spans.lease("two", NOW + 2 * LEASE_US) is None
+
+
+async def rows(database: Database) -> tuple[int, int]:
+    """How many jobs and spans there are."""
+    async with database.reading() as connection:
+        counts = [
+            (await connection.execute(select(func.count()).select_from(each))).scalar_one()
+            for each in (jobs_table, spans_table)
+        ]
+    return counts[0], counts[1]
+
+
+async def test_a_job_that_is_over_leaves_no_rows_and_its_attempts_count(
+    catalog: Catalog, database: Database
+) -> None:
+    made = MadeVideo(
+        media="1-1", size=1, length_us=1, rungs=(), posters=None, poster_labels=(), warnings=()
+    )
+    completed = await planned(catalog)
+    assert await rows(database) == (1, 4)
+    await catalog.transcoding.complete(completed, made, NOW)
+    assert await rows(database) == (0, 0)
+    failed = await planned(catalog)
+    await catalog.transcoding.fail(failed, "The file is damaged.", NOW)
+    assert await rows(database) == (0, 0)
+    of_a_span = await planned(catalog)
+    await catalog.spans.fail(await leased(catalog, "one"), "The file is damaged.", NOW)
+    assert await rows(database) == (0, 0)
+    for held, state in ((completed, "completed"), (failed, "failed"), (of_a_span, "failed")):
+        status = await catalog.videos.find_status(held.video)
+        assert status is not None
+        assert (status.state, status.attempt) == (state, 1)
+        with pytest.raises(JobLost):
+            await catalog.jobs.extend(held, NOW)
+    await catalog.videos.retry(failed.video, NOW, by=None)
+    again = await catalog.jobs.lease("again", NOW)
+    assert again is not None
+    assert (again.video, again.attempt) == (failed.video, 2)
+    status = await catalog.videos.find_status(failed.video)
+    assert status is not None
+    assert status.attempt == 2
+
+
+async def test_another_file_takes_the_spans_of_the_old_one(
+    catalog: Catalog, database: Database
+) -> None:
+    job = await planned(catalog)
+    span = await leased(catalog, "one")
+    other = VideoFile(source="other", size=1, length_us=1, width=1, height=1, rungs=())
+    await catalog.videos.replace(job.video, other, NOW, by=None)
+    assert await rows(database) == (1, 0)
+    with pytest.raises(SpanLost):
+        await catalog.spans.extend(span, NOW)

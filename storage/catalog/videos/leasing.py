@@ -1,0 +1,116 @@
+"""Which row of a queue (`jobs` or `spans`) is leased next, however long the queue is.
+
+A row may be leased when it is queued and need not wait, or when it runs and its lease is over.
+Projects take turns: the next project behind the one that was served before comes first, and within
+a project its rows in an order of their own.
+
+Each question reads the rows that it answers with and few others: queued rows in the order of an
+index by project, and running rows, of which there are no more than workers. Rows that wait after a
+failure are passed over. Both indexes are partial, and SQLite uses those only for states that are
+written out in the statement: a state is no parameter here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    Row,
+    Select,
+    String,
+    Table,
+    and_,
+    bindparam,
+    literal_column,
+    or_,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.job_leases import MAX_LEASE_US, MAX_PAUSE_US
+
+__all__ = ["Queue"]
+
+_QUEUED: Final = literal_column("'queued'", String())
+_RUNNING: Final = literal_column("'running'", String())
+_NOW: Final = bindparam("now_us", type_=BigInteger())
+_AFTER: Final = bindparam("after", type_=Integer())
+# A longer pause, or lease, was set before the clock was set back.
+_LATE: Final = bindparam("late_us", type_=BigInteger())
+_ENDLESS: Final = bindparam("endless_us", type_=BigInteger())
+
+Facts = Mapping[str, object]
+
+
+class Queue:
+    """A queue: a table with `state`, `project_id`, `run_after_us` and `leased_until_us`.
+
+    `order` names the columns by which the rows of a project follow each other. `of` limits the
+    rows; it may have parameters, whose values are given with each call as `of`. Each call runs
+    within the caller's transaction.
+    """
+
+    def __init__(self, table: Table, order: Sequence[str], *of: ColumnElement[bool]) -> None:
+        # The statements are made once: they run twice a second for each idle worker.
+        self._order = order
+        columns = [table.c[name] for name in order]
+        begins, ends, project = table.c.run_after_us, table.c.leased_until_us, table.c.project_id
+        queued = and_(*of, table.c.state == _QUEUED, or_(begins <= _NOW, begins > _LATE))
+        expired = and_(*of, table.c.state == _RUNNING, or_(ends < _NOW, ends > _ENDLESS))
+        self._due = (
+            # In order, or PostgreSQL may read the whole table for its first row.
+            select(table.c.id).where(queued).order_by(project, *columns).limit(1),
+            select(table.c.id).where(expired).limit(1),
+        )
+        whole = select(table).limit(1).with_for_update(skip_locked=True)
+        in_order = whole.where(queued).order_by(project, *columns)
+        self._queued_later = in_order.where(project > _AFTER)
+        self._queued_earlier = in_order.where(project <= _AFTER)
+        turn = (project <= _AFTER, project, *columns)
+        self._expired = whole.where(expired).order_by(*turn)
+
+    async def is_due(self, connection: AsyncConnection, now_us: int, **of: object) -> bool:
+        """Return whether a row may be leased; needs no write lock."""
+        moment = _moment(now_us) | of
+        for asked in self._due:
+            if (await connection.execute(asked, moment)).one_or_none() is not None:
+                return True
+        return False
+
+    async def lock_next(
+        self, connection: AsyncConnection, now_us: int, after: int, **of: object
+    ) -> Row[Any] | None:  # Any: the row of a whole table has no static type
+        """Lock the row to be leased next, and return it; None if there is none.
+
+        `after` is the number of the project that was served before. Rows that others have locked
+        are passed over.
+        """
+        facts = _moment(now_us) | of | {"after": after}
+        queued = await _first(connection, self._queued_later, facts)
+        if queued is None:
+            queued = await _first(connection, self._queued_earlier, facts)
+        expired = await _first(connection, self._expired, facts)
+
+        def turn(row: Row[Any]) -> tuple[bool, int, list[int]]:  # Any: as above
+            columns = [getattr(row, name) for name in self._order]
+            return row.project_id <= after, row.project_id, columns
+
+        return min((row for row in (queued, expired) if row is not None), key=turn, default=None)
+
+
+def _moment(now_us: int) -> dict[str, object]:
+    return {
+        "now_us": now_us,
+        "late_us": now_us + MAX_PAUSE_US,
+        "endless_us": now_us + MAX_LEASE_US,
+    }
+
+
+async def _first(
+    connection: AsyncConnection,
+    asked: Select[Any],  # Any: as above
+    facts: Facts,
+) -> Row[Any] | None:
+    return (await connection.execute(asked, facts)).one_or_none()
