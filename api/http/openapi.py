@@ -119,7 +119,8 @@ class ReadyDocuments:
 
 
 def _render(plugin: OpenAPIRenderPlugin, request: Request[Any, Any, Any]) -> bytes:
-    return plugin.render(request, complete_document(request.app.openapi_schema.to_schema()))
+    document = complete_document(request.app.openapi_schema.to_schema())
+    return plugin.render(request, document)  # pyright: ignore[reportUnknownMemberType]  # see below
 
 
 # Litestar does not type its requests.

@@ -15,12 +15,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
 import msgspec
 
 from api.http.errors import ApiError
+from media.networks import client_network
 
 __all__ = ["UNLIMITED", "CallerRateLimiter", "RateLimits", "TokenBuckets", "peer_address"]
 
@@ -116,7 +116,7 @@ class CallerRateLimiter:
         now = self._clock()
         good = None if token is None else self._good.get(_digest(token))
         if good is None or now - good > _GOOD_SECONDS:
-            _refuse_for(self._addresses.wait(_network(address), now))
+            _refuse_for(self._addresses.wait(client_network(address), now))
 
     def count_unauthenticated(self, address: str, token: str | None = None) -> None:
         """Count a request without a valid token; `token` is the invalid one, if any.
@@ -126,7 +126,7 @@ class CallerRateLimiter:
         """
         if token is not None:  # it may have been valid until it was revoked
             self._good.pop(_digest(token), None)
-        _refuse_for(self._addresses.acquire(_network(address), self._clock()))
+        _refuse_for(self._addresses.acquire(client_network(address), self._clock()))
 
     def count(self, token: str, number: int) -> None:
         """Count a request with a valid token, whose id is `number`.
@@ -146,19 +146,6 @@ class CallerRateLimiter:
 def _digest(token: str) -> bytes:
     # Tokens themselves are never stored, not even in memory.
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
-
-
-def _network(address: str) -> str:
-    """Return the key of a network: the IPv4 address, or the first 64 bits of an IPv6 one."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address
-    if not isinstance(found, IPv6Address):
-        return address
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return found.packed[:8].hex()
 
 
 def _refuse_for(seconds: float) -> None:

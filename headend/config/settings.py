@@ -14,6 +14,7 @@ import msgspec
 
 from api.pusher.limits import PusherSettings as Broadcaster
 from api.uploads.limits import UploadLimits
+from headend.http.connections import CONNECTIONS
 from ingest.rtmp.limits import Limits
 from media.hls.playlist import TARGET_SECONDS
 from storage.fetch_policy import Network, parse_networks
@@ -95,6 +96,15 @@ class HttpSettings(_Section, frozen=True, kw_only=True):
             "proxies whose forwarded client addresses are trusted, comma-separated", "networks"
         ),
     ] = ""
+    connections: Annotated[
+        int,
+        _describe(
+            "connections that one process holds, web-sockets included; fewer if the limit of open"
+            " files leaves no room",
+            reason="10 KB each; a viewer has one or two, and a client at most as many as are free",
+            ge=1,
+        ),
+    ] = CONNECTIONS
 
 
 class ApiSettings(_Section, frozen=True, kw_only=True):

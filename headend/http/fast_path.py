@@ -117,22 +117,19 @@ class FastPathProtocol(BoundedProtocol):
     fast_path: FastPath
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start; a single byte that the socket does not accept pauses the writer."""
+        """Start."""
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=0)
         self._handle: int = transport.get_extra_info("socket").fileno()
-        self._peer = self.client[0] if self.client else None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the descriptor, which may now belong to another connection."""
         self._handle = -1
         super().connection_lost(exc)
 
-    def on_headers_complete(self) -> None:
-        """HttpResponse through the fast path, or pass the request to the application."""
-        self.head_came()
+    def handle_head(self) -> None:
+        """Answer through the fast path, or pass the request to the application."""
         if not self._try_fast_path():
-            super().on_headers_complete()
+            super().handle_head()
 
     def _try_fast_path(self) -> bool:
         """Answer the request through the fast path if possible; return True if it was."""

@@ -1,9 +1,12 @@
-"""uvicorn's HTTP protocol with limits on the size and duration of incomplete requests.
+"""uvicorn's HTTP protocol with limits on connections, incomplete requests and unread answers.
 
-uvicorn alone waits forever for the head of a request, buffers as much of it as arrives, and reads
-without end what follows an answered request. Here, bytes that complete neither a head nor a body
-are limited, and a connection must complete its request within some seconds. The duration of a body
-that a handler reads is the handler's to limit.
+uvicorn alone accepts every connection, waits forever for the head of a request, buffers as much of
+it as arrives, queues any number of pipelined requests, reads without end what follows an answered
+request, and waits forever for a client to read an answer. Here, connections are counted (see
+`headend.http.connections`), bytes that complete neither a head nor a body are limited, so are
+requests that wait for the answer to another, and a connection must complete its request, and read
+its answer, within some seconds. The duration of a body that a handler reads is the handler's to
+limit.
 """
 
 import asyncio
@@ -11,6 +14,10 @@ from enum import Enum, auto
 from typing import Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from api.http.fair_share import Holder
+from headend.http.connections import ConnectionLimiter
+from headend.http.websockets import SocketProtocol
 
 __all__ = ["HEAD_BYTES", "BoundedProtocol"]
 
@@ -20,8 +27,19 @@ HEAD_BYTES: Final = 64 * 1024
 _HEAD_SECONDS: Final = 30.0
 # For the rest of a refused request; if cut off at once, the client would not see the answer.
 _LINGER_SECONDS: Final = 10.0
+# A client takes this much of an answer in this time, or all that is left: 1 KiB/s, for a phone in a
+# tunnel. Players fetch a segment of 4 s in less than that.
+_WRITE_SECONDS: Final = 60.0
+_WRITE_BYTES: Final = 64 * 1024
+# Requests that come before the answer to an earlier one. Browsers and proxies send none, a few
+# programs send some; each that waits holds 2 KB.
+_MOST_PIPELINED: Final = 32
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-length: 0\r\nconnection: close\r\n\r\n"
+)
+_BUSY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n"
     b"content-length: 0\r\nconnection: close\r\n\r\n"
 )
 
@@ -35,44 +53,80 @@ class _Stage(Enum):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection; tests set the seconds."""
+    """One connection; tests set the seconds, a server its limiter."""
 
     head_seconds: float = _HEAD_SECONDS
     linger_seconds: float = _LINGER_SECONDS
+    write_seconds: float = _WRITE_SECONDS
+    limiter: ConnectionLimiter
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, and limit the time until the first head."""
+        """Begin, and limit the time until the first head; refuse one connection too many."""
         super().connection_made(transport)
+        # A single byte that the socket does not accept pauses the writer.
+        transport.set_write_buffer_limits(high=0)
         self._stage = _Stage.BETWEEN
-        self._pending_bytes = 0
+        self._pending_bytes = self._heads = 0
+        self._refused = False
         self._deadline: asyncio.TimerHandle | None = None
-        self._start_timer(self.head_seconds)
+        self._write_deadline: asyncio.TimerHandle | None = None
+        self._unsent_bytes = 0
+        self._charged: tuple[Holder, ...] = ()
+        self._peer = self.client[0] if self.client else None
+        self._place = self.limiter.accept(self._peer)
+        self._is_proxied = self.limiter.is_proxy(self._peer)
+        if self._place is None:
+            self._refuse(_BUSY)
+        else:
+            self._start_timer(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End and cancel the timer."""
+        """End, cancel the timers and give back the place."""
         self._stop_timer()
+        self._stop_write_timer()
+        self._leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes, and limit the size and duration of an incomplete request."""
+        if self._refused:
+            return
         self._pending_bytes += len(data)
+        self._heads = 0
         super().data_received(data)
         # Most requests arrive whole and need no timer.
         if self._stage is _Stage.BETWEEN or self.transport.is_closing():
             return
         if self._pending_bytes > HEAD_BYTES:
-            self._refuse()
+            answers = self._stage is _Stage.HEAD and not self._is_answering()
+            self._refuse(_TOO_LARGE if answers else b"")
         elif self._deadline is None:
             if self._stage is _Stage.HEAD:
                 self._start_timer(self.head_seconds)
             elif not self._is_answering():  # no handler reads the rest
                 self._start_timer(self.linger_seconds)
 
+    def pause_writing(self) -> None:
+        """Pause the writer, and limit the time that the client takes to read."""
+        super().pause_writing()
+        if self._write_deadline is None:
+            self._start_write_timer()
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read what was written."""
+        self._stop_write_timer()
+        super().resume_writing()
+
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to the WebSocket protocol, which has its own limits."""
+        if self._refused:
+            return
         self._stage = _Stage.BETWEEN
         self._stop_timer()
+        self._stop_write_timer()
         super().handle_websocket_upgrade()
+        protocol = cast("SocketProtocol", self.transport.get_protocol())
+        protocol.on_lost = self._leave
 
     def on_message_begin(self) -> None:
         """Begin a request."""
@@ -80,27 +134,44 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Handle a complete head."""
-        self.head_came()
-        super().on_headers_complete()
-
-    def head_came(self) -> None:
-        """Note that a head is whole; for who handles it without `on_headers_complete`."""
+        """Handle a complete head, unless it is one request too many."""
+        if self._refused:
+            return
         self._stage = _Stage.BODY
         self._pending_bytes = 0
         self._stop_timer()
+        self._heads += 1
+        if max(self._heads - 1, len(self.pipeline)) >= _MOST_PIPELINED:
+            self._refuse(b"")
+        elif self._is_proxied and not self._charge():
+            self._refuse(b"" if self._is_answering() else _BUSY)
+        else:
+            self.handle_head()
+
+    def handle_head(self) -> None:
+        """Pass a request to the application."""
+        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Handle a piece of a body."""
+        if self._refused:
+            return
         self._pending_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End a request."""
+        if self._refused:
+            return
         self._stage = _Stage.BETWEEN
         self._pending_bytes = 0
         self._stop_timer()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Begin the next request, or wait for one."""
+        self._discharge()
+        super().on_response_complete()
 
     def _is_answering(self) -> bool:
         cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
@@ -121,8 +192,43 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _refuse(self) -> None:
-        """Close the connection, with an answer unless another one is being sent."""
-        if self._stage is _Stage.HEAD and not self._is_answering():
-            self.transport.write(_TOO_LARGE)
+    def _start_write_timer(self) -> None:
+        self._unsent_bytes = self.transport.get_write_buffer_size()
+        self._write_deadline = self.loop.call_later(self.write_seconds, self._on_write_timeout)
+
+    def _stop_write_timer(self) -> None:
+        if self._write_deadline is not None:
+            self._write_deadline.cancel()
+            self._write_deadline = None
+
+    def _on_write_timeout(self) -> None:
+        """Drop a client that reads next to nothing, even if the connection is closing."""
+        if self._unsent_bytes - self.transport.get_write_buffer_size() < _WRITE_BYTES:
+            self.transport.abort()
+        else:
+            self._start_write_timer()
+
+    def _refuse(self, answer: bytes) -> None:
+        """Close the connection with an answer, or with b"" without one; parse nothing more."""
+        self._refused = True
+        if answer:
+            self.transport.write(answer)
         self.transport.close()
+
+    def _charge(self) -> bool:
+        """Charge the connection to the client that a proxy forwards it for."""
+        self._discharge()
+        holders = self.limiter.charge(self._peer or "", self.headers)
+        self._charged = holders or ()
+        return holders is not None
+
+    def _discharge(self) -> None:
+        self.limiter.discharge(self._charged)
+        self._charged = ()
+
+    def _leave(self) -> None:
+        """Give back what the connection holds; called by the protocol that sees it end."""
+        self._discharge()
+        if self._place is not None:
+            self.limiter.release(self._place)
+            self._place = None

@@ -10,6 +10,7 @@ from typing import Final
 
 import uvicorn
 
+from headend.http.connections import ConnectionLimiter
 from headend.http.fast_path import FastPath, FastPathProtocol
 from headend.http.limits import BoundedProtocol
 from headend.http.websockets import MAX_MESSAGE, SocketProtocol
@@ -24,6 +25,9 @@ log = logging.getLogger(__name__)
 # For answers that are being sent at the end.
 _GRACE_SECONDS: Final = 5
 _START_SECONDS: Final = 10.0
+# Connections that the kernel holds until they are accepted, all in one turn of the event loop.
+# `headend.http.descriptors` reserves a descriptor for each.
+_BACKLOG: Final = 256
 
 
 class _Server(uvicorn.Server):
@@ -35,30 +39,38 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _protocol(app: Application) -> type[asyncio.Protocol]:
+def _protocol(app: Application, connections: ConnectionLimiter) -> type[asyncio.Protocol]:
     """Return the protocol for an application: with the fast path if it has one."""
     function: FastPath | None = getattr(app, "fast_path", None)
     if function is None:
-        return BoundedProtocol
 
-    class Protocol(FastPathProtocol):
+        class Plain(BoundedProtocol):
+            limiter = connections
+
+        return Plain
+
+    class Fast(FastPathProtocol):
+        limiter = connections
         fast_path = staticmethod(function)
 
-    return Protocol
+    return Fast
 
 
 @asynccontextmanager
-async def serving(app: Application, sock: socket.socket) -> AsyncGenerator[None, None]:
-    """Serve the app for the length of the block."""
+async def serving(
+    app: Application, sock: socket.socket, limiter: ConnectionLimiter | None = None
+) -> AsyncGenerator[None, None]:
+    """Serve the app for the length of the block; `limiter` bounds the connections."""
     server = _Server(
         uvicorn.Config(
             app,
-            http=_protocol(app),
+            http=_protocol(app, ConnectionLimiter() if limiter is None else limiter),
             ws=SocketProtocol,
             ws_max_size=MAX_MESSAGE,
             # The application sends pings itself; compression of short messages doubles the memory.
             ws_ping_interval=None,
             ws_per_message_deflate=False,
+            backlog=_BACKLOG,
             lifespan="on",
             log_config=None,
             access_log=False,

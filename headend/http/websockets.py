@@ -7,12 +7,14 @@ seconds is disconnected.
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
 from api.pusher.hub import FRAMES
+from media.no_op import do_nothing
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
@@ -29,13 +31,20 @@ _MOST_PIECES: Final = 1024
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """A connection after its upgrade."""
+    """A connection after its upgrade; `on_lost` is called at its end."""
+
+    on_lost: Callable[[], None] = staticmethod(do_nothing)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over the connection from the HTTP protocol, which set up its flow control."""
         super().connection_made(transport)
         handle: socket.socket = transport.get_extra_info("socket")
         handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BYTES)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End, and give back the connection's place."""
+        self.on_lost()
+        super().connection_lost(exc)
 
     async def run_asgi(self) -> None:
         """Run the application with an extension for writing whole frames."""

@@ -12,6 +12,7 @@ from api.pusher.delivery import announcing_notices
 from api.schemas.urls import Addresses
 from headend.config.listen_sockets import ListenSockets
 from headend.config.settings import ServiceSettings
+from headend.http.descriptors import raise_limit
 from headend.install.installation import (
     OBJECTS,
     bind_objects,
@@ -83,6 +84,7 @@ async def open_context(
         StorageError: the catalog cannot be used, or the media belong to another (`StoreMismatch`).
     """
     folder = Path(settings.data)
+    raise_limit()
     async with AsyncExitStack() as stack:
         sockets = ListenSockets.bind(settings, stack, origin=origin, ingest=ingest)
         addresses = sockets.addresses(settings)

@@ -17,6 +17,7 @@ import msgspec
 
 from api.app import create_app
 from api.http.auth import needs_token
+from api.http.client_address import TrustedProxies
 from api.http.rate_limit import CallerRateLimiter, RateLimits
 from api.pusher.delivery import delivering_notices
 from api.pusher.private import private_channel_handlers
@@ -27,6 +28,8 @@ from api.status import needs_all_projects, status_app, status_handlers
 from api.streams.command_client import IngestClient
 from headend.config.listen_sockets import port_of, public_base
 from headend.config.settings import ServiceSettings
+from headend.http.connections import ConnectionLimiter
+from headend.http.descriptors import connection_bound, raise_limit
 from headend.http.metrics import CountedApplication, HttpMetrics
 from headend.http.server import Application, serving
 from headend.install.certificates import RtmpsCertificate
@@ -92,6 +95,7 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
                 _application(context, origin, ingest.metrics, broadcaster, ingest.nudge)
             ),
             context.sockets.http,
+            _connection_limiter(context, origin.clients),
         ),
         _serve_status(context, settings.status.listen, ingest.metrics) as status,
         broadcaster.disconnecting_at_exit(),
@@ -140,6 +144,7 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
                 )
             ),
             context.sockets.http,
+            _connection_limiter(context, origin.clients),
         ),
         _serve_status(context, settings.status.listen, metrics.text) as status,
         broadcaster.disconnecting_at_exit(),
@@ -161,6 +166,9 @@ async def _transcode(settings: ServiceSettings) -> AsyncGenerator[RunningService
         async with run_in_background(workers.run(), importers.run(), *_cleanups(context)):
             yield RunningService(addresses=context.addresses, first=context.first)
 
+
+# Monitors ask a few times a minute.
+_STATUS_CONNECTIONS: Final = 64
 
 SERVE: Final = Role(name="serve", service=_serve, writes=True, installs=True)
 INGEST: Final = Role(name="ingest", service=_ingest, writes=True, installs=False)
@@ -270,18 +278,30 @@ async def _serve_status(
 ) -> AsyncGenerator[str | None, None]:
     """Serve health and metrics without a token; yield the URL, None without a socket for it."""
     sock = context.sockets.status
-    async with _serve_http(status_app(problems=_problems(context), figures=metrics), sock):
+    app = status_app(problems=_problems(context), figures=metrics)
+    async with _serve_http(app, sock, ConnectionLimiter(_STATUS_CONNECTIONS)):
         yield None if sock is None else public_base("", "http", listen, port_of(sock), "")
 
 
 @asynccontextmanager
-async def _serve_http(app: Application, sock: socket.socket | None) -> AsyncGenerator[None, None]:
+async def _serve_http(
+    app: Application, sock: socket.socket | None, limiter: ConnectionLimiter
+) -> AsyncGenerator[None, None]:
     """Serve an application for the length of the block, if there is a socket for it."""
     if sock is None:
         yield
         return
-    async with serving(app, sock):
+    async with serving(app, sock, limiter):
         yield
+
+
+def _connection_limiter(context: RoleContext, proxies: TrustedProxies) -> ConnectionLimiter:
+    """Return the limiter of HTTP, which leaves encoders their descriptors."""
+    settings, sockets = context.settings, context.sockets
+    encoders = settings.limits.connections if sockets.rtmp or sockets.rtmps else 0
+    return ConnectionLimiter(
+        connection_bound(settings.http.connections, raise_limit(), encoders), proxies
+    )
 
 
 def _problems(context: RoleContext) -> Callable[[], Awaitable[list[str]]]:

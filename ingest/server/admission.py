@@ -3,12 +3,12 @@
 Pure: the time is an argument, seconds of a monotonic clock.
 """
 
-import ipaddress
 from collections import deque
 
 from ingest.rtmp.limits import Limits
+from media.networks import client_network
 
-__all__ = ["Admission", "network_of"]
+__all__ = ["Admission"]
 
 _PERIOD = 60.0  # seconds over which wrong keys are counted
 
@@ -25,7 +25,7 @@ class Admission:
 
     def admit(self, address: str, now: float) -> str | None:
         """Admit a connection, or return why not; an admitted one must be given to `release`."""
-        network = network_of(address)
+        network = client_network(address)
         limits = self._limits
         if self._total >= limits.connections:
             return "too many connections"
@@ -44,7 +44,7 @@ class Admission:
 
     def release(self, address: str) -> None:
         """Count the end of an admitted connection."""
-        network = network_of(address)
+        network = client_network(address)
         self._total -= 1
         rest = self._open[network] - 1
         if rest:
@@ -54,7 +54,7 @@ class Admission:
 
     def count_wrong_key(self, address: str, now: float) -> None:
         """Count a key that matched no stream."""
-        network = network_of(address)
+        network = client_network(address)
         wrong = _newest(self._wrong, network, now - _PERIOD)
         wrong.append(now)
         self._wrong[network] = wrong
@@ -65,18 +65,6 @@ class Admission:
             for network in list(times):
                 if not _newest(times, network, now - age):
                     del times[network]
-
-
-def network_of(address: str) -> str:
-    """Return the network that an address counts for: itself, or the /64 of an IPv6 address.
-
-    An IPv6 site has 2**64 addresses of its own, and a privacy extension uses many of them.
-    """
-    try:
-        parsed = ipaddress.IPv6Address(address.partition("%")[0])
-    except ValueError:
-        return address
-    return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
 
 
 def _newest(book: dict[str, deque[float]], network: str, since: float) -> deque[float]:

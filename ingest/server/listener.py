@@ -15,12 +15,13 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from ingest.rtmp.limits import Limits
-from ingest.server.admission import Admission, network_of
+from ingest.server.admission import Admission
 from ingest.server.connection import ConnectionCounters, PublisherConnection
 from ingest.server.log_throttle import LogThrottle, SuppressedLines
 from ingest.server.read_batcher import ReadBatcher
 from ingest.stream.ports import KeyDirectory, LiveJournal, SinkFactory
 from ingest.stream.registry import LiveStreams
+from media.networks import client_network
 
 __all__ = ["RtmpListener", "listening"]
 
@@ -180,7 +181,7 @@ class RtmpListener:
     def should_log(self, event: str, cause: str, address: str) -> bool:
         """Return whether to log what happened to a peer; what is not logged is summed up later."""
         now = asyncio.get_running_loop().time()
-        return self._log_throttle.should_log(event, cause, network_of(address), now)
+        return self._log_throttle.should_log(event, cause, client_network(address), now)
 
     # -- time and the end -------------------------------------------------------------------------
 

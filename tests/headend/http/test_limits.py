@@ -5,7 +5,7 @@ import contextlib
 import tracemalloc
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvloop
@@ -19,6 +19,8 @@ from tests.support.e2e.service import SCALE
 DEADLINE = 10.0 * SCALE
 SHORT = 0.3
 PIECE = b"x" * 65_536
+LARGE = 32 << 20  # bytes: more than the kernel buffers for a client that does not read
+GET = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 class App:
@@ -31,6 +33,11 @@ class App:
                 await send({"type": f"lifespan.{each}.complete"})
             return
         refused = scope["path"].startswith("/no")
+        if scope["path"] == "/large":
+            headers = [(b"content-length", str(LARGE).encode())]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": bytes(LARGE)})
+            return
         length, more = 0, not refused
         while more:
             message = await receive()
@@ -53,8 +60,10 @@ class Quick(App):
 
 
 @asynccontextmanager
-async def client(port: int) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def client(
+    port: int, host: str = "127.0.0.1"
+) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection(host, port)
     try:
         yield reader, writer
     finally:
@@ -87,6 +96,7 @@ def at(
     """Run a scene before a server, on a port, with little patience."""
     monkeypatch.setattr(BoundedProtocol, "head_seconds", SHORT)
     monkeypatch.setattr(BoundedProtocol, "linger_seconds", SHORT)
+    monkeypatch.setattr(BoundedProtocol, "write_seconds", SHORT)
 
     def play(scene: Callable[[int], Awaitable[None]]) -> None:
         async def go() -> None:
@@ -221,5 +231,70 @@ def test_a_body_that_ends_soon_after_its_refusal_leaves_the_connection_to_the_ne
             await asyncio.sleep(2 * SHORT)  # the patience with the refused one is over
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert await one(reader) == b"HTTP/1.1 200 OK 0"
+
+    at(scene)
+
+
+def test_a_few_requests_may_come_before_the_first_is_answered(at: At) -> None:
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(GET % b"/a" * 10 + GET % b"/quick" * 10)
+            for _ in range(20):
+                assert (await one(reader)).startswith(b"HTTP/1.1 200 OK ")
+
+    at(scene)
+
+
+@pytest.mark.parametrize("path", [b"/", b"/quick"])
+def test_requests_that_come_faster_than_answers_do_not_fill_the_memory(at: At, path: bytes) -> None:
+    many = GET % path * 1000
+
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer), asyncio.TaskGroup() as tasks:
+            tracemalloc.start()
+            try:
+                answers = tasks.create_task(heard(reader))
+                with contextlib.suppress(ConnectionError):
+                    for _ in range(50):
+                        writer.write(many)
+                        await writer.drain()
+                answered = (await answers).count(b"HTTP/1.1 200 OK")
+                _, most = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert (most < 8 << 20, answered <= 100) == (True, True)
+
+    at(scene)
+
+
+def test_a_client_that_reads_nothing_of_its_answer_is_dropped(at: At) -> None:
+    async def scene(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        try:
+            writer.write(GET % b"/large")
+            await reader.readexactly(1)
+            # Of a socket, which can pause.
+            cast("asyncio.Transport", writer.transport).pause_reading()
+            # The kernel tells it of a reset when it writes.
+            with pytest.raises(ConnectionError):
+                async with asyncio.timeout(DEADLINE):
+                    while True:
+                        writer.write(b"G")
+                        await writer.drain()
+                        await asyncio.sleep(SHORT / 10)
+        finally:
+            writer.close()
+
+    at(scene)
+
+
+def test_a_client_that_reads_slowly_gets_its_answer_whole(at: At) -> None:
+    async def scene(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(GET % b"/large")
+            await reader.readuntil(b"\r\n\r\n")
+            for _ in range(32):
+                assert len(await reader.readexactly(LARGE // 32)) == LARGE // 32
+                await asyncio.sleep(SHORT / 8)
 
     at(scene)

@@ -1,7 +1,5 @@
-import pytest
-
 from ingest.rtmp.limits import Limits
-from ingest.server.admission import Admission, network_of
+from ingest.server.admission import Admission
 
 LIMITS = Limits(
     connections=5,
@@ -49,19 +47,6 @@ def test_what_is_forgotten_takes_no_memory() -> None:
         doors.count_wrong_key(str(number), 0.0)
     doors.expire(100.0)
     assert not doors._wrong  # pyright: ignore[reportPrivateUsage]  # the memory is the point
-
-
-@pytest.mark.parametrize(
-    ("address", "site"),
-    [
-        ("192.0.2.1", "192.0.2.1"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("?", "?"),
-    ],
-)
-def test_an_ipv6_network_is_one_address(address: str, site: str) -> None:
-    assert network_of(address) == site
 
 
 def test_other_addresses_of_a_network_share_its_limits() -> None:

@@ -176,13 +176,17 @@ def service(
     environment: Mapping[str, str] | None = None,
     arguments: tuple[str, ...] = (),
     terminal: bool = True,
+    descriptors: int | None = None,
 ) -> Generator[Running]:
     """Run `headend serve` (or another role) on a data folder for the length of the block.
 
     It prints to a terminal, as for a newcomer; to anything else it does not print the stream key.
+    It may open `descriptors` files and sockets, or as many as the test.
     """
     log = data.parent / f"{data.name}{'' if role == 'serve' else f'-{role}'}.log"
+    limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
     command = [
+        *limit,
         str(Path(sys.executable).with_name("headend")),
         role,
         "--data",

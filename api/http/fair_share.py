@@ -1,0 +1,102 @@
+"""Places shared among clients, so that none of them can hold all.
+
+A client may hold as many places as would still be free. One alone gets half of them, a second one
+half of the rest, and so on: a crowd behind one address has room while there is room, and whatever a
+few clients hold, a newcomer who wants little finds a place. A fixed limit per client could do only
+one of the two. Pure.
+"""
+
+from collections import Counter
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from media.networks import client_network, site_network
+
+__all__ = ["FairShare", "Holder", "Refusal", "client_holders"]
+
+# Sites with many networks, and providers that give their customers less than a /48.
+_SITE_SHARE: Final = 2
+
+
+class Refusal(Enum):
+    """Why a place is refused; the value is for the log."""
+
+    ALL = "all places are taken"
+    SHARE = "one client holds its share"
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """A client, or a group of clients, that may hold `share` times the free places.
+
+    At most `most` places if that is fewer.
+    """
+
+    name: str
+    share: int = 1
+    most: int | None = None
+
+
+def client_holders(address: str) -> tuple[Holder, ...]:
+    """Return the holders that a client's address counts for; none if it has no address."""
+    if not address:
+        return ()
+    site = site_network(address)
+    client = Holder(client_network(address))
+    return (client,) if site is None else (client, Holder(site, _SITE_SHARE))
+
+
+class FairShare:
+    """Counts the places that are held, in total and by holder."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._used = 0
+        self._held: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return self._used
+
+    def acquire(self, holders: tuple[Holder, ...]) -> Refusal | None:
+        """Take a place that counts for all `holders`, or return why not.
+
+        Each place must be given to `release` with the same holders.
+        """
+        if self._used >= self._total:
+            return Refusal.ALL
+        if not self.charge(holders):
+            return Refusal.SHARE
+        self._used += 1
+        return None
+
+    def release(self, holders: tuple[Holder, ...]) -> None:
+        """Give back a place."""
+        self._used -= 1
+        self.discharge(holders)
+
+    def charge(self, holders: tuple[Holder, ...]) -> bool:
+        """Count a place that is held already for `holders` too; return False if it is one too many.
+
+        What was charged must be given to `discharge`.
+        """
+        free = self._total - self._used
+        if any(self._is_at_bound(holder, free) for holder in holders):
+            return False
+        for holder in holders:
+            self._held[holder.name] += 1
+        return True
+
+    def discharge(self, holders: tuple[Holder, ...]) -> None:
+        """Take back a charge."""
+        for holder in holders:
+            self._held[holder.name] -= 1
+            if not self._held[holder.name]:
+                del self._held[holder.name]
+
+    def _is_at_bound(self, holder: Holder, free: int) -> bool:
+        held = self._held[holder.name]
+        # The first place is refused to none of them, while there is one.
+        return held > 0 and (
+            held >= holder.share * free or (holder.most is not None and held >= holder.most)
+        )

@@ -1,0 +1,85 @@
+"""Which HTTP connections are accepted: in total, and by the client at their other end.
+
+Web-sockets are counted too. A connection from a trusted proxy counts in total; while it serves a
+request it is charged to the client that the proxy forwards it for, so that the viewers of a CDN are
+not one client.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from api.http.client_address import TrustedProxies, parse_address
+from api.http.fair_share import FairShare, Holder, Refusal, client_holders
+
+__all__ = ["CONNECTIONS", "ConnectionLimiter"]
+
+log = logging.getLogger(__name__)
+
+# A connection takes about 10 KB, so these take 200 MB; each viewer has one or two.
+CONNECTIONS: Final = 20_000
+_LOG_SECONDS: Final = 60.0  # a flood is one line in each
+
+
+class ConnectionLimiter:
+    """Counts the connections of a server; `clock` is monotonic, in seconds."""
+
+    def __init__(
+        self,
+        total: int = CONNECTIONS,
+        proxies: TrustedProxies | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._share = FairShare(total)
+        self._proxies = proxies or TrustedProxies()
+        self._clock = clock
+        self._refused = 0
+        self._logged = -_LOG_SECONDS
+
+    def __len__(self) -> int:
+        return len(self._share)
+
+    def is_proxy(self, peer: str | None) -> bool:
+        """Return True if the peer of a connection is a trusted proxy."""
+        return peer is not None and self._proxies.is_proxy(parse_address(peer))
+
+    def accept(self, peer: str | None) -> tuple[Holder, ...] | None:
+        """Accept a connection, or return None; what is returned must be given to `release`."""
+        holders = () if peer is None or self.is_proxy(peer) else client_holders(peer)
+        refusal = self._share.acquire(holders)
+        if refusal is not None:
+            self._log(peer or "", refusal)
+            return None
+        return holders
+
+    def release(self, holders: tuple[Holder, ...]) -> None:
+        """Count the end of a connection."""
+        self._share.release(holders)
+
+    def charge(
+        self, peer: str, headers: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[Holder, ...] | None:
+        """Charge a proxy's connection to the client of its request, or return None.
+
+        What is returned must be given to `discharge` when the request is answered.
+        """
+        client = self._proxies.client_of(peer, headers)
+        holders = () if client is None else client_holders(str(client))
+        if not self._share.charge(holders):
+            self._log(str(client), Refusal.SHARE)
+            return None
+        return holders
+
+    def discharge(self, holders: tuple[Holder, ...]) -> None:
+        """Take back a charge."""
+        self._share.discharge(holders)
+
+    def _log(self, peer: str, refusal: Refusal) -> None:
+        self._refused += 1
+        now = self._clock()
+        if now - self._logged >= _LOG_SECONDS:
+            fields = {"peer": peer, "cause": refusal.value, "refused": self._refused}
+            log.warning("connections refused", extra={**fields, "open": len(self)})
+            self._refused, self._logged = 0, now

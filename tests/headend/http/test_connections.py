@@ -1,0 +1,146 @@
+"""How many connections the real server holds: in total, of one client, behind a proxy."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+import uvloop
+from websockets.asyncio.client import connect
+
+from api.http.client_address import TrustedProxies
+from api.pusher.limits import PusherSettings
+from api.pusher.socket import Broadcaster
+from headend.config.listen_sockets import bind
+from headend.http.connections import ConnectionLimiter
+from headend.http.server import serving
+from tests.headend.http.test_limits import Quick, client, heard, one
+from tests.support.waiting import SCALE, until
+
+GET = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"
+FORWARDED = b"POST / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: %s\r\nContent-Length: 1\r\n\r\n"
+PROXY = TrustedProxies(["127.0.0.1"])
+BROADCASTER = Broadcaster(key="key", secret="secret", limits=PusherSettings())
+
+
+def play(limiter: ConnectionLimiter, scene: Callable[[int], Awaitable[None]]) -> None:
+    """Run a scene before a server with this limiter, on a port."""
+
+    async def go() -> None:
+        with bind("[::]:0") as sock:
+            async with serving(BROADCASTER.in_front_of(Quick()), sock, limiter):
+                await scene(sock.getsockname()[1])
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(go())
+
+
+@asynccontextmanager
+async def crowd(
+    port: int, count: int, host: str = "127.0.0.1"
+) -> AsyncGenerator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
+    """Open so many connections."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(client(port, host)) for _ in range(count)]
+
+
+async def is_refused(reader: asyncio.StreamReader) -> bool:
+    """Say whether a connection is closed; one whose request waits for its body stays open."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.1 * SCALE):
+            return (await heard(reader)).startswith(b"HTTP/1.1 503 ")
+    return False
+
+
+def test_one_client_holds_half_of_the_connections_and_another_gets_in() -> None:
+    limiter = ConnectionLimiter(8)
+
+    async def scene(port: int) -> None:
+        async with crowd(port, 4) as held:
+            await until(lambda: len(limiter) == 4)
+            async with client(port) as (reader, writer):
+                with contextlib.suppress(ConnectionError):
+                    writer.write(GET % b"/")
+                answer = await heard(reader)
+                assert answer == b"" or answer.startswith(b"HTTP/1.1 503 ")
+            for reader, writer in held:
+                writer.write(GET % b"/quick")
+                assert await one(reader) == b"HTTP/1.1 200 OK quick"
+            async with client(port, "::1") as (reader, writer):
+                writer.write(GET % b"/")
+                assert await one(reader) == b"HTTP/1.1 200 OK 0"
+        await until(lambda: len(limiter) == 0)
+        async with client(port) as (reader, writer):
+            writer.write(GET % b"/")
+            assert await one(reader) == b"HTTP/1.1 200 OK 0"
+
+    play(limiter, scene)
+
+
+def test_no_more_than_all_connections_are_held_and_one_line_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "headend.http.connections")
+    limiter = ConnectionLimiter(3)
+
+    async def scene(port: int) -> None:
+        async with crowd(port, 20, "::1"), crowd(port, 20):
+            await until(lambda: len(limiter) == 3)
+            async with crowd(port, 20) as refused:
+                for reader, _ in refused:
+                    await heard(reader)
+                assert len(limiter) == 3
+
+    play(limiter, scene)
+    assert len(caplog.records) == 1
+
+
+def test_a_web_socket_is_a_connection_until_it_ends() -> None:
+    limiter = ConnectionLimiter(100)
+
+    async def scene(port: int) -> None:
+        async with connect(f"ws://127.0.0.1:{port}/app/key?protocol=7") as socket:
+            await socket.recv()
+            assert len(limiter) == 1
+        await until(lambda: len(limiter) == 0)
+
+    play(limiter, scene)
+
+
+def test_a_proxys_connections_are_charged_to_the_clients_whose_requests_they_carry() -> None:
+    limiter = ConnectionLimiter(40, PROXY)
+
+    async def scene(port: int) -> None:
+        async with crowd(port, 30) as held:
+            await until(lambda: len(limiter) == 30)
+            # Ten places are free, so one client may have ten requests under way.
+            for _, writer in held[:12]:
+                writer.write(FORWARDED % b"192.0.2.1")
+            refused = [reader for reader, _ in held[:12] if await is_refused(reader)]
+            assert len(refused) == 2
+            # Others behind the same proxy are served.
+            for number, (reader, writer) in enumerate(held[12:]):
+                writer.write(FORWARDED % b"198.51.100.%d" % number + b"z")
+                assert await one(reader) == b"HTTP/1.1 200 OK 1"
+            # So is the first again, once one of its requests is answered.
+            reader, writer = next(pair for pair in held if pair[0] not in refused)
+            writer.write(b"z")
+            assert await one(reader) == b"HTTP/1.1 200 OK 1"
+            reader, writer = held[12]
+            writer.write(FORWARDED % b"192.0.2.1" + b"z")
+            assert await one(reader) == b"HTTP/1.1 200 OK 1"
+
+    play(limiter, scene)
+
+
+def test_a_request_that_a_proxy_is_refused_does_not_count() -> None:
+    limiter = ConnectionLimiter(10, PROXY)
+    headers = [(b"x-forwarded-for", b"192.0.2.1")]
+    charged = [limiter.charge("127.0.0.1", headers) for _ in range(20)]
+    assert charged.count(None) == 10
+    for holders in charged:
+        if holders is not None:
+            limiter.discharge(holders)
+    assert limiter.charge("127.0.0.1", headers) is not None
