@@ -53,6 +53,7 @@ class LiveStream:
         self._feed = RunFeed(grant.hash, self._clock, self._wake.set)
         self._switcher = Switcher(grant.hash, self._feed, grant.policy, self._journal.add_event)
         self._switcher.paused = grant.paused
+        self._sending: set[Slot] = set()  # as the owner knows it
         self._freed = asyncio.Event()
         self._refused: dict[Slot, float] = {}  # when the owner last got an event
         self._last_left_at: float | None = None
@@ -95,7 +96,8 @@ class LiveStream:
         self._switcher.sessions[grant.slot] = session
         self._switcher.set_policy(grant.policy)
         self._last_left_at = None
-        self._add_slot_event(grant.slot, "encoder on", len(self._switcher.sessions))
+        self._sending.add(grant.slot)
+        self._add_slot_event(grant.slot, "encoder on")
         self._wake.set()
         return session
 
@@ -112,7 +114,8 @@ class LiveStream:
         self._last_left_at = now = self._clock()
         grant, goodbye = self._grant, reason is CloseReason.GOODBYE
         self._reconnect_seconds = grant.goodbye_seconds if goodbye else grant.reconnect_seconds
-        self._add_slot_event(session.slot, "encoder off", len(sessions) - 1, reason=reason.value)
+        self._sending.discard(session.slot)
+        self._add_slot_event(session.slot, "encoder off", reason=reason.value)
         # A run that ends at once ends with its source's last picture.
         over = (
             self._draining or self._ending or (len(sessions) == 1 and not self._reconnect_seconds)
@@ -134,8 +137,20 @@ class LiveStream:
             self._journal.add_event("refused", {"slot": str(slot), "reason": reason})
             self._wake.set()
 
-    def _add_slot_event(self, slot: Slot, kind: str, count: int, **facts: object) -> None:
+    def _add_slot_event(self, slot: Slot, kind: str, **facts: object) -> None:
+        count = len(self._sending)
         self._journal.add_event(kind, {"slot": str(slot), "receiving_count": count, **facts})
+
+    def _note_silence(self, session: SlotSession, now: float) -> None:
+        """Record when a connected encoder stops sending, and when it sends again."""
+        sending = session.is_sending(now)
+        if sending == (session.slot in self._sending):
+            return
+        if sending:
+            self._sending.add(session.slot)
+        else:
+            self._sending.discard(session.slot)
+        self._add_slot_event(session.slot, "encoder sending" if sending else "encoder silent")
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -304,6 +319,7 @@ class LiveStream:
         now = self._clock()
         for session in list(self._switcher.sessions.values()):
             session.tick(now)
+            self._note_silence(session, now)
         self._switcher.choose(now)
         self._journal.set_state(self._state())
 
@@ -320,7 +336,7 @@ class LiveStream:
             live=live,
             processing=self._run_started,
             on_air=self._switcher.on_air_slot if live and self._feed.source_on else None,
-            sending=frozenset(self._switcher.sessions),
+            sending=frozenset(self._sending),
             no_audio=self._feed.silent,
             paused=self._switcher.paused,
             slate=live and self._feed.slate_on,

@@ -125,7 +125,8 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a stream, as its record shows it.
 
     `on_air` is the slot that viewers get, None also during the slate; `sending` are the slots whose
-    encoders send. `paused`: the owner holds the run's output; `slate`: viewers get the slate.
+    encoders send, not those that are connected and silent. `paused`: the owner holds the run's
+    output; `slate`: viewers get the slate.
     """
 
     stream: int

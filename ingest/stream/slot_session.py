@@ -82,7 +82,7 @@ class SlotSession:
         self.steady_since: float | None = None
         self.cut_off_at: float | None = None
         self._last_late: float | None = None  # when the newest late packet arrived
-        self._now = now
+        self._connected = self._now = now
         self._detect_seconds = grant.policy.detect_seconds
         self._stream = stream
         self._finder = TrackFinder()
@@ -103,6 +103,14 @@ class SlotSession:
             continues_run=not run or continues(run, self.buffer.tracks),
             has_picture=self.buffer.has_picture,
         )
+
+    def is_sending(self, now: float) -> bool:
+        """Return whether media have arrived within the detection time, as far as it is connected.
+
+        A drill does not change this.
+        """
+        last = self._connected if self.last_media is None else self.last_media
+        return now - last < self._detect_seconds
 
     def receive_track(self, track: Track, now: float) -> None:
         """Handle a new decoder configuration."""

@@ -181,9 +181,12 @@ def told_state(told: list[Json]) -> Json:
                 assert facts["slot"] not in sending, event
                 sending.add(facts["slot"])
                 assert facts["receiving_count"] == len(sending), event
-            case "encoder off":
-                assert facts["slot"] in sending, event
+            case "encoder sending":
+                sending.add(facts["slot"])
+                assert facts["receiving_count"] == len(sending), event
+            case "encoder off" | "encoder silent":
                 sending.discard(facts["slot"])
+                assert facts["receiving_count"] == len(sending), event
             case _:
                 pass
     return {"live": live, "on_air": on_air, "sending": sending}

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import struct
 
 import msgspec
@@ -57,6 +58,47 @@ def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
     assert off["goodbye"] is True
     (lost,) = [vars(record) for record in caplog.records if record.msg == "connection lost"]
     assert "reset" in lost["cause"]
+
+
+def test_what_arrived_before_a_reset_is_shown_and_so_is_the_backups_buffer(loop: str) -> None:
+    """The primary resets its connection while reads are deferred: what the kernel has is read."""
+
+    def pictures(first: int, count: int, mark: bytes) -> bytes:
+        return b"".join(
+            rtmp_peer.video(
+                rtmp_peer.video_body(mark + bytes(2_000), key=not number),
+                first + 33 * number,
+            )
+            for number in range(count)
+        )
+
+    async def story() -> None:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
+            send = asyncio.get_running_loop().sock_sendall
+            async with inside.unread_socket() as primary, inside.unread_socket() as backup:
+                tracks = rtmp_peer.video(rtmp_peer.video_config()) + rtmp_peer.audio(
+                    rtmp_peer.audio_config()
+                )
+                await send(primary, place.opening())
+                await until(lambda: inside.counters.publishers == 1)
+                await send(primary, tracks + pictures(0, 1, b"p"))
+                await until(lambda: len(place.packets) == 1)
+                await send(backup, place.opening("live-backup-1"))
+                await until(lambda: inside.counters.publishers == 2)
+                before = inside.counters.bytes_in
+                await send(backup, tracks + pictures(0, 20, b"b"))
+                await until(lambda: inside.counters.bytes_in >= before + 20 * 2_000)
+                await send(primary, pictures(33, 20, b"p"))
+                primary.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                primary.close()
+                await until(lambda: inside.counters.publishers == 1)
+                await send(backup, pictures(660, 20, b"b"))
+                await until(lambda: len(place.packets) >= 1 + 20 + 40)
+        marks = [packet.data[:1] for packet in place.packets]
+        assert marks == [b"p"] * 21 + [b"b"] * 40
+
+    play(story(), loop)
 
 
 def test_an_encoder_that_sends_is_not_pinged_and_a_quiet_one_is() -> None:

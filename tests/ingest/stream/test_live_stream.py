@@ -108,9 +108,10 @@ class FakePorts:
 
     @property
     def events(self) -> list[tuple[str, dict[str, object]]]:
-        """The events, without the encoders that came and went."""
-        coming = ("encoder on", "encoder off")
-        return [(each.kind, each.facts) for each in self.told if each.kind not in coming]
+        """The events, without the encoders that came and went, or fell silent."""
+        return [
+            (each.kind, each.facts) for each in self.told if not each.kind.startswith("encoder ")
+        ]
 
 
 class FakePublisher:

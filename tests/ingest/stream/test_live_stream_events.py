@@ -55,6 +55,56 @@ def test_each_encoder_is_told_of_with_its_slot_and_how_many_there_are_then() -> 
     run(story())
 
 
+@pytest.mark.parametrize("detect", [2.0, 5.0])
+def test_a_connected_encoder_that_is_silent_does_not_count_until_it_sends(detect: float) -> None:
+    async def story() -> None:
+        place = FakePorts()
+        async with simulated_stream(place, Policy(detect_seconds=detect)) as stage:
+            await stage.add_encoder(PRIMARY)
+            backup = await stage.add_encoder(BACKUP)
+            await asyncio.sleep(3)
+            backup.stalled = True
+            await asyncio.sleep(detect - 0.2)
+            assert place.state.sending == {PRIMARY, BACKUP}
+            await asyncio.sleep(0.6)
+            assert place.state.sending == {PRIMARY}
+            backup.stalled = False
+            await asyncio.sleep(0.5)
+            assert place.state.sending == {PRIMARY, BACKUP}
+            backup.stalled = True
+            await asyncio.sleep(detect + 0.5)
+            backup.leave()
+            await soon()
+            assert [
+                (each.kind, each.facts["slot"], each.facts["receiving_count"])
+                for each in place.told
+                if each.kind.startswith("encoder")
+            ] == [
+                ("encoder on", "primary", 1),
+                ("encoder on", "backup-1", 2),
+                ("encoder silent", "backup-1", 1),
+                ("encoder sending", "backup-1", 2),
+                ("encoder silent", "backup-1", 1),
+                ("encoder off", "backup-1", 1),
+            ]
+
+    run(story())
+
+
+def test_an_encoder_that_never_sends_counts_for_the_detection_time() -> None:
+    async def story() -> None:
+        place = FakePorts()
+        async with simulated_stream(place) as stage:
+            encoder = await stage.add_encoder(PRIMARY, phase=10.0)
+            encoder.stalled = True
+            await asyncio.sleep(1.5)
+            assert place.state.sending == {PRIMARY}
+            await asyncio.sleep(1.0)
+            assert place.state.sending == frozenset()
+
+    run(story())
+
+
 def test_a_second_encoder_that_is_refused_is_told_of_and_not_again_and_again() -> None:
     async def story() -> None:
         place = FakePorts()
@@ -143,7 +193,7 @@ def test_no_state_can_be_read_without_the_events_that_led_to_it(seed: int) -> No
                         on_air = each.facts["slot"]
                     case "slate":
                         on_air = None
-                    case "encoder on" | "encoder off":
+                    case "encoder on" | "encoder off" | "encoder silent" | "encoder sending":
                         count = each.facts["receiving_count"]
                     case _:
                         pass

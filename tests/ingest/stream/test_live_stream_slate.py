@@ -31,7 +31,7 @@ def test_a_stalled_encoder_that_is_alone_gives_way_to_the_slate_until_its_next_k
             await asyncio.sleep(0.6)
             state = place.state
             assert (state.live, state.processing, state.slate) == (True, True, True)
-            assert (state.on_air, state.sending, state.no_audio) == (None, {PRIMARY}, False)
+            assert (state.on_air, state.sending, state.no_audio) == (None, frozenset(), False)
             (sink,) = place.sinks
             # It counts from the last media, not from when the stall was noticed.
             assert 2.0 <= sink.late[-1] <= 2.4
