@@ -120,14 +120,15 @@ def build_multivariant(
     """Return the multivariant playlist of a run, or `previous` if that is still accurate.
 
     The variant whose encoder's ceiling is nearest to 2 Mbit/s comes first, then the others from the
-    largest down. In a run without video the audio is the only variant. Renditions that are `gaps`
+    largest down. In a run without video the audio is the only variant; a video without sound has no
+    audio rendition, and no measure of one. Renditions that are `gaps`
     now are left out, so that no player begins with one. If all video rungs are gaps, the result is
     `previous`, which is then needed.
     """
     present = tuple(rung for rung in renditions if rung.name not in gaps)
     if renditions and not present and previous is not None:
         return previous
-    sound = measures[AUDIO_RENDITION]
+    sound = measures.get(AUDIO_RENDITION, RenditionMeasure())
     uri = f"{run}/{AUDIO_RENDITION}/index.m3u8"
     if not renditions:
         alone = Variant(
@@ -140,9 +141,10 @@ def build_multivariant(
     else:
         first = min(present, key=lambda rung: abs(rung.rate - _FIRST_RATE))
         order = (first, *(rung for rung in present if rung is not first))
+        audio = AudioRendition(uri=uri, group=_GROUP, name="Audio", channels=2)
         fresh = MultivariantPlaylist(
             variants=tuple(_variant(run, rung, measures, codecs) for rung in order),
-            sounds=(AudioRendition(uri=uri, group=_GROUP, name="Audio", channels=2),),
+            sounds=(audio,) if AUDIO_RENDITION in measures else (),
         )
     return previous if previous is not None and _holds(previous, fresh) else fresh
 
@@ -153,7 +155,8 @@ def _variant(
     measures: Mapping[str, RenditionMeasure],
     codecs: Mapping[str, str],
 ) -> Variant:
-    picture, sound = measures[rung.name], measures[AUDIO_RENDITION]
+    picture = measures[rung.name]
+    sound = measures.get(AUDIO_RENDITION, RenditionMeasure())
     average = picture.average + sound.average
     return Variant(
         uri=f"{run}/{rung.name}/index.m3u8",
@@ -164,7 +167,7 @@ def _variant(
         width=rung.width,
         height=rung.height,
         frame_rate=picture.rate,
-        audio=_GROUP,
+        audio=_GROUP if AUDIO_RENDITION in measures else None,
     )
 
 

@@ -93,6 +93,7 @@ class VideoAssembler:
             media,
             original.rungs,
             pieces,
+            audible=original.audible,
             channels=1 if original.mono else 2,
             subtitles=original.subtitles,
         )

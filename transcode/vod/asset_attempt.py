@@ -121,6 +121,7 @@ class AssetAttempt:
             piece=self._piece(outcome),
             length_us=probed.length_us,
             reused=self._surveyed.reused or outcome.reused,
+            audible=self._surveyed.audible,
             mono=self._mono,
             advance=self._early_playlist_bytes,
             posters=self._poster_folder if stills.posters else None,
@@ -212,7 +213,13 @@ class AssetAttempt:
         if not own or len(own) == len(rungs) or self._renditions is None:
             return
         piece = MadePiece(folder=self._media_folder, renditions=self._renditions.made(names))
-        made = vod_playlists(self._media_folder, own, (piece,), channels=1 if self._mono else 2)
+        made = vod_playlists(
+            self._media_folder,
+            own,
+            (piece,),
+            audible=self._surveyed.audible,
+            channels=1 if self._mono else 2,
+        )
         lists = await store_playlists(
             self._context.objects, self._work.hash, self._media_folder, made
         )

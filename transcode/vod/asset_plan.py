@@ -37,7 +37,8 @@ _DECODED_PER_ENCODED: Final = 5
 class Original(msgspec.Struct, frozen=True, kw_only=True):
     """What was made in one piece, as the job keeps it until the spans are done.
 
-    Stored as JSON. `reused` names the rung made of the file's own packets, `length_us` is what the
+    Stored as JSON. `audible` is True if there is an audio rendition. `reused` names the
+    rung made of the file's own packets, `length_us` is what the
     container claims, and `advance` is the size in bytes of the playlists that let it play early.
     """
 
@@ -45,6 +46,7 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     piece: MadePiece
     length_us: int
     reused: str | None = None
+    audible: bool = True
     mono: bool = False
     advance: int = 0
     posters: str | None = None

@@ -5,6 +5,7 @@ have a discontinuity at the same segment.
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from media.hls.playlist import (
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import VIDEO_SCALE
 from storage.catalog.records.transcoding import MadeSubtitles
-from storage.live.variants import RenditionMeasure, build_multivariant
+from storage.live.variants import RenditionMeasure, build_multivariant, frame_rate
 from storage.objects.addresses import video
 from storage.objects.base import Objects
 from transcode.vod.rendition_store import MadePiece, MadeRendition, MadeSegment, OutOfStep
@@ -28,6 +29,9 @@ __all__ = ["VodPlaylists", "store_playlists", "vod_playlists"]
 
 _INDEX: Final = "index.m3u8"
 _GROUP: Final = "subtitles"
+# A shorter segment says little about the frame rate.
+_STEADY: Final = VIDEO_SCALE // 2
+_ALIKE: Final = Fraction(51, 50)
 
 
 class _StoredSegment(msgspec.Struct, frozen=True):
@@ -57,17 +61,18 @@ def vod_playlists(
     rungs: tuple[Rendition, ...],
     pieces: Sequence[MadePiece],
     *,
+    audible: bool = True,
     channels: int = 2,
     subtitles: Sequence[MadeSubtitles] = (),
 ) -> VodPlaylists:
     """Return the playlists for the folder `media`; `rungs` are the video rungs.
 
-    Subtitles are listed only if there is video.
+    If it is not `audible` there is no audio rendition. Subtitles are listed only if there is video.
 
     Raises:
         OutOfStep: the renditions do not have the same segments.
     """
-    names = (*(rung.name for rung in rungs), AUDIO_RENDITION)
+    names = (*(rung.name for rung in rungs), *((AUDIO_RENDITION,) if audible else ()))
     found = {name: _in_order(name, pieces) for name in names}
     first = [each.segment.sequence for each in found[names[0]]]
     for name, places in found.items():
@@ -75,7 +80,8 @@ def vod_playlists(
         if not have or have != first or have != list(range(have[0], have[0] + len(have))):
             raise OutOfStep(f"{name} has {len(have)} segments, not {len(first)}")
     seams = frozenset(seam for places in found.values() for seam in _discontinuities(places))
-    measures = {name: _measure(places) for name, places in found.items()}
+    playlists = {name: _media_playlist(media, name, found[name], seams) for name in names}
+    measures = {name: _measure(found[name], playlists[name].target) for name in names}
     codecs = {
         each.name: each.codecs
         for piece in pieces
@@ -85,11 +91,10 @@ def vod_playlists(
     variants = build_multivariant(media, rungs, measures, codecs, None)
     sounds = tuple(msgspec.structs.replace(sound, channels=channels) for sound in variants.sounds)
     length = max(measure.ticks for measure in measures.values())
-    playlists = {name: _media_playlist(media, name, found[name], seams) for name in names}
     variants = msgspec.structs.replace(variants, sounds=sounds)
     if subtitles and rungs:
         playlists |= {each.rendition: _subtitle_playlist(media, each, length) for each in subtitles}
-        variants = _with_subtitles(media, variants, subtitles)
+        variants = _with_subtitles(media, variants, subtitles, length)
     return VodPlaylists(
         media=playlists,
         multivariant=variants,
@@ -146,14 +151,51 @@ def _discontinuities(places: list[_StoredSegment]) -> list[int]:
     return found
 
 
-def _measure(places: list[_StoredSegment]) -> RenditionMeasure:
-    measure = RenditionMeasure()
-    for place in places:
-        segment = place.segment
-        measure = measure.with_segment(
-            segment.size, segment.duration, frames=segment.frames, epoch=0
-        )
-    return measure
+def _measure(places: list[_StoredSegment], target: int) -> RenditionMeasure:
+    """Return the bit rates and the frame rate of a rendition with that target duration.
+
+    The peak is that of contiguous segments that last 0.5 to 1.5 target durations (rfc8216bis, 3).
+    The frame rate is that of the fastest segments (4.4.6.2): in others a picture is held, or some
+    are missing.
+    """
+    segments = [place.segment for place in places]
+    frames, span = _fastest(segments)
+    measure = RenditionMeasure(
+        size=sum(segment.size for segment in segments),
+        ticks=sum(segment.duration for segment in segments),
+        peak=_peak(segments, target),
+        frames=frames,
+        span=span,
+    )
+    return msgspec.structs.replace(measure, rate=frame_rate(measure, 0))
+
+
+def _peak(segments: Sequence[MadeSegment], target: int) -> int:
+    """Return the peak segment bit rate, in bit/s rounded up; 0 if no segments last long enough."""
+    peak = 0
+    for first in range(len(segments)):
+        size = length = 0
+        for place in range(first, len(segments)):
+            size, length = size + segments[place].size, length + segments[place].duration
+            if 2 * length > 3 * target * VIDEO_SCALE:
+                break
+            if 2 * length >= target * VIDEO_SCALE:
+                peak = max(peak, _bit_rate(size, length))
+    return peak
+
+
+def _bit_rate(size: int, length: int) -> int:
+    return -(-8 * size * VIDEO_SCALE // max(1, length))
+
+
+def _fastest(segments: Sequence[MadeSegment]) -> tuple[int, int]:
+    """Return the frames and ticks of the segments that have about the most frames a second."""
+    found = [segment for segment in segments if segment.duration >= _STEADY] or list(segments)
+    most = max(
+        (Fraction(each.frames, max(1, each.duration)) for each in found), default=Fraction(0)
+    )
+    fast = [each for each in found if each.frames * _ALIKE >= most * each.duration]
+    return sum(each.frames for each in fast), sum(each.duration for each in fast)
 
 
 def _media_playlist(
@@ -184,12 +226,20 @@ def _subtitle_playlist(media: str, made: MadeSubtitles, length: int) -> MediaPla
 
 
 def _with_subtitles(
-    media: str, variants: MultivariantPlaylist, subtitles: Sequence[MadeSubtitles]
+    media: str, variants: MultivariantPlaylist, subtitles: Sequence[MadeSubtitles], length: int
 ) -> MultivariantPlaylist:
+    """Add the subtitles, whose largest track counts towards the bit rates of each variant."""
+    most = _bit_rate(max(each.size for each in subtitles), length)
     return msgspec.structs.replace(
         variants,
         variants=tuple(
-            msgspec.structs.replace(variant, subtitles=_GROUP) for variant in variants.variants
+            msgspec.structs.replace(
+                variant,
+                subtitles=_GROUP,
+                bandwidth=variant.bandwidth + most,
+                average=None if variant.average is None else variant.average + most,
+            )
+            for variant in variants.variants
         ),
         subtitles=tuple(
             SubtitleRendition(

@@ -19,6 +19,7 @@ from tests.support.transcode.corpus_items import (
     x265,
 )
 from tests.support.transcode.odd_files import ODDITIES
+from tests.support.transcode.odd_times import ODD_TIMES
 from tests.support.transcode.odd_tracks import ODD_TRACKS
 
 __all__ = ["CORPUS"]
@@ -179,4 +180,4 @@ _CODECS: Final = (
     Item("animation.mov", "QuickTime Animation, RGB", clip("-c:v", "qtrle", *PCM, form="rgb24")),
     Item("ffv1.mkv", "FFV1 and FLAC", clip("-c:v", "ffv1", "-c:a", "flac")),
 )
-CORPUS: Final = (*_CONTAINERS, *_CODECS, *ODDITIES, *ODD_TRACKS)
+CORPUS: Final = (*_CONTAINERS, *_CODECS, *ODDITIES, *ODD_TRACKS, *ODD_TIMES)

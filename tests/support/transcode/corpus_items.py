@@ -56,7 +56,8 @@ def line_of(item: Item) -> str:
     found: list[str] = []
     if item.size is not None:
         found.append(f"{item.size[0]}x{item.size[1]}{', its own packets' if item.own else ''}")
-    found.append("its own sound" if item.kept else "sound" if item.sound else "silence")
+    if item.sound:
+        found.append("its own sound" if item.kept else "sound")
     outcome = "; ".join(found) + (f". {item.warning}" if item.warning else "")
     return f"| {item.title} | `{item.file}` | {outcome} |"
 

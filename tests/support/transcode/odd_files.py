@@ -282,9 +282,9 @@ _BROKEN: Final = (
             clip(*PLAIN, *INDEX_FIRST, seconds=6),
             0.6,
         ),
-        seconds=2.76,
+        seconds=2.64,
         kept=True,
-        warning="The file claims 6.0 s, but ends after 2.8 s: it may be cut off.",
+        warning="The file claims 6.0 s, but ends after 2.6 s: it may be cut off.",
     ),
     Item(
         "cut-off-index-last.mp4",

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from media.hls.m3u8 import parse
-from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import NewVideo, VideoStatus, WholeVideo
@@ -108,6 +108,14 @@ class VodFixture(msgspec.Struct, frozen=True):
         found = parse((await self.objects.get(f"videos/{whole.video.hash}/{uri}")).decode())
         assert isinstance(found, MediaPlaylist)
         return found
+
+    async def segment_bytes(
+        self, whole: WholeVideo, uri: str, segment: PlaylistSegment
+    ) -> tuple[bytes, bytes]:
+        """The init section and the media of a segment; `uri` is its playlist's."""
+        folder = f"videos/{whole.video.hash}/{posixpath.dirname(uri)}"
+        init = await self._get(f"{folder}/{segment.map_uri}") if segment.map_uri else b""
+        return init, await self._get(f"{folder}/{segment.uri}")
 
     async def _get(self, reference: str) -> bytes:
         """Return an object by its address, which may contain `..` as a URL does."""

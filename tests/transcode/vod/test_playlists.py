@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from media.hls.m3u8 import parse, render
@@ -89,6 +90,42 @@ def test_another_init_section_makes_a_seam_in_all_renditions() -> None:
 def test_pieces_that_do_not_fit_together_are_refused(pieces: list[MadePiece]) -> None:
     with pytest.raises(OutOfStep):
         vod_playlists("1-3", (RUNG,), pieces)
+
+
+def test_a_video_without_sound_has_no_audio_rendition() -> None:
+    found = vod_playlists("1-3", (RUNG,), [FIRST, SECOND_HALF], audible=False)
+    text = render(found.multivariant)
+    assert list(found.media) == ["360p"]
+    assert "AUDIO" not in text
+    assert 'CODECS="avc1.64001E"' in text
+
+
+def test_the_bandwidth_is_the_peak_by_the_playlists_own_target_duration() -> None:
+    """RFC 8216, 4.1: sets of 0.5 to 1.5 target durations, of 1 to 3 s here."""
+    picture, sound = made("360p", 0, [2, 1, 2]), made("audio", 0, [2, 1, 2], size=1_000)
+    found = vod_playlists("1-1", (RUNG,), [piece("1-1", picture, sound)])
+    (variant,) = found.multivariant.variants
+    assert found.media["360p"].target == 2
+    assert variant.bandwidth == 8 * 101_000  # of the middle segment alone
+
+
+def test_the_frame_rate_is_that_of_the_fastest_segments() -> None:
+    """A held picture at the end, or pictures that are missing, do not change it."""
+    segments = (
+        MadeSegment(0, 1_000, 2 * SECOND, 50),
+        MadeSegment(1, 1_000, 2 * SECOND, 20),
+        MadeSegment(2, 1_000, SECOND // 10, 9),
+    )
+    picture = msgspec.structs.replace(made("360p", 0, [2]), segments=segments)
+    found = vod_playlists("1-1", (RUNG,), [piece("1-1", picture)], audible=False)
+    assert found.multivariant.variants[0].frame_rate == 25_000
+
+
+def test_subtitles_count_towards_the_bit_rates() -> None:
+    plain = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF]).multivariant.variants[0]
+    found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
+    more = found.multivariant.variants[0].bandwidth - plain.bandwidth
+    assert 8 * 100 / 6.6 <= more < 8 * 100 / 6.6 + 1
 
 
 def test_sound_of_one_channel_is_announced_so() -> None:

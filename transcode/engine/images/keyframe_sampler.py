@@ -18,8 +18,9 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
-from transcode.engine.input.container import MOST_PIXELS, Upload
+from transcode.engine.input.container import Upload
 from transcode.engine.input.demux import demux, packet_times, to_ticks
+from transcode.engine.input.whole_picture import decode_whole
 
 __all__ = [
     "MOST_SAMPLES",
@@ -85,7 +86,7 @@ def sample_keyframes(
 ) -> Iterator[SampledKeyframe]:
     """Yield keyframes of a file that was just opened, until all are sampled or `is_over`.
 
-    Pictures that cannot be decoded or are too large are skipped.
+    Pictures that cannot be decoded, are damaged or too large are skipped.
     """
     context = picture.codec_context
     context.thread_count = 1
@@ -98,7 +99,8 @@ def sample_keyframes(
             return
         first = upload.start_time or 0
         # In a transport stream, a seek to the first picture's own time would miss it.
-        target = first + times[number] if number else min(first, 0)
+        before = first - MICROSECONDS if first < 0 else 0
+        target = first + times[number] if number else before
         try:
             upload.seek(target)
         except FFmpegError:
@@ -112,32 +114,27 @@ def sample_keyframes(
 def _next(
     upload: Upload, picture: VideoStream, start: int, seen: set[int]
 ) -> SampledKeyframe | None:
-    """Return the next picture from here on; None if it is far away or already seen."""
+    """Return the next keyframe from here on; None if it is far away or already seen."""
     picture.codec_context.flush_buffers()
-    key_seen = False
-    try:
-        for count, packet in enumerate(upload.demux(picture)):
-            if packet.is_keyframe and packet.size and not key_seen:
-                key_seen = True
-                base = picture.time_base
-                if packet.pts is not None and base and to_ticks(packet.pts, base) in seen:
-                    return None
-            try:
-                frames = picture.decode(packet)
-            except FFmpegError:
-                continue
-            if frames:
-                return _keyframe(frames[0], start, seen)
-            if count > _MOST_PACKETS:
-                break
-    except FFmpegError:
-        pass  # the file ends here
-    return None
+    since_key = 0
+    for count, packet in enumerate(demux(upload, [picture])):
+        if packet.is_keyframe and not since_key:
+            since_key = 1
+            base = picture.time_base
+            if packet.pts is not None and base and to_ticks(packet.pts, base) in seen:
+                return None
+        frame = decode_whole(picture, packet)
+        if frame is not None:
+            return _keyframe(frame, start, seen)
+        since_key += bool(since_key)
+        if since_key > _ORDER or count > _MOST_PACKETS:
+            break
+    # A decoder holds a picture back until it knows which one is shown before it.
+    frame = decode_whole(picture, None)
+    return None if frame is None else _keyframe(frame, start, seen)
 
 
 def _keyframe(frame: VideoFrame, start: int, seen: set[int]) -> SampledKeyframe | None:
-    if not 0 < frame.width * frame.height <= MOST_PIXELS:
-        return None
     base = frame.time_base
     shown = start if frame.pts is None or not base else to_ticks(frame.pts, base)
     if shown in seen:

@@ -22,6 +22,7 @@ from transcode.engine.images.image_score import ImageScorer
 from transcode.engine.images.keyframe_sampler import SampledKeyframe, sample_keyframes
 from transcode.engine.images.preview_sheets import COLUMNS, PER_SHEET, make_sheets, thumbnail_size
 from transcode.engine.input.container import BadUpload, open_upload, pixel_aspect, video_stream
+from transcode.engine.input.whole_picture import first_whole_picture
 from transcode.protocol.messages import FileOrder, Poster, Previews
 
 __all__ = ["luma_and_detail", "make_posters"]
@@ -60,7 +61,8 @@ def make_posters(
         candidates = _Candidates(aspect, thumbnail_size(rungs[0].width, rungs[0].height))
         for moment in islice(found, _JUDGED):
             candidates.judge(moment)
-        yield from _in_sizes(candidates.best(), aspect, rungs)
+        best = candidates.best() or _any_picture(descriptor)
+        yield from _in_sizes(best, aspect, rungs)
         for moment in found:
             candidates.keep(moment)
     previews = candidates.previews()
@@ -115,15 +117,9 @@ class _Candidates:
         self._small.append((moment.at, small))
         return copy
 
-    def best(self) -> VideoFrame:
-        """Return the picture for the poster.
-
-        Raises:
-            BadUpload: there is none.
-        """
-        if self._best is None:
-            raise BadUpload("No picture of the file can be decoded.")
-        return self._best[1]
+    def best(self) -> VideoFrame | None:
+        """Return the picture for the poster; None if there was no keyframe."""
+        return None if self._best is None else self._best[1]
 
     def previews(self) -> Previews | None:
         """Return the thumbnails in order; None if there is only one picture."""
@@ -138,6 +134,22 @@ class _Candidates:
             times=tuple(at for at, _ in found),
             sheets=tuple(make_sheets([small for _, small in found])),
         )
+
+
+def _any_picture(descriptor: int) -> VideoFrame:
+    """Return the first whole picture of a file whose keyframes are not found.
+
+    An edit list may leave out the only keyframe, and a container's index may lead past it.
+
+    Raises:
+        BadUpload: there is none.
+    """
+    with open_upload(descriptor) as upload:
+        picture = video_stream(upload)
+        frame = None if picture is None else first_whole_picture(upload, picture)
+    if frame is None:
+        raise BadUpload("No picture of the file can be decoded.")
+    return frame
 
 
 def _in_sizes(best: VideoFrame, aspect: Fraction, rungs: tuple[Rendition, ...]) -> Iterator[Poster]:

@@ -15,8 +15,6 @@ from typing import Final
 import msgspec
 from av.audio.stream import AudioStream
 from av.error import FFmpegError
-from av.packet import Packet
-from av.stream import Stream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
@@ -33,12 +31,12 @@ from transcode.engine.input.container import (
     video_stream,
 )
 from transcode.engine.input.demux import demux
+from transcode.engine.input.whole_picture import first_whole_picture
 from transcode.protocol.messages import Probed
 
 __all__ = ["probe"]
 
-# The first packets should give a picture; some files begin in the middle of a long group.
-_MOST_PACKETS: Final = 1_000
+_MOST_PACKETS: Final = 1_000  # of sound that cannot be decoded, before it is given up
 _MOST_LENGTH_US: Final = 24 * 3600 * MICROSECONDS
 # Clocks of 90 000 a second and the like are no frame rates.
 _MOST_RATE: Final = 1_000
@@ -96,33 +94,14 @@ def _with_picture(upload: Upload, picture: VideoStream, facts: Probed) -> Probed
 
 
 def _first_picture(upload: Upload, picture: VideoStream) -> VideoFrame:
-    """Return the first picture that is whole.
-
-    A decoder makes some picture even of noise, and marks it as damaged.
-    """
     picture.codec_context.thread_count = 1
     try:
-        for packet in islice(demux(upload, [picture]), _MOST_PACKETS):
-            frame = _whole_picture(picture, packet)
-            if frame is not None:
-                return frame
-        frame = _whole_picture(picture, None)
+        frame = first_whole_picture(upload, picture)
     except MemoryError as error:
         raise BadUpload(_NO_PICTURE) from error
     if frame is None:
         raise BadUpload(_NO_PICTURE)
     return frame
-
-
-def _whole_picture(picture: VideoStream, packet: "Packet[Stream] | None") -> VideoFrame | None:
-    try:
-        frames = picture.codec_context.decode(packet)
-    except FFmpegError:
-        return None  # a file may be damaged only at its beginning
-    for frame in frames:
-        if not frame.is_corrupt and frame.width * frame.height <= MOST_PIXELS:
-            return frame
-    return None
 
 
 def _decode_sound(upload: Upload, sound: AudioStream) -> None:

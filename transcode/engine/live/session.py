@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from media.ladder import AUDIO_RENDITION
+from media.no_op import do_nothing
 from media.ticks import AUDIO_SCALE, VIDEO_SCALE
 from transcode.engine.codec.decode import DecoderFactory
 from transcode.engine.core.memory import resident_bytes
@@ -38,12 +39,20 @@ _PROGRESS_SECONDS: Final = 1.0
 class LiveSession:
     """Carries out orders; `handle` and `close` are called by one thread.
 
-    `decoders` are those of a source that has its own; then there is one epoch.
+    `decoders` are those of a source that has its own; then there is one epoch. If `audible` is
+    False the source has no sound, and gets no audio rendition of silence.
     """
 
-    def __init__(self, reports: ReportWriter, decoders: DecoderFactory | None = None) -> None:
+    def __init__(
+        self,
+        reports: ReportWriter,
+        decoders: DecoderFactory | None = None,
+        *,
+        audible: bool = True,
+    ) -> None:
         self._reports = reports
         self._decoders = decoders
+        self._audible = audible
         self._stills = PosterStage(reports) if decoders is None else None
         self._epoch: EpochPipeline | None = None
         self._tracks: dict[str, LiveSegmenter] = {}
@@ -115,7 +124,9 @@ class LiveSession:
         if name not in self._tracks:
             scale = AUDIO_SCALE if name == AUDIO_RENDITION else VIDEO_SCALE
             init = self._inits.get(name, 0)
-            self._tracks[name] = LiveSegmenter(name, scale, self._reports.send, init=init)
+            listed = self._audible or name != AUDIO_RENDITION
+            send = self._reports.send if listed else do_nothing
+            self._tracks[name] = LiveSegmenter(name, scale, send, init=init)
         return self._tracks[name]
 
     def _rung_cpu_ms(self) -> dict[str, int]:

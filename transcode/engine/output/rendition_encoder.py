@@ -38,15 +38,22 @@ class DecodeTimes:
     """Decode times that follow from the pictures' times alone, so that spans fit together.
 
     Each sample is decoded when the picture before it in presentation order is shown; `before` is
-    the time of the picture that precedes the first one.
+    the time of the picture that precedes the first one. `end` is where the asset's last picture
+    ends, None if others follow.
     """
 
-    def __init__(self, before: int) -> None:
+    def __init__(self, before: int, end: int | None = None) -> None:
         self._times = [before]
+        self._end = end
+        self._closed = False
 
     def expect(self, pts: int) -> None:
         """Record the time of the next picture, in presentation order."""
         self._times.append(pts)
+
+    def close(self) -> None:
+        """Record that no further picture is expected."""
+        self._closed = True
 
     def stamp(self, sample: Sample) -> Sample | None:
         """Return a sample with its decode time and duration; None if no picture had its time."""
@@ -56,7 +63,10 @@ class DecodeTimes:
             return None
         dts, following = times[:2]
         del times[0]
-        return Sample(dts, sample.pts, following - dts, sample.key, sample.data)
+        duration = following - dts
+        if self._closed and self._end is not None and len(times) == 1:
+            duration = max(1, self._end - sample.pts)
+        return Sample(dts, sample.pts, duration, sample.key, sample.data)
 
 
 class RenditionEncoder:
@@ -143,6 +153,8 @@ class RenditionEncoder:
 
         A gap stays open, since only the other renditions determine where it ends.
         """
+        if self._decode_times is not None:
+            self._decode_times.close()
         self._flush()
         if self._due is not None:
             self.leave_gap(self._due, self._due.at)

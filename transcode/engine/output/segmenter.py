@@ -271,21 +271,27 @@ class LiveSegmenter(Segmenter):
 
 
 class FileSegmenter(Segmenter):
-    """Segments a rendition of a file; the last segment ends at `end` (90 000 ticks a second)."""
+    """Segments a rendition of a file.
+
+    The last segment ends at `end` (90 000 ticks a second), or if that is None, with the sample that
+    is shown last.
+    """
 
     def __init__(
         self,
         name: str,
         *,
-        end: int,
+        end: int | None,
         send: Callable[[EngineReport], None],
         scale: int = VIDEO_SCALE,
     ) -> None:
         super().__init__(name, scale, send)
         self._last_end = end
+        self._last_shown = (0, 0)  # a sample's presentation time and duration
 
     def add(self, sample: Sample, cut: Cut | None = None) -> None:
         """Add the next sample in decode order, which has its duration."""
+        self._last_shown = max(self._last_shown, (sample.pts, sample.duration))
         if cut is not None:
             start = rescale(sample.pts, self.scale, VIDEO_SCALE)
             if self._segment is not None:
@@ -303,9 +309,11 @@ class FileSegmenter(Segmenter):
         if self._segment is None:
             return None
         self._flush()
-        self._close(self._last_end)
+        shown_until = rescale(sum(self._last_shown), self.scale, VIDEO_SCALE)
+        end = shown_until if self._last_end is None else self._last_end
+        self._close(end)
         self._segment = None
-        return self._last_end
+        return end
 
     def _flush(self) -> None:
         samples, self._samples, self._bytes = self._samples, [], 0

@@ -41,12 +41,13 @@ def make_asset(descriptor: int, order: AssetOrder, reports: ReportWriter) -> Non
     with open_upload(descriptor, reports) as upload:
         found = survey(upload, order)
     if found is None or found.unreliable:
-        refusal = Surveyed(reason=found.unreliable) if found is not None else Surveyed()
-        reports.send(refusal)
+        reason, audible = (found.unreliable, found.audible) if found is not None else ("", True)
+        reports.send(Surveyed(reason=reason, audible=audible))
         os.nice(NICE_ADVANTAGE)
-        if refusal.reason == LEAP:
+        if reason == LEAP:
             reports.count_trouble("times leap")
-        convert(descriptor, FileOrder(ladder=order.ladder, reuse=order.reuse), reports)
+        make = FileOrder(ladder=order.ladder, reuse=order.reuse)
+        convert(descriptor, make, reports, audible=audible)
         return
     reports.send(found.report())
     with open_upload(descriptor, reports) as upload:

@@ -65,8 +65,10 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     decoded: tuple[int, ...] | None = None
 
 
-def convert(descriptor: int, order: FileOrder, reports: ReportWriter) -> None:
-    """Make the renditions of the file behind a descriptor.
+def convert(
+    descriptor: int, order: FileOrder, reports: ReportWriter, *, audible: bool = True
+) -> None:
+    """Make the renditions of the file behind a descriptor; no audio one if it is not `audible`.
 
     Raises:
         BadUpload: nothing can be made of it.
@@ -77,7 +79,7 @@ def convert(descriptor: int, order: FileOrder, reports: ReportWriter) -> None:
         picture = video_stream(upload) if order.ladder is not None else None
         sound = audio_stream(upload)
         decoders = FileDecoders(picture, sound, timed=scan.timed)
-        live = LiveSession(reports, decoders)
+        live = LiveSession(reports, decoders, audible=audible)
         live.handle(_begin(order, scan, picture, sound))
         for packet in interleave(_packets(upload, picture, sound, scan)):
             live.handle(packet)

@@ -10,6 +10,7 @@ This takes one pass through the file, on one thread, before any picture is decod
 from collections import deque
 from typing import Final
 
+from av.audio.stream import AudioStream
 from av.packet import Packet
 from av.stream import Stream
 
@@ -35,32 +36,31 @@ _PART: Final = 100 * VIDEO_SCALE  # sound is sent in whole segments
 
 
 def make_originals(upload: Upload, survey: Survey, reports: ReportWriter) -> tuple[str, ...]:
-    """Make the top rung of the asset's own packets, if they can be used, and the sound.
+    """Make the top rung of the asset's own packets, if they can be used, and the sound, if any.
 
     Returns the names of the renditions.
     """
     picture, sound = video_stream(upload), audio_stream(upload)
-    kept = survey.sound is not None
     copy = _VideoCopy(upload, survey, reports) if survey.reused is not None else None
-    audio = (
-        _AudioCopy(survey, survey.sound, reports)
-        if survey.sound
-        else _AudioTranscoder(upload, survey, reports)
-    )
+    audio: _AudioCopy | _AudioTranscoder | None = None
+    if survey.sound is not None:
+        audio = _AudioCopy(survey, survey.sound, reports)
+    elif survey.audible and sound is not None:
+        audio = _AudioTranscoder(sound, survey, reports)
     streams: list[Stream] = [picture] if copy is not None and picture is not None else []
-    streams += [sound] if sound is not None else []
+    streams += [sound] if audio is not None and sound is not None else []
     for packet in demux(upload, streams) if streams else ():
-        if packet.stream is not sound and copy is not None:
-            copy.add(packet)
-        elif packet.stream is sound:
+        if packet.stream is sound and audio is not None:
             audio.add(packet)
+        elif copy is not None:
+            copy.add(packet)
     if copy is not None:
         copy.close()
-    audio.close()
-    if not kept:
-        reports.flush_troubles()
+    if audio is not None:
+        audio.close()
+    reports.flush_troubles()
     own = () if survey.reused is None else (survey.reused.name,)
-    return (*own, AUDIO_RENDITION)
+    return (*own, *(() if audio is None else (AUDIO_RENDITION,)))
 
 
 class _VideoCopy:
@@ -74,10 +74,11 @@ class _VideoCopy:
         self._offset = survey.offset
         self._decoded = iter(survey.decoded or ())
         self._cuts = _cuts_by_time(survey)
-        self._end = survey.end
+        self._end = survey.pictures_end
         self._held: Sample | None = None
         self._step = VIDEO_SCALE // 30
-        self._segmenter = FileSegmenter(rung.name, end=survey.end, send=reports.send)
+        self._newest = 0  # the latest presentation time
+        self._segmenter = FileSegmenter(rung.name, end=None, send=reports.send)
         self._segmenter.describe(
             config.codecs,
             video_init(
@@ -96,11 +97,14 @@ class _VideoCopy:
             dts = max(dts, self._held.dts + 1)
             self._put(self._held, dts - self._held.dts)
         self._held = Sample(dts, pts, 0, packet.is_keyframe, bytes(packet))
+        self._newest = max(self._newest, pts)
 
     def close(self) -> None:
         """Send the remaining samples."""
-        if self._held is not None:
-            self._put(self._held, max(self._step, self._end - self._held.pts))
+        held = self._held
+        if held is not None:
+            is_last = held.pts >= self._newest
+            self._put(held, max(1, self._end - held.pts) if is_last else self._step)
         self._segmenter.end()
 
     def _put(self, sample: Sample, duration: int) -> None:
@@ -122,9 +126,7 @@ class _AudioCopy:
         )
         self._next = sound.first
         self._until = survey.end * rate // VIDEO_SCALE
-        self._segmenter = FileSegmenter(
-            AUDIO_RENDITION, end=survey.end, send=reports.send, scale=rate
-        )
+        self._segmenter = FileSegmenter(AUDIO_RENDITION, end=None, send=reports.send, scale=rate)
         self._segmenter.describe(
             sound.codecs, audio_init(config=sound.config, rate=rate, channels=sound.channels)
         )
@@ -153,21 +155,19 @@ class _AudioCopy:
 class _AudioTranscoder:
     """The sound decoded and encoded anew: 48 kHz, stereo, without a hole."""
 
-    def __init__(self, upload: Upload, survey: Survey, reports: ReportWriter) -> None:
+    def __init__(self, sound: AudioStream, survey: Survey, reports: ReportWriter) -> None:
         track = LiveSegmenter(AUDIO_RENDITION, AUDIO_SCALE, reports.send)
         track.begin(epoch=0, part=_PART)
-        sound = audio_stream(upload)
         self._survey = survey
         self._sound = AudioPipeline(
-            _track_of(upload),
+            _track_of(sound),
             track,
             origin=ORIGIN_SECONDS * VIDEO_SCALE,
             reports=reports,
-            decoders=FileDecoders(None, sound, timed=True) if sound is not None else None,
+            decoders=FileDecoders(None, sound, timed=True),
         )
         for cut in _cuts_by_time(survey).values():
             self._sound.add_cut(cut)
-        self._silent = sound is None
 
     def add(self, packet: "Packet[Stream]") -> None:
         """Add the next packet."""
@@ -181,10 +181,6 @@ class _AudioTranscoder:
 
     def close(self) -> None:
         """Fill up to the picture's end, and send the remaining samples."""
-        if self._silent:
-            for cut in self._survey.cuts:
-                self._sound.fill_to(cut)
-                self._sound.release(_EVER)
         grid = SegmentGrid(sequence=0, discontinuity=False, cut=1, longest=1, reuse=False)
         self._sound.finish(self._survey.end, grid)
 
@@ -193,10 +189,7 @@ def _cuts_by_time(survey: Survey) -> dict[int, Cut]:
     return {at: Cut(sequence=sequence, at=at) for sequence, at in enumerate(survey.cuts)}
 
 
-def _track_of(upload: Upload) -> AudioTrack | None:
-    sound = audio_stream(upload)
-    if sound is None:
-        return None
+def _track_of(sound: AudioStream) -> AudioTrack:
     context = sound.codec_context
     return AudioTrack(
         codec=AudioCodec.AAC,  # does not matter: the file's own decoder is used

@@ -62,6 +62,7 @@ class SpanPipeline:
             Cut(sequence=sequence, at=at) for sequence, at in enumerate(span.cuts, span.sequence)
         )
         self._shown: VideoFrame | None = None
+        self._step = 0  # between the last two pictures
         self._decoded_any = False
         self._thinner = FrameThinner(Fraction(span.rate, 1000) if span.rate else None)
 
@@ -166,6 +167,8 @@ class SpanPipeline:
         repeated, opens = split_due(due, pts)
         for cut in repeated:
             self._open_with_repeat(cut, aspect)
+        if self._shown is not None:
+            self._step = pts - (self._shown.pts or 0)
         self._shown = frame
         if self._thinner.keeps(pts) or opens is not None:
             self._pass(frame, aspect, opens)
@@ -182,7 +185,7 @@ class SpanPipeline:
         span, frame = self._span, self._shown
         if frame is None or frame.pts is None or span.end != span.until:
             return
-        if span.end - frame.pts > HOLE:
+        if span.end - frame.pts > max(HOLE, 2 * self._step):
             frame.pts, frame.time_base = span.end - _LAST_PICTURE, TIME_BASE
             self._pass(frame, aspect, None)
 
@@ -207,13 +210,14 @@ class SpanPipeline:
 
 
 def _encoder(rendition: Rendition, span: SpanOrder, reports: ReportWriter) -> RenditionEncoder:
+    is_last = span.end == span.until
     return RenditionEncoder(
         rendition,
-        FileSegmenter(rendition.name, end=span.end, send=reports.send),
+        FileSegmenter(rendition.name, end=None if is_last else span.end, send=reports.send),
         reports,
         Fraction(min(span.rate, _MOST_RATE * 1000), 1000) if span.rate else None,
         quality=Quality.FILE,
-        decode_times=DecodeTimes(span.before),
+        decode_times=DecodeTimes(span.before, span.end if is_last else None),
     )
 
 

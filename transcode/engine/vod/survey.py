@@ -51,7 +51,8 @@ class Survey(msgspec.Struct, kw_only=True):
     `unreliable` says why the packets' times cannot be relied on, "" if they can. `decoded` are
     decode times if the file leaves some out. Adding `offset` brings the file's own times, in ticks,
     to the output clock. The last picture is shown up to `end`, which is later than `pictures_end`
-    if the sound is longer. `hidden` is the last picture before the first that is to be shown, in
+    if the sound is longer. `audible` is True if there is sound at all, and `sound` is what can be
+    copied. `hidden` is the last picture before the first that is to be shown, in
     the file's own time: an edit list leaves it out.
     """
 
@@ -64,6 +65,7 @@ class Survey(msgspec.Struct, kw_only=True):
     unreliable: str = ""
     decoded: tuple[int, ...] | None = None
     reused: Rendition | None = None
+    audible: bool = False
     sound: OwnAudio | None = None
     cuts: tuple[int, ...] = ()
     reason: str = ""
@@ -84,6 +86,7 @@ class Survey(msgspec.Struct, kw_only=True):
         """Return the report to the parent."""
         return Surveyed(
             reused=self.reused.name if self.reused is not None else None,
+            audible=self.audible,
             kept=self.sound is not None,
             mono=self.sound is not None and self.sound.channels == 1,
             spans=self.spans,
@@ -112,6 +115,7 @@ def survey(upload: Upload, order: AssetOrder) -> Survey | None:
         elif audio is not None:
             audio.add(packet)
     found = video.found()
+    found.audible = audio is not None and audio.end is not None
     if found.unreliable:
         return found
     if audio is not None and audio.end is not None:

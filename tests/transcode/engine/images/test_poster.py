@@ -131,3 +131,11 @@ def test_the_sharp_moment_is_the_poster_and_not_the_blurred_ones(tmp_path: Path)
     (made,) = read("poster", path, order(320, 180)).of(Poster)
     with av.open(io.BytesIO(made.data), "r", format="jpeg_pipe") as container:
         assert ImageScorer().score(next(container.decode(video=0))) > 7  # a blurred one has 3.7
+
+
+def test_the_only_keyframe_is_found_however_long_its_group_is(tmp_path: Path) -> None:
+    """With B-frames a decoder holds the keyframe back, and here no other follows."""
+    coding = ("-c:v", "libx264", "-preset", "veryfast", "-g", "9999", "-sc_threshold", "0")
+    path = film(tmp_path / "a.ts", *coding, size=(160, 90), rate=30, seconds=12, sound=None)
+    (made,) = read("poster", path, order(160, 90)).of(Poster)
+    assert (made.width, made.height) == (160, 90)

@@ -119,6 +119,16 @@ def test_decode_times_of_a_span_are_those_of_the_pictures_before() -> None:
     ]  # fmt: skip
 
 
+def test_the_last_picture_of_an_asset_lasts_to_its_end() -> None:
+    times = DecodeTimes(0, 2_000)
+    for pts in (300, 1_900):
+        times.expect(pts)
+    first = times.stamp(Sample(0, 300, 0, True, b""))
+    times.close()
+    last = times.stamp(Sample(0, 1_900, 0, False, b""))
+    assert [each and (each.dts, each.duration) for each in (first, last)] == [(0, 300), (300, 100)]
+
+
 def test_a_sample_with_a_time_that_no_picture_had_gets_no_decode_time() -> None:
     times = DecodeTimes(0)
     times.expect(300)

@@ -268,6 +268,16 @@ def test_a_segment_of_a_file_is_one_part() -> None:
     assert of.end() is None
 
 
+def test_a_file_without_a_known_end_ends_with_the_sample_that_is_shown_last() -> None:
+    sent: list[EngineReport] = []
+    of = FileSegmenter("720p", end=None, send=sent.append)
+    of.add(timed(0), Cut(sequence=0, at=0))
+    of.add(Sample(FRAME, 3 * FRAME, FRAME, False, b"x"))  # a P-frame, shown after the next
+    of.add(Sample(2 * FRAME, 2 * FRAME, 90 * FRAME, False, b"x"))
+    assert of.end() == 4 * FRAME
+    assert [each.duration for each in segments(sent)] == [4 * FRAME]
+
+
 def test_a_file_part_is_bounded_in_bytes_and_has_no_holes() -> None:
     sent: list[EngineReport] = []
     of = FileSegmenter("720p", end=30 * FRAME, send=sent.append)

@@ -235,13 +235,31 @@ def test_sound_that_is_kept_or_made_stays_in_step_with_the_picture(tmp_path: Pat
             assert abs(beep - flash) < 0.06
 
 
-def test_sound_that_ends_early_or_is_missing_is_silent_to_the_end(tmp_path: Path) -> None:
+def test_sound_that_ends_early_is_silent_to_the_end(tmp_path: Path) -> None:
     short = "anoisesrc=a=0.3:r=48000:d=2.5:seed=5,aformat=channel_layouts=stereo"
-    for name, sound in (("a.mp4", short), ("b.mp4", None)):
-        path = numbered(tmp_path / name, *OWN, "-c:a", "aac", seconds=6, size=SMALL, sound=sound)
-        made = made_of(path)
-        assert not surveyed(made).kept
-        assert sound_is_continuous(made, 6)
+    path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=6, size=SMALL, sound=short)
+    made = made_of(path)
+    assert not surveyed(made).kept
+    assert sound_is_continuous(made, 6)
+
+
+@pytest.mark.parametrize(
+    "coding",
+    [
+        pytest.param(OWN, id="its own packets"),
+        pytest.param(("-c:v", "mpeg4"), id="encoded"),
+        # Of the packets of B-frames in AVI none has a presentation time.
+        pytest.param(("-c:v", "mpeg4", "-bf", "2", "-vtag", "xvid"), id="by the live engine"),
+    ],
+)
+def test_a_file_without_sound_gets_no_audio_rendition(
+    tmp_path: Path, coding: tuple[str, ...]
+) -> None:
+    name = "a.avi" if "xvid" in coding else "a.mp4"
+    made = made_of(numbered(tmp_path / name, *coding, seconds=4, size=SMALL, sound=None))
+    assert not surveyed(made).audible
+    assert made.names == ["240p"]
+    assert sum(segment.frames for segment in made.segments("240p")) == 100
 
 
 def test_a_file_that_turns_in_the_middle_does_not_lend_its_packets(tmp_path: Path) -> None:

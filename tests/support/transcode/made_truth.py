@@ -1,0 +1,214 @@
+"""The truth about a made video: all that its playlists claim, compared with the media decoded.
+
+`untruths` decodes every segment of every rendition. Times are in seconds.
+"""
+
+import asyncio
+import io
+from itertools import pairwise
+from typing import Final
+
+import av
+import msgspec
+from av.audio.frame import AudioFrame
+from av.video.frame import VideoFrame
+
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment, Variant
+from media.ticks import MICROSECONDS, VIDEO_SCALE
+from storage.catalog.records.videos import WholeVideo
+from tests.support.engine.upload_files import picture_size
+from tests.support.transcode.transcode_fixture import VodFixture
+
+__all__ = ["peak_rate", "untruths"]
+
+# Segments begin with whole pictures and whole frames of sound.
+_SLACK: Final = 0.05
+# Bit rates are rounded up to three digits.
+_ROUNDED: Final = 1.011
+_RATE_SLACK: Final = 0.05
+
+
+class _Decoded(msgspec.Struct, frozen=True):
+    """A decoded segment: when its first frame begins, when its last frame ends, and its frames."""
+
+    begin: float
+    end: float
+    frames: int
+    step: float  # the mean distance of two frames
+    size: tuple[int, int] | None
+
+
+class _Rendition(msgspec.Struct, frozen=True):
+    """A rendition as it is listed, and as it is."""
+
+    name: str
+    playlist: MediaPlaylist
+    sizes: list[int]
+    segments: list[_Decoded]
+
+    @property
+    def peak(self) -> float:
+        return peak_rate(self.playlist, self.sizes)
+
+    @property
+    def average(self) -> float:
+        return 8 * sum(self.sizes) * VIDEO_SCALE / max(1, self.playlist.duration)
+
+
+async def untruths(
+    vod: VodFixture, whole: WholeVideo, *, seconds: float, sound: bool, picture: bool
+) -> list[str]:
+    """Return what is not true of a completed video, one sentence each; nothing if all is true.
+
+    `seconds` is the length that it should have; `sound` and `picture` say what it should have.
+    """
+    variants = await vod.variants(whole)
+    uris = [each.uri for each in (*variants.variants, *variants.sounds)]
+    made = {uri: await _rendition(vod, whole, uri) for uri in dict.fromkeys(uris)}
+    found: list[str] = []
+    for each in made.values():
+        found += [f"{each.name}: {what}" for what in _lies_of_segments(each)]
+    found += _lies_of_variants(variants, made, await _subtitle_peak(vod, whole, variants))
+    found += _lies_of_lengths(whole, list(made.values()), seconds)
+    if bool(variants.sounds) is not (sound and picture):
+        found.append(f"{len(variants.sounds)} audio renditions")
+    return [*found, *await _lies_of_posters(vod, whole, variants)]
+
+
+def peak_rate(playlist: MediaPlaylist, sizes: list[int]) -> float:
+    """Return the peak segment bit rate of a playlist (RFC 8216, section 4.1).
+
+    It is the highest rate of any contiguous segments that last 0.5 to 1.5 target durations.
+    """
+    peak = 0.0
+    for first in range(len(sizes)):
+        size = length = 0
+        for place in range(first, len(sizes)):
+            size, length = size + sizes[place], length + playlist.segments[place].duration
+            if 2 * length > 3 * playlist.target * VIDEO_SCALE:
+                break
+            if 2 * length >= playlist.target * VIDEO_SCALE:
+                peak = max(peak, 8 * size * VIDEO_SCALE / length)
+    return peak
+
+
+async def _rendition(vod: VodFixture, whole: WholeVideo, uri: str) -> _Rendition:
+    playlist = await vod.playlist(whole, uri)
+    segments: list[_Decoded] = []
+    sizes: list[int] = []
+    for segment in playlist.segments:
+        init, data = await vod.segment_bytes(whole, uri, segment)
+        sizes.append(len(data))
+        segments.append(await asyncio.to_thread(_decoded, init + data))
+    return _Rendition(uri.split("/")[-2], playlist, sizes, segments)
+
+
+def _decoded(data: bytes) -> _Decoded:
+    with av.open(io.BytesIO(data), "r") as container:
+        (stream,) = container.streams
+        frames = [
+            frame
+            for frame in container.decode(stream)
+            if isinstance(frame, VideoFrame | AudioFrame)
+        ]
+    base = stream.time_base
+    assert base is not None
+    times = [frame.pts or 0 for frame in frames]
+    first, last = frames[0], frames[-1]
+    return _Decoded(
+        begin=float(times[0] * base),
+        end=float((times[-1] + last.duration) * base),
+        frames=len(frames),
+        step=float((times[-1] - times[0]) * base) / max(1, len(times) - 1),
+        size=(first.width, first.height) if isinstance(first, VideoFrame) else None,
+    )
+
+
+def _lies_of_segments(made: _Rendition) -> list[str]:
+    found: list[str] = []
+    listed: list[PlaylistSegment] = list(made.playlist.segments)
+    begins = [each.begin for each in made.segments]
+    last = made.segments[-1]
+    # A picture stays until the next one, whatever its own duration.
+    lengths = [other - one for one, other in pairwise(begins)] + [last.end - last.begin]
+    for number, (segment, length) in enumerate(zip(listed, lengths, strict=True)):
+        claimed = segment.duration / VIDEO_SCALE
+        slack = max(_SLACK, last.step) if number == len(listed) - 1 else _SLACK
+        if abs(claimed - length) > slack:
+            found.append(f"segment {number} claims {claimed:.3f} s and has {length:.3f} s")
+        if not made.playlist.fits(segment.duration):
+            found.append(f"segment {number} exceeds the target {made.playlist.target} s")
+    return found
+
+
+def _lies_of_variants(
+    variants: MultivariantPlaylist, made: dict[str, _Rendition], subtitles: float
+) -> list[str]:
+    sounds = [made[each.uri] for each in variants.sounds]
+    found: list[str] = []
+    for variant in variants.variants:
+        each = made[variant.uri]
+        peak = sum(one.peak for one in (each, *sounds)) + subtitles
+        average = sum(one.average for one in (each, *sounds)) + subtitles
+        if not peak <= variant.bandwidth <= _ROUNDED * max(peak, average):
+            found.append(f"{each.name}: BANDWIDTH is {variant.bandwidth}, the peak is {peak:.0f}")
+        found += [f"{each.name}: {what}" for what in _lies_of_tracks(variant, each, variants)]
+    return found
+
+
+def _lies_of_tracks(
+    variant: Variant, made: _Rendition, variants: MultivariantPlaylist
+) -> list[str]:
+    found: list[str] = []
+    kinds = {"avc1": made.segments[0].size is not None}
+    kinds["mp4a"] = bool(variants.sounds) or not kinds["avc1"]
+    for kind, there in kinds.items():
+        if any(codec.startswith(kind) for codec in variant.codecs) is not there:
+            found.append(f"CODECS is {variant.codecs}")
+    sizes = {each.size for each in made.segments}
+    if sizes != {(variant.width, variant.height) if kinds["avc1"] else None}:
+        found.append(f"RESOLUTION is {variant.width}x{variant.height}, pictures are {sizes}")
+    steps = [each.step for each in made.segments if each.frames > 2]
+    if kinds["avc1"] and steps:
+        rate, fastest = variant.frame_rate / 1000, 1 / min(steps)
+        # The playlist's figure is frames by duration: off by a frame for each segment.
+        if abs(rate - fastest) > _RATE_SLACK * fastest + 1 / made.playlist.target:
+            found.append(f"FRAME-RATE is {rate:.3f}, pictures come at {fastest:.3f}")
+    return found
+
+
+def _lies_of_lengths(whole: WholeVideo, made: list[_Rendition], seconds: float) -> list[str]:
+    length = whole.video.length_us / MICROSECONDS
+    longest = max(each.playlist.duration for each in made) / VIDEO_SCALE
+    found: list[str] = []
+    if abs(length - longest) > 0.1:
+        found.append(f"the length is {length:.3f} s, the playlists have {longest:.3f} s")
+    if abs(length - seconds) > max(0.1, seconds / 20):
+        found.append(f"the length is {length:.3f} s instead of {seconds:.3f} s")
+    return found
+
+
+async def _subtitle_peak(
+    vod: VodFixture, whole: WholeVideo, variants: MultivariantPlaylist
+) -> float:
+    peak = 0.0
+    for each in variants.subtitles:
+        playlist = await vod.playlist(whole, each.uri)
+        sizes = [
+            len((await vod.segment_bytes(whole, each.uri, segment))[1])
+            for segment in playlist.segments
+        ]
+        peak = max(peak, peak_rate(playlist, sizes))
+    return peak
+
+
+async def _lies_of_posters(
+    vod: VodFixture, whole: WholeVideo, variants: MultivariantPlaylist
+) -> list[str]:
+    """Each rung has a poster of its size; sound alone has one at all."""
+    names = [name for name in await vod.stored_objects(whole.video.hash) if "/poster-" in name]
+    sizes = {picture_size(await vod.objects.get(name)) for name in names}
+    rungs = {(each.width, each.height) for each in variants.variants if each.width}
+    if not sizes or (rungs and sizes != rungs):
+        return [f"the posters are {sorted(sizes)}"]
+    return []

@@ -1,0 +1,135 @@
+"""Files of the corpus that are odd in their times: ends that differ, few keyframes, links."""
+
+from pathlib import Path
+from typing import Final
+
+from tests.support.engine.sources import ffmpeg
+from tests.support.transcode.corpus_bytes import changed, element, elements, inserted
+from tests.support.transcode.corpus_clips import AAC, Maker, clip, remuxed
+from tests.support.transcode.corpus_items import PLAIN, Item
+
+__all__ = ["ODD_TIMES"]
+
+_TINY: Final = (160, 90)
+_INFO: Final = 0x1549A966
+# One keyframe, and B-frames: a decoder gives the keyframe when it has the pictures after it.
+_ONE_KEY: Final = (
+    *("-c:v", "libx264", "-preset", "veryfast", "-g", "9999", "-keyint_min", "9999"),
+    *("-sc_threshold", "0", *AAC),
+)
+_BEFORE: Final = ("-output_ts_offset", "-1.5", "-avoid_negative_ts", "disabled")
+_LIVE: Final = clip(*PLAIN, "-live", "1", size=_TINY)
+
+
+def _uid(number: int) -> bytes:
+    return bytes((number,)) * 16
+
+
+def _linked(mkv: bytes) -> bytes:
+    """Return a Matroska file that names the files before and after it (RFC 9559, 17)."""
+    links = (
+        (0x73A4, _uid(1)),
+        (0x3CB923, _uid(2)),
+        (0x3C83AB, b"before.mkv"),
+        (0x3EB923, _uid(3)),
+        (0x3E83BB, b"after.mkv"),
+    )
+    return inserted(mkv, _INFO, b"".join(element(*link) for link in links))
+
+
+def _ordered(mkv: bytes) -> bytes:
+    """Return a Matroska file with ordered chapters, one of which is in another file."""
+
+    def chapter(number: int, begin: int, end: int, segment: int | None) -> bytes:
+        times = ((0x91, begin), (0x92, end))
+        parts = [element(key, (10**9 * time).to_bytes(8, "big")) for key, time in times]
+        parts += [] if segment is None else [element(0x6E67, _uid(segment))]
+        return element(0xB6, element(0x73C4, bytes((number,))) + b"".join(parts))
+
+    chapters = chapter(1, 0, 1, None) + chapter(2, 0, 4, 9) + chapter(3, 1, 3, None)
+    edition = element(0x45B9, element(0x45DD, b"\1") + element(0x45DB, b"\1") + chapters)
+    info = next(each for each in elements(mkv) if each.id == _INFO)
+    return mkv[: info.end] + element(0x1043A770, edition) + mkv[info.end :]
+
+
+def _cut_before_its_keyframe(path: Path) -> None:
+    """Make an MP4 whose edit list leaves out its only keyframe."""
+    whole = path.with_name("whole.mp4")
+    clip(*_ONE_KEY, size=_TINY, seconds=4)(whole)
+    ffmpeg("-ss", "0.7", "-i", whole, "-c", "copy", "-y", path)
+
+
+def _before_zero(ending: str) -> Maker:
+    return remuxed(clip(*_ONE_KEY, size=_TINY), ending, *_BEFORE)
+
+
+ODD_TIMES: Final = (
+    Item(
+        "sound-longer-mpeg4.mkv",
+        "sound that is a second longer than a picture in MPEG-4",
+        clip("-c:v", "mpeg4", "-bf", "2", *AAC, size=_TINY, heard=4),
+        size=_TINY,
+        seconds=4,
+        kept=True,
+        beeps=4,
+    ),
+    Item(
+        "sound-much-longer.mp4",
+        "sound that is six seconds longer than the picture",
+        clip(*PLAIN, size=_TINY, heard=9),
+        size=_TINY,
+        seconds=9,
+        kept=True,
+        beeps=9,
+    ),
+    Item(
+        "one-keyframe.mp4",
+        "one keyframe in 12 s",
+        clip(*_ONE_KEY, size=_TINY, seconds=12, rate="30"),
+        size=_TINY,
+        seconds=12,
+        kept=True,
+        flashes=12,
+        beeps=12,
+    ),
+    Item(
+        "one-keyframe.ts",
+        "the same, MPEG-TS",
+        clip(*_ONE_KEY, size=_TINY, seconds=12, rate="30"),
+        size=_TINY,
+        seconds=12,
+        flashes=12,
+        beeps=12,
+    ),
+    Item(
+        "keyframe-left-out.mp4",
+        "an edit list that leaves out the only keyframe",
+        _cut_before_its_keyframe,
+        size=_TINY,
+        seconds=3.3,
+        first=0.7,
+        kept=True,
+    ),
+    Item(
+        "before-zero.ts",
+        "MPEG-TS whose times begin below zero",
+        _before_zero("ts"),
+        size=_TINY,
+    ),
+    Item(
+        "linked.mkv",
+        "MKV that names the files before and after it",
+        changed(_LIVE, _linked),
+        size=_TINY,
+        own=True,
+        kept=True,
+    ),
+    Item(
+        "ordered-chapters.mkv",
+        "MKV with ordered chapters, one of them in another file",
+        changed(_LIVE, _ordered),
+        size=_TINY,
+        own=True,
+        kept=True,
+    ),
+)
