@@ -1,4 +1,4 @@
-"""One video: shown, edited, published, retried, deleted.
+"""One video: shown, edited, published, kept, retried, deleted.
 
 Its files are handled in `api.uploads.single_request`.
 """
@@ -156,6 +156,28 @@ class VideoController(Controller):
         """Hide a video from viewers until it is published again."""
         changed = await catalog.videos.unpublish(video.video.id, now_us, by=request.auth.id)
         return _changed("Video unpublished.", changed, video_presenter)
+
+    @post(
+        "/keep",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="Keep a recording",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def keep_video(
+        self,
+        request: ApiRequest,
+        video: NamedDependency[WholeVideo],
+        catalog: NamedDependency[Catalog],
+        video_presenter: NamedDependency[VideoPresenter],
+        now_us: NamedDependency[int],
+    ) -> VideoChanged:
+        """Keep a recorded video until it is deleted, however long its project keeps recordings.
+
+        Other videos are always kept.
+        """
+        changed = await catalog.videos.keep(video.video.id, now_us, by=request.auth.id)
+        return _changed("Video kept until it is deleted.", changed, video_presenter)
 
     @post(
         "/retry",

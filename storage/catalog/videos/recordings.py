@@ -340,9 +340,10 @@ class Recordings:
         async with self._database.writing() as connection:
             table = videos_table.c
             due = select(table.id).where(table.expires_us <= now_us)
-            video = (
-                await connection.execute(due.order_by(table.expires_us, table.id).limit(1))
-            ).scalar_one_or_none()
+            first = due.order_by(table.expires_us, table.id).limit(1)
+            # Locked: its owner may keep it, or send another file, at this moment.
+            locked = first.with_for_update(skip_locked=True)
+            video = (await connection.execute(locked)).scalar_one_or_none()
             if video is None:
                 return None
             return await video_queries.remove(

@@ -90,6 +90,8 @@ async def replace(
             uploaded_us=now_us,
             transcoding_us=None,
             completed_us=None,
+            # What its owner uploads is no recording any more, and stays.
+            expires_us=None,
             updated_us=now_us,
             version=_ROW.version + 1,
         )

@@ -296,6 +296,17 @@ class Videos:
                 await broadcast.enqueue_video(connection, video, _event(row.state), now_us)
             return await video_queries.read(connection, video)
 
+    async def keep(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
+        """Let a recording never expire; a video that does not expire stays as it is."""
+        async with self._database.writing() as connection:
+            row = await _locked(connection, video)
+            if row is None:
+                return None
+            if row.expires_us is not None:
+                await _change(connection, row, now_us, {"expires_us": None})
+                await _record(connection, row, "recording kept", {}, now_us, by)
+            return await video_queries.read(connection, video)
+
     async def retry(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
         """Queue a failed video again.
 

@@ -30,6 +30,14 @@ async def test_what_does_not_play_yet_is_published_later(house: ApiService) -> N
         assert answer.json()["video"]["published"] is False
 
 
+async def test_a_video_is_kept(house: ApiService) -> None:
+    made = (await upload(house))["video"]
+    answer = await house.client.post(f"/api/videos/{made['id']}/keep", headers=house.owner)
+    assert answer.status_code == 200
+    assert answer.json()["message"] == "Video kept until it is deleted."
+    assert set(answer.json()["video"]) == FULL
+
+
 async def test_only_a_failed_video_is_tried_again(house: ApiService) -> None:
     made = (await upload(house))["video"]
     answer = await house.client.post(f"/api/videos/{made['id']}/retry", headers=house.owner)

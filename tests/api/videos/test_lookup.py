@@ -28,6 +28,7 @@ async def test_numbers_of_no_video_are_not_found_by_any_operation(house: ApiServ
             ("POST", f"{one}/publish", None),
             ("POST", f"{one}/unpublish", None),
             ("POST", f"{one}/retry", None),
+            ("POST", f"{one}/keep", None),
             ("PUT", f"{one}/player", {"player": None}),
         ):
             answer = await house.client.request(method, path, json=body, headers=house.owner)
@@ -44,7 +45,8 @@ async def test_another_projects_videos_are_as_if_not_there(house: ApiService) ->
     for method, path in (
         ("GET", one), ("PUT", one), ("DELETE", one), ("GET", f"{one}/status"),
         ("POST", f"{one}/publish"), ("POST", f"{one}/unpublish"), ("POST", f"{one}/retry"),
-        ("PUT", f"{one}/player"), ("PUT", f"{one}/poster"), ("GET", VIDEOS), ("POST", VIDEOS),
+        ("POST", f"{one}/keep"), ("PUT", f"{one}/player"), ("PUT", f"{one}/poster"),
+        ("GET", VIDEOS), ("POST", VIDEOS),
     ):  # fmt: skip
         answer = await house.client.request(method, path, headers=stranger)
         assert answer.status_code == 404, (method, path)

@@ -9,7 +9,7 @@ from media.countries import find_country
 from storage.catalog import Catalog
 from storage.catalog.library.labels import TagByName
 from storage.catalog.records.common import PlayerOptions, ProjectRecord, StreamRecord
-from storage.catalog.records.videos import VideoQuery
+from storage.catalog.records.videos import VideoFile, VideoQuery
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
 from storage.errors import VideoNotFailed
@@ -194,6 +194,34 @@ async def test_a_recording_goes_when_its_days_are_over(
     told = await kinds(catalog, project)
     assert [kind for kind, _ in told][:2] == ["recording expired", "recording expired"]
     assert (await catalog.videos.find_page(project, VideoQuery(), 1)).total == 0
+
+
+async def test_a_recording_that_was_given_another_file_stays(
+    catalog: Catalog, stream: StreamRecord
+) -> None:
+    row = await begun(catalog, stream)
+    number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
+    assert number is not None
+    other = VideoFile(source="other", size=1, length_us=1, width=1, height=1, rungs=())
+    await catalog.videos.replace(number, other, LATER_US, by=None)
+    assert await catalog.recordings.expire(LATER_US + 31 * DAY_US) is None
+    assert await catalog.videos.find(number) is not None
+
+
+async def test_a_recording_that_is_kept_stays(
+    catalog: Catalog, project: ProjectRecord, stream: StreamRecord
+) -> None:
+    row = await begun(catalog, stream)
+    number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
+    assert number is not None
+    for _ in range(2):
+        kept = await catalog.videos.keep(number, LATER_US, by=None)
+        assert kept is not None
+    assert await catalog.recordings.expire(LATER_US + 31 * DAY_US) is None
+    assert await catalog.videos.find(number) is not None
+    told = [kind for kind, _ in await kinds(catalog, project)]
+    assert told.count("recording kept") == 1
+    assert await catalog.videos.keep(number + 1, LATER_US, by=None) is None
 
 
 async def test_there_is_no_file_to_make_a_recording_from_again(
