@@ -3,9 +3,14 @@
 The catalog is queried once per second and hash, for all viewers together. Ownership and country
 are checked per request, and only if they matter. So a change by the owner takes effect within a
 second, and a segment of a public stream costs no query.
+
+While the catalog fails or does not answer, its last answer counts for five more minutes: what was
+public stays public, what was restricted is decided by the remembered countries. What is not
+remembered is an error.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -16,11 +21,19 @@ from api.http.client_address import RawHeaders, header_values
 from api.origin.access import AccessLevel, decide_access
 from api.ports import OwnerCheck, Showcase
 from storage.catalog.records.common import PublicRecord
-from storage.errors import CatalogBusy
+from storage.errors import CatalogBusy, StorageError
 
 __all__ = ["CountryOf", "Requester", "ViewerAccess", "VisibilityCache", "no_country"]
 
+log = logging.getLogger(__name__)
+
 _REMEMBERED: Final = 1.0  # seconds that a cached answer of the catalog is used
+# Seconds that it is used if the catalog gives no other: restarts of a database take less, and a
+# change that another process makes meanwhile must not stay unseen for long.
+_FALLBACK: Final = 300.0
+# Seconds that a request waits for the catalog if there is a remembered answer: players have more
+# than that in their buffers, and a healthy catalog answers in milliseconds.
+_PATIENCE: Final = 0.5
 _MOST_REMEMBERED: Final = 10_000
 
 # Returns the two letters of the country of a peer with these headers; None if unknown.
@@ -59,14 +72,29 @@ class ViewerAccess(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """A cached answer of the catalog, its time, and the access of an anonymous viewer."""
+    """A cached answer of the catalog, and the access of an anonymous viewer.
 
+    `answered` is the time of the query that the catalog answered, `asked` that of the newest one.
+    """
+
+    answered: float
     asked: float
     verdict: ViewerAccess
 
 
+class _Query(msgspec.Struct, frozen=True):
+    """A query that is under way, and when it began, by the clock of the event loop."""
+
+    began: float
+    answer: asyncio.Future[PublicRecord | None]
+
+
 class VisibilityCache:
-    """Decides access, with cached records of the catalog; `clock` is monotonic, in seconds."""
+    """Decides access, with cached records of the catalog; `clock` is monotonic, in seconds.
+
+    A request waits `patience` seconds for the catalog if there is a remembered answer.
+    `keep_asking` must run beside it, or a request that begins a query waits for its end.
+    """
 
     def __init__(
         self,
@@ -75,13 +103,25 @@ class VisibilityCache:
         country: CountryOf = no_country,
         *,
         clock: Callable[[], float] = time.monotonic,
+        patience: float = _PATIENCE,
     ) -> None:
         self._showcase = showcase
         self._is_owner = is_owner
         self._country = country
         self._clock = clock
+        self._patience = patience
+        self._failing = False
         self._shown: dict[str, _Known] = {}
-        self._asking: dict[str, asyncio.Future[PublicRecord | None]] = {}
+        self._asking: dict[str, _Query] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def keep_asking(self) -> None:
+        """Let queries go on when their requests no longer wait for them, until cancelled."""
+        async with asyncio.TaskGroup() as self._tasks:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._tasks = None
 
     def cached(self, hash_: str, peer: str | None, headers: RawHeaders) -> ViewerAccess | None:
         """Return the access if no query is needed; None: call `lookup`."""
@@ -99,7 +139,7 @@ class VisibilityCache:
         """Return the access of a viewer.
 
         Raises:
-            StorageError: the catalog does not answer.
+            StorageError: the catalog does not answer, and has not for five minutes.
         """
         known = self._remembered(hash_)
         shown = await self._ask(hash_) if known is None else known.verdict.shown
@@ -127,26 +167,64 @@ class VisibilityCache:
         Each second the whole audience of a stream needs the answer; a query for each viewer would
         delay all of them.
         """
-        asking = self._asking.get(hash_)
-        if asking is not None:
-            return await asyncio.shield(asking)
-        asking = self._asking[hash_] = asyncio.get_running_loop().create_future()
+        query = self._asking.get(hash_) or await self._begin(hash_)
+        known = self._shown.get(hash_)
+        if known is None or self._clock() - known.answered >= _FALLBACK:
+            return await asyncio.shield(query.answer)
+        try:
+            async with asyncio.timeout_at(query.began + self._patience):
+                return await asyncio.shield(query.answer)
+        except (TimeoutError, StorageError):
+            # Until the next attempt nobody waits. The answer may have come at this moment.
+            known = self._shown.get(hash_, known)
+            self._shown[hash_] = msgspec.structs.replace(known, asked=self._clock())
+            return known.verdict.shown
+
+    async def _begin(self, hash_: str) -> _Query:
+        """Begin a query; without a task group, wait for its end."""
+        loop = asyncio.get_running_loop()
+        query = self._asking[hash_] = _Query(loop.time(), loop.create_future())
+        if self._tasks is None:
+            await self._find(hash_, query.answer)
+        else:
+            self._tasks.create_task(self._find(hash_, query.answer))
+        return query
+
+    async def _find(self, hash_: str, answer: asyncio.Future[PublicRecord | None]) -> None:
+        """Query the catalog and cache its answer; an error is the answer's exception."""
         asked_at = self._clock()
         try:
             shown = await self._showcase.find(hash_)
         except BaseException as error:
             # A cancelled request must not cancel the others.
             mine = isinstance(error, Exception)
-            asking.set_exception(error if mine else CatalogBusy("nobody asks any more"))
-            asking.exception()  # marks it as retrieved: there may be no other waiter
-            raise
+            if mine and not self._failing:
+                self._failing = True
+                log.warning("visibility not read: what is remembered counts for five minutes")
+            answer.set_exception(error if mine else CatalogBusy("nobody asks any more"))
+            answer.exception()  # marks it as retrieved: there may be no other waiter
+            if not mine:
+                raise
+        else:
+            if self._failing:
+                self._failing = False
+                log.info("visibility is read again")
+            self._remember(hash_, asked_at, shown)
+            answer.set_result(shown)
         finally:
             del self._asking[hash_]
-        if len(self._shown) >= _MOST_REMEMBERED:
-            self._shown.clear()  # filled by guessed hashes; real ones are looked up again
+
+    def _remember(self, hash_: str, asked_at: float, shown: PublicRecord | None) -> None:
+        if len(self._shown) >= _MOST_REMEMBERED and hash_ not in self._shown:
+            # Guessed hashes go first: others may be all that is known if the catalog fails.
+            self._shown = {
+                name: known
+                for name, known in self._shown.items()
+                if known.verdict.shown is not None
+            }
+            if len(self._shown) >= _MOST_REMEMBERED:
+                self._shown.clear()
         # Public access is decided once for all viewers.
         self._shown[hash_] = _Known(
-            asked_at, ViewerAccess(decide_access(shown, owner=False), shown)
+            asked_at, asked_at, ViewerAccess(decide_access(shown, owner=False), shown)
         )
-        asking.set_result(shown)
-        return shown

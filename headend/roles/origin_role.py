@@ -32,10 +32,14 @@ _CARD = "card.jpg"
 
 
 class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
-    """The handlers of the origin role; `geo.keep_fresh` must run in the background."""
+    """The handlers of the origin role.
+
+    `geo.keep_fresh` and `visibility.keep_asking` must run in the background.
+    """
 
     clients: TrustedProxies
     geo: CountryResolver
+    visibility: VisibilityCache
     origin: Origin
     handlers: PageHandlers
 
@@ -86,6 +90,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             clients=clients,
             geo=geo,
+            visibility=verdicts,
             origin=Origin(objects=objects, edge=edge, visibility=verdicts, card=card),
             handlers=[
                 *page_handlers(verdicts, addresses),

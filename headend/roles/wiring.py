@@ -198,10 +198,10 @@ def _cleanups(context: RoleContext) -> tuple[Awaitable[None], ...]:
 
 @asynccontextmanager
 async def _open_origin(context: RoleContext) -> AsyncGenerator[OriginRole, None]:
-    """Create the origin role, and keep its country database fresh."""
+    """Create the origin role, and run what it needs in the background."""
     place = context.catalog, context.objects, context.edge, context.addresses
     origin = OriginRole.create(context.settings, *place)
-    async with run_in_background(origin.geo.keep_fresh()):
+    async with run_in_background(origin.geo.keep_fresh(), origin.visibility.keep_asking()):
         yield origin
 
 

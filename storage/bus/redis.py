@@ -42,6 +42,7 @@ class RedisBus:
         self._prefix = f"{namespace}:"
         self._topics = Topics()
         self._connected = asyncio.Event()
+        self._tried = asyncio.Event()
 
     async def publish(self, topic: str, data: bytes) -> None:
         """Send a message to all present subscribers of the topic.
@@ -72,10 +73,12 @@ class RedisBus:
             try:
                 await self._listen()
             except _UNAVAILABLE as error:
-                if self._connected.is_set():
+                if self._connected.is_set() or not self._tried.is_set():
+                    # Once an outage; processes poll meanwhile.
                     log.warning("bus lost", extra={"reason": type(error).__name__})
                     pause = _FIRST_PAUSE
                 self._connected.clear()
+                self._tried.set()
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -104,22 +107,25 @@ class RedisBus:
             # Earlier messages were missed; from now on all arrive.
             self._topics.mark_lost()
             self._connected.set()
+            self._tried.set()
             log.info("bus listens")
         elif message["type"] == "pmessage":
             topic = message["channel"].decode(errors="replace").removeprefix(self._prefix)
             self._topics.deliver(topic, message["data"])
 
-    async def wait_connected(self) -> None:
-        """Wait until the bus receives messages."""
-        await self._connected.wait()
+    async def wait_tried(self) -> None:
+        """Wait until the bus receives messages, or could not reach Redis."""
+        await self._tried.wait()
 
 
 @asynccontextmanager
 async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenerator[RedisBus, None]:
     """Open the bus for the length of the block; services that share a Redis differ in namespace.
 
+    Redis need not be there: the bus looks for it, also after outages.
+
     Raises:
-        BusUnavailable: Redis cannot be reached at the start. Later outages are bridged.
+        BusUnavailable: the URL is none of Redis.
     """
     try:
         client: Any = aioredis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]  # Any: redis-py annotates in part only
@@ -136,16 +142,11 @@ async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenera
         raise BusUnavailable("the address of Redis is no redis:// URL") from None
     bus = RedisBus(client, namespace)
     try:
-        try:
-            async with asyncio.timeout(_SECONDS):
-                await client.ping()
-        except _UNAVAILABLE as error:
-            raise BusUnavailable(f"Redis cannot be reached: {type(error).__name__}") from error
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(bus.run())
             try:
-                async with asyncio.timeout(_SECONDS):
-                    await bus.wait_connected()
+                # The first attempt ends in `_SECONDS`.
+                await bus.wait_tried()
                 yield bus
             finally:
                 running.cancel()

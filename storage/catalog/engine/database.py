@@ -30,6 +30,9 @@ __all__ = ["BUSY_MS", "Database", "database_url", "open_database"]
 BUSY_MS: Final = 10_000
 # No transaction takes longer, whatever the server, the network or the disk do.
 _TRANSACTION_SECONDS: Final = 60.0
+# Most reads answer a request, whose caller does better with an error than with a long wait. They
+# take milliseconds, and wait for no writer.
+_READING_SECONDS: Final = 10.0
 
 
 def database_url(place: str | Path) -> URL:
@@ -94,8 +97,11 @@ def _translation(error: BaseException | None, *, lost: bool) -> CatalogError:
 class Database:
     """A database with its kinds of transactions; `place` is its address without a password."""
 
-    def __init__(self, url: URL, *, busy_ms: int) -> None:
+    def __init__(
+        self, url: URL, *, busy_ms: int, reading_seconds: float = _READING_SECONDS
+    ) -> None:
         self._busy_ms = busy_ms
+        self._reading_seconds = reading_seconds
         self.after_outbox_commit: Callable[[], None] = do_nothing
         """Called after each writing transaction that wrote to the outbox."""
         if url.get_backend_name() == "postgresql":
@@ -108,12 +114,20 @@ class Database:
             self._reader, self._writer = sqlite.engines(url, busy_ms)
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """Read within one snapshot.
+        """Read within one snapshot, to answer a request.
+
+        Raises:
+            CatalogError: the database did not answer in time.
+        """
+        return _bounded(self._reader, self._reading_seconds)
+
+    def reading_all(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Read whole tables within one snapshot, for work that nobody waits for.
 
         Raises:
             CatalogError: the database did not answer.
         """
-        return _bounded(self._reader)
+        return _bounded(self._reader, _TRANSACTION_SECONDS)
 
     async def row(
         self, statement: Select[*tuple[Any, ...]], parameters: Mapping[str, object]
@@ -131,7 +145,7 @@ class Database:
             with self._reader.sync_engine.begin() as connection:
                 return connection.execute(statement, parameters).one_or_none()
 
-        with _answered_in_time(asyncio.timeout(_TRANSACTION_SECONDS)) as bound:
+        with _answered_in_time(asyncio.timeout(self._reading_seconds)) as bound:
             async with bound:
                 with _translated():
                     return await greenlet_spawn(ask)
@@ -150,7 +164,7 @@ class Database:
         """
         # The dictionary is the pooled connection's, and outlives the transaction.
         deferred = DeferredWrites()
-        async with _bounded(self._writer) as connection:
+        async with _bounded(self._writer, _TRANSACTION_SECONDS) as connection:
             connection.info[DEFERRED] = deferred
             yield connection
             await deferred.run(connection)
@@ -187,9 +201,9 @@ class Database:
 
 
 @asynccontextmanager
-async def _bounded(engine: AsyncEngine) -> AsyncGenerator[AsyncConnection]:
+async def _bounded(engine: AsyncEngine, seconds: float) -> AsyncGenerator[AsyncConnection]:
     """Run a transaction that ends in time."""
-    with _answered_in_time(asyncio.timeout(_TRANSACTION_SECONDS)) as bound:
+    with _answered_in_time(asyncio.timeout(seconds)) as bound:
         async with bound:
             with _translated():
                 async with engine.begin() as connection:
@@ -214,11 +228,16 @@ def _touch(path: Path) -> None:
 
 @asynccontextmanager
 async def open_database(
-    url: URL, *, create: bool, busy_ms: int = BUSY_MS
+    url: URL,
+    *,
+    create: bool,
+    busy_ms: int = BUSY_MS,
+    reading_seconds: float = _READING_SECONDS,
 ) -> AsyncGenerator[Database]:
     """Hold the database open for the length of the block.
 
-    `busy_ms` is how long a writer waits for another. A file is made where `create` is on; a
+    `busy_ms` is how long a writer waits for another, `reading_seconds` the longest that a read for
+    a request takes. A file is made where `create` is on; a
     database of PostgreSQL must be there.
 
     Raises:
@@ -226,7 +245,7 @@ async def open_database(
     """
     if url.get_backend_name() == "sqlite":
         await _see_to_file(Path(url.database or ""), create=create)
-    database = Database(url, busy_ms=busy_ms)
+    database = Database(url, busy_ms=busy_ms, reading_seconds=reading_seconds)
     try:
         yield database
     finally:

@@ -44,13 +44,13 @@ _SHAPING: Final = 0x48454147
 _SHAPING_MS: Final = 600_000  # the longest that a step of another process is waited for
 
 _CONNECT_SECONDS: Final = 5
-# A server or a network that is gone is noticed within 15 s, also in the middle of a statement.
+# A server or a network that is gone is noticed within 10 s, also in the middle of a statement.
 _NETWORK: Final = {
     "connect_timeout": _CONNECT_SECONDS,
     "keepalives_idle": 5,
-    "keepalives_interval": 5,
+    "keepalives_interval": 2,
     "keepalives_count": 2,
-    "tcp_user_timeout": 15_000,
+    "tcp_user_timeout": 10_000,
 }
 _STATEMENT_MS: Final = 30_000
 _IDLE_MS: Final = 30_000  # between two statements of a transaction: its locks hold others up

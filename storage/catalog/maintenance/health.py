@@ -44,7 +44,7 @@ class HealthChecks:
 
     async def versions(self) -> tuple[str, str]:
         """Return the database's name with its version, and the revision of the tables."""
-        async with self._database.reading() as connection:
+        async with self._database.reading_all() as connection:
             if connection.dialect.name == "sqlite":
                 asked = text("SELECT 'SQLite ' || sqlite_version()")
             else:
@@ -54,7 +54,7 @@ class HealthChecks:
     async def find_damage(self) -> tuple[str, ...]:
         """Return what is broken in a file of SQLite; PostgreSQL checks its own pages."""
         found: list[str] = []
-        async with self._database.reading() as connection:
+        async with self._database.reading_all() as connection:
             if connection.dialect.name != "sqlite":
                 return ()
             whole = await connection.execute(text(f"PRAGMA quick_check({_MOST})"))
@@ -82,7 +82,7 @@ class HealthChecks:
             (table.state == _WAITING) & (table.updated_us < old_us),
         )
         asked = select(table.id, table.kind, videos.c.hash, table.state).join_from(jobs, videos)
-        async with self._database.reading() as connection:
+        async with self._database.reading_all() as connection:
             at_work = False
             for each in (jobs.c, spans.c):
                 held = select(func.count()).where(
@@ -107,13 +107,13 @@ class HealthChecks:
             select(videos.c.created_us).order_by(videos.c.id.desc()).limit(1),
             select(func.max(jobs.c.updated_us)).where(jobs.c.state == _RUNNING),
         )
-        async with self._database.reading() as connection:
+        async with self._database.reading_all() as connection:
             found = [(await connection.execute(each)).scalar_one_or_none() for each in asked]
         return max((moment for moment in found if moment is not None), default=0)
 
     async def find_slates(self) -> tuple[str, ...]:
         """Return the addresses of all pictures that stand in for streams."""
-        async with self._database.reading() as connection:
+        async with self._database.reading_all() as connection:
             mine = select(streams.c.hash, streams.c.slate).where(streams.c.slate.is_not(None))
             found = [stream_slate(*row) for row in await connection.execute(mine)]
             shared = select(projects.c.key, projects.c.slate).where(projects.c.slate.is_not(None))

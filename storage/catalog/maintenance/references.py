@@ -48,13 +48,13 @@ class References:
 
     async def videos(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
         """Return those of some hashes that videos have, or are to have."""
-        async with self._database.reading() as connection:
+        async with self._database.reading_all() as connection:
             return await videos.find_known(connection, hashes)
 
     async def streams(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
         """Return those of some hashes whose streams there are, or are still being recorded."""
         found: set[PublicHash] = set()
-        async with self._database.reading() as connection:
+        async with self._database.reading_all() as connection:
             for column in (recordings.c.stream_hash, streams.c.hash):
                 asked = select(column).where(column.in_(hashes))
                 found.update((await connection.execute(asked)).scalars())
@@ -64,7 +64,7 @@ class References:
         """Return the addresses of the pictures of some owners (`s-HASH`, `p-KEY`)."""
         names = [owner[2:] for owner in owners]
         found: set[str | None] = set()
-        async with self._database.reading() as connection:
+        async with self._database.reading_all() as connection:
             mine = select(streams.c.hash, streams.c.slate).where(streams.c.hash.in_(names))
             found.update(stream_slate(*row) for row in await connection.execute(mine))
             shared = select(projects.c.key, projects.c.slate).where(projects.c.key.in_(names))
@@ -73,7 +73,7 @@ class References:
 
     async def standing(self, hashes: Sequence[PublicHash]) -> tuple[VideoReferences, ...]:
         """Return what the rows of some videos name."""
-        async with self._database.reading() as connection:
+        async with self._database.reading_all() as connection:
             return await self._standing(connection, videos_table.c.hash.in_(hashes), len(hashes))
 
     async def page(self, after: PublicHash, most: int) -> tuple[VideoReferences, ...]:
@@ -81,7 +81,7 @@ class References:
 
         Its last hash is where to go on; there are no more where none is returned.
         """
-        async with self._database.reading() as connection:
+        async with self._database.reading_all() as connection:
             return await self._standing(connection, videos_table.c.hash > after, most)
 
     async def _standing(

@@ -3,12 +3,15 @@
 import asyncio
 
 import msgspec
+import pytest
 
 from api.http.client_address import RawHeaders
 from api.origin.access import AccessLevel
 from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
 from storage.catalog.records.common import PublicRecord
+from storage.errors import CatalogUnavailable
 from tests.support.storage.engine_reports import FakeClock
+from tests.support.waiting import until
 
 HASH = "abcdefABCDEF"
 STREAM = PublicRecord(
@@ -23,11 +26,14 @@ class CountingShowcase:
     def __init__(self, countries: str = "") -> None:
         self.stream = msgspec.structs.replace(STREAM, countries=frozenset(countries.split()))
         self.asked = self.located = self.owners = 0
+        self.failing = False
         self.clock = FakeClock()
         self.verdicts = VisibilityCache(self, self.is_owner, self.country, clock=self.clock)
 
     async def find(self, hash_: str, /) -> PublicRecord | None:
         self.asked += 1
+        if self.failing:
+            raise CatalogUnavailable("the catalog cannot be reached")
         return self.stream if hash_ == HASH else None
 
     async def is_owner(self, authorization: str | None, hash_: str, /) -> bool:
@@ -90,3 +96,76 @@ def test_what_does_not_exist_has_no_owner() -> None:
     shelf = CountingShowcase()
     assert shelf.ask("DE", TOKEN, "zzzzzzzzzzzz") == ViewerAccess(AccessLevel.NONE, None)
     assert shelf.owners == 0
+
+
+@pytest.mark.parametrize(
+    ("countries", "expected"),
+    [
+        pytest.param("", AccessLevel.OPEN, id="public"),
+        pytest.param("RO", AccessLevel.BLOCKED, id="restricted"),
+        pytest.param("DE", AccessLevel.RESTRICTED_OPEN, id="open here"),
+    ],
+)
+def test_while_the_catalog_fails_its_last_answer_counts_for_five_minutes(
+    countries: str, expected: AccessLevel, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf = CountingShowcase(countries)
+    assert shelf.ask("DE").access is expected
+    shelf.failing = True
+    for _ in range(299):
+        shelf.clock.now += 1
+        assert shelf.ask("DE").access is expected
+        assert (shelf.verdicts.cached(HASH, "DE", []) is not None) is expected.is_visible
+    assert shelf.asked == 300  # the catalog is asked once a second all the same
+    shelf.clock.now += 1
+    with pytest.raises(CatalogUnavailable):
+        shelf.ask("DE")
+    with pytest.raises(CatalogUnavailable):
+        shelf.ask("DE", hash_="zzzzzzzzzzzz")  # nothing is remembered of it
+    shelf.failing = False
+    assert shelf.ask("DE").access is expected
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+
+
+async def test_a_catalog_that_does_not_answer_holds_up_nobody_who_was_here_before() -> None:
+    answering = asyncio.Event()
+    answering.set()
+
+    class Slow(CountingShowcase):
+        async def find(self, hash_: str, /) -> PublicRecord | None:
+            await answering.wait()
+            return await super().find(hash_)
+
+    shelf = Slow()
+    verdicts = VisibilityCache(
+        shelf, shelf.is_owner, shelf.country, clock=shelf.clock, patience=0.001
+    )
+    viewer = Requester("DE", [])
+    async with asyncio.TaskGroup() as tasks:
+        background = tasks.create_task(verdicts.keep_asking())
+        await asyncio.sleep(0)  # it begins
+        await verdicts.lookup(HASH, viewer)
+        answering.clear()
+        shelf.stream = msgspec.structs.replace(STREAM, hidden=True)
+        for _ in range(3):
+            shelf.clock.now += 1
+            assert (await verdicts.lookup(HASH, viewer)).access is AccessLevel.OPEN
+        answering.set()  # the one query that was waiting ends, and tells of the change
+        await until(lambda: shelf.asked == 2)
+        shelf.clock.now += 1
+        assert (await verdicts.lookup(HASH, viewer)).access is AccessLevel.NONE
+        background.cancel()
+
+
+def test_guessed_hashes_do_not_push_out_what_is_known() -> None:
+    shelf = CountingShowcase()
+    shelf.ask("DE")
+
+    async def guess() -> None:
+        for number in range(20_001):
+            await shelf.verdicts.lookup(f"{number:012}", Requester("DE", []))
+
+    asyncio.run(guess())
+    shelf.failing = True
+    shelf.clock.now += 5
+    assert shelf.ask("DE").access is AccessLevel.OPEN

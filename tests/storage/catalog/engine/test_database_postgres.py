@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import func, insert, select, text
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine import database
@@ -18,6 +18,7 @@ from storage.catalog.engine.database import Database, database_url, open_databas
 from storage.catalog.schema.tables import projects, streams
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 from tests.support.postgres import PASSWORD, PostgresServer
+from tests.support.waiting import SCALE
 
 SHORT_MS = 200
 
@@ -289,3 +290,23 @@ async def test_titles_are_in_the_order_of_code_points_as_on_sqlite(
 async def _use(catalog: Catalog) -> None:
     await catalog.ping()
     await catalog.streams.add(1, "One", 1)
+
+
+async def test_a_read_for_a_request_ends_in_time_and_other_work_may_take_longer(
+    server_place: str,
+) -> None:
+    async with open_database(
+        database_url(server_place), create=False, reading_seconds=0.1
+    ) as database:
+        sleeping = select(func.pg_sleep(30))
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(CatalogUnavailable, match="does not answer"):
+            await database.row(sleeping, {})
+        with pytest.raises(CatalogUnavailable, match="does not answer"):
+            async with database.reading() as connection:
+                await connection.execute(sleeping)
+        assert asyncio.get_running_loop().time() - began < 15 * SCALE
+        async with database.reading_all() as connection:
+            await connection.execute(select(func.pg_sleep(0.2)))
+        async with database.writing() as connection:
+            await connection.execute(select(func.pg_sleep(0.2)))
