@@ -2,12 +2,11 @@
 
 import os
 import secrets
-import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from api.uploads.imports import ImportRules
 from headend.config.settings import ImportSettings, TranscodeSettings
-from headend.roles.context import RoleContext, wall_clock_us
+from headend.roles.context import RoleContext
 from headend.roles.upload_intake import probe_upload
 from media.no_op import always
 from media.ticks import MICROSECONDS
@@ -17,20 +16,34 @@ from storage.objects.disk import DiskObjects
 from transcode.imports.download import DownloadLimits
 from transcode.imports.http_client import ImportClient
 from transcode.imports.importer import Importer
+from transcode.jobs.store_health import StoreHealth
 from transcode.jobs.worker_pool import WorkerPool
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
 from transcode.vod.worker_pool import TranscodeWorkers
 
-__all__ = ["create_file_importers", "create_file_workers", "import_rules"]
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000
+__all__ = [
+    "create_file_workers",
+    "create_store_health",
+    "import_rules",
+    "run_file_workers",
+]
 
 
 def _new_owner() -> str:
     return secrets.token_hex(16)
+
+
+def create_store_health(
+    catalog: Catalog, objects: DiskObjects, min_free_bytes: int = 0
+) -> StoreHealth:
+    """Return the health of a process's store; `min_free_bytes` of its disk stay free."""
+
+    async def check(*, thorough: bool) -> None:
+        await catalog.clock.synchronize()
+        await objects.check(min_free_bytes=min_free_bytes, thorough=thorough)
+
+    return StoreHealth(check)
 
 
 def create_file_workers(
@@ -38,10 +51,13 @@ def create_file_workers(
     catalog: Catalog,
     objects: DiskObjects,
     may_begin: Callable[[], bool] = always,
+    *,
+    health: StoreHealth | None = None,
 ) -> TranscodeWorkers:
     """Return the transcoding workers of this process.
 
-    They start with `run`, and begin a file only while `may_begin` returns True.
+    They start with `run`, and begin a file only while `may_begin` returns True and the store is
+    well by `health`.
     """
     cores = settings.cores or os.cpu_count() or 1
     transcoder = VideoTranscoder(
@@ -50,9 +66,10 @@ def create_file_workers(
         transcoding=catalog.transcoding,
         objects=objects,
         path_of=objects.path,
-        now_us=_now_us,
+        now_us=catalog.clock.now_us,
         cores=CoreBudget(cores),
         lease_us=round(settings.lease_seconds * MICROSECONDS),
+        health=health or create_store_health(catalog, objects),
     )
     most = min(settings.workers or cores, cores)
     return TranscodeWorkers(transcoder, size=most, new_owner=_new_owner, may_begin=may_begin)
@@ -63,7 +80,17 @@ def import_rules(settings: ImportSettings) -> ImportRules:
     return ImportRules(ports=settings.open_ports, allowed=settings.private_networks)
 
 
-def create_file_importers(context: RoleContext) -> WorkerPool[HeldJob]:
+def run_file_workers(
+    context: RoleContext, may_begin: Callable[[], bool] = always
+) -> tuple[Awaitable[None], ...]:
+    """Transcode and import files in the background; both judge the store together."""
+    catalog, objects, settings = context.catalog, context.objects, context.settings
+    health = create_store_health(catalog, objects, settings.storage.min_free_bytes)
+    workers = create_file_workers(settings.transcode, catalog, objects, may_begin, health=health)
+    return workers.run(), _create_importers(context, health).run()
+
+
+def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[HeldJob]:
     """Return the importers of this process; they start with `run`."""
     settings = context.settings.imports
     importer = Importer(
@@ -78,12 +105,14 @@ def create_file_importers(context: RoleContext) -> WorkerPool[HeldJob]:
             seconds=settings.most_seconds,
         ),
         least_free=context.settings.storage.min_free_bytes,
-        now_us=wall_clock_us,
+        now_us=context.catalog.clock.now_us,
         lease_us=round(context.settings.transcode.lease_seconds * MICROSECONDS),
+        health=health,
     )
     return WorkerPool(
         importer,
         size=settings.at_once,
         new_owner=lambda: secrets.token_hex(16),
+        health=health,
         prefix="import ",
     )

@@ -39,7 +39,7 @@ from headend.roles.ingest_role import run_ingest
 from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
 from headend.roles.origin_role import OriginRole
 from headend.roles.stale_streams import keep_resetting_stale_streams
-from headend.roles.transcode_role import create_file_importers, create_file_workers, import_rules
+from headend.roles.transcode_role import import_rules, run_file_workers
 from headend.roles.upload_intake import create_intake
 from media.no_op import do_nothing
 from storage.catalog import Catalog
@@ -80,13 +80,7 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
         _open_origin(context) as origin,
         run_ingest(context) as ingest,
         run_in_background(
-            create_file_workers(
-                settings.transcode,
-                context.catalog,
-                context.objects,
-                lambda: not ingest.is_shedding(),
-            ).run(),
-            create_file_importers(context).run(),
+            *run_file_workers(context, lambda: not ingest.is_shedding()),
             *_cleanups(context),
         ),
         _run_broadcaster(context) as broadcaster,
@@ -160,11 +154,11 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
 @asynccontextmanager
 async def _transcode(settings: ServiceSettings) -> AsyncGenerator[RunningService, None]:
     """Transcode uploaded files."""
-    async with open_context(settings, origin=False, ingest=False) as context:
-        workers = create_file_workers(settings.transcode, context.catalog, context.objects)
-        importers = create_file_importers(context)
-        async with run_in_background(workers.run(), importers.run(), *_cleanups(context)):
-            yield RunningService(addresses=context.addresses, first=context.first)
+    async with (
+        open_context(settings, origin=False, ingest=False) as context,
+        run_in_background(*run_file_workers(context), *_cleanups(context)),
+    ):
+        yield RunningService(addresses=context.addresses, first=context.first)
 
 
 # Monitors ask a few times a minute.

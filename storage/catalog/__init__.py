@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from storage.catalog import migrations
+from storage.catalog.engine.clock import DatabaseClock
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.events.broadcast import BroadcastOutbox
 from storage.catalog.events.log import EventLog
@@ -52,6 +53,8 @@ class Catalog:
         self._database = database
         self.place = database.place
         """The database's address, without a password."""
+        self.clock = DatabaseClock(database.now_us)
+        """By which leases are made and judged; whoever leases work reads it now and then."""
         self.installation = Installation(database)
         self.projects = Projects(database)
         self.tokens = Tokens(database)

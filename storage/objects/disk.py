@@ -43,6 +43,8 @@ _NO_LINK: Final = frozenset(
 )
 # A disk that does not answer for this long is treated as broken; a live segment is 2 s.
 _SECONDS: Final = 20.0
+_STORE: Final = "the store"  # in the place of an address, in errors
+_CHECK_BYTES: Final = 4096
 
 T = TypeVar("T")
 
@@ -136,6 +138,18 @@ class DiskObjects:
         """Delete all objects below `prefix`."""
         await self._run(prefix, partial(_remove_tree, self.path(prefix)))
 
+    async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
+        """Check that the disk is there and has room, or (`thorough`) can be written and read.
+
+        Raises:
+            StoreFull: less than `min_free_bytes` are free.
+            StoreFailed: the folder is not there, or the disk failed.
+        """
+        try:
+            await self._run(_STORE, partial(self._check, min_free_bytes, thorough=thorough))
+        except ObjectMissing as error:
+            raise StoreFailed(_STORE, "its folder is not there") from error
+
     # -- in threads -------------------------------------------------------------------------------
 
     async def _run(self, address: str, work: Callable[[], T]) -> T:
@@ -149,6 +163,22 @@ class DiskObjects:
             raise ObjectMissing(address) from error
         except OSError as error:
             raise _translated(address, error) from error
+
+    def _check(self, min_free_bytes: int, *, thorough: bool) -> None:
+        room = os.statvfs(self._own)
+        free = room.f_bavail * room.f_frsize
+        if free < min_free_bytes:
+            reason = f"free space is {free} bytes, storage.min_free_bytes is {min_free_bytes}"
+            raise StoreFull(_STORE, reason)
+        if not thorough:
+            return
+        temporary, data = self.temporary(), os.urandom(_CHECK_BYTES)
+        try:
+            temporary.write_bytes(data)
+            if temporary.read_bytes() != data:
+                raise OSError(errno.EIO, "other bytes were read than written")
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def _put(self, path: Path, data: bytes, given_up: threading.Event, *, vital: bool) -> None:
         try:

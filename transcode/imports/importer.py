@@ -26,7 +26,9 @@ from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import open_incoming_file
 from transcode.imports.download import DownloadLimits, download
 from transcode.imports.http_client import FetchRefused, ImportClient
+from transcode.jobs.catalog_retry import longest_wait, until_answered
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+from transcode.jobs.store_health import StoreHealth
 
 __all__ = ["ImportJob", "Importer"]
 
@@ -49,13 +51,15 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
     least_free: int
     now_us: Callable[[], int]
     clock: Callable[[], float]
+    health: StoreHealth
 
 
 class Importer:
     """Leases and does the jobs that fetch files.
 
     `least_free` bytes of the disk stay free; `clock` is monotonic, in seconds; leases last
-    `lease_us` unless they are extended.
+    `lease_us` unless they are extended. An attempt that breaks off while the store is not well by
+    `health` does not count.
     """
 
     def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
@@ -71,6 +75,7 @@ class Importer:
         now_us: Callable[[], int],
         lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
+        health: StoreHealth | None = None,
     ) -> None:
         self._context = ImportContext(
             jobs=jobs,
@@ -82,6 +87,7 @@ class Importer:
             least_free=least_free,
             now_us=now_us,
             clock=clock,
+            health=health or StoreHealth(),
         )
         self._lease_us = lease_us
         self._last_project = 0
@@ -110,7 +116,11 @@ class Importer:
             JobLost: another worker holds the lease now, or the video is gone.
             CatalogError: the end could not be recorded; the lease will expire.
         """
-        work = await self._context.imports.begin(held, self._context.now_us())
+        work = await until_answered(
+            lambda: self._context.imports.begin(held, self._context.now_us()),
+            within=longest_wait(held.lease_us),
+            facts={"job": held.id, "attempt": held.attempt},
+        )
         await ImportJob(self._context, work, held).run()
 
 
@@ -129,10 +139,11 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
 
     def __init__(self, context: ImportContext, work: ImportWork, held: HeldJob) -> None:
         facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
-        super().__init__(held, facts, context.clock)
+        super().__init__(held, facts, context.clock, context.health)
         self._context = context
         self._work = work
         self._source = addresses.imported_source(work.hash, held.attempt)
+        self._kept: str | None = None
         self._progress_recorded: float | None = None
 
     async def extend_lease(self) -> None:
@@ -176,18 +187,21 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
             return landed
 
     async def finish(self, outcome: VideoFile) -> None:
-        """Give the file to the video; remove files of older attempts."""
+        """Give the file to the video; see `LeasedTask.finish`."""
         await self._context.imports.complete(self.held, outcome, self._context.now_us())
         log.info("imported", extra={**self.facts, "bytes": outcome.size})
-        # And no others: the owner may have given the video another file by now.
-        hash_ = self._work.hash
-        await self._remove(
-            {addresses.imported_source(hash_, each) for each in range(self.held.attempt)}
-        )
+        self._kept = self._source
 
     async def fail(self, reason: str) -> None:
         """See `LeasedTask.fail`."""
         await self._context.imports.fail(self.held, reason, self._context.now_us())
+
+    async def clean_up(self) -> None:
+        """Remove the files of this and older attempts, but the one that the video has."""
+        # And no others: the owner may have given the video another file by now.
+        attempts = range(self.held.attempt + 1)
+        sources = {addresses.imported_source(self._work.hash, each) for each in attempts}
+        await self._remove(sources - {self._kept})
 
     async def put_back(self, *, failed: bool) -> None:
         """See `LeasedTask.put_back`."""

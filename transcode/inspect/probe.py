@@ -13,7 +13,7 @@ from typing import Final
 
 from transcode.inspect.concurrency import probe_slot
 from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
-from transcode.protocol.messages import Probed, Refused, WireError
+from transcode.protocol.messages import FILE_NOT_READ, Probed, Refused, Trouble, WireError
 
 __all__ = ["PROBE_SECONDS", "NotMedia", "ProbeError", "ProbeTimeout", "Probed", "probe"]
 
@@ -73,19 +73,23 @@ async def probe(
 
 async def _run_engine(file: int, silent_seconds: float) -> Probed:
     found: Probed | Refused | None = None
-    broken = silent = False
+    broken = silent = unread = False
     async with spawn_engine("probe", "probe", file=file) as child:
         try:
             async for report in child.reports(silent_seconds=silent_seconds):
                 if isinstance(report, Probed | Refused):
                     found = report
                     break
+                if isinstance(report, Trouble) and report.what == FILE_NOT_READ:
+                    unread = True
         except (WireError, TimeoutError) as error:
             # Raised in the block of the engine it would come out as an ExceptionGroup.
             silent = isinstance(error, TimeoutError)
             broken = not silent
             child.kill()
         status = await child.wait()
+    if unread:
+        raise ProbeTimeout("the file could not be read")
     if isinstance(found, Probed):
         return found
     if found is not None:

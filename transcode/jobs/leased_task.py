@@ -2,21 +2,25 @@
 
 It finishes; it fails for good, because of its input; it is put back to be tried later, until it has
 failed too often; it is given back at once when the process stops; or its lease is lost, and what
-the attempt made is removed. Subclasses of `LeasedTask` say what each step is. Which work is leased
-next is not decided here: see `transcode.jobs.worker_pool`.
+the attempt made is removed. An attempt that broke off because the store or the database was away is
+put back and does not count. Each end is recorded until the database answers. Subclasses of
+`LeasedTask` say what each step is. Which work is leased next is not decided here: see
+`transcode.jobs.worker_pool`.
 """
 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
 from media.ticks import MICROSECONDS
-from storage.errors import CatalogError, StorageError
+from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable, StorageError
 from storage.job_leases import HEARTBEAT_SECONDS, HeldJob, HeldSpan, JobLost, SpanLost
+from transcode.jobs.catalog_retry import longest_wait, until_answered
+from transcode.jobs.store_health import StoreHealth
 
 __all__ = ["AttemptFailed", "InputRefused", "LeasedTask", "TaskEvents"]
 
@@ -24,6 +28,8 @@ log = logging.getLogger(__name__)
 
 # In the length of a lease: two may fail, one for a busy database and one for a slow disk.
 _HEARTBEATS: Final = 3
+_AWAY_SECONDS: Final = 2.0  # between two tries while the database is away
+_NO_CATALOG: Final = "The catalog did not answer."
 
 HeldT = TypeVar("HeldT", bound=HeldJob | HeldSpan)
 OutcomeT = TypeVar("OutcomeT")
@@ -48,6 +54,14 @@ class AttemptFailed(Exception):
         self.reason = reason
 
 
+class _Interrupted(Exception):
+    """The attempt broke off because the store was not well; `reason` is a sentence."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class TaskEvents(msgspec.Struct, frozen=True, kw_only=True):
     """The names of a task's log events."""
 
@@ -63,18 +77,25 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
     """One attempt at what `held` is; `facts` are logged with each of its events.
 
     `spent_reason` is the sentence for the owner when all attempts so far ended without a word; it
-    has a place for their number. `clock` is in seconds and monotonic.
+    has a place for their number. `clock` is in seconds and monotonic; `health` is that of the store
+    that the work is read from and written to.
     """
 
     events: ClassVar[TaskEvents]
     spent_reason: ClassVar[str]
 
     def __init__(
-        self, held: HeldT, facts: Mapping[str, object], clock: Callable[[], float]
+        self,
+        held: HeldT,
+        facts: Mapping[str, object],
+        clock: Callable[[], float],
+        health: StoreHealth | None = None,
     ) -> None:
         self.held = held
         self.facts = dict(facts)
         self._clock = clock
+        self._health = health or StoreHealth()
+        self._end_unanswered = False
 
     @abstractmethod
     async def extend_lease(self) -> None:
@@ -91,14 +112,14 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
 
     @abstractmethod
     async def finish(self, outcome: OutcomeT) -> None:
-        """Record the outcome of `make`, then remove what it replaces.
-
-        The lease is not extended any more: what is slow comes after the record.
-        """
+        """Record the outcome of `make`, and nothing else: it is repeated if that fails."""
 
     @abstractmethod
     async def fail(self, reason: str) -> None:
-        """Record that the work failed for good, then remove what was made."""
+        """Record that the work failed for good, and nothing else."""
+
+    async def clean_up(self) -> None:  # not every task leaves something
+        """Remove what the recorded outcome or failure leaves behind; the lease is over."""
 
     @abstractmethod
     async def put_back(self, *, failed: bool) -> None:
@@ -127,20 +148,26 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
             await self._give_back()
             raise
         except (JobLost, SpanLost):
-            # Not after another `CatalogError`: the outcome may have been recorded, and be in use.
-            await self.discard()
+            # An end that was not answered may have been recorded, and what was made be in use.
+            if not self._end_unanswered:
+                await self.discard()
             raise
 
     async def _attempt(self) -> None:
         try:
             outcome = await self._make_while_held()
         except InputRefused as error:
-            await self.fail(error.reason)
-            log.info(self.events.failed, extra={**self.facts, "reason": error.reason})
+            reason = error.reason
+            await self._record(lambda: self.fail(reason))
+            log.info(self.events.failed, extra={**self.facts, "reason": reason})
+            await self.clean_up()
         except AttemptFailed as error:
             await self._retry(error.reason)
+        except _Interrupted as error:
+            await self._put_back(error.reason, failed=False)
         else:
-            await self.finish(outcome)
+            await self._record(lambda: self.finish(outcome))
+            await self.clean_up()
 
     async def _make_while_held(self) -> OutcomeT:
         """Run `make` and extend the lease meanwhile; cancel `make` when the lease is lost."""
@@ -151,8 +178,15 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
                 heartbeat = tasks.create_task(self._extend_repeatedly(deadline))
                 try:
                     outcome.append(await self.make())
-                except (InputRefused, AttemptFailed, StorageError) as error:
-                    failure = error  # raised in the group it would come out as an ExceptionGroup
+                # Raised in the group they would come out as an ExceptionGroup.
+                except (InputRefused, AttemptFailed) as error:
+                    well = await self._health.is_well_indeed()
+                    failure = error if well else _Interrupted(error.reason)
+                except (CatalogBusy, CatalogUnavailable) as error:
+                    log.warning("catalog did not answer", extra={**self.facts, "cause": str(error)})
+                    failure = _Interrupted(_NO_CATALOG)
+                except StorageError as error:
+                    failure = error
                 finally:
                     heartbeat.cancel()
         except TimeoutError as error:
@@ -164,31 +198,60 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
 
     async def _extend_repeatedly(self, deadline: asyncio.Timeout) -> None:
         """Extend the lease until it is lost; then move `deadline` to now."""
-        lease = self.held.lease_us / MICROSECONDS
-        extended = self._clock()
-        while self._clock() - extended < lease:
-            await asyncio.sleep(lease / _HEARTBEATS)
+        interval = self.held.lease_us / MICROSECONDS / _HEARTBEATS
+        extended, answered = self._clock(), True
+        while self._clock() - extended < longest_wait(self.held.lease_us):
+            await asyncio.sleep(interval if answered else min(interval, _AWAY_SECONDS))
             try:
-                async with asyncio.timeout(lease / _HEARTBEATS):
+                async with asyncio.timeout(interval):
                     await self.extend_lease()
-                extended = self._clock()
+                extended, answered = self._clock(), True
             except (JobLost, SpanLost):
                 break
             except (CatalogError, TimeoutError) as error:
-                log.warning("lease not extended", extra={**self.facts, "cause": str(error)})
+                if answered:
+                    log.warning("lease not extended", extra={**self.facts, "cause": str(error)})
+                answered = False
         deadline.reschedule(asyncio.get_running_loop().time())
 
     async def _retry(self, reason: str) -> None:
         if msgspec.structs.replace(self.held, failures=self.held.failures + 1).spent:
             await self._give_up(reason)
             return
-        await self.put_back(failed=True)
+        await self._put_back(reason, failed=True)
+
+    async def _put_back(self, reason: str, *, failed: bool) -> None:
+        await self._record(lambda: self.put_back(failed=failed))
         log.warning(self.events.put_back, extra={**self.facts, "reason": reason})
         await self.discard()
 
     async def _give_up(self, reason: str, **facts: object) -> None:
-        await self.fail(reason)
+        await self._record(lambda: self.fail(reason))
         log.error(self.events.given_up, extra={**self.facts, "reason": reason, **facts})
+        await self.clean_up()
+
+    async def _record(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Record the end of this attempt, and keep the lease until the database has answered.
+
+        Raises:
+            JobLost, SpanLost: the lease is lost, or an earlier try was recorded without an answer.
+            CatalogError: the database did not answer for `longest_wait`.
+        """
+
+        async def try_to_write() -> None:
+            try:
+                await write()
+            except CatalogError:
+                self._end_unanswered = True
+                raise
+
+        await until_answered(
+            try_to_write,
+            within=longest_wait(self.held.lease_us),
+            facts=self.facts,
+            before_retry=self.extend_lease,
+            clock=self._clock,
+        )
 
     async def _give_back(self) -> None:
         """Let another worker begin at once; if that fails here, the lease expires."""

@@ -10,6 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from media.no_op import always
 from storage.errors import CatalogError, StorageError
 from storage.job_leases import HeldJob, HeldSpan, JobLost, SpanLost
+from transcode.jobs.store_health import StoreHealth
 
 __all__ = ["WorkSource", "WorkerPool"]
 
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 
 # Work that another process queued is found this soon; work of this process at once (`nudge`).
 _POLL_SECONDS: Final = 0.5
-_TROUBLE_SECONDS: Final = 5.0  # the database does not answer
+_TROUBLE_SECONDS: Final = 5.0  # the end of a job could not be recorded
 
 HeldT = TypeVar("HeldT", bound=HeldJob | HeldSpan)
 
@@ -38,8 +39,8 @@ class WorkerPool(Generic[HeldT]):
     """At most `size` workers at a time over one source of work.
 
     `new_owner` makes random names. Nothing new is begun while `may_begin` returns False; what is
-    under way goes on. Each piece of work is leased and done within a block of `slot`. `prefix` is
-    put before the names of log events.
+    under way goes on, and while the store is not well by `health`. Each piece of work is leased and
+    done within a block of `slot`. `prefix` is put before the names of log events.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class WorkerPool(Generic[HeldT]):
         new_owner: Callable[[], str],
         may_begin: Callable[[], bool] = always,
         slot: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        health: StoreHealth | None = None,
         prefix: str = "",
     ) -> None:
         self._source = source
@@ -57,6 +59,7 @@ class WorkerPool(Generic[HeldT]):
         self._new_owner = new_owner
         self._may_begin = may_begin
         self._slot = slot
+        self._health = health or StoreHealth()
         self._prefix = prefix
         self._more = asyncio.Event()
 
@@ -73,19 +76,19 @@ class WorkerPool(Generic[HeldT]):
     async def _work(self) -> None:
         while True:
             self._more.clear()
-            pause = _POLL_SECONDS
+            await self._health.wait()
             # The slot comes first: a lease would expire while it waits for one.
             async with self._slot():
                 try:
                     held = await self._lease()
                 except CatalogError as error:
-                    log.warning("%sjobs not leased", self._prefix, extra={"cause": str(error)})
-                    held, pause = None, _TROUBLE_SECONDS
+                    self._health.report(error)
+                    continue
                 if held is not None:
                     await self._do(held)
                     continue
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(_POLL_SECONDS):
                     await self._more.wait()
 
     async def _lease(self) -> HeldT | None:

@@ -32,6 +32,7 @@ from media.track import AudioTrack, VideoTrack
 from transcode.protocol.file_messages import Ready, SubtitleTrack, Surveyed
 
 __all__ = [
+    "FILE_NOT_READ",
     "MAX_FRAME",
     "Begin",
     "BytesRead",
@@ -64,6 +65,10 @@ MAX_FRAME: Final = (
     64 << 20
 )  # a segment's part at 160 Mbit/s for 3 s; RTMP messages are below 16 MiB
 _LENGTH: Final = struct.Struct(">I")
+
+
+# A `Trouble` of an engine whose file the disk did not give: what it made of the rest is no good.
+FILE_NOT_READ: Final = "file not read"
 
 
 class WireError(Exception):

@@ -12,7 +12,7 @@ import msgspec
 
 from media.ladder import BOX_NUMBERS
 from storage.catalog.records.transcoding import MadeRung, MadeVideo, VideoWork
-from storage.errors import CatalogError
+from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 from storage.job_leases import HeldJob
 from storage.objects.base import ObjectError
 from transcode.inspect.probe import ProbeTimeout
@@ -63,6 +63,8 @@ class VideoAssembler:
         except OutOfStep as error:
             log.error("renditions out of step", extra={"video": work.hash, "cause": str(error)})  # noqa: TRY400  # one line
             raise AttemptFailed(OUT_OF_STEP) from error
+        except (CatalogBusy, CatalogUnavailable):
+            raise
         except CatalogError as error:
             raise AttemptFailed("The catalog could not be written.") from error
 
@@ -76,7 +78,9 @@ class VideoAssembler:
                 return await self._assemble(work, held, original, ())
             outcome = msgspec.json.encode(original).decode()
             self.may_have_recorded = True
-            if not await spans.finish_original(held, outcome, self._context.now_us()):
+            if not await self._context.written(
+                lambda: spans.finish_original(held, outcome, self._context.now_us()), held
+            ):
                 return None
             made = await spans.outcomes(held)
         original = msgspec.json.decode(made[0] or "", type=Original)

@@ -6,10 +6,10 @@ so that other workers can begin.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -30,6 +30,8 @@ from storage.job_leases import HeldJob
 from storage.objects.addresses import video_poster
 from storage.objects.base import Objects
 from transcode.inspect.probe import NotMedia, Probed, probe
+from transcode.jobs.catalog_retry import longest_wait, until_answered
+from transcode.jobs.store_health import StoreHealth
 from transcode.protocol.file_messages import AssetOrder, Ready, Surveyed
 from transcode.protocol.messages import EngineReport, Progress
 from transcode.vod.asset_plan import (
@@ -40,6 +42,7 @@ from transcode.vod.asset_plan import (
     order_for,
     planned_spans,
 )
+from transcode.vod.attempt_cleanup import mark_replaced
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.engine_task import EngineOutcome, run_engine
 from transcode.vod.playlists import store_playlists, vod_playlists
@@ -52,6 +55,8 @@ __all__ = ["AssetAttempt", "TranscodeContext"]
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 # While no other job waits, a short file gets idle cores as well; more than the usual ladder has
 # rungs could not be used. A longer file reserves one idle core until it plays and leaves it idle: a
 # span encoded there would slow it down by half, because two cores may be threads of one.
@@ -63,19 +68,27 @@ _SHORT_US: Final = 20_000_000
 class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
     """What jobs and spans are transcoded with.
 
-    `path_of` returns the file that holds an object; `clock` is monotonic, in seconds;
-    `on_work_queued` is called when spans or a job were queued.
+    `path_of` returns the file that holds an object; `clock` is monotonic, in seconds; `objects` are
+    written to while the store is well by `health`; `on_work_queued` is called when spans or a job
+    were queued.
     """
 
     jobs: Jobs
     transcoding: Transcoding
     spans: Spans
     objects: Objects
+    health: StoreHealth
     cores: CoreBudget
     path_of: Callable[[str], Path]
     now_us: Callable[[], int]
     clock: Callable[[], float]
     on_work_queued: Callable[[], None]
+
+    async def written(self, write: Callable[[], Awaitable[T]], held: HeldJob) -> T:
+        """Write to the catalog until it answers (see `until_answered`), while the job is held."""
+        facts = {"job": held.id, "attempt": held.attempt}
+        within = longest_wait(held.lease_us)
+        return await until_answered(write, within=within, facts=facts, clock=self.clock)
 
 
 class AssetAttempt:
@@ -135,16 +148,20 @@ class AssetAttempt:
     async def _plan(self, probed: Probed, order: AssetOrder) -> None:
         self._ladder, self._claimed_us = order.ladder, probed.length_us
         rungs = order.ladder.renditions if order.ladder is not None else ()
-        await self._context.transcoding.plan(
+        planned = [
+            PlannedRung(number=BOX_NUMBERS[rung.name], width=rung.width, height=rung.height)
+            for rung in rungs
+        ]
+        await self._context.written(
+            lambda: self._context.transcoding.plan(
+                self._held,
+                planned,
+                self._context.now_us(),
+                length_us=probed.length_us,
+                width=probed.width,
+                height=probed.height,
+            ),
             self._held,
-            [
-                PlannedRung(number=BOX_NUMBERS[rung.name], width=rung.width, height=rung.height)
-                for rung in rungs
-            ],
-            self._context.now_us(),
-            length_us=probed.length_us,
-            width=probed.width,
-            height=probed.height,
         )
 
     async def _encode(self, path: Path, order: AssetOrder, probed: Probed) -> EngineOutcome:
@@ -198,7 +215,10 @@ class AssetAttempt:
         if len(survey.spans) > 1:
             self.is_planned = True
             spans = planned_spans(survey.spans)
-            await self._context.spans.plan(self._held, spans, self._context.now_us())
+            await self._context.written(
+                lambda: self._context.spans.plan(self._held, spans, self._context.now_us()),
+                self._held,
+            )
             self._context.on_work_queued()
 
     async def _publish_early(self, names: tuple[str, ...]) -> None:
@@ -224,24 +244,33 @@ class AssetAttempt:
             self._context.objects, self._work.hash, self._media_folder, made
         )
         self._early_playlist_bytes = sum(lists.values())
-        await self._context.transcoding.publish_partial(
-            self._held,
-            MadeVideo(
-                media=self._media_folder,
-                size=piece.size + self._early_playlist_bytes,
-                length_us=length_and_warnings(self._claimed_us, made.length)[0],
-                rungs=tuple(
-                    MadeRung(
-                        number=BOX_NUMBERS[rung.name],
-                        size=made.sizes[rung.name] + lists[rung.name],
-                        seconds=0,
-                    )
-                    for rung in own
-                ),
-                posters=None,
-                poster_labels=(),
+        early = MadeVideo(
+            media=self._media_folder,
+            size=piece.size + self._early_playlist_bytes,
+            length_us=length_and_warnings(self._claimed_us, made.length)[0],
+            rungs=tuple(
+                MadeRung(
+                    number=BOX_NUMBERS[rung.name],
+                    size=made.sizes[rung.name] + lists[rung.name],
+                    seconds=0,
+                )
+                for rung in own
             ),
-            self._context.now_us(),
+            posters=None,
+            poster_labels=(),
+        )
+        await mark_replaced(
+            self._context.objects,
+            self._work.hash,
+            shown,
+            generation=self._work.generation,
+            by=(self._media_folder,),
+        )
+        await self._context.written(
+            lambda: self._context.transcoding.publish_partial(
+                self._held, early, self._context.now_us()
+            ),
+            self._held,
         )
         log.info("video plays", extra={"video": self._work.hash, "job": self._held.id})
 

@@ -10,14 +10,15 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from storage.objects.addresses import video, video_replaced_mark
+from storage.objects.addresses import video, video_media, video_replaced_mark
 from storage.objects.base import ObjectError, Objects
 
-__all__ = ["mark_replaced", "remove_folders", "remove_old_attempts"]
+__all__ = ["mark_replaced", "remove_folders", "remove_old_attempts", "remove_unlisted"]
 
 log = logging.getLogger(__name__)
 
 _OF_ATTEMPT: Final = re.compile(r"(?:poster-|previews-)?([0-9]+)-([0-9]+)")
+_INDEX: Final = "index.m3u8"
 _OF_SPAN: Final = re.compile(r"([0-9]+)-s([0-9]+)-[0-9]+-[0-9]+")
 
 
@@ -32,8 +33,8 @@ async def remove_old_attempts(
 ) -> None:
     """Remove the folders of attempts up to `attempt`, and of spans of jobs up to `job`.
 
-    Only folders of the files `generations` are removed, and none in `keep`. A folder that cannot be
-    removed only takes up space.
+    Only folders of the files `generations` are removed, none in `keep`, and none that is marked as
+    replaced. A folder that cannot be removed only takes up space.
     """
     try:
         found = await objects.addresses(video(hash_))
@@ -42,7 +43,8 @@ async def remove_old_attempts(
         return
     folders = {address.split("/")[2] for address in found if address.count("/") > 1}
     older: list[str] = []
-    for name in sorted(folders.difference(keep)):
+    marked = {name for name in folders if video_replaced_mark(hash_, name) in found}
+    for name in sorted(folders.difference(keep, marked)):
         for form, last in ((_OF_ATTEMPT, attempt), (_OF_SPAN, job)):
             of = form.fullmatch(name)
             if of and int(of[1]) in generations and int(of[2]) <= last:
@@ -50,24 +52,48 @@ async def remove_old_attempts(
     await remove_folders(objects, hash_, older)
 
 
-async def mark_replaced(objects: Objects, hash_: str, media: str | None, generation: int) -> None:
-    """Mark the folders of an older generation as replaced, if `media` is one of them.
+async def mark_replaced(
+    objects: Objects, hash_: str, media: str | None, *, generation: int, by: Collection[str]
+) -> None:
+    """Mark what plays from the folder `media` as replaced by the folders `by` of a generation.
 
-    Viewers can go on watching it: `storage.cleanup.orphans` removes a folder once its newest
-    object, the mark, is old. A folder that cannot be marked is removed sooner.
+    Media of an older generation may be in all of its folders; those of an older attempt, which
+    played early, are in its own. Viewers can go on watching them: `storage.cleanup.orphans` removes
+    a folder once its newest object, the mark, is old. A folder that cannot be marked is removed
+    sooner.
     """
     older = (media or "").partition("-")[0]
-    if not older.isdecimal() or int(older) >= generation:
+    if media is None or media in by or not older.isdecimal() or int(older) > generation:
         return
     try:
-        found = await objects.addresses(video(hash_))
-        folders = {address.split("/")[2] for address in found if address.count("/") > 1}
+        folders = {media}
+        if int(older) < generation:
+            found = await objects.addresses(video(hash_))
+            folders = {address.split("/")[2] for address in found if address.count("/") > 1}
         for name in sorted(folders):
             of = _OF_ATTEMPT.fullmatch(name) or _OF_SPAN.fullmatch(name)
             if of and of[1] == older:
                 await objects.put(video_replaced_mark(hash_, name), b"")
     except ObjectError as error:
         log.warning("replaced media not marked", extra={"video": hash_, "cause": str(error)})
+
+
+async def remove_unlisted(objects: Objects, hash_: str, media: str | None) -> None:
+    """Remove the renditions in the folder `media` that no playlist lists.
+
+    An attempt that failed left them there, beside what it had published early.
+    """
+    if media is None or not _OF_ATTEMPT.fullmatch(media):
+        return
+    folder = video_media(hash_, media)
+    try:
+        found = [each.removeprefix(f"{folder}/") for each in await objects.addresses(folder)]
+    except ObjectError as error:
+        log.warning("leftovers not found", extra={"video": hash_, "cause": str(error)})
+        return
+    renditions = {each.partition("/")[0] for each in found if "/" in each}
+    unlisted = [name for name in sorted(renditions) if f"{name}/{_INDEX}" not in found]
+    await remove_folders(objects, hash_, [f"{media}/{name}" for name in unlisted])
 
 
 async def remove_folders(objects: Objects, hash_: str, folders: Sequence[str]) -> None:

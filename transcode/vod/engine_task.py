@@ -1,6 +1,7 @@
 """Runs one engine over one file, hands on its reports, and kills it if it falls silent."""
 
 import asyncio
+import errno
 import logging
 import os
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,7 @@ from transcode.inspect.probe import NotMedia
 from transcode.jobs.leased_task import AttemptFailed
 from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
 from transcode.protocol.messages import (
+    FILE_NOT_READ,
     EngineReport,
     EpochFinished,
     Prepared,
@@ -80,7 +82,7 @@ async def run_engine(
         NotMedia: the engine refused the file.
         AttemptFailed: the engine broke off.
         StorageError, OutOfStep: raised by `on_report`.
-        OSError: the file cannot be opened.
+        OSError: the file cannot be opened or read.
     """
     outcome = EngineOutcome()
     failure: Exception | None = None
@@ -101,6 +103,8 @@ async def run_engine(
         os.close(file)
     if failure is not None and not isinstance(failure, WireError | TimeoutError):
         raise failure
+    if FILE_NOT_READ in outcome.warnings:
+        raise OSError(errno.EIO, "the engine could not read the file")
     if outcome.refused is not None:
         raise NotMedia(outcome.refused)
     if status != 0 or failure is not None or not outcome.finished:

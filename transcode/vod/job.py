@@ -23,11 +23,19 @@ from storage.errors import CatalogError
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan
 from storage.objects.base import Objects
 from transcode.inspect.probe import NotMedia
+from transcode.jobs.catalog_retry import longest_wait, until_answered
 from transcode.jobs.leased_task import InputRefused, LeasedTask, TaskEvents
+from transcode.jobs.patient_objects import PatientObjects
+from transcode.jobs.store_health import StoreHealth
 from transcode.vod.assembler import Assembled, VideoAssembler
 from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.asset_plan import Original, attempt_folders
-from transcode.vod.attempt_cleanup import mark_replaced, remove_folders, remove_old_attempts
+from transcode.vod.attempt_cleanup import (
+    mark_replaced,
+    remove_folders,
+    remove_old_attempts,
+    remove_unlisted,
+)
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.span_job import SPENT_REASON, SpanJob
 
@@ -44,8 +52,9 @@ class VideoTranscoder:
     """Leases and does jobs and spans of videos.
 
     `path_of` returns the file that holds an object; `clock` is monotonic, in seconds; `cores` is
-    the budget of all its engines together; leases last `lease_us` unless they are extended.
-    `on_more` is called when there is more to be leased.
+    the budget of all its engines together; leases last `lease_us` unless they are extended. What is
+    made is stored while the store is well by `health`. `on_work_queued` is called when more can be
+    leased.
     """
 
     def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
@@ -60,7 +69,9 @@ class VideoTranscoder:
         cores: CoreBudget | None = None,
         lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
+        health: StoreHealth | None = None,
     ) -> None:
+        self.health = health or StoreHealth()
         self.on_work_queued: Callable[[], None] = do_nothing
         self.cores = cores or CoreBudget(os.cpu_count() or 1)
         self._lease_us = lease_us
@@ -70,7 +81,8 @@ class VideoTranscoder:
             jobs=jobs,
             transcoding=transcoding,
             spans=spans,
-            objects=objects,
+            objects=PatientObjects(objects, self.health),
+            health=self.health,
             cores=self.cores,
             path_of=path_of,
             now_us=now_us,
@@ -125,7 +137,11 @@ class VideoTranscoder:
         if isinstance(held, HeldSpan):
             await SpanJob(self._context, held).run()
         else:
-            work = await self._context.transcoding.begin(held, self._context.now_us())
+            work = await until_answered(
+                lambda: self._context.transcoding.begin(held, self._context.now_us()),
+                within=longest_wait(held.lease_us),
+                facts={"job": held.id, "attempt": held.attempt},
+            )
             await VideoJob(self._context, work, held).run()
 
 
@@ -148,10 +164,11 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
 
     def __init__(self, context: TranscodeContext, work: VideoWork, held: HeldJob) -> None:
         facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
-        super().__init__(held, facts, context.clock)
+        super().__init__(held, facts, context.clock, context.health)
         self._context = context
         self._work = work
         self._assembler = VideoAssembler(context)
+        self._made: tuple[str, ...] | None = ()
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
@@ -173,27 +190,44 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         except NotMedia as error:
             raise InputRefused(error.reason) from error
         if assembled is not None:
-            await mark_replaced(self._context.objects, work.hash, work.media, work.generation)
+            await mark_replaced(
+                self._context.objects,
+                work.hash,
+                work.media,
+                generation=work.generation,
+                by=assembled.folders,
+            )
         return assembled
 
     async def finish(self, outcome: Assembled | None) -> None:
-        """Publish the video, then remove what it replaces."""
+        """Publish the video; see `LeasedTask.finish`."""
         if outcome is None:
             log.info("waiting for spans", extra=self.facts)
+            self._made = None
             self._context.on_work_queued()
             return
-        made, work = outcome.video, self._work
-        replaced = await self._context.transcoding.complete(self.held, made, self._context.now_us())
+        made = outcome.video
+        await self._context.transcoding.complete(self.held, made, self._context.now_us())
         log.info("video completed", extra={**self.facts, "bytes": made.size})
-        keep = {*outcome.folders, made.posters, work.posters, made.previews}
-        keep -= set(replaced.folders).difference(outcome.folders)
-        await self._sweep(keep, self.held.attempt, self.held.id)
+        self._made = outcome.folders
 
     async def fail(self, reason: str) -> None:
-        """Fail the video; remove all of this and older attempts but what plays."""
+        """Fail the video; see `LeasedTask.fail`."""
         await self._context.transcoding.fail(self.held, reason, self._context.now_us())
-        shown = await self._context.transcoding.find_folders(self.held.video)
-        await self._sweep(shown, self.held.attempt, self.held.id)
+
+    async def clean_up(self) -> None:
+        """Remove what this and older attempts left, but what plays."""
+        if self._made is None:  # its spans are still to be made
+            return
+        try:
+            shown = await self._context.transcoding.find_folders(self.held.video)
+        except CatalogError as error:  # then `storage.cleanup.orphans` removes them
+            log.warning("leftovers stay", extra={**self.facts, "cause": str(error)})
+            return
+        await self._sweep({*self._made, *shown}, self.held.attempt, self.held.id)
+        media = shown[0] if shown else None
+        if not self._made and media is not None and media.startswith(f"{self._work.generation}-"):
+            await remove_unlisted(self._context.objects, self._work.hash, media)
 
     async def put_back(self, *, failed: bool) -> None:
         """See `LeasedTask.put_back`."""

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from media.hls.segment import InitSection, Part, Segment
+from storage.catalog.records.transcoding import RemainingMedia
 from storage.errors import CatalogError
 from storage.job_leases import HeldSpan
 from storage.objects.base import ObjectError
@@ -19,7 +20,7 @@ from transcode.protocol.file_messages import SpanOrder
 from transcode.protocol.messages import EngineReport, Progress
 from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.asset_plan import span_folder
-from transcode.vod.attempt_cleanup import remove_folders, remove_old_attempts
+from transcode.vod.attempt_cleanup import remove_folders, remove_old_attempts, remove_unlisted
 from transcode.vod.engine_task import run_engine
 from transcode.vod.rendition_store import (
     NOT_STORED,
@@ -52,9 +53,10 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
 
     def __init__(self, context: TranscodeContext, held: HeldSpan) -> None:
         facts = {"video": held.hash, "job": held.job, "span": held.number, "attempt": held.attempt}
-        super().__init__(held, facts, context.clock)
+        super().__init__(held, facts, context.clock, context.health)
         self._context = context
         self._progress_recorded = 0.0
+        self._remaining: RemainingMedia | None = None
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
@@ -107,9 +109,14 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
         self._context.on_work_queued()
 
     async def fail(self, reason: str) -> None:
-        """Fail the video; remove all that was made for it but what plays."""
-        held = self.held
-        left = await self._context.spans.fail(held, reason, self._context.now_us())
+        """Fail the video; see `LeasedTask.fail`."""
+        self._remaining = await self._context.spans.fail(self.held, reason, self._context.now_us())
+
+    async def clean_up(self) -> None:
+        """Remove all that was made for a video that failed, but what plays."""
+        held, left = self.held, self._remaining
+        if left is None:
+            return
         await remove_old_attempts(
             self._context.objects,
             held.hash,
@@ -118,6 +125,8 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
             attempt=left.attempt,
             job=held.job,
         )
+        if left.media is not None and left.media.startswith(f"{held.generation}-"):
+            await remove_unlisted(self._context.objects, held.hash, left.media)
 
     async def put_back(self, *, failed: bool) -> None:
         """See `LeasedTask.put_back`."""

@@ -31,5 +31,6 @@ class TranscodeWorkers(WorkerPool[HeldJob | HeldSpan]):
             new_owner=new_owner,
             may_begin=may_begin,
             slot=transcoder.cores.one,
+            health=transcoder.health,
         )
         transcoder.on_work_queued = self.nudge

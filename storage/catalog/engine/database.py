@@ -129,6 +129,16 @@ class Database:
         """
         return _bounded(self._reader, _TRANSACTION_SECONDS)
 
+    async def now_us(self) -> int:
+        """Return the time of the database's clock, in microseconds since the Unix epoch.
+
+        Raises:
+            CatalogError: the database did not answer.
+        """
+        statement = sqlite.NOW_US if self._served is None else postgres.NOW_US
+        async with self.reading() as connection:
+            return int((await connection.execute(text(statement))).scalar_one())
+
     async def row(
         self, statement: Select[*tuple[Any, ...]], parameters: Mapping[str, object]
     ) -> Row[Any] | None:

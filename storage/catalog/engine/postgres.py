@@ -23,6 +23,7 @@ from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
 __all__ = [
     "DRIVER",
+    "NOW_US",
     "address_of",
     "engines",
     "hide_values",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 DRIVER: Final = "postgresql+psycopg"
+NOW_US: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 # Of each process; a server lets 100 in unless it is told otherwise: enough for eight processes.
 _READERS: Final = 5
 _WRITERS: Final = 5

@@ -9,10 +9,12 @@ from typing import ClassVar
 
 import pytest
 
-from storage.errors import CatalogError
+from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 from storage.job_leases import MAX_FAILURES, HeldJob, JobLost
+from storage.objects.base import StoreFailed
 from tests.support.waiting import until
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+from transcode.jobs.store_health import StoreHealth
 
 LEASE_US = round(60_000 * float(os.environ.get("HEADEND_TEST_SCALE", "1")))
 EVENTS = TaskEvents(
@@ -42,12 +44,25 @@ class RecordedTask(LeasedTask[HeldJob, str]):
     spent_reason: ClassVar = "It broke off {} times."
 
     def __init__(self, work: Callable[[], Awaitable[str]] = succeed, failures: int = 0) -> None:
-        super().__init__(job(failures), {"job": 1}, time.monotonic)
+        self.away: StoreFailed | None = None
+        health = StoreHealth(self._check, poll_seconds=0.01)
+        super().__init__(job(failures), {"job": 1}, time.monotonic, health)
         self.work = work
         self.calls: list[str] = []
         self.extended = 0
         self.extension_errors: list[Exception] = []
         self.finish_error: Exception | None = None
+        self.end_errors: list[Exception] = []
+
+    async def _check(self, *, thorough: bool) -> None:
+        assert thorough
+        if self.away is not None:
+            raise self.away
+
+    def _record_call(self, call: str) -> None:
+        if self.end_errors:
+            raise self.end_errors.pop(0)
+        self.calls.append(call)
 
     async def extend_lease(self) -> None:
         self.extended += 1
@@ -60,13 +75,13 @@ class RecordedTask(LeasedTask[HeldJob, str]):
     async def finish(self, outcome: str) -> None:
         if self.finish_error is not None:
             raise self.finish_error
-        self.calls.append(f"finish {outcome}")
+        self._record_call(f"finish {outcome}")
 
     async def fail(self, reason: str) -> None:
-        self.calls.append(f"fail {reason}")
+        self._record_call(f"fail {reason}")
 
     async def put_back(self, *, failed: bool) -> None:
-        self.calls.append(f"put back {'later' if failed else 'at once'}")
+        self._record_call(f"put back {'later' if failed else 'at once'}")
 
     async def discard(self) -> None:
         self.calls.append("discard")
@@ -183,3 +198,49 @@ async def test_a_cancelled_task_is_given_back_at_once() -> None:
             await running
     assert running.cancelled()
     assert task.calls == ["put back at once", "discard"]
+
+
+@pytest.mark.parametrize("error", [AttemptFailed("not stored"), InputRefused("no film")])
+async def test_an_attempt_that_breaks_off_while_the_store_is_away_does_not_count(
+    error: Exception,
+) -> None:
+    """Not even the last one, and no file is judged by what such a store gives."""
+    task = RecordedTask(raising(error), MAX_FAILURES - 1)
+    task.away = StoreFailed("the store", "its folder is not there")
+    await task.run()
+    assert task.calls == ["put back at once", "discard"]
+
+
+@pytest.mark.parametrize("error", [CatalogBusy("busy"), CatalogUnavailable("away")])
+async def test_an_attempt_that_the_database_ends_does_not_count(error: Exception) -> None:
+    task = RecordedTask(raising(error), MAX_FAILURES - 1)
+    await task.run()
+    assert task.calls == ["put back at once", "discard"]
+
+
+@pytest.mark.parametrize(
+    ("work", "calls"),
+    [
+        pytest.param(succeed, ["finish made"], id="finished"),
+        pytest.param(raising(InputRefused("no film")), ["fail no film"], id="refused"),
+        pytest.param(raising(AttemptFailed("full")), ["put back later", "discard"], id="failed"),
+    ],
+)
+async def test_an_end_that_the_database_does_not_take_is_recorded_again(
+    work: Callable[[], Awaitable[str]], calls: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    task = RecordedTask(work)
+    task.end_errors = [CatalogUnavailable("away"), CatalogBusy("busy")]
+    await task.run()
+    assert task.calls == calls
+    assert task.extended >= 2  # before each repetition
+    assert caplog.records[0].message == "catalog not written yet"
+
+
+async def test_what_may_have_been_recorded_without_an_answer_is_not_discarded() -> None:
+    """The first try counted although its answer was lost: the lease is over, and not ours."""
+    task = RecordedTask()
+    task.end_errors = [CatalogUnavailable("the answer was lost"), JobLost(job())]
+    with pytest.raises(JobLost):
+        await task.run()
+    assert task.calls == []

@@ -8,6 +8,7 @@ import pytest
 from storage.errors import CatalogUnavailable
 from storage.job_leases import HeldJob, JobLost
 from tests.support.waiting import until
+from transcode.jobs.store_health import StoreHealth
 from transcode.jobs.worker_pool import WorkerPool
 
 PATIENCE = 60.0
@@ -85,7 +86,8 @@ async def test_a_database_that_does_not_answer_ends_no_worker(
 
     monkeypatch.setattr(jobs, "lease", lease_later)
     jobs.errors = {1: CatalogUnavailable("away")}
-    pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner")
+    health = StoreHealth(poll_seconds=0.01, steady_seconds=0)
+    pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner", health=health)
     await run_until(pool, lambda: jobs.done == [1, 2])
     assert [record.message for record in caplog.records] == ["jobs not leased", "job not ended"]
 

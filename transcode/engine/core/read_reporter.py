@@ -6,7 +6,7 @@ One reporter serves one pass through a file. Its clock is in seconds and monoton
 from collections.abc import Callable
 from typing import Final
 
-from transcode.protocol.messages import BytesRead
+from transcode.protocol.messages import FILE_NOT_READ, BytesRead, Trouble
 
 __all__ = ["REPORT_SECONDS", "ReadReporter"]
 
@@ -25,7 +25,7 @@ class ReadReporter:
     """
 
     def __init__(
-        self, send: Callable[[BytesRead], None], size: int, clock: Callable[[], float]
+        self, send: Callable[[BytesRead | Trouble], None], size: int, clock: Callable[[], float]
     ) -> None:
         self._send = send
         self._most = _MOST_READ_AGAIN * size + _LEAST_BYTES
@@ -40,3 +40,7 @@ class ReadReporter:
         if count and now - self._reported >= REPORT_SECONDS and self._total <= self._most:
             self._reported = now
             self._send(BytesRead(total=self._total))
+
+    def fail(self, error: OSError) -> None:
+        """Report that the file could not be read."""
+        self._send(Trouble(what=FILE_NOT_READ, detail=error.strerror or type(error).__name__))

@@ -100,7 +100,12 @@ class _ReportedFile(io.FileIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         some = _READ_BYTES if size is None or size < 0 else min(size, _READ_BYTES)
-        data = super().read(some)
+        try:
+            data = super().read(some)
+        except OSError as error:
+            # A demuxer may take it for the end of the file.
+            self._reporter.fail(error)
+            raise
         self._reporter.add(len(data))
         return data
 

@@ -3,7 +3,7 @@
 import pytest
 
 from transcode.engine.core.read_reporter import REPORT_SECONDS, ReadReporter
-from transcode.protocol.messages import BytesRead
+from transcode.protocol.messages import BytesRead, Trouble
 
 MIB = 1 << 20
 
@@ -16,7 +16,8 @@ class Reading:
         self.sent: list[tuple[float, int]] = []
         self.reporter = ReadReporter(self._keep, size, lambda: self.now)
 
-    def _keep(self, report: BytesRead) -> None:
+    def _keep(self, report: BytesRead | Trouble) -> None:
+        assert isinstance(report, BytesRead)
         self.sent.append((self.now, report.total))
 
     def read(self, count: int, *, after: float) -> None:

@@ -1,0 +1,54 @@
+"""The database's clock, by which leases are made and judged.
+
+Workers on several hosts share it, so that it does not matter how far apart the hosts' own clocks
+are. Between two readings the time goes on by this host's monotonic clock.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+
+__all__ = ["DatabaseClock"]
+
+
+def _monotonic_us() -> int:
+    # Unlike CLOCK_MONOTONIC it goes on while a virtual machine is suspended.
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+def _wall_us() -> int:
+    return time.time_ns() // 1000
+
+
+class DatabaseClock:
+    """Tells the time of the clock that `read` asks for, in microseconds since the Unix epoch.
+
+    Before it was read once, `now_us` returns the time of `wall_us`, this host's clock.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[int]],
+        *,
+        monotonic_us: Callable[[], int] = _monotonic_us,
+        wall_us: Callable[[], int] = _wall_us,
+    ) -> None:
+        self._read = read
+        self._monotonic_us = monotonic_us
+        self._wall_us = wall_us
+        self._offset_us: int | None = None
+
+    async def synchronize(self) -> None:
+        """Read the database's clock.
+
+        Raises:
+            CatalogError: the database did not answer.
+        """
+        asked = self._monotonic_us()
+        now_us = await self._read()
+        self._offset_us = now_us - (asked + self._monotonic_us()) // 2
+
+    def now_us(self) -> int:
+        """Return the time by the database's clock."""
+        if self._offset_us is None:
+            return self._wall_us()
+        return self._monotonic_us() + self._offset_us

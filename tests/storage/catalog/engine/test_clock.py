@@ -1,0 +1,78 @@
+"""The clock by which leases are judged: the database's, on whatever host the workers are."""
+
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from media.stream_keys import new_hash
+from storage.catalog import Catalog
+from storage.catalog.engine.clock import DatabaseClock
+from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.videos import NewVideo
+from storage.job_leases import LEASE_US
+
+pytestmark = pytest.mark.anyio
+
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+
+
+@pytest.fixture
+async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
+    async with open_database(database_url(place), create=False) as opened:
+        yield opened
+
+
+def wall_us() -> int:
+    return time.time_ns() // 1000
+
+
+async def test_a_clock_follows_the_database_and_no_host() -> None:
+    database_us, host_us = 5_000 * SECOND, 77 * SECOND
+
+    async def read() -> int:
+        nonlocal host_us
+        host_us += 20_000  # the way there and back
+        return database_us
+
+    clock = DatabaseClock(read, monotonic_us=lambda: host_us, wall_us=lambda: 9 * HOUR)
+    assert clock.now_us() == 9 * HOUR
+    await clock.synchronize()
+    assert clock.now_us() == database_us + 10_000
+    host_us += 3 * SECOND
+    assert clock.now_us() == database_us + 10_000 + 3 * SECOND
+
+
+async def test_databases_tell_the_time(database: Database) -> None:
+    before = wall_us()
+    found = await database.now_us()
+    # The server of the test is on this host; SQLite counts milliseconds.
+    assert before - 2_000 <= found <= wall_us() + 2_000
+
+
+async def test_a_worker_whose_host_is_an_hour_ahead_takes_nothing_from_others(
+    catalog: Catalog, database: Database
+) -> None:
+    here = DatabaseClock(database.now_us)
+    ahead = DatabaseClock(
+        database.now_us,
+        monotonic_us=lambda: wall_us() + HOUR,
+        wall_us=lambda: wall_us() + HOUR,
+    )
+    await here.synchronize()
+    await ahead.synchronize()
+    await catalog.installation.first_start(wall_us())
+    hash_ = new_hash()
+    file = NewVideo(
+        hash=hash_, title=None, file_title="film", description="", name="film", size=1,
+        source=f"sources/{hash_}/1",
+    )  # fmt: skip
+    await catalog.videos.add(1, file, here.now_us(), by=None)
+    held = await catalog.jobs.lease("here", here.now_us())
+    assert held is not None
+    assert await catalog.jobs.lease("ahead", ahead.now_us()) is None
+    # And a lease that it holds itself is no hour longer than another.
+    await catalog.jobs.extend(held, ahead.now_us())
+    assert await catalog.jobs.lease("late", here.now_us() + LEASE_US + SECOND) is not None

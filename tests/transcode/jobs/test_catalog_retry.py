@@ -1,0 +1,82 @@
+"""Writes to a catalog that does not answer: repeated, but not for ever, and not if refused."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
+from storage.job_leases import HeldJob, JobLost
+from transcode.jobs import catalog_retry
+from transcode.jobs.catalog_retry import longest_wait, until_answered
+
+pytestmark = pytest.mark.anyio
+
+JOB = HeldJob(id=1, video=1, owner="me", attempt=1, failures=0)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that would have been made, which are left out."""
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def skip(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(catalog_retry.asyncio, "sleep", skip)
+    return pauses
+
+
+def failing(*errors: Exception) -> tuple[Callable[[], Awaitable[str]], list[None]]:
+    """Return a write that raises each of these errors once, and a list of its tries."""
+    left, tries = list(errors), list[None]()
+
+    async def write() -> str:
+        tries.append(None)
+        if left:
+            raise left.pop(0)
+        return "written"
+
+    return write, tries
+
+
+async def test_an_answer_is_waited_for_with_growing_pauses(
+    no_pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    write, tries = failing(*[CatalogUnavailable("away"), CatalogBusy("busy")] * 4)
+    assert await until_answered(write, within=60, facts={"job": 1}) == "written"
+    assert len(tries) == 9
+    assert no_pauses == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    assert [record.message for record in caplog.records] == ["catalog not written yet"]
+
+
+async def test_a_write_that_is_refused_is_tried_four_times() -> None:
+    write, tries = failing(*[CatalogError("refused")] * 9)
+    with pytest.raises(CatalogError, match="refused"):
+        await until_answered(write, within=60, facts={})
+    assert len(tries) == 4
+
+
+async def test_the_time_is_up_at_last() -> None:
+    write, tries = failing(*[CatalogUnavailable("away")] * 99)
+    ticks = iter(range(1000))
+    with pytest.raises(CatalogUnavailable):
+        await until_answered(write, within=10, facts={}, clock=lambda: next(ticks))
+    assert len(tries) == 10
+
+
+async def test_a_lost_lease_ends_it() -> None:
+    write, tries = failing(CatalogBusy("busy"), CatalogBusy("busy"))
+
+    async def extend() -> None:
+        raise JobLost(JOB)
+
+    with pytest.raises(JobLost):
+        await until_answered(write, within=60, facts={}, before_retry=extend)
+    assert len(tries) == 1
+
+
+def test_work_goes_on_for_minutes_while_the_database_is_away() -> None:
+    assert longest_wait(JOB.lease_us) == 300

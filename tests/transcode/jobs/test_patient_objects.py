@@ -1,0 +1,41 @@
+"""Writes to a store that is away wait until it is back; what reads and removes does not."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from storage.objects.base import ObjectMissing
+from storage.objects.disk import DiskObjects
+from tests.support.waiting import until
+from transcode.jobs.patient_objects import PatientObjects
+from transcode.jobs.store_health import StoreHealth
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_write_waits_for_a_disk_that_is_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root, away = tmp_path / "objects", tmp_path / "away"
+    with DiskObjects(root) as disk:
+        health = StoreHealth(disk.check, poll_seconds=0.01, steady_seconds=0)
+        objects = PatientObjects(disk, health)
+        await objects.put("a/b", b"1")
+        shutil.move(root, away)
+        root.mkdir()  # a folder without its disk
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(objects.put("a/c", b"2"))
+            tasks.create_task(objects.link("a/b", "a/d"))
+            await until(lambda: bool(caplog.records))
+            assert await objects.stat("a/b") is None
+            with pytest.raises(ObjectMissing):
+                await objects.get("a/b")
+            root.rmdir()
+            shutil.move(away, root)
+        assert await objects.addresses("a") == ["a/b", "a/c", "a/d"]
+        await objects.delete("a/c")
+        await objects.delete_tree("a")
+        assert await objects.addresses("a") == []
+    assert [record.message for record in caplog.records] == ["jobs not leased"]

@@ -1,0 +1,150 @@
+"""A store that is away, a disk that is nearly full, a catalog that refuses: nothing is lost."""
+
+import asyncio
+import contextlib
+import secrets
+import shutil
+import sqlite3
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from storage.objects.disk import DiskObjects
+from tests.support.storage.full_disk import MIB, small_disk
+from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
+from tests.support.waiting import until
+from transcode.jobs.store_health import StoreHealth
+from transcode.vod.job import VideoTranscoder
+from transcode.vod.worker_pool import TranscodeWorkers
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 120.0
+VIDEOS = 6
+
+
+class Place:
+    """A transcoder that judges its store, by a clock that the test sets forward."""
+
+    def __init__(self, vod: VodFixture, objects: DiskObjects, *, min_free_bytes: int = 0) -> None:
+        self.ahead_us = 0
+        self.checks = 0
+        self._min_free_bytes = min_free_bytes
+        self._objects = objects
+        self.health = StoreHealth(self._check, poll_seconds=0.01, steady_seconds=0.05)
+        self.transcoder = VideoTranscoder(
+            jobs=vod.catalog.jobs,
+            spans=vod.catalog.spans,
+            transcoding=vod.catalog.transcoding,
+            objects=objects,
+            path_of=objects.path,
+            now_us=lambda: now_us() + self.ahead_us,
+            health=self.health,
+        )
+
+    async def _check(self, *, thorough: bool) -> None:
+        self.checks += 1
+        await self._objects.check(min_free_bytes=self._min_free_bytes, thorough=thorough)
+
+    @contextlib.asynccontextmanager
+    async def working(self, workers: int = 2) -> AsyncGenerator[None]:
+        """Have workers lease and do what there is, for the length of the block."""
+        crew = TranscodeWorkers(
+            self.transcoder, size=workers, new_owner=lambda: secrets.token_hex(8)
+        )
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(crew.run())
+            yield
+            running.cancel()
+
+    async def be_checked(self) -> None:
+        """Wait until the store was checked a few times more."""
+        since = self.checks
+        await until(lambda: self.checks >= since + 5, within=PATIENCE)
+
+
+def told(caplog: pytest.LogCaptureFixture, *messages: str) -> list[str]:
+    return [record.message for record in caplog.records if record.message in messages]
+
+
+async def test_a_store_that_is_away_fails_no_video_and_is_told_once(
+    vod: VodFixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The clock goes on by minutes: whatever was put back to be tried later is due again."""
+    caplog.set_level("INFO")
+    (tmp_path / "a.mp4").write_text("no film")
+    videos = [(await vod.add(tmp_path / "a.mp4")).video.id for _ in range(VIDEOS)]
+    place = Place(vod, vod.objects)
+    root = vod.objects.root
+    shutil.move(root, tmp_path / "away")
+    async with place.working():
+        await until(lambda: bool(told(caplog, "jobs not leased")), within=PATIENCE)
+        for _ in range(5):
+            place.ahead_us += 120_000_000
+            await place.be_checked()
+        states = {(await vod.status(video)).state for video in videos}
+        assert states == {"queued"}
+        shutil.move(tmp_path / "away", root)
+        for video in videos:
+            await vod.wait_until_ended(video, within=PATIENCE)
+    # Each was judged for what it is, once the store was back.
+    for video in videos:
+        status = await vod.status(video)
+        assert status.reason.startswith("The file cannot be read: it is damaged")
+    lines = told(caplog, "jobs not leased", "jobs leased again")
+    assert lines == ["jobs not leased", "jobs leased again"]
+    assert told(caplog, "video given up") == []
+
+
+async def test_work_under_way_waits_for_room_and_counts_no_attempt(
+    tmp_path: Path, short_film: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with small_disk(tmp_path / "disk", 64 * MIB) as disk:
+        async with vod_fixture(tmp_path / "data", disk.folder / "objects") as vod:
+            whole = await vod.add(short_film)
+            place = Place(vod, vod.objects, min_free_bytes=32 * MIB)
+            held = await vod.lease()
+            disk.fill(31 * MIB)
+            async with asyncio.TaskGroup() as tasks:
+                working = tasks.create_task(place.transcoder.do(held))
+                await until(lambda: bool(told(caplog, "jobs not leased")), within=PATIENCE)
+                await place.be_checked()
+                assert disk.free >= 30 * MIB
+                assert not working.done()
+                disk.empty()
+            status = await vod.status(whole.video.id)
+            assert (status.state, status.attempt) == ("completed", 1)
+    assert told(caplog, "jobs not leased") == ["jobs not leased"]
+
+
+async def test_nothing_is_begun_while_the_disk_has_too_little_room(
+    vod: VodFixture, tmp_path: Path
+) -> None:
+    (tmp_path / "a.mp4").write_text("no film")
+    video = (await vod.add(tmp_path / "a.mp4")).video.id
+    place = Place(vod, vod.objects, min_free_bytes=1 << 62)
+    async with place.working():
+        await place.be_checked()
+        await place.be_checked()
+    status = await vod.status(video)
+    assert (status.state, status.attempt) == ("queued", 0)
+
+
+async def test_a_video_whose_end_is_refused_once_is_not_made_again(
+    vod: VodFixture, short_film: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    video = (await vod.add(short_film)).video.id
+    with contextlib.closing(sqlite3.connect(tmp_path / "data" / "catalog.sqlite")) as database:
+        database.execute(
+            "CREATE TRIGGER refuses BEFORE UPDATE ON jobs WHEN NEW.state = 'done'"
+            " BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        database.commit()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(vod.transcoder.do(await vod.lease()))
+            await until(lambda: bool(told(caplog, "catalog not written yet")), within=PATIENCE)
+            database.execute("DROP TRIGGER refuses")
+            database.commit()
+    status = await vod.status(video)
+    assert (status.state, status.attempt) == ("completed", 1)

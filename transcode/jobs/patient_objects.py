@@ -1,0 +1,50 @@
+"""An object store whose writes wait while the store is away or nearly full."""
+
+from storage.objects.base import Objects, ObjectStat
+from transcode.jobs.store_health import StoreHealth
+
+__all__ = ["PatientObjects"]
+
+
+class PatientObjects:
+    """`objects` (see `storage.objects.base.Objects`), written to while `health` finds it well.
+
+    A write that fails because the store is not well is repeated when it is; work under way then
+    loses time and nothing else. What reads and removes is not delayed.
+    """
+
+    def __init__(self, objects: Objects, health: StoreHealth) -> None:
+        self._objects = objects
+        self._health = health
+
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
+        """Write an object once the store is well."""
+        await self._health.write(lambda: self._objects.put(address, data, vital=vital))
+
+    async def link(self, source: str, target: str) -> None:
+        """Give an object a second address once the store is well."""
+        await self._health.write(lambda: self._objects.link(source, target))
+
+    async def get(self, address: str) -> bytes:
+        """Return the bytes of an object."""
+        return await self._objects.get(address)
+
+    async def stat(self, address: str) -> ObjectStat | None:
+        """Return the size and age of an object, or None if there is none."""
+        return await self._objects.stat(address)
+
+    async def move(self, source: str, target: str) -> None:
+        """Move an object or a folder to another address."""
+        await self._objects.move(source, target)
+
+    async def delete(self, address: str) -> None:
+        """Delete an object, if it exists."""
+        await self._objects.delete(address)
+
+    async def addresses(self, prefix: str) -> list[str]:
+        """Return the sorted addresses of all objects below `prefix`."""
+        return await self._objects.addresses(prefix)
+
+    async def delete_tree(self, prefix: str) -> None:
+        """Delete all objects below `prefix`."""
+        await self._objects.delete_tree(prefix)
