@@ -16,6 +16,7 @@ from storage.objects.disk import DiskObjects
 from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
 from tests.support.waiting import until
+from transcode.jobs.store_health import StoreHealth
 from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoJob, VideoTranscoder
@@ -198,6 +199,7 @@ def context_of(vod: VodFixture) -> TranscodeContext:
         spans=vod.catalog.spans,
         transcoding=vod.catalog.transcoding,
         objects=vod.objects,
+        health=StoreHealth(),
         cores=CoreBudget(2),
         path_of=vod.objects.path,
         now_us=now_us,

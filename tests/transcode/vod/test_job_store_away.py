@@ -137,7 +137,7 @@ async def test_a_video_whose_end_is_refused_once_is_not_made_again(
     video = (await vod.add(short_film)).video.id
     with contextlib.closing(sqlite3.connect(tmp_path / "data" / "catalog.sqlite")) as database:
         database.execute(
-            "CREATE TRIGGER refuses BEFORE UPDATE ON jobs WHEN NEW.state = 'done'"
+            "CREATE TRIGGER refuses BEFORE UPDATE ON videos WHEN NEW.state = 'completed'"
             " BEGIN SELECT RAISE(ABORT, 'no'); END"
         )
         database.commit()
