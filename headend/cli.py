@@ -82,10 +82,12 @@ def _read(config: Path | None, **given: str | None) -> tuple[ServiceSettings, di
 
 @click.group()
 @click.version_option(package_name="headend")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Headend: RTMP and RTMPS in, multi-resolution HLS out."""
     # Media of unpublished records, keys and tokens: for the service's own user only.
-    os.umask(_PRIVATE_FILES)
+    before = os.umask(_PRIVATE_FILES)
+    context.call_on_close(lambda: os.umask(before))
 
 
 @main.command()

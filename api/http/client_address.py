@@ -85,6 +85,11 @@ class TrustedProxies:
         """
         return cls(networks.replace(",", " ").split())
 
+    @property
+    def is_empty(self) -> bool:
+        """True if no proxy is trusted."""
+        return not self._proxies
+
     def is_proxy(self, address: Address | None) -> bool:
         """Return True if the address belongs to a trusted proxy."""
         return address is not None and any(address in network for network in self._proxies)

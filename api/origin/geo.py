@@ -68,8 +68,12 @@ class CountryResolver:
         database: str = "",
         trusted_header: str = "",
         private_country: str = "",
+        public: bool = False,
     ) -> None:
         """Read the database; without one only the header and `private_country` are used.
+
+        `public`: the service has a public URL, so whatever serves it may be a proxy that adds no
+        header. Then a private address means nothing, unless a proxy is trusted.
 
         Raises:
             GeoError: a setting is invalid, or the database cannot be read.
@@ -77,6 +81,7 @@ class CountryResolver:
         self._clients = clients or TrustedProxies()
         self._header = trusted_header.strip().lower().encode()
         self._private = _letters(private_country)
+        self._hides_viewers = public and self._clients.is_empty
         if private_country and self._private is None:
             raise GeoError(f"geo.private_country: {private_country!r} is no country's two letters")
         self._path = Path(database) if database else None
@@ -103,7 +108,9 @@ class CountryResolver:
         if address is None or (proxied and address == own):  # the proxy named no client
             return None
         if self._private is not None and _is_private(address):
-            led = not proxied and any(name in _SIGNS_OF_PROXIES for name, _ in headers)
+            led = self._hides_viewers or (
+                not proxied and any(name in _SIGNS_OF_PROXIES for name, _ in headers)
+            )
             if led:
                 self._warn(address)
             return None if led else self._private

@@ -67,7 +67,7 @@ async def examine(settings: ServiceSettings, now_us: int) -> tuple[Finding, ...]
     A check that fails is a finding, too.
     """
     folder = Path(settings.data)
-    found = [await _engine(), _box()]
+    found = [await _engine(), _box(), _countries(settings)]
     if not await asyncio.to_thread(folder.is_dir):
         text = f"{folder} does not exist; `headend migrate` creates it"
         return (*found, Finding(topic="data folder", verdict="act", text=text))
@@ -143,6 +143,22 @@ async def _engine() -> Finding:
         return Finding(topic=topic, verdict="act", text=text)
     text = f"{python}, PyAV {words[0]}, FFmpeg {words[1].strip()}"
     return Finding(topic=topic, verdict="well", text=text)
+
+
+def _countries(settings: ServiceSettings) -> Finding:
+    """Check that viewers' countries can be told from their addresses."""
+    if not settings.geo.private_country:
+        verdict, text = "well", "no country is assumed for private addresses"
+    elif settings.http.public_url and not settings.http.trusted_proxies.strip():
+        verdict = "act"
+        text = (
+            "geo.private_country is not used: with http.public_url set, a request from a private"
+            " address may come through a web server; name that in http.trusted_proxies"
+        )
+    else:
+        country = settings.geo.private_country.upper()
+        verdict, text = "well", f"private addresses count as {country}"
+    return Finding(topic="countries", verdict=verdict, text=text)
 
 
 def _box() -> Finding:

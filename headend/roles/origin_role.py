@@ -80,6 +80,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
             database=settings.geo.database,
             trusted_header=settings.geo.trusted_header,
             private_country=settings.geo.private_country,
+            public=bool(settings.http.public_url),
         )
 
         async def owner(authorization: str | None, hash_: str, /) -> bool:

@@ -205,3 +205,14 @@ def test_whatever_bytes_of_a_database_are_others_it_answers_or_knows_nothing(
             continue
         for each in (GERMAN, ROMANIAN, FRENCH, SIXTH, NOWHERE):
             assert geo.country(each, []) is None or isinstance(geo.country(each, []), str)
+
+
+def test_behind_a_public_address_a_private_one_proves_nothing_unless_a_proxy_is_trusted() -> None:
+    geo = CountryResolver(private_country="RO", public=True)
+    # A proxy that adds no header looks like a viewer on this machine.
+    assert [geo.country(peer, []) for peer in ("127.0.0.1", "10.0.0.5", "::1")] == [None] * 3
+    proxy = TrustedProxies(["127.0.0.1"])
+    geo = CountryResolver(proxy, private_country="RO", public=True)
+    assert geo.country("10.0.0.5", []) == "RO"
+    assert geo.country("127.0.0.1", []) is None  # the proxy named no viewer
+    assert geo.country("127.0.0.1", [(b"x-forwarded-for", b"10.0.0.6")]) == "RO"

@@ -14,7 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from headend.cli import main
+from headend.config.settings import GeoSettings, HttpSettings, ServiceSettings
 from headend.install.certificates import ensure_local_certificates
+from headend.install.doctor import examine
 from storage.catalog import open_catalog
 from storage.catalog.records.videos import NewVideo
 from storage.cleanup.orphans import AGE_US
@@ -22,7 +24,8 @@ from storage.objects.disk import DiskObjects
 
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
-    "versions", "box", "disk", "installation", "database", "jobs", "clock", "files", "leftovers",
+    "versions", "box",
+    "countries", "disk", "installation", "database", "jobs", "clock", "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
 
@@ -256,3 +259,25 @@ def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> 
     stopped = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(film)])
     assert (stopped.exit_code, path.exists()) == (1, True)
     assert "do not belong to the catalog" in stopped.output
+
+
+@pytest.mark.parametrize(
+    ("http", "verdict"),
+    [
+        pytest.param(HttpSettings(), "well", id="a local service"),
+        pytest.param(HttpSettings(public_url="https://v.example"), "act", id="an unnamed proxy"),
+        pytest.param(
+            HttpSettings(public_url="https://v.example", trusted_proxies="127.0.0.1"),
+            "well",
+            id="a named proxy",
+        ),
+    ],
+)
+def test_a_country_that_private_addresses_do_not_prove_needs_someone(
+    tmp_path: Path, http: HttpSettings, verdict: str
+) -> None:
+    settings = ServiceSettings(
+        data=str(tmp_path / "none"), http=http, geo=GeoSettings(private_country="RO")
+    )
+    found = asyncio.run(examine(settings, 0))
+    assert [each.verdict for each in found if each.topic == "countries"] == [verdict]
