@@ -63,7 +63,7 @@ async def is_owner(catalog: Catalog, authorization: str | None, hash_: str) -> b
 def needs_token(catalog: Catalog, rate_limiter: CallerRateLimiter | None = None) -> Guard:
     """Return a guard that requires a valid token and sets `request.auth` to its principal.
 
-    `callers` counts the requests; without one they are unlimited.
+    `rate_limiter` counts the requests; without one they are unlimited.
     """
     counted = rate_limiter or CallerRateLimiter(UNLIMITED)
 
@@ -74,14 +74,12 @@ def needs_token(catalog: Catalog, rate_limiter: CallerRateLimiter | None = None)
             return
         authorization = connection.headers.get("authorization")
         token = bearer_token(authorization)
-        address = counted.address_of(connection.scope)
-        counted.check(token, address)
         principal = None if token is None else await catalog.tokens.authenticate(token)
         if token is None or principal is None:
-            counted.count_unauthenticated(address, token)
+            counted.count_unauthenticated(counted.address_of(connection.scope))
             raise unauthenticated(sent=bool(authorization))
         connection.scope["auth"] = principal
-        counted.count(token, principal.id)
+        counted.count(principal.id)
 
     return guard
 

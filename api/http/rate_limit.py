@@ -1,15 +1,13 @@
 """Rate limits of the API: token buckets by token and by address.
 
 A bucket holds the requests of a minute and refills evenly, so bursts are served and steady traffic
-is limited to the rate. Requests without a valid token are counted by address, with a low limit,
-since they can only guess tokens. A token that was valid recently is still accepted from a blocked
-address, so that a stranger behind the same address cannot lock its owner out. Playback is not
-limited here.
+is limited to the rate. Requests without a valid token are counted by address, with a low limit:
+they can only guess. Each token is looked up before anything is refused, so that a stranger behind
+the same address locks no owner out. Playback is not limited here.
 
 Each process counts by itself: with n processes a caller gets up to n times the rate.
 """
 
-import hashlib
 import math
 import time
 from collections import OrderedDict
@@ -27,8 +25,6 @@ __all__ = ["UNLIMITED", "CallerRateLimiter", "RateLimits", "TokenBuckets", "peer
 _MINUTE: Final = 60.0  # seconds
 # An entry is about 200 bytes. Clients choose their addresses, so the table must be bounded.
 _MOST: Final = 10_000
-# How long a token counts as recently valid. It is still looked up at each request.
-_GOOD_SECONDS: Final = 600.0
 
 
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,47 +101,22 @@ class CallerRateLimiter:
         self._clock = clock
         self._tokens = TokenBuckets(rates.requests)
         self._addresses = TokenBuckets(rates.attempts)
-        self._good: OrderedDict[bytes, float] = OrderedDict()
 
-    def check(self, token: str | None, address: str) -> None:
-        """Check that the address may try a token at all.
-
-        Raises:
-            ApiError: 429, too many requests without a valid token came from it.
-        """
-        now = self._clock()
-        good = None if token is None else self._good.get(_digest(token))
-        if good is None or now - good > _GOOD_SECONDS:
-            _refuse_for(self._addresses.wait(client_network(address), now))
-
-    def count_unauthenticated(self, address: str, token: str | None = None) -> None:
-        """Count a request without a valid token; `token` is the invalid one, if any.
-
-        Raises:
-            ApiError: 429, as in `check`.
-        """
-        if token is not None:  # it may have been valid until it was revoked
-            self._good.pop(_digest(token), None)
-        _refuse_for(self._addresses.acquire(client_network(address), self._clock()))
-
-    def count(self, token: str, number: int) -> None:
-        """Count a request with a valid token, whose id is `number`.
+    def count_unauthenticated(self, address: str) -> None:
+        """Count a request without a valid token.
 
         Raises:
             ApiError: 429, there were too many.
         """
-        now = self._clock()
-        digest = _digest(token)
-        self._good[digest] = now
-        self._good.move_to_end(digest)
-        if len(self._good) > _MOST:
-            self._good.popitem(last=False)
-        _refuse_for(self._tokens.acquire(str(number), now))
+        _refuse_for(self._addresses.acquire(client_network(address), self._clock()))
 
+    def count(self, number: int) -> None:
+        """Count a request with a valid token, whose id is `number`; links have negative numbers.
 
-def _digest(token: str) -> bytes:
-    # Tokens themselves are never stored, not even in memory.
-    return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+        Raises:
+            ApiError: 429, there were too many.
+        """
+        _refuse_for(self._tokens.acquire(str(number), self._clock()))
 
 
 def _refuse_for(seconds: float) -> None:

@@ -55,14 +55,12 @@ def needs_link(catalog: Catalog, callers: CallerRateLimiter | None = None) -> Gu
         if is_upload_options(connection.scope):
             return
         secret = str(connection.path_params["link_secret"])
-        address = counted.address_of(connection.scope)
-        counted.check(secret, address)
         link = await catalog.links.find(secret)
         if link is None:
-            counted.count_unauthenticated(address, secret)
+            counted.count_unauthenticated(counted.address_of(connection.scope))
             raise missing("upload link")
         connection.scope["auth"] = link
-        counted.count(secret, -link.id)
+        counted.count(-link.id)
 
     return guard
 

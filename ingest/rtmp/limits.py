@@ -345,10 +345,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     wrong_keys_per_minute: Annotated[
         int,
         _meta(
-            "wrong keys of one address before it is shut out",
+            "wrong keys of one address that are answered at once; further ones at this rate",
             "1/min",
             1,
-            reason="a mistyped key is tried a few times; guessing takes more",
+            reason="a mistyped key is tried a few times; right keys are let in beside them",
         ),
     ] = 10
 

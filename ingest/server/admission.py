@@ -1,5 +1,8 @@
 """Admission control: connections by address and in total, and what wrong keys cost.
 
+Wrong keys do not shut an address out: the good encoders of a studio share it with one whose key is
+mistyped, and a key of 122 bits cannot be guessed. They are answered late instead.
+
 Pure: the time is an argument, seconds of a monotonic clock.
 """
 
@@ -11,6 +14,9 @@ from media.networks import client_network
 __all__ = ["Admission"]
 
 _PERIOD = 60.0  # seconds over which wrong keys are counted
+# An answer is held back for as long as this: less than an encoder's silence may last, and so that
+# few connections of an address wait.
+_LONGEST_DELAY = 12.0
 
 
 class Admission:
@@ -20,7 +26,7 @@ class Admission:
         self._limits = limits
         self._open: dict[str, int] = {}
         self._recent: dict[str, deque[float]] = {}
-        self._wrong: dict[str, deque[float]] = {}
+        self._wrong_until: dict[str, float] = {}
         self._total = 0
 
     def admit(self, address: str, now: float) -> str | None:
@@ -34,8 +40,6 @@ class Admission:
         recent = _newest(self._recent, network, now - 1.0)
         if len(recent) >= limits.new_per_address_per_second:
             return "too many new connections from one address"
-        if len(_newest(self._wrong, network, now - _PERIOD)) >= limits.wrong_keys_per_minute:
-            return "too many wrong keys from one address"
         recent.append(now)
         self._recent[network] = recent
         self._open[network] = self._open.get(network, 0) + 1
@@ -52,19 +56,29 @@ class Admission:
         else:
             del self._open[network]
 
-    def count_wrong_key(self, address: str, now: float) -> None:
-        """Count a key that matched no stream."""
+    def count_wrong_key(self, address: str, now: float) -> float | None:
+        """Count a key that matched no stream; return after how many seconds to answer it.
+
+        The first of a minute are answered at once, further ones at the rate of the limit, and None
+        means not at all: enough answers of this address wait.
+        """
         network = client_network(address)
-        wrong = _newest(self._wrong, network, now - _PERIOD)
-        wrong.append(now)
-        self._wrong[network] = wrong
+        interval = _PERIOD / self._limits.wrong_keys_per_minute
+        until = max(self._wrong_until.get(network, now), now) + interval
+        delay = max(0.0, until - now - _PERIOD)
+        if delay > _LONGEST_DELAY:
+            return None
+        self._wrong_until[network] = until
+        return delay
 
     def expire(self, now: float) -> None:
         """Drop what is too old to count; to be called regularly, to bound the memory."""
-        for times, age in ((self._recent, 1.0), (self._wrong, _PERIOD)):
-            for network in list(times):
-                if not _newest(times, network, now - age):
-                    del times[network]
+        for network in list(self._recent):
+            if not _newest(self._recent, network, now - 1.0):
+                del self._recent[network]
+        for network, until in list(self._wrong_until.items()):
+            if until <= now:
+                del self._wrong_until[network]
 
 
 def _newest(book: dict[str, deque[float]], network: str, since: float) -> deque[float]:

@@ -60,6 +60,7 @@ _AFTER_DEFERRAL_SECONDS: Final = 0.2
 _MAX_WRITE_DELAYS: Final = 128
 _BAD_NAME: Final = "NetStream.Publish.BadName"
 _UNKNOWN_KEY: Final = "no stream has this key"
+_TOO_MANY_WRONG: Final = "too many wrong keys from one address"
 
 
 class ConnectionCounters:
@@ -93,8 +94,8 @@ class ConnectionHost(Protocol):
         """Remove a connection."""
         ...
 
-    def count_wrong_key(self, address: str) -> None:
-        """Count a key that matched no stream."""
+    def count_wrong_key(self, address: str) -> float | None:
+        """Count a key that matched no stream; return after how many seconds to answer, or None."""
         ...
 
     def should_log(self, event: str, cause: str, address: str) -> bool:
@@ -119,6 +120,7 @@ class PublisherConnection(asyncio.Protocol):
         self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._stream = "-"
         self._closing = False
+        self._ended = asyncio.Event()
         self._goodbye = False
         self._unsent = b""
         self._write_delays = 0
@@ -155,6 +157,7 @@ class PublisherConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Drop the connection without a status."""
         self._closing = True
+        self._ended.set()
         if self._transport is not None:
             self._transport.abort()
 
@@ -193,6 +196,7 @@ class PublisherConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End the slot session and leave the listener."""
         self._closing = True
+        self._ended.set()
         self._close_slot_session()
         self._listener.remove(self)
         if exc is not None:
@@ -263,8 +267,7 @@ class PublisherConnection(asyncio.Protocol):
             revocations = streams.revocations
             grant = await self._look_up(request)
             if grant is None:
-                self._listener.count_wrong_key(self.host)
-                self._refuse("wrong key", _UNKNOWN_KEY)
+                await self._refuse_wrong_key()
                 return
             self._stream = grant.hash
             slot_session = await streams.attach(grant, self)
@@ -317,6 +320,20 @@ class PublisherConnection(asyncio.Protocol):
                 slot_session.close(goodbye=False, reason=CloseReason.CLOSED)
         return valid
 
+    async def _refuse_wrong_key(self) -> None:
+        """Refuse a key, at once or later; beyond that, close without an answer."""
+        delay = self._listener.count_wrong_key(self.host)
+        if delay is None:
+            self._listener.counters.count_refusal(_TOO_MANY_WRONG)
+            if self._should_log("refused", _TOO_MANY_WRONG):
+                log.info("refused", extra={**self._log_fields(), "cause": _TOO_MANY_WRONG})
+            self.abort()
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self._ended.wait()
+        self._refuse("wrong key", _UNKNOWN_KEY)
+
     def _refuse(self, cause: str, description: str) -> None:
         self._listener.counters.count_refusal(cause)
         if self._should_log("refused", cause):
@@ -350,6 +367,7 @@ class PublisherConnection(asyncio.Protocol):
         if self._closing or self._transport is None:
             return
         self._closing = True
+        self._ended.set()
         self._flush()
         self._close_slot_session(close_reason)
         log.debug("closing", extra={**self._log_fields(), "cause": reason})

@@ -174,9 +174,9 @@ class RtmpListener:
         if not self._connections and not self._running:
             self._empty.set()
 
-    def count_wrong_key(self, address: str) -> None:
-        """Count a key that matched no stream."""
-        self._admission.count_wrong_key(address, asyncio.get_running_loop().time())
+    def count_wrong_key(self, address: str) -> float | None:
+        """Count a key that matched no stream (see `Admission.count_wrong_key`)."""
+        return self._admission.count_wrong_key(address, asyncio.get_running_loop().time())
 
     def should_log(self, event: str, cause: str, address: str) -> bool:
         """Return whether to log what happened to a peer; what is not logged is summed up later."""

@@ -1,6 +1,7 @@
 """How bodies are read, and what is answered to those that cannot be."""
 
 import asyncio
+import tracemalloc
 from http import HTTPStatus
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from litestar import Litestar, Request, post
 
 from api.http.errors import ApiError
-from api.http.json_body import read_raw_body
+from api.http.json_body import MAX_BODY, parse_fields, read_raw_body
+from api.schemas.common import StreamAddition
 from tests.support.api.application import STREAMS, ApiService
 
 JSON = {"Content-Type": "application/json"}
@@ -30,6 +32,7 @@ JSON = {"Content-Type": "application/json"}
         pytest.param(b"null", 422, id="null"),
         pytest.param(b'"x"', 422, id="a string"),
         pytest.param(b'{"title":"' + b"x" * (1 << 20) + b'"}', 413, id="too large"),
+        pytest.param(b'{"title":"x"}' + b" " * MAX_BODY, 413, id="too large by a little"),
     ],
 )
 async def test_each_kind_of_body_has_its_answer(
@@ -106,7 +109,29 @@ async def test_every_fault_is_named_at_once(house: ApiService) -> None:
 
 
 async def test_a_flood_of_wrong_keys_is_not_echoed_whole(house: ApiService) -> None:
-    body = {f"{number}" + "k" * 900: 1 for number in range(1000)}
+    body = {f"{number}" + "k" * 900: 1 for number in range(250)}
     answer = await house.client.post(STREAMS, json=body, headers=house.owner)
     assert answer.status_code == 422
     assert len(answer.content) < 30_000
+
+
+def test_a_flood_of_unknown_keys_costs_no_memory() -> None:
+    sent: dict[str, Any] = {f"key {number}": None for number in range(80_000)}
+    tracemalloc.start()
+    try:
+        with pytest.raises(ApiError) as caught:
+            parse_fields(sent, StreamAddition)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 100_000
+    assert "key 0" in (caught.value.errors or {})
+
+
+async def test_the_longest_description_fits(house: ApiService) -> None:
+    number = (await house.add())["id"]
+    text = "\N{MUSICAL SYMBOL G CLEF}" * 10_000  # each is 12 bytes of JSON
+    answer = await house.client.put(
+        f"/api/streams/{number}", json={"description": text}, headers=house.owner
+    )
+    assert answer.status_code == 200

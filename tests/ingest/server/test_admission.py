@@ -1,3 +1,5 @@
+import msgspec
+
 from ingest.rtmp.limits import Limits
 from ingest.server.admission import Admission
 
@@ -32,13 +34,21 @@ def test_a_rush_of_one_address_is_slowed() -> None:
     assert doors.admit("a", 1.5) is None
 
 
-def test_wrong_keys_shut_an_address_out_for_a_minute() -> None:
-    doors = Admission(LIMITS)
-    doors.count_wrong_key("a", 0.0)
-    doors.count_wrong_key("a", 1.0)
-    assert doors.admit("a", 2.0) == "too many wrong keys from one address"
-    assert doors.admit("b", 2.0) is None
-    assert doors.admit("a", 61.5) is None
+def test_wrong_keys_are_slowed_and_the_address_is_let_in() -> None:
+    doors = Admission(LIMITS)  # two a minute
+    delays = [doors.count_wrong_key("a", 0.0) for _ in range(4)]
+    assert delays == [0.0, 0.0, None, None]
+    assert doors.admit("a", 1.0) is None
+    assert doors.count_wrong_key("a", 20.0) == 10.0
+    assert doors.count_wrong_key("a", 21.0) is None
+    assert doors.count_wrong_key("b", 21.0) == 0.0
+    assert doors.count_wrong_key("a", 200.0) == 0.0
+
+
+def test_wrong_keys_of_one_encoder_that_reconnects_wait_for_their_turn() -> None:
+    doors = Admission(msgspec.structs.replace(LIMITS, wrong_keys_per_minute=10))
+    delays = [doors.count_wrong_key("a", 0.0) for _ in range(20)]
+    assert delays == [*[0.0] * 10, 6.0, 12.0, *[None] * 8]
 
 
 def test_what_is_forgotten_takes_no_memory() -> None:
@@ -46,13 +56,12 @@ def test_what_is_forgotten_takes_no_memory() -> None:
     for number in range(1000):
         doors.count_wrong_key(str(number), 0.0)
     doors.expire(100.0)
-    assert not doors._wrong  # pyright: ignore[reportPrivateUsage]  # the memory is the point
+    assert not doors._wrong_until  # pyright: ignore[reportPrivateUsage]  # the memory is the point
 
 
 def test_other_addresses_of_a_network_share_its_limits() -> None:
     doors = Admission(LIMITS)
-    doors.count_wrong_key("2001:db8::1", 0.0)
-    doors.count_wrong_key("2001:db8::2", 0.0)
-    assert doors.admit("2001:db8::3", 1.0) == "too many wrong keys from one address"
-    assert doors.admit("2001:db8:0:1::3", 1.0) is None
-    doors.release("2001:db8:0:1::4")
+    assert doors.count_wrong_key("2001:db8::1", 0.0) == 0.0
+    assert doors.count_wrong_key("2001:db8::2", 0.0) == 0.0
+    assert doors.count_wrong_key("2001:db8::3", 1.0) is None
+    assert doors.count_wrong_key("2001:db8:0:1::3", 1.0) == 0.0
