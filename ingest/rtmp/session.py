@@ -30,6 +30,7 @@ from ingest.rtmp.messages import (
     word,
 )
 from ingest.rtmp.outbox import Outbox
+from media.loop_lag import LoopLag
 
 __all__ = ["Counters", "Session"]
 
@@ -53,10 +54,16 @@ class Counters(msgspec.Struct):
 class Session:
     """The server side of one connection, for one publisher at a time."""
 
-    def __init__(self, *, limits: Limits, now: float, entropy: bytes) -> None:
-        """Begin a session at the accept; `entropy` is at least 1528 random bytes."""
+    def __init__(
+        self, *, limits: Limits, now: float, entropy: bytes, lag: LoopLag | None = None
+    ) -> None:
+        """Begin a session at the accept; `entropy` is at least 1528 random bytes.
+
+        `lag` is that of the loop that reads the peer, which extends the peer's deadlines.
+        """
         self.counters = Counters()
         self._limits = limits
+        self._lag = LoopLag() if lag is None else lag
         self._over = False
         self._failure: RtmpError | None = None
         self._handshake = Handshake(entropy)
@@ -124,7 +131,7 @@ class Session:
             return
         self._now = now
         for what, since, seconds in self._deadlines():
-            if now - since >= seconds:
+            if self._lag.elapsed(since, now) >= seconds:
                 error = TimedOut(what, seconds)
                 self._fail(error)
                 self._failure = None

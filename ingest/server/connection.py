@@ -32,6 +32,7 @@ from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant, KeyDirectory, PortError
 from ingest.stream.registry import LiveStreams
 from ingest.stream.slot_session import CloseReason, SlotSession
+from media.loop_lag import LoopLag
 from media.stream_keys import StreamKey
 
 __all__ = ["ConnectionCounters", "ConnectionHost", "PublisherConnection"]
@@ -85,6 +86,7 @@ class ConnectionHost(Protocol):
     streams: LiveStreams
     counters: ConnectionCounters
     read_batcher: ReadBatcher
+    lag: LoopLag
 
     def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Start a task that must not outlive the listener."""
@@ -169,7 +171,10 @@ class PublisherConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_MAX_UNREAD_BYTES)
         self._session = Session(
-            limits=self._listener.limits, now=self._clock(), entropy=os.urandom(_ENTROPY_BYTES)
+            limits=self._listener.limits,
+            now=self._clock(),
+            entropy=os.urandom(_ENTROPY_BYTES),
+            lag=self._listener.lag,
         )
 
     def data_received(self, data: bytes) -> None:
@@ -210,6 +215,8 @@ class PublisherConnection(asyncio.Protocol):
             self._session.tick(now)
         except RtmpError as error:
             self._close_for_peer_error(error)
+        except Exception as error:  # noqa: BLE001  # a bug on one connection must not end the others
+            self._close_for_own_error(error)
         self._flush()
 
     def _defer_reads(self, read_bytes: int, now: float) -> None:
@@ -305,10 +312,16 @@ class PublisherConnection(asyncio.Protocol):
     async def _look_up(self, request: PublishRequested) -> Grant | None:
         key = StreamKey.parse(request.name)
         # A malformed key is looked up too, so that it takes as long as a wrong one.
-        async with asyncio.timeout(_LOOK_UP_SECONDS):
-            return await self._listener.directory.grant(
-                request.application, key if key is not None else StreamKey(hash="", secret="")
-            )
+        key = key if key is not None else StreamKey(hash="", secret="")
+        while True:
+            began = self._clock()
+            try:
+                async with asyncio.timeout(_LOOK_UP_SECONDS):
+                    return await self._listener.directory.grant(request.application, key)
+            except TimeoutError:
+                # The answer may have been there while the loop was held up.
+                if self._listener.lag.elapsed(began, self._clock()) >= _LOOK_UP_SECONDS:
+                    raise
 
     async def _is_still_valid(self, request: PublishRequested, slot_session: SlotSession) -> bool:
         """Look the key up again; close the slot session if it is no longer valid."""

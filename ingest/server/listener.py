@@ -21,6 +21,7 @@ from ingest.server.log_throttle import LogThrottle, SuppressedLines
 from ingest.server.read_batcher import ReadBatcher
 from ingest.stream.ports import KeyDirectory, LiveJournal, SinkFactory
 from ingest.stream.registry import LiveStreams
+from media.loop_lag import LoopLag
 from media.networks import client_network
 
 __all__ = ["RtmpListener", "listening"]
@@ -53,8 +54,10 @@ class RtmpListener:
         directory: KeyDirectory,
         streams: LiveStreams,
         tasks: asyncio.TaskGroup,
+        lag: LoopLag,
     ) -> None:
         self.limits = limits
+        self.lag = lag
         self.directory = directory
         self.streams = streams
         self.counters = ConnectionCounters()
@@ -226,15 +229,20 @@ async def listening(
     journal: LiveJournal,
     sockets: Sequence[tuple[socket.socket, ssl.SSLContext | None]],
     drain_seconds: float,
+    lag: LoopLag | None = None,
 ) -> AsyncGenerator[RtmpListener, None]:
     """Accept encoders for the length of the block, then drain.
 
-    The listener closes the sockets. At the end encoders get a status, and streams have
+    `lag` is that of the event loop (see `media.loop_lag`); None if nothing measures it. The
+    listener closes the sockets. At the end encoders get a status, and streams have
     `drain_seconds` to close their last segments; what is left then is cancelled.
     """
     async with asyncio.TaskGroup() as tasks:
-        streams = LiveStreams(sinks, journal, tasks)
-        listener = RtmpListener(limits=limits, directory=directory, streams=streams, tasks=tasks)
+        lag = LoopLag() if lag is None else lag
+        streams = LiveStreams(sinks, journal, tasks, lag)
+        listener = RtmpListener(
+            limits=limits, directory=directory, streams=streams, tasks=tasks, lag=lag
+        )
         for sock, tls in sockets:
             listener.listen(sock, tls)
         ticking = tasks.create_task(listener.run_ticks())

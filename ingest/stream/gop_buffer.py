@@ -9,6 +9,7 @@ from itertools import dropwhile
 from math import inf
 from typing import Final
 
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import Track, VideoTrack
 
@@ -38,10 +39,12 @@ class GopBuffer:
     """The media of the last `seconds`, from a keyframe on.
 
     It holds the group that was current `seconds` ago and all that came after it: at most `seconds`
-    and two groups of pictures. `tracks` are the tracks of its packets, empty before `begin`.
+    and two groups of pictures. `tracks` are the tracks of its packets, empty before `begin`. `lag`
+    is that of the loop that reads the source; it does not count as a stall.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, lag: LoopLag | None = None) -> None:
+        self._lag = LoopLag() if lag is None else lag
         self.tracks: tuple[Track, ...] = ()
         self.set_duration(seconds)
         self._has_picture = False
@@ -88,7 +91,7 @@ class GopBuffer:
         self._keyframes.clear()
 
     def _detect_stall(self, now: float) -> None:
-        if now - self._last_arrival >= self._stall_seconds:
+        if self._lag.elapsed(self._last_arrival, now) >= self._stall_seconds:
             # After a stall the packets before it are outdated.
             self._forget_source()
         self._last_arrival = now

@@ -20,6 +20,7 @@ from ingest.stream.slot_session import CloseReason, ConnectedPublisher, SlotSess
 from ingest.stream.switcher import DRILL_SECONDS, DrillRefused, Switcher
 from ingest.stream.track_finder import SourceItem
 from media.encoder_report import StreamReport
+from media.loop_lag import LoopLag
 from media.stream_keys import Slot
 
 __all__ = ["ALIVE_SECONDS", "ANSWER_SECONDS", "LiveStream", "SlotOccupied"]
@@ -42,16 +43,25 @@ class SlotOccupied(Exception):
 
 
 class LiveStream:
-    """The owner of one stream's run."""
+    """The owner of one stream's run; `lag` is that of the event loop."""
 
-    def __init__(self, grant: Grant, sinks: SinkFactory, journal: LiveJournal) -> None:
+    def __init__(
+        self,
+        grant: Grant,
+        sinks: SinkFactory,
+        journal: LiveJournal,
+        lag: LoopLag | None = None,
+    ) -> None:
         self._grant = grant
         self._sinks = sinks
         self._clock = asyncio.get_running_loop().time
+        self._lag = LoopLag() if lag is None else lag
         self._wake = asyncio.Event()
         self._journal = JournalQueue(grant.hash, journal)
         self._feed = RunFeed(grant.hash, self._clock, self._wake.set)
-        self._switcher = Switcher(grant.hash, self._feed, grant.policy, self._journal.add_event)
+        self._switcher = Switcher(
+            grant.hash, self._feed, grant.policy, self._journal.add_event, self._lag
+        )
         self._switcher.paused = grant.paused
         self._sending: set[Slot] = set()  # as the owner knows it
         self._freed = asyncio.Event()
@@ -73,13 +83,14 @@ class LiveStream:
         Raises:
             SlotOccupied: the slot's holder is alive, or the stream is stopping.
         """
-        deadline = self._clock() + ANSWER_SECONDS
+        began = self._clock()
         while (holder := self._switcher.sessions.get(grant.slot)) is not None:
-            silent = self._clock() - holder.publisher.last_received
+            now = self._clock()
+            silent = self._lag.read_until(now) - holder.publisher.last_received
             if silent >= ALIVE_SECONDS:
                 self._replace(holder, publisher)
                 break
-            left = deadline - self._clock()
+            left = ANSWER_SECONDS - self._lag.elapsed(began, now)
             if left <= 0:
                 self._refuse(grant.slot)
                 raise SlotOccupied
@@ -92,7 +103,7 @@ class LiveStream:
         if self._draining:
             raise SlotOccupied
         self._grant = grant
-        session = SlotSession(self, grant, publisher, self._clock())
+        session = SlotSession(self, grant, publisher, self._clock(), self._lag)
         self._switcher.sessions[grant.slot] = session
         self._switcher.set_policy(grant.policy)
         self._last_left_at = None
@@ -326,7 +337,8 @@ class LiveStream:
     def _wait_is_over(self) -> bool:
         if self._switcher.sessions or self._last_left_at is None:
             return False
-        return self._clock() - self._last_left_at >= self._reconnect_seconds
+        waited = self._lag.elapsed(self._last_left_at, self._clock())
+        return waited >= self._reconnect_seconds
 
     def _state(self) -> LiveState:
         live = self._run_started and self._feed.live

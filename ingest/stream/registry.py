@@ -13,6 +13,7 @@ from ingest.stream.live_stream import LiveStream, SlotOccupied
 from ingest.stream.ports import Grant, LiveJournal, SinkFactory
 from ingest.stream.report import stream_report
 from ingest.stream.slot_session import ConnectedPublisher, SlotSession
+from media.loop_lag import LoopLag
 
 __all__ = ["LiveStreams"]
 
@@ -20,12 +21,19 @@ log = logging.getLogger(__name__)
 
 
 class LiveStreams:
-    """All live streams; lives as long as its task group."""
+    """All live streams; lives as long as its task group. `lag` is that of the event loop."""
 
-    def __init__(self, sinks: SinkFactory, journal: LiveJournal, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self,
+        sinks: SinkFactory,
+        journal: LiveJournal,
+        tasks: asyncio.TaskGroup,
+        lag: LoopLag | None = None,
+    ) -> None:
         self._sinks = sinks
         self._journal = journal
         self._tasks = tasks
+        self._lag = lag
         self._streams: dict[int, LiveStream] = {}
         self._serving: dict[LiveStream, asyncio.Task[None]] = {}
         self._empty = asyncio.Event()
@@ -47,7 +55,7 @@ class LiveStreams:
         stream = self._streams.get(grant.stream)
         if stream is not None:
             return await stream.attach(grant, publisher)
-        stream = LiveStream(grant, self._sinks, self._journal)
+        stream = LiveStream(grant, self._sinks, self._journal, self._lag)
         self._streams[grant.stream] = stream
         session = await stream.attach(grant, publisher)  # never waits: the stream is empty
         self._empty.clear()

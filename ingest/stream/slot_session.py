@@ -12,6 +12,7 @@ from ingest.stream.failover import Health
 from ingest.stream.gop_buffer import GopBuffer
 from ingest.stream.ports import Grant
 from ingest.stream.track_finder import SourceItem, TrackFinder, continues
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import Track
 
@@ -66,16 +67,22 @@ class SlotSession:
 
     `last_media` is when the newest media arrived and `steady_since` when the present stretch of
     uninterrupted media began; both None before the first. `cut_off_at` is from when on a drill
-    counts the publisher as silent.
+    counts the publisher as silent. `lag` is that of the loop that reads the publisher.
     """
 
     def __init__(
-        self, stream: SlotSessionOwner, grant: Grant, publisher: ConnectedPublisher, now: float
+        self,
+        stream: SlotSessionOwner,
+        grant: Grant,
+        publisher: ConnectedPublisher,
+        now: float,
+        lag: LoopLag | None = None,
     ) -> None:
         self.slot = grant.slot
         self.proof = grant.proof
         self.publisher = publisher
-        self.buffer = GopBuffer(grant.policy.detect_seconds)
+        self._lag = LoopLag() if lag is None else lag
+        self.buffer = GopBuffer(grant.policy.detect_seconds, self._lag)
         self.meter = Meter(now)
         self.arrival_clock = ArrivalClock()
         self.last_media: float | None = None
@@ -85,7 +92,7 @@ class SlotSession:
         self._connected = self._now = now
         self._detect_seconds = grant.policy.detect_seconds
         self._stream = stream
-        self._finder = TrackFinder()
+        self._finder = TrackFinder(self._lag)
 
     def set_detect_seconds(self, seconds: float) -> None:
         """Count media that stays away for as long as an interruption from now on."""
@@ -123,7 +130,7 @@ class SlotSession:
         self._record_arrival(now)
         self.meter.add_packet(packet, now)
         self.arrival_clock.record(packet, now)
-        if now - self.arrival_clock.due_at(packet, now) > _LATE_SECONDS:
+        if self._lag.elapsed(self.arrival_clock.due_at(packet, now), now) > _LATE_SECONDS:
             self._last_late = now
         self._stream.on_media(self, self._finder.add_packet(packet, now), now)
 
@@ -155,6 +162,7 @@ class SlotSession:
         self.steady_since = now
 
     def _record_arrival(self, now: float) -> None:
-        if self.last_media is None or now - self.last_media >= self._detect_seconds:
+        last = self.last_media
+        if last is None or self._lag.elapsed(last, now) >= self._detect_seconds:
             self.steady_since = now
         self.last_media = self._now = now

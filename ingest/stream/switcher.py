@@ -17,6 +17,7 @@ from ingest.stream.failover import Health, Policy, decide, is_healthy
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, SlotSession
 from ingest.stream.track_finder import SourceBegun, SourceItem
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 
@@ -49,11 +50,17 @@ class _Drill(msgspec.Struct, frozen=True):
 class Switcher:
     """Decides which of a stream's sessions is on air.
 
-    `on_event` receives what the owner may want to know: a kind and its facts.
+    `on_event` receives what the owner may want to know: a kind and its facts. `lag` is that of the
+    loop that reads the sessions' publishers: their health is judged as of when they were read.
     """
 
     def __init__(
-        self, stream: str, feed: RunFeed, policy: Policy, on_event: Callable[[str, Facts], None]
+        self,
+        stream: str,
+        feed: RunFeed,
+        policy: Policy,
+        on_event: Callable[[str, Facts], None],
+        lag: LoopLag | None = None,
     ) -> None:
         self.sessions: dict[Slot, SlotSession] = {}
         self.paused = False
@@ -61,6 +68,7 @@ class Switcher:
         self._feed = feed
         self._policy = policy
         self._on_event = on_event
+        self._lag = LoopLag() if lag is None else lag
         self._on_air: SlotSession | None = None
         self._shown_until = 0.0  # when the newest packet on air was due
         self._lost_reason: CloseReason | None = None  # why the session on air has ended
@@ -139,7 +147,7 @@ class Switcher:
         elif before is None:
             if not self._feed.slate_on or wanted is keyframe_of:
                 self._put_on_air(wanted, "begins", now)
-        elif is_healthy(now, self._health(before), self._policy):
+        elif self._is_healthy(before, now):
             if wanted is keyframe_of:
                 self._put_on_air(wanted, "returned", now)
         elif wanted is keyframe_of or not self._is_worth_waiting_for(wanted, now):
@@ -150,7 +158,9 @@ class Switcher:
         """Return whether the next keyframe will be nearer to the end than those in the buffer."""
         buffer, end = session.buffer, self._shown_until
         due = buffer.next_keyframe_due
-        if due is None or buffer.newest_due > due + _LATE_SECONDS or now > due + _HELD_SECONDS:
+        if due is None or buffer.newest_due > due + _LATE_SECONDS:
+            return False
+        if self._lag.elapsed(due, now) > _HELD_SECONDS:
             return False
         return abs(due - end) < abs(buffer.nearest_keyframe(end) - end)
 
@@ -174,7 +184,8 @@ class Switcher:
 
     def _begin_paused(self, now: float) -> None:
         """Open a run that is paused from its start on, once there is a source for it."""
-        wanted = decide(now, None, self._healths(), self._policy, run_begins=True)
+        read = self._lag.read_until(now)
+        wanted = decide(read, None, self._healths(), self._policy, run_begins=True)
         if wanted is not None:
             self._feed.begin(self.sessions[wanted].buffer.tracks, now)
             self._shown_until = now
@@ -185,16 +196,18 @@ class Switcher:
         begins = not self._feed.has_begun
         here = self._on_air is not None and self.sessions.get(self._on_air.slot) is self._on_air
         on_air = self.on_air_slot if here else None  # a new session in its slot is another source
-        wanted = decide(now, on_air, slots, self._policy, paused=self.paused, run_begins=begins)
+        read = self._lag.read_until(now)
+        wanted = decide(read, on_air, slots, self._policy, paused=self.paused, run_begins=begins)
         return None if wanted is None else self.sessions[wanted]
 
     def _healths(self) -> dict[Slot, Health]:
         tracks = self._feed.tracks
         return {slot: session.health(tracks) for slot, session in self.sessions.items()}
 
-    def _health(self, session: SlotSession) -> Health | None:
+    def _is_healthy(self, session: SlotSession, now: float) -> bool:
         here = self.sessions.get(session.slot) is session
-        return session.health(self._feed.tracks) if here else None
+        health = session.health(self._feed.tracks) if here else None
+        return is_healthy(self._lag.read_until(now), health, self._policy)
 
     # -- on and off -------------------------------------------------------------------------------
 
@@ -281,7 +294,7 @@ class Switcher:
             )
         healths = self._healths()
         healths.pop(session.slot)
-        standby = decide(now, None, healths, self._policy)
+        standby = decide(self._lag.read_until(now), None, healths, self._policy)
         if standby is None:
             raise DrillRefused("no other encoder is well")
         if not healths[standby].continues_run:
@@ -326,8 +339,7 @@ class Switcher:
         if not drill.outcome.done():
             drill.outcome.set_exception(DrillRefused(reason))
         here = self.sessions.get(session.slot) is session
-        healthy = is_healthy(now, self._health(session), self._policy)
-        if here and session is self._on_air and healthy:
+        if here and session is self._on_air and self._is_healthy(session, now):
             if session.buffer.has_keyframe:
                 self._put_on_air(session, "begins", now)
             elif session.buffer.tracks:

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import AudioTrack, Track, VideoTrack
 
@@ -50,9 +51,13 @@ def _has_picture(tracks: tuple[Track, ...]) -> bool:
 
 
 class TrackFinder:
-    """Turns tracks and packets as they arrive into `SourceBegun` and the packets after it."""
+    """Turns tracks and packets as they arrive into `SourceBegun` and the packets after it.
 
-    def __init__(self) -> None:
+    `lag` is that of the loop that reads the source, which extends the patience.
+    """
+
+    def __init__(self, lag: LoopLag | None = None) -> None:
+        self._lag = LoopLag() if lag is None else lag
         self._video: VideoTrack | None = None
         self._audio: AudioTrack | None = None
         self._held: list[MediaPacket] = []
@@ -88,7 +93,8 @@ class TrackFinder:
 
     def tick(self, now: float) -> list[SourceItem]:
         """Decide if the patience is over; to be called regularly, even without packets."""
-        over = self._since is not None and now - self._since >= PATIENCE_SECONDS
+        since = self._since
+        over = since is not None and self._lag.elapsed(since, now) >= PATIENCE_SECONDS
         return self._settle() if not self._settled and over and self._held else []
 
     def restart(self) -> list[SourceItem]:

@@ -24,11 +24,13 @@ from ingest.rtmp.events import (
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.session import Session
+from media.loop_lag import LoopLag
 from tests.support.ingest import rtmp_peer as encoder
 from tests.support.ingest.rtmp_peer import (
     BEFORE,
     GOODBYE,
     HANDSHAKE,
+    LIMITS,
     MEDIA,
     META,
     NAME,
@@ -325,3 +327,29 @@ def test_any_bytes_give_events_or_an_error_within_the_bounds(
     assert packets <= size
     # A command of some twenty bytes is answered with less than three hundred.
     assert len(here.outgoing()) <= 1000 + 15 * size
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds", "awaited"),
+    [
+        pytest.param([], LIMITS.handshake_seconds, "handshake", id="handshake"),
+        pytest.param([HANDSHAKE], LIMITS.publish_seconds, "publish", id="publish"),
+        pytest.param([encoder.opening(), MEDIA], LIMITS.idle_media_seconds, "packet", id="media"),
+    ],
+)
+def test_a_deadline_is_extended_by_the_lag_of_the_loop(
+    said: list[bytes], seconds: float, awaited: str
+) -> None:
+    lag = LoopLag()
+    lag.beat(0.0)
+    here = Session(limits=LIMITS, now=0.0, entropy=encoder.ENTROPY, lag=lag)
+    feed(here, said)
+    held_up = seconds + 5
+    here.tick(held_up)  # before what came meanwhile is read
+    lag.beat(held_up)
+    here.tick(held_up)
+    for turn in range(1, round(10 * seconds)):
+        lag.beat(held_up + turn / 10)
+    here.tick(held_up + seconds - 0.2)
+    with pytest.raises(TimedOut, match=awaited):
+        here.tick(held_up + seconds)

@@ -1,6 +1,7 @@
 import pytest
 
 from ingest.stream.gop_buffer import BUFFER_BYTES, GopBuffer
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
@@ -158,3 +159,21 @@ def test_when_the_next_keyframe_is_due_is_known_of_packets_that_were_not_kept() 
     assert ring.next_keyframe_due == 18.0
     ring.append(picture(10.0, key=True), 20.0)  # after a stall nobody knows
     assert ring.next_keyframe_due is None
+
+
+def test_a_lag_of_the_loop_is_no_stall() -> None:
+    lag = LoopLag()
+    lag.beat(100.0)
+    ring = GopBuffer(SECONDS, lag)
+    ring.begin((VIDEO, AUDIO))
+    ring.append(picture(100, key=True), 100.0)
+    ring.append(picture(102, key=True), 100.1)
+    lag.beat(103.0)
+    ring.append(picture(103, key=False), 103.0)
+    assert ring.has_keyframe
+    assert ring.next_keyframe_due == pytest.approx(100.2)
+    for turn in range(1, 21):
+        lag.beat(103 + turn / 10)
+    # A stall of the source's own is one.
+    ring.append(picture(105, key=False), 105.0)
+    assert not ring.has_keyframe

@@ -3,6 +3,7 @@ import pytest
 from ingest.stream.failover import Policy
 from ingest.stream.slot_session import CloseReason, SlotSession
 from ingest.stream.track_finder import SourceBegun, SourceItem
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO, FakePublisher
 from tests.support.ingest.virtual_clock import run
@@ -119,3 +120,20 @@ def test_why_it_is_empty_is_what_is_said_or_else_that_it_was_lost(why: CloseReas
     stream, session = session_of_a_new_publisher()
     session.close(goodbye=False, reason=why)
     assert stream.gone == [why or CloseReason.LOST]
+
+
+def test_a_lag_of_the_loop_neither_interrupts_a_source_nor_makes_it_late() -> None:
+    lag = LoopLag()
+    lag.beat(101.0)
+    stream = RecordingOwner()
+    session = SlotSession(stream, GRANT, FakePublisher(), 101.0, lag)
+    session.receive_track(VIDEO, 101.0)
+    session.receive_track(AUDIO, 101.0)
+    session.receive_packet(picture(), 101.0)
+    lag.beat(104.0)
+    for at in (1000, 2000, 3000):  # sent in time, and read all at once
+        packet = MediaPacket(track=VIDEO, dts=at, pts=at, key=False, data=b"x")
+        session.receive_packet(packet, 104.0)
+    health = session.health(())
+    assert (health.steady_since, health.last_late) == (101.0, None)
+    assert health.playable

@@ -5,6 +5,7 @@ from ingest.stream.track_finder import (
     TrackFinder,
     continues,
 )
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack
 
@@ -87,3 +88,16 @@ def test_a_run_goes_on_with_whatever_picture_where_it_has_one() -> None:
     assert not continues((AUDIO,), (VIDEO, AUDIO))
     assert not continues((VIDEO,), (AUDIO,))
     assert continues((AUDIO,), (AUDIO,))
+
+
+def test_the_patience_does_not_pass_while_the_loop_is_held_up() -> None:
+    lag = LoopLag()
+    lag.beat(0.0)
+    finder = TrackFinder(lag)
+    finder.add_track(VIDEO, 0.0)
+    first = packet(VIDEO)
+    assert finder.add_packet(first, 0.1) == []
+    assert finder.tick(3.0) == []
+    assert finder.add_packet(packet(VIDEO, 1), 3.0) == []
+    # What was sent meanwhile is read now.
+    assert finder.add_track(AUDIO, 3.0) == [SourceBegun((VIDEO, AUDIO)), first, packet(VIDEO, 1)]

@@ -15,6 +15,7 @@ from headend.install.certificates import CertificateFiles, tls_context
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import RtmpListener, listening
 from ingest.stream.ports import Grant, LiveEvent, LiveState
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.stream_keys import Slot, StreamKey
 from media.track import Track
@@ -201,6 +202,7 @@ async def loopback_listener(
     limits: Limits = LIMITS,
     tls: ssl.SSLContext | None = None,
     drain_seconds: float = 5.0,
+    lag: LoopLag | None = None,
 ) -> AsyncGenerator[LoopbackListener, None]:
     """Listen at all addresses for the length of the block; the loop must report no error."""
     errors: list[dict[str, Any]] = []  # asyncio's context is untyped
@@ -215,6 +217,7 @@ async def loopback_listener(
         journal=place,
         sockets=[(sock, tls if address == "tls" else None) for address, sock in sockets.items()],
         drain_seconds=drain_seconds,
+        lag=lag,
     ) as listener:
         yield LoopbackListener(listener, sockets)
     assert errors == []

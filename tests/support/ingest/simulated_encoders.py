@@ -14,6 +14,7 @@ import msgspec
 from ingest.stream.failover import Policy
 from ingest.stream.ports import Grant
 from ingest.stream.registry import LiveStreams
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 from media.track import Track, VideoTrack
@@ -119,12 +120,12 @@ class SimulatedStream:
 
 @asynccontextmanager
 async def simulated_stream(
-    place: FakePorts, policy: Policy | None = None, **granted: object
+    place: FakePorts, policy: Policy | None = None, lag: LoopLag | None = None, **granted: object
 ) -> AsyncGenerator[SimulatedStream, None]:
     """Serve a stream for the length of the block; `granted` are fields of its encoders' grants."""
     grant = msgspec.structs.replace(GRANT, policy=policy or Policy(), **granted)
     async with asyncio.TaskGroup() as tasks:
-        live = LiveStreams(place, place, tasks)
+        live = LiveStreams(place, place, tasks, lag)
         made = SimulatedStream(place, live, tasks, grant)
         yield made
         made.stop()

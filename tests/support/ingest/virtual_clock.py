@@ -37,6 +37,10 @@ class _Loop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now
 
+    def hold_up(self, seconds: float) -> None:
+        """Let time pass without a turn of the loop."""
+        self._jumping.now += seconds
+
 
 def run(main: Coroutine[Any, Any, T], *, linger: float = 0.0) -> T:
     """Run a coroutine on a virtual clock.
@@ -45,3 +49,10 @@ def run(main: Coroutine[Any, Any, T], *, linger: float = 0.0) -> T:
     """
     with asyncio.Runner(loop_factory=lambda: _Loop(linger)) as runner:
         return runner.run(main)
+
+
+def hold_up(seconds: float) -> None:
+    """Hold the running virtual loop up, as a call that blocks does."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, _Loop)
+    loop.hold_up(seconds)
