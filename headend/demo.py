@@ -10,9 +10,10 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
-from headend.roles.context import run_in_background
+from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.wiring import RunningService
 from media.stream_keys import PublicHash, Slot
 from storage.catalog import Catalog
@@ -57,9 +58,9 @@ async def run_demo(
 
     events = _StreamEvents(catalog, running.first.project.id, stream.hash)
     async with run_in_background(
-        _run_primary(url(Slot(0)), every, print_line),
-        _run_backup(url(Slot(1)), print_line),
-        _print_events(events, await events.newest(), print_line),
+        BackgroundTask("primary", partial(_run_primary, url(Slot(0)), every, print_line)),
+        BackgroundTask("backup", partial(_run_backup, url(Slot(1)), print_line)),
+        BackgroundTask("events", partial(_print_events, events, await events.newest(), print_line)),
     ):
         yield
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from contextlib import AbstractAsyncContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -20,6 +21,7 @@ from headend.demo import DemoError, run_demo, stamped
 from headend.install.certificates import CertificateError
 from headend.install.installation import catalog_location, create_data_folder, install
 from headend.install.locks import DataFolderError, schema_in_use, writer_lock
+from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.wiring import Role, RunningService
 from headend.systemd import keep_watchdog, notify
 from headend.welcome import welcome
@@ -84,8 +86,13 @@ def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:
 async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> None:
     stop = asyncio.Event()
     _catch_signals(stop)
-    async with role.service(settings) as running, asyncio.TaskGroup() as tasks:
-        background = [tasks.create_task(_renew(running)), tasks.create_task(keep_watchdog())]
+    async with (
+        role.service(settings) as running,
+        run_in_background(
+            BackgroundTask("certificate", partial(_renew, running)),
+            BackgroundTask("watchdog", keep_watchdog),
+        ),
+    ):
         print(welcome(running, terminal=sys.stdout.isatty()), flush=True)  # noqa: T201 # the newcomer's instructions
         # An ingest serves nothing else over HTTP.
         where = (running.status if running.token_file is None else None) or running.addresses.http
@@ -96,8 +103,6 @@ async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> 
             await stop.wait()
         notify("STOPPING=1")
         log.info("draining")
-        for task in background:
-            task.cancel()
     log.info("stopped")
 
 

@@ -92,6 +92,7 @@ class CommandExecutor:
         self._now_us = now_us
         self._nudged = asyncio.Event()
         self._under_way: set[int] = set()
+        self._failed: set[int] = set()  # not tried again
         self._unread = False
 
     def nudge(self) -> None:
@@ -102,8 +103,12 @@ class CommandExecutor:
         """Execute commands, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                for record in await self._waiting():
-                    if record.id not in self._under_way and len(self._under_way) < _AT_ONCE:
+                waiting = await self._waiting()
+                self._failed.intersection_update(record.id for record in waiting)
+                for record in waiting:
+                    if record.id in self._failed or record.id in self._under_way:
+                        continue
+                    if len(self._under_way) < _AT_ONCE:
                         self._under_way.add(record.id)
                         tasks.create_task(self._execute(record))
                 try:
@@ -145,6 +150,10 @@ class CommandExecutor:
             # The command stays in its row, and the next poll tries again until its deadline.
             log.warning("not carried out", extra={**about, "cause": repr(error)})
             await asyncio.sleep(_POLL_SECONDS)
+        except Exception:  # one command's fault must not end the others
+            # Its caller waits in vain, and its row is removed when it is old.
+            log.exception("command failed", extra=about)
+            self._failed.add(record.id)
         finally:
             self._under_way.discard(record.id)
 

@@ -1,9 +1,9 @@
-"""What every role runs on: catalog and objects of a data folder, sockets, bus, background tasks."""
+"""What every role runs on: catalog and objects of a data folder, sockets, bus, the loop's lag."""
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,9 @@ from headend.install.installation import (
     read_installation,
     verify_objects,
 )
+from headend.roles.loop_watch import watch_loop
+from headend.roles.supervision import BackgroundTask, run_in_background
+from media.loop_lag import LoopLag
 from storage.bus.base import Bus
 from storage.bus.memory import MemoryBus
 from storage.bus.redis import open_redis_bus
@@ -28,23 +31,7 @@ from storage.catalog.records.common import FirstStart
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 
-__all__ = ["RoleContext", "open_context", "run_in_background", "wall_clock_us"]
-
-
-@asynccontextmanager
-async def run_in_background(*work: Awaitable[None]) -> AsyncGenerator[None, None]:
-    """Run background tasks for the length of the block."""
-
-    async def do(task: Awaitable[None]) -> None:
-        await task
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(do(each)) for each in work]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
+__all__ = ["RoleContext", "open_context", "wall_clock_us"]
 
 
 def wall_clock_us() -> int:
@@ -64,6 +51,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus
     objects: DiskObjects
     edge: MemoryEdge
+    lag: LoopLag
 
     async def verify(self) -> None:
         """Check, before anything is cleaned up, that catalog and objects still belong together.
@@ -84,8 +72,11 @@ async def open_context(
         StorageError: the catalog cannot be used, or the media belong to another (`StoreMismatch`).
     """
     folder = Path(settings.data)
+    lag = LoopLag()
     raise_limit()
     async with AsyncExitStack() as stack:
+        watch = BackgroundTask("event loop", partial(watch_loop, lag))
+        await stack.enter_async_context(run_in_background(watch))
         sockets = ListenSockets.bind(settings, stack, origin=origin, ingest=ingest)
         addresses = sockets.addresses(settings)
         catalog = await stack.enter_async_context(
@@ -104,6 +95,7 @@ async def open_context(
             bus=await stack.enter_async_context(_bus(settings, catalog, first.broadcaster_key)),
             objects=objects,
             edge=MemoryEdge(),
+            lag=lag,
         )
 
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the ingest role: connections, runs and engines."""
+"""Prometheus metrics of the ingest role: connections, runs, engines and the event loop."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ingest.server.listener import RtmpListener
+from media.loop_lag import LoopLag
 from transcode.live.live_run import LiveRun
 from transcode.live.service import LiveTranscoding
 
@@ -20,9 +21,10 @@ _RUNG: Final = ("stream", "rendition")
 class IngestMetrics(Collector):
     """Collects the counters of the listener and the runs on each scrape."""
 
-    def __init__(self, listener: RtmpListener, transcoding: LiveTranscoding) -> None:
+    def __init__(self, listener: RtmpListener, transcoding: LiveTranscoding, lag: LoopLag) -> None:
         self._listener = listener
         self._transcoding = transcoding
+        self._lag = lag
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -44,6 +46,14 @@ class IngestMetrics(Collector):
         for cause, count in sorted(tally.refused.items()):
             refused.add_metric((cause,), count)
         yield refused
+        held_up = CounterMetricFamily(
+            "headend_event_loop_lag_seconds", "Time in which the event loop was held up"
+        )
+        held_up.add_metric((), self._lag.seconds)
+        yield held_up
+        lags = CounterMetricFamily("headend_event_loop_lags", "How often it was held up")
+        lags.add_metric((), self._lag.count)
+        yield lags
         yield from _runs(self._transcoding.runs)
 
 

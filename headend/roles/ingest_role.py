@@ -16,9 +16,10 @@ from headend.config.listen_sockets import ListenSockets
 from headend.install.certificates import RtmpsCertificate
 from headend.roles.adapters import CatalogDirectory, CatalogEventLog, CatalogJournal, EngineSinks
 from headend.roles.command_executor import CommandExecutor
-from headend.roles.context import RoleContext, run_in_background, wall_clock_us
+from headend.roles.context import RoleContext, wall_clock_us
 from headend.roles.ingest_metrics import IngestMetrics
 from headend.roles.media_remover import StoredMedia
+from headend.roles.supervision import BackgroundTask, run_in_background
 from ingest.server.listener import listening
 from ingest.stream.failover import Mode, Policy
 from media.stream_keys import PublicHash
@@ -27,6 +28,7 @@ from storage.catalog import Catalog
 from storage.errors import StorageError
 from storage.live.publication import LiveWindow
 from storage.recording.recorder import Recorder
+from transcode.live.event_queue import EventQueue
 from transcode.live.posters import LivePosters
 from transcode.live.service import LiveTranscoding
 
@@ -63,14 +65,16 @@ async def run_ingest(context: RoleContext) -> AsyncGenerator[IngestRole, None]:
         every=round(settings.live.poster_seconds * VIDEO_SCALE),
     )
     recorder = _create_recorder(context)
+    events = EventQueue(CatalogEventLog(catalog, wall_clock_us).happened)
     transcoding = LiveTranscoding(
         objects=context.objects,
         edge=context.edge,
         window=window,
         wall_us=wall_clock_us,
-        record_event=CatalogEventLog(catalog, wall_clock_us).happened,
+        record_event=events.add,
         posters=posters,
         recorder=recorder,
+        lag=context.lag,
     )
     left: defaultdict[float, list[PublicHash]] = defaultdict(list)
     for hash_, window_seconds in (await catalog.live_state.find_reconnect_windows()).items():
@@ -79,13 +83,17 @@ async def run_ingest(context: RoleContext) -> AsyncGenerator[IngestRole, None]:
     async with (
         run_in_background(
             *(
-                _end_abandoned(transcoding, catalog, hashes, seconds)
+                BackgroundTask(
+                    "abandoned runs", partial(_end_abandoned, transcoding, catalog, hashes, seconds)
+                )
                 for seconds, hashes in left.items()
             ),
-            transcoding.shed_load(),
-            posters.run(),
-            recorder.run(),
+            BackgroundTask("load shedding", transcoding.shed_load),
+            BackgroundTask("posters of streams", posters.run),
+            BackgroundTask("recordings", recorder.run),
+            BackgroundTask("events of runs", events.run),
         ),
+        events.written_at_exit(),
         listening(
             limits=settings.limits,
             directory=CatalogDirectory(
@@ -104,6 +112,7 @@ async def run_ingest(context: RoleContext) -> AsyncGenerator[IngestRole, None]:
             journal=CatalogJournal(catalog, wall_clock_us),
             sockets=_listening_sockets(sockets, tls),
             drain_seconds=settings.drain_seconds,
+            lag=context.lag,
         ) as listener,
     ):
         executor = CommandExecutor(
@@ -113,9 +122,9 @@ async def run_ingest(context: RoleContext) -> AsyncGenerator[IngestRole, None]:
             media=StoredMedia(context.objects, context.edge),
             now_us=wall_clock_us,
         )
-        async with run_in_background(executor.run()):
+        async with run_in_background(BackgroundTask("commands", executor.run)):
             yield IngestRole(
-                metrics=IngestMetrics(listener, transcoding).text,
+                metrics=IngestMetrics(listener, transcoding, context.lag).text,
                 tls=tls,
                 nudge=executor.nudge,
                 is_shedding=lambda: transcoding.is_shedding,

@@ -2,11 +2,12 @@
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from api.uploads.imports import ImportRules
 from headend.config.settings import ImportSettings, TranscodeSettings
 from headend.roles.context import RoleContext
+from headend.roles.supervision import BackgroundTask
 from headend.roles.upload_intake import probe_upload
 from media.no_op import always
 from media.ticks import MICROSECONDS
@@ -25,8 +26,8 @@ from transcode.vod.worker_pool import TranscodeWorkers
 __all__ = [
     "create_file_workers",
     "create_store_health",
+    "file_workers",
     "import_rules",
-    "run_file_workers",
 ]
 
 
@@ -80,14 +81,21 @@ def import_rules(settings: ImportSettings) -> ImportRules:
     return ImportRules(ports=settings.open_ports, allowed=settings.private_networks)
 
 
-def run_file_workers(
+def file_workers(
     context: RoleContext, may_begin: Callable[[], bool] = always
-) -> tuple[Awaitable[None], ...]:
-    """Transcode and import files in the background; both judge the store together."""
+) -> tuple[BackgroundTask, ...]:
+    """Return the tasks that transcode and import files; both judge the store together.
+
+    A file is begun only while `may_begin` returns True.
+    """
     catalog, objects, settings = context.catalog, context.objects, context.settings
     health = create_store_health(catalog, objects, settings.storage.min_free_bytes)
     workers = create_file_workers(settings.transcode, catalog, objects, may_begin, health=health)
-    return workers.run(), _create_importers(context, health).run()
+    importers = _create_importers(context, health)
+    return (
+        BackgroundTask("transcoding of files", workers.run),
+        BackgroundTask("imports", importers.run),
+    )
 
 
 def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[HeldJob]:

@@ -9,6 +9,7 @@ import shutil
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -34,12 +35,13 @@ from headend.http.metrics import CountedApplication, HttpMetrics
 from headend.http.server import Application, serving
 from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
-from headend.roles.context import RoleContext, open_context, run_in_background, wall_clock_us
+from headend.roles.context import RoleContext, open_context, wall_clock_us
 from headend.roles.ingest_role import run_ingest
 from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
 from headend.roles.origin_role import OriginRole
 from headend.roles.stale_streams import keep_resetting_stale_streams
-from headend.roles.transcode_role import import_rules, run_file_workers
+from headend.roles.supervision import BackgroundTask, run_in_background
+from headend.roles.transcode_role import file_workers, import_rules
 from headend.roles.upload_intake import create_intake
 from media.no_op import do_nothing
 from storage.catalog import Catalog
@@ -80,8 +82,7 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
         _open_origin(context) as origin,
         run_ingest(context) as ingest,
         run_in_background(
-            *run_file_workers(context, lambda: not ingest.is_shedding()),
-            *_cleanups(context),
+            *file_workers(context, lambda: not ingest.is_shedding()), *_cleanups(context)
         ),
         _run_broadcaster(context) as broadcaster,
         _serve_http(
@@ -129,7 +130,12 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
     async with (
         open_context(settings, origin=True, ingest=False) as context,
         _open_origin(context) as origin,
-        run_in_background(keep_resetting_stale_streams(context.catalog, context.folder)),
+        run_in_background(
+            BackgroundTask(
+                "stale streams",
+                partial(keep_resetting_stale_streams, context.catalog, context.folder),
+            )
+        ),
         _run_broadcaster(context) as broadcaster,
         _serve_http(
             broadcaster.in_front_of(
@@ -156,7 +162,7 @@ async def _transcode(settings: ServiceSettings) -> AsyncGenerator[RunningService
     """Transcode uploaded files."""
     async with (
         open_context(settings, origin=False, ingest=False) as context,
-        run_in_background(*run_file_workers(context), *_cleanups(context)),
+        run_in_background(*file_workers(context), *_cleanups(context)),
     ):
         yield RunningService(addresses=context.addresses, first=context.first)
 
@@ -170,22 +176,38 @@ API: Final = Role(name="api", service=_api, writes=False, installs=False)
 TRANSCODE: Final = Role(name="transcode", service=_transcode, writes=False, installs=False)
 
 
-def _cleanups(context: RoleContext) -> tuple[Awaitable[None], ...]:
+def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
     """Return the background tasks that remove orphans, expired recordings and expired uploads."""
-    catalog, objects = context.catalog, context.objects
+    catalog, objects, verify = context.catalog, context.objects, context.verify
+    media = StoredMedia(objects, context.edge)
     return (
-        keep_removing_orphans(
-            objects,
-            catalog.references,
-            wall_clock_us,
-            context.verify,
-            trash_days=context.settings.storage.trash_days,
+        BackgroundTask(
+            "orphans",
+            partial(
+                keep_removing_orphans,
+                objects,
+                catalog.references,
+                wall_clock_us,
+                verify,
+                trash_days=context.settings.storage.trash_days,
+            ),
         ),
-        keep_deleting_expired_recordings(
-            catalog.recordings, StoredMedia(objects, context.edge), wall_clock_us, context.verify
+        BackgroundTask(
+            "expired recordings",
+            partial(
+                keep_deleting_expired_recordings, catalog.recordings, media, wall_clock_us, verify
+            ),
         ),
-        keep_removing_expired_uploads(
-            objects, catalog.uploads, catalog.links, wall_clock_us, context.verify
+        BackgroundTask(
+            "expired uploads",
+            partial(
+                keep_removing_expired_uploads,
+                objects,
+                catalog.uploads,
+                catalog.links,
+                wall_clock_us,
+                verify,
+            ),
         ),
     )
 
@@ -195,7 +217,10 @@ async def _open_origin(context: RoleContext) -> AsyncGenerator[OriginRole, None]
     """Create the origin role, and run what it needs in the background."""
     place = context.catalog, context.objects, context.edge, context.addresses
     origin = OriginRole.create(context.settings, *place)
-    async with run_in_background(origin.geo.keep_fresh(), origin.visibility.keep_asking()):
+    async with run_in_background(
+        BackgroundTask("geo database", origin.geo.keep_fresh),
+        BackgroundTask("visibility", origin.visibility.keep_asking),
+    ):
         yield origin
 
 
@@ -209,7 +234,7 @@ async def _run_broadcaster(context: RoleContext) -> AsyncGenerator[Broadcaster, 
     )
     async with (
         delivering_notices(context.catalog.outbox, broadcaster.hub, context.bus),
-        run_in_background(broadcaster.ping_idle()),
+        run_in_background(BackgroundTask("web-socket pings", broadcaster.ping_idle)),
     ):
         yield broadcaster
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.ticks import MICROSECONDS
 from media.track import AudioTrack, Track, VideoTrack
@@ -62,13 +63,15 @@ QueueItem = SourceStart | NoSource | Packet | LeaveOut | Finish
 class Backlog:
     """The queue of one run; `wall_us` returns the time of day in us since the epoch.
 
-    `bytes` is the size of the queued packets; `dropping` is True while packets are dropped.
+    `bytes` is the size of the queued packets; `dropping` is True while packets are dropped. `lag`
+    is that of the loop that feeds the engine: packets do not age by it.
     """
 
-    def __init__(self, wall_us: Callable[[], int]) -> None:
+    def __init__(self, wall_us: Callable[[], int], lag: LoopLag | None = None) -> None:
         self.bytes = 0
         self.dropping = False
         self._wall_us = wall_us
+        self._lag = LoopLag() if lag is None else lag
         self._queue: deque[tuple[QueueItem, float]] = deque()
         self._source: SourceStart | None = None  # the source that packets belong to
         self._on_slate = False  # no source is on air
@@ -78,7 +81,7 @@ class Backlog:
 
     def age(self, now: float) -> float:
         """Return for how many seconds the oldest item has waited."""
-        return now - self._queue[0][1] if self._queue else 0.0
+        return self._lag.elapsed(self._queue[0][1], now) if self._queue else 0.0
 
     def begin(
         self, tracks: tuple[Track, ...], now: float, late: float = 0.0, *, splice: bool = False
@@ -139,7 +142,10 @@ class Backlog:
         return order
 
     def resume_source(self, source: SourceStart, now: float) -> None:
-        """Start `source` again in a new engine, at the next queued keyframe."""
+        """Start `source` again in a new engine, at the next queued keyframe.
+
+        Its wall clock is that of the keyframe's arrival, which may be seconds ago.
+        """
         while self._queue and not isinstance(
             head := self._queue[0][0], SourceStart | NoSource | Finish
         ):
@@ -147,8 +153,9 @@ class Backlog:
                 break
             self.pop()
         if not (self._queue and isinstance(self._queue[0][0], SourceStart)):
-            source = msgspec.structs.replace(source, wall_us=self._wall_us())
-            self._queue.appendleft((source, now))
+            arrived = self._queue[0][1] if self._queue else now
+            wall_us = self._wall_us() - round((now - arrived) * MICROSECONDS)
+            self._queue.appendleft((msgspec.structs.replace(source, wall_us=wall_us), arrived))
 
     def resume_slate(self, source: SourceStart, now: float) -> None:
         """Go on with the slate in a new engine, in the renditions of `source`."""

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -29,6 +28,7 @@ from transcode.live.posters import LivePosters
 from transcode.protocol.engine_process import EngineLost, EngineProcess, spawn_engine
 from transcode.protocol.messages import (
     Begin,
+    EngineReport,
     EpochFinished,
     ExtendSlate,
     Finish,
@@ -49,9 +49,6 @@ __all__ = ["LiveRun"]
 
 log = logging.getLogger(__name__)
 
-# Engines that die more often within the period have a cause that a new engine does not cure.
-_DEATHS: Final = 5
-_DEATH_PERIOD: Final = 60.0
 # An engine at work reports about once a second.
 SILENT_SECONDS: Final = 15.0
 # How often the slate is extended: less than a part's length.
@@ -77,7 +74,7 @@ class LiveRun:
     ) -> None:
         self.stream = stream
         self.metrics = RunMetrics()
-        self.backlog = Backlog(services.wall_us)
+        self.backlog = Backlog(services.wall_us, services.lag)
         self._services = services
         self._window = window
         self._on_playable = on_playable
@@ -92,8 +89,10 @@ class LiveRun:
         self._publication: Publication | None = None
         self._epochs = Epochs(active)
         self._playable = False
-        self._last_report = 0.0
-        self._deaths: deque[float] = deque()
+        self._engine_has_source = False
+        self._awaiting_since: float | None = None  # the engine's next report; None: one is handled
+        self._deaths = services.engine_deaths(stream)
+        self._closing = asyncio.Event()
         self._keyframe_monitor = KeyframeMonitor()
         self._sound_offset_ms = 0  # as its owner knows it
 
@@ -148,6 +147,7 @@ class LiveRun:
     def close(self) -> None:
         """Let `serve` return once the queue is empty; nothing is queued after this."""
         self._closed = True
+        self._closing.set()
         self._work_queued.set()
 
     # -- overload ---------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class LiveRun:
             return None
         return self.metrics.load(self.stream, epochs.encoded, min_rungs=epochs.min_rungs)
 
-    async def shed_rungs(self, off: frozenset[str]) -> None:
+    def shed_rungs(self, off: frozenset[str]) -> None:
         """Have the engine make all rungs except `off`, from the next cut on."""
         shed, back = sorted(off - self.metrics.off), sorted(self.metrics.off - off)
         self.metrics.off = off
@@ -178,23 +178,27 @@ class LiveRun:
                 "rung shed",
                 extra={"stream": self.stream, "rendition": ",".join(shed), "late": late},
             )
-            await self._services.record_event(
+            self._services.record_event(
                 self.stream, "rung shed", {"renditions": shed, "late": late}
             )
         if back:
             self._log("rung returns", rendition=",".join(back))
-            await self._services.record_event(self.stream, "rung returned", {"renditions": back})
+            self._services.record_event(self.stream, "rung returned", {"renditions": back})
 
     # -- the task ---------------------------------------------------------------------------------
 
     async def serve(self) -> None:
         """Keep an engine alive while the run lasts, then end the publication if it is over."""
         while await self._wait_for_work():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._deaths.pause(self._clock())):
+                    await self._closing.wait()
+            began = self._clock()
             try:
                 async with spawn_engine("live", self.stream) as child:
                     await self._run_engine(child)
             except* (EngineLost, StorageError, WireError) as lost:
-                await self._engine_lost(lost)
+                await self._engine_lost(lost, began)
         await self.end_publication()
 
     async def end_publication(self) -> None:
@@ -211,7 +215,8 @@ class LiveRun:
 
     async def _run_engine(self, child: EngineProcess) -> None:
         """Feed one engine and publish what it makes, until the run is closed."""
-        self._last_report = self._clock()
+        self._engine_has_source = False
+        self._awaiting_since = self._clock()
         self.metrics.begin_engine()
         log.info("engine on", extra={"stream": self.stream, "engine": child.pid})
         async with asyncio.TaskGroup() as tasks:
@@ -255,7 +260,9 @@ class LiveRun:
                     late_us = max(0, self._services.wall_us() - waiting.wall_us)
                     await self._extend_slate(child, self._slate_since + late_us / MICROSECONDS)
                 self._slate_since = None
+                self._engine_has_source = False  # while the disk is waited for
                 await child.send(await self._begin_message(waiting))
+                self._engine_has_source = True
             case NoSource():
                 self._slate_since = waiting.since
                 address = self._slate
@@ -267,6 +274,7 @@ class LiveRun:
                 await self._extend_slate(child, waiting.since)
             case Finish():
                 self._source = self._slate_since = None
+                self._engine_has_source = False
                 await child.send(waiting)
             case Packet() | LeaveOut():
                 await child.send(waiting)
@@ -307,42 +315,46 @@ class LiveRun:
 
     async def _handle_reports(self, child: EngineProcess) -> None:
         async for report in child.reports():
-            self._last_report = self._clock()
-            match report:
-                case InitSection() | Part() | Segment() if self._publication is not None:
-                    await self._publish(self._publication, report)
-                case Prepared() if self._publication is not None:
-                    await self._prepare(self._publication, report)
-                case Spliced():  # the playlists go on without a discontinuity
-                    self._epochs.start(report)
-                    self._log("spliced", reused=report.reused)
-                case Progress():
-                    self._progress(report)
-                case TakenOver() | SoundMoved():
-                    await self._tell_owner(report)
-                case Trouble():
-                    self._log("engine trouble", what=report.what, detail=report.detail)
-                case Posters() if self._posters is not None:
-                    self._posters.offer(self.stream, report)
-                case EpochFinished():
-                    self._log("source made", frames=report.frames_in, **report.frames_out)
-                case _:
-                    pass
+            self._awaiting_since = None
+            await self._handle(report)
+            self._awaiting_since = self._clock()
+
+    async def _handle(self, report: EngineReport) -> None:
+        match report:
+            case InitSection() | Part() | Segment() if self._publication is not None:
+                await self._publish(self._publication, report)
+            case Prepared() if self._publication is not None:
+                await self._prepare(self._publication, report)
+            case Spliced():  # the playlists go on without a discontinuity
+                self._epochs.start(report)
+                self._log("spliced", reused=report.reused)
+            case Progress():
+                self._progress(report)
+            case TakenOver() | SoundMoved():
+                self._tell_owner(report)
+            case Trouble():
+                self._log("engine trouble", what=report.what, detail=report.detail)
+            case Posters() if self._posters is not None:
+                self._posters.offer(self.stream, report)
+            case EpochFinished():
+                self._log("source made", frames=report.frames_in, **report.frames_out)
+            case _:
+                pass
 
     async def _prepare(self, publication: Publication, report: Prepared) -> None:
         epoch = self._epochs.start(report)
         await publication.prepare(report.epoch, epoch.renditions, epoch.wall_us)
         self._log("renditions", rendition=",".join(report.names), reused=report.reused)
 
-    async def _tell_owner(self, report: TakenOver | SoundMoved) -> None:
+    def _tell_owner(self, report: TakenOver | SoundMoved) -> None:
         """Record what the engine had to do about an odd source."""
         match report:
             case TakenOver():
-                await self._taken_over(report)
+                self._taken_over(report)
             case SoundMoved():
-                await self._sound_moved(report)
+                self._sound_moved(report)
 
-    async def _taken_over(self, report: TakenOver) -> None:
+    def _taken_over(self, report: TakenOver) -> None:
         """Note that the top rung is encoded, too: it can be shed from now on."""
         source = self._source
         video = source.video if source is not None and not report.for_good else None
@@ -350,9 +362,9 @@ class LiveRun:
             self._keyframe_monitor.watch(video)
         cause = "another picture than announced" if report.for_good else "keyframes too far apart"
         log.warning("top rung encoded", extra={"stream": self.stream, "cause": cause})
-        await self._services.record_event(self.stream, "top rung encoded", {"cause": cause})
+        self._services.record_event(self.stream, "top rung encoded", {"cause": cause})
 
-    async def _sound_moved(self, report: SoundMoved) -> None:
+    def _sound_moved(self, report: SoundMoved) -> None:
         """Record that the encoder's sound was moved, unless the same was recorded in this run."""
         offset = report.offset_ms
         if abs(offset - self._sound_offset_ms) < _SAME_OFFSET_MS:
@@ -360,11 +372,11 @@ class LiveRun:
         self._sound_offset_ms = offset
         facts: dict[str, object] = {"offset_ms": offset, "moved_ms": -offset}
         log.warning("sound moved", extra={"stream": self.stream, **facts})
-        await self._services.record_event(self.stream, "sound moved", facts)
+        self._services.record_event(self.stream, "sound moved", facts)
 
     def _progress(self, report: Progress) -> None:
         current = self._epochs.is_newest(report.epoch)
-        self.metrics.update(report, self._last_report, current=current)
+        self.metrics.update(report, self._clock(), current=current)
 
     def _log(self, event: str, /, **facts: object) -> None:
         log.info(event, extra={"stream": self.stream, **facts})
@@ -385,28 +397,32 @@ class LiveRun:
                 self._on_playable()
 
     async def _watch(self, child: EngineProcess) -> None:
-        """Kill an engine that gets input and does not report for `SILENT_SECONDS`."""
+        """Kill an engine that has a source and does not report for `SILENT_SECONDS`.
+
+        What it has reported may wait for the disk or for the event loop, which is not its fault.
+        """
         while True:
             await asyncio.sleep(1.0)
-            if self._source is None:
-                self._last_report = self._clock()
-            elif self._clock() - self._last_report > SILENT_SECONDS:
+            now = self._services.lag.read_until(self._clock())
+            if self._awaiting_since is None:
+                continue
+            if not self._engine_has_source:
+                self._awaiting_since = now
+            elif now - self._awaiting_since > SILENT_SECONDS:
                 log.error("engine silent: killed", extra={"stream": self.stream})
                 child.kill()
 
-    async def _engine_lost(self, lost: BaseExceptionGroup[Exception]) -> None:
-        """Prepare for the next engine; re-raise `lost` if engines die too often."""
+    async def _engine_lost(self, lost: BaseExceptionGroup[Exception], began: float) -> None:
+        """Prepare for the engine after one that began then; re-raise `lost` if too many die."""
         self.metrics.deaths += 1
         now = self._clock()
-        self._deaths.append(now)
-        while now - self._deaths[0] > _DEATH_PERIOD:
-            self._deaths.popleft()
+        self._deaths.record(now, lived=now - began)
         causes = "; ".join(str(error) for error in _leaves(lost))
         log.error("engine lost", extra={"stream": self.stream, "cause": causes})
-        await self._services.record_event(self.stream, "engine lost", {"cause": causes})
+        self._services.record_event(self.stream, "engine lost", {"cause": causes})
         if self._publication is not None:
             await self._publication.drop_partial()
-        if len(self._deaths) >= _DEATHS:
+        if self._deaths.are_too_many(now):
             if self._publication is not None:
                 await self._publication.finish()
             raise lost

@@ -3,17 +3,19 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Final
 
-from media.no_op import do_nothing_async
+from media.loop_lag import LoopLag
+from media.no_op import do_nothing
 from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.live.publication import LiveWindow, Publication
 from storage.objects.base import Objects
 from storage.recording.recorder import Recorder
 from transcode.live.cpu_idle import IdleMeter
+from transcode.live.engine_deaths import EngineDeaths
 from transcode.live.live_run import LiveRun
 from transcode.live.load_shedding import LoadShedder
 from transcode.live.posters import LivePosters
@@ -25,23 +27,21 @@ log = logging.getLogger(__name__)
 _CLOSE_SECONDS: Final = 10.0
 _ANY_AGE: Final = 100 * 365 * 86_400.0  # seconds: however long ago
 _SHEDDING_SECONDS: Final = 1.0
-# An event that cannot be recorded must not hold up a run.
-_EVENT_SECONDS: Final = 5.0
-# Nor may a slate's image, which is read from the disk.
+# A slate's image that cannot be read must not hold up a run.
 _PICTURE_SECONDS: Final = 2.0
 # A JPEG of 1920 x 1080 has 2 MB at most; an engine refuses a message of 64 MiB.
 _PICTURE_BYTES: Final = 8 << 20
 
-# Stream, kind and facts of an event.
-RecordEvent = Callable[[str, str, dict[str, object]], Awaitable[None]]
+# Stream, kind and facts of an event; returns at once.
+RecordEvent = Callable[[str, str, dict[str, object]], None]
 
 
 class LiveTranscoding:
     """Opens live runs and connects them to storage.
 
-    `record_event` records events for the streams' owners; a `StorageError` it raises is logged.
+    `record_event` records events for the streams' owners (see `transcode.live.event_queue`).
     `posters` stores posters of the streams (None: none are made); `recorder` turns runs into videos
-    (None: none are recorded).
+    (None: none are recorded). `lag` is that of the event loop.
     """
 
     def __init__(
@@ -51,28 +51,23 @@ class LiveTranscoding:
         edge: Edge,
         window: LiveWindow,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
-        record_event: RecordEvent = do_nothing_async,
+        record_event: RecordEvent = do_nothing,
         posters: LivePosters | None = None,
         recorder: Recorder | None = None,
+        lag: LoopLag | None = None,
     ) -> None:
         self.wall_us = wall_us
+        self.record_event = record_event
+        self.lag = LoopLag() if lag is None else lag
         self.runs: dict[str, LiveRun] = {}
         self._objects = objects
         self._edge = edge
         self._window = window
-        self._record_event = record_event
         self._posters = posters
         self._recorder = recorder
         self._keep_days: dict[str, int] = {}  # by stream: for how long its recordings are kept
         self._opening = asyncio.Lock()
-
-    async def record_event(self, stream: str, kind: str, facts: dict[str, object]) -> None:
-        """Record an event; one that cannot be recorded is logged and lost."""
-        try:
-            async with asyncio.timeout(_EVENT_SECONDS):
-                await self._record_event(stream, kind, facts)
-        except (StorageError, TimeoutError) as error:
-            log.warning("event not written", extra={"stream": stream, "cause": repr(error)})
+        self._deaths: dict[str, EngineDeaths] = {}  # of recent engines, by stream
 
     async def read_slate_image(self, stream: str, address: str) -> bytes | None:
         """Return the JPEG of a slate; log and return None if it cannot be read."""
@@ -102,7 +97,7 @@ class LiveTranscoding:
             idle, before = meter.idle(now - before), now
             loads = [load for run in self.runs.values() if (load := run.load()) is not None]
             for stream, off in governor.decide(now, loads, idle).items():
-                await self.runs[stream].shed_rungs(off)
+                self.runs[stream].shed_rungs(off)
 
     async def open_publication(self, stream: str, window: float, *, picture: bool) -> Publication:
         """Resume the stream's newest run if a restart interrupted it, else begin another."""
@@ -133,7 +128,10 @@ class LiveTranscoding:
         players would otherwise wait for ever in a playlist without an end.
         """
         for patience in (0.0, window):
-            await asyncio.sleep(patience)
+            began = time.monotonic()
+            # Encoders could not connect while the loop was held up.
+            while (passed := self.lag.elapsed(began, time.monotonic())) < patience:  # noqa: ASYNC110  # a clock
+                await asyncio.sleep(patience - passed)
             for stream in streams:
                 try:
                     await self._end_abandoned(stream, 0.0 if patience else window)
@@ -209,6 +207,14 @@ class LiveTranscoding:
             finally:
                 del self.runs[stream]
                 serving.cancel()
+
+    def engine_deaths(self, stream: str) -> EngineDeaths:
+        """Return the recent deaths of a stream's engines, also those of its previous run."""
+        now = time.monotonic()
+        for each in [name for name, deaths in self._deaths.items() if deaths.is_over(now)]:
+            if each not in self.runs:
+                del self._deaths[each]
+        return self._deaths.setdefault(stream, EngineDeaths())
 
     @asynccontextmanager
     async def _recording(self, stream: str, days: int | None) -> AsyncGenerator[None, None]:

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.stream.gop_buffer import BUFFER_BYTES
+from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from transcode.live.backlog import QUEUE_BYTES, QUEUE_SECONDS, Backlog, NoSource, SourceStart
@@ -115,7 +116,8 @@ def test_a_new_engine_begins_at_the_next_keyframe_that_waits() -> None:
         queue.offer(packet(at, key=at == 3), 0.0)
     queue.resume_source(SourceStart(video=VIDEO, audio=None, wall_us=1), 1.0)
     assert all_of(queue) == [
-        SourceStart(video=VIDEO, audio=None, wall_us=7),
+        # The keyframe came a second ago.
+        SourceStart(video=VIDEO, audio=None, wall_us=7 - 1_000_000),
         Packet(video=True, dts=3, pts=3, key=True, data=b"\0"),
         Packet(video=True, dts=4, pts=4, key=False, data=b"\0"),
     ]
@@ -233,3 +235,30 @@ def test_a_source_that_begins_again_in_a_new_engine_stops_before_nobody() -> Non
     queue.begin_slate(1.0)
     queue.resume_source(source, 2.0)
     assert kinds(queue) == ["SourceStart", "NoSource"]
+
+
+def test_a_new_engine_dates_its_source_by_when_its_keyframe_came() -> None:
+    queue = Backlog(lambda: 100_000_000)
+    queue.begin((VIDEO, AUDIO), 0.0)
+    for at in range(0, 10):
+        queue.offer(packet(1000 * at, key=at in (0, 6)), float(at))
+    started = queue.pop()
+    assert isinstance(started, SourceStart)
+    queue.pop()  # the engine dies with it
+    queue.resume_source(started, 9.5)
+    again = queue.pop()
+    assert isinstance(again, SourceStart)
+    assert again.wall_us == 100_000_000 - 3_500_000
+
+
+def test_what_waits_for_a_loop_that_is_held_up_is_not_too_old() -> None:
+    lag = LoopLag()
+    lag.beat(0.0)
+    queue = Backlog(lambda: 7, lag)
+    queue.begin((VIDEO, AUDIO), 0.0)
+    assert queue.offer(packet(0, key=True), 0.0)
+    held_up = QUEUE_SECONDS + 5
+    assert queue.offer(packet(1), held_up)
+    lag.beat(held_up)
+    assert queue.offer(packet(2), held_up)
+    assert not queue.dropping

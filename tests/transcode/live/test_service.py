@@ -1,17 +1,23 @@
 """Live runs opened by the service, and ended when their block ends."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from storage.edge.memory import MemoryEdge
+from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
 from tests.support.transcode.live_runs import children, playlist, running, send, tracks_of
 from tests.support.waiting import until
 from transcode.live import service as live_service
+from transcode.live.event_queue import EventQueue
+from transcode.live.live_run import LiveRun
+from transcode.live.service import LiveTranscoding
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +50,63 @@ def test_a_run_whose_engine_does_not_come_to_its_end_ends_all_the_same(
     assert playlist(tmp_path).ended, "who watches is told"
     assert "run cut short" in caplog.text
     assert children() == []
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    """A source of which one smaller rung is encoded."""
+    path = tmp_path_factory.mktemp("source") / "large.flv"
+    return source_of(scenes(path, seconds=8, gop=1, size=(854, 480)))
+
+
+def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
+    tmp_path: Path, large: Source
+) -> None:
+    """The event of the first run's shedding is written after the second run has ended."""
+    shed: list[str] = []
+    ended = asyncio.Event()
+
+    async def write(stream: str, kind: str, facts: dict[str, object]) -> None:
+        if kind == "rung shed":
+            shed.append(stream)
+            await ended.wait()
+
+    def overload(runs: list[LiveRun]) -> bool:
+        for run in runs:
+            run.metrics.lag, run.metrics.pace, run.metrics.cores = 30.0, 0.3, 1.0
+        return bool(shed)
+
+    async def story(objects: DiskObjects) -> None:
+        events = EventQueue(write)
+        home = LiveTranscoding(
+            objects=objects, edge=MemoryEdge(), window=LiveWindow(), record_event=events.add
+        )
+        async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as stack:
+            runs: list[LiveRun] = []
+            blocks = [contextlib.AsyncExitStack() for _ in range(2)]
+            for number, block in enumerate(blocks):
+                await stack.enter_async_context(block)
+                opening = home.run(
+                    stream=f"Ab3dEf6hIj9{number}",
+                    active=frozenset({"480p", "360p"}),
+                    window=60.0,
+                    notify=lambda: None,
+                )
+                run = await block.enter_async_context(opening)
+                run.begin(tracks_of(large))
+                send(run, large)
+                runs.append(run)
+            await until(lambda: all(run.load() is not None for run in runs))
+            chores = [tasks.create_task(events.run()), tasks.create_task(home.shed_load())]
+            await until(lambda: overload(runs))
+            other = next(number for number in (0, 1) if runs[number].stream != shed[0])
+            await blocks[other].aclose()
+            ended.set()
+            await asyncio.sleep(1.5)  # the shedder decides once a second
+            assert not any(chore.done() for chore in chores)
+            for chore in chores:
+                chore.cancel()
+
+    with DiskObjects(tmp_path) as objects:
+        asyncio.run(story(objects))
+    assert len(shed) == 2
