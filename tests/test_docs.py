@@ -21,6 +21,7 @@ from ingest.server.listener import listening
 from ingest.stream.live_stream import ALIVE_SECONDS, ANSWER_SECONDS
 from ingest.stream.ports import Grant, LiveEvent, LiveState
 from media.ladder import BOXES
+from media.loop_lag import LoopLag
 from media.stream_keys import StreamKey
 from scripts.settings_page import PAGE, defaults, filled
 from storage.edge.memory import MemoryEdge
@@ -106,7 +107,7 @@ async def families(folder: Path) -> dict[str, str]:
                     each.type
                 )
                 for each in (
-                    *IngestMetrics(listener, transcoding).collect(),
+                    *IngestMetrics(listener, transcoding, LoopLag()).collect(),
                     *HttpMetrics().collect(),
                 )
             }

@@ -6,11 +6,13 @@ for the disk; only then a thread reads. Opening is not worth a thread: the direc
 recently cached as the data.
 """
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 from typing import Final
+
+from storage.objects.disk_threads import VIEWERS
 
 __all__ = ["OpenFile", "open_file"]
 
@@ -56,7 +58,7 @@ class OpenFile:
         """
         piece = _read_cached(self.handle, length, start)
         if piece is None:
-            piece = await asyncio.to_thread(os.pread, self.handle, length, start)
+            piece = await VIEWERS.run(partial(os.pread, self.handle, length, start))
         if not piece:
             raise OSError("the file was truncated while it was being read")
         return piece

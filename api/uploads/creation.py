@@ -63,7 +63,7 @@ async def create(
     with_bytes = _has_bytes(request)
     checksum = read_checksum(request.headers) if with_bytes else None
     metadata = read_metadata(creation.metadata)
-    require_room(intake, creation.length)
+    await require_room(intake, creation.length)
     now_us = receiver.clock_us()
     new = _new_upload(creation, metadata, link, most=most, expires_us=now_us + intake.keep_us)
     if new.replaces is None:

@@ -8,6 +8,7 @@ import logging
 import shutil
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from storage.file_intake import probe_file
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.disk import DiskObjects
+from storage.objects.disk_threads import FILES
 from storage.objects.incoming_file import IncomingFile, open_incoming_file
 
 __all__ = [
@@ -87,13 +89,14 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
-def require_room(intake: UploadIntake, incoming: int | None) -> None:
+async def require_room(intake: UploadIntake, incoming: int | None) -> None:
     """Check that the disk has room for `incoming` bytes; None is an unknown number.
 
     Raises:
         ApiError: 503 if it has not.
     """
-    if shutil.disk_usage(intake.objects.root).free - (incoming or 0) < intake.least_free:
+    usage = await FILES.run(partial(shutil.disk_usage, intake.objects.root))
+    if usage.free - (incoming or 0) < intake.least_free:
         raise _full()
 
 
@@ -160,7 +163,7 @@ async def received_file(
     Raises:
         ApiError: the form is invalid or has no such file, or cannot be received now.
     """
-    require_room(intake, content_length(request))
+    await require_room(intake, content_length(request))
     async with (
         admitted(intake, caller),
         open_incoming_file(

@@ -129,6 +129,6 @@ async def _append(
     if length is not None and incoming is not None and sent.offset + incoming > length:
         message = f"This upload has {length} bytes: there is no room behind {sent.offset} for that."
         raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
-    require_room(receiver.intake, incoming)
+    await require_room(receiver.intake, incoming)
     record = await receiver.receive(upload.name, sent, request.receive)
     return Response(None, status_code=HTTPStatus.NO_CONTENT, headers=upload_headers(record))

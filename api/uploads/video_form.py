@@ -59,7 +59,7 @@ async def receive_video_form(
         ApiError: the form or the file is invalid, or cannot be received now; nothing is left.
         StorageError: raised by `add`; nothing is left.
     """
-    require_room(intake, content_length(request))
+    await require_room(intake, content_length(request))
     async with (
         admitted(intake, caller),
         open_incoming_file(

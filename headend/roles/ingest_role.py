@@ -27,6 +27,7 @@ from media.ticks import VIDEO_SCALE
 from storage.catalog import Catalog
 from storage.errors import StorageError
 from storage.live.publication import LiveWindow
+from storage.objects.disk_threads import LIVE
 from storage.recording.recorder import Recorder
 from transcode.live.event_queue import EventQueue
 from transcode.live.posters import LivePosters
@@ -60,14 +61,14 @@ async def run_ingest(context: RoleContext) -> AsyncGenerator[IngestRole, None]:
         listed_seconds=settings.live.listed_seconds, kept_seconds=settings.live.kept_seconds
     )
     posters = LivePosters(
-        context.objects,
+        context.objects.using(LIVE),
         partial(_save_posters, catalog),
         every=round(settings.live.poster_seconds * VIDEO_SCALE),
     )
     recorder = _create_recorder(context)
     events = EventQueue(CatalogEventLog(catalog, wall_clock_us).happened)
     transcoding = LiveTranscoding(
-        objects=context.objects,
+        objects=context.objects.using(LIVE),
         edge=context.edge,
         window=window,
         wall_us=wall_clock_us,

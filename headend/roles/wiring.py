@@ -5,6 +5,7 @@ A role is what one process does: `ingest` accepts encoders, `api` serves viewers
 catalog and the objects of one data folder (`headend.roles.context`).
 """
 
+import asyncio
 import shutil
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -49,8 +50,12 @@ from storage.catalog.records.common import FirstStart
 from storage.cleanup.expired_uploads import keep_removing_expired_uploads
 from storage.cleanup.orphans import keep_removing_orphans
 from storage.errors import StorageError
+from storage.objects.disk_threads import VIEWERS
 
 __all__ = ["API", "INGEST", "SERVE", "TRANSCODE", "Role", "RunningService"]
+
+# A disk that does not answer for this long makes the service not ready.
+_DISK_SECONDS: Final = 5.0
 
 
 class RunningService(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,7 +220,8 @@ def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
 @asynccontextmanager
 async def _open_origin(context: RoleContext) -> AsyncGenerator[OriginRole, None]:
     """Create the origin role, and run what it needs in the background."""
-    place = context.catalog, context.objects, context.edge, context.addresses
+    objects = context.objects.using(VIEWERS)
+    place = context.catalog, objects, context.edge, context.addresses
     origin = OriginRole.create(context.settings, *place)
     async with run_in_background(
         BackgroundTask("geo database", origin.geo.keep_fresh),
@@ -332,9 +338,14 @@ def _problems(context: RoleContext) -> Callable[[], Awaitable[list[str]]]:
             await context.catalog.ping()
         except StorageError as error:
             found.append(str(error))
-        free = shutil.disk_usage(context.folder).free
-        if free < least:
-            found.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
+        try:
+            async with asyncio.timeout(_DISK_SECONDS):
+                free = (await VIEWERS.run(partial(shutil.disk_usage, context.folder))).free
+        except (OSError, TimeoutError):
+            found.append("the disk of the data folder does not answer")
+        else:
+            if free < least:
+                found.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
         return found
 
     return problems

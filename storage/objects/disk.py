@@ -16,6 +16,7 @@ the process. Opening a store removes the folders of processes that are gone, and
 
 import asyncio
 import contextlib
+import copy
 import errno
 import fcntl
 import os
@@ -30,6 +31,7 @@ from typing import Final, TypeVar
 
 from storage.objects.addresses import checked
 from storage.objects.base import ObjectError, ObjectMissing, ObjectStat, StoreFailed, StoreFull
+from storage.objects.disk_threads import FILES, DiskThreads
 from storage.objects.reserve import RESERVE_BYTES, Reserve
 
 __all__ = ["DiskObjects"]
@@ -59,6 +61,16 @@ class DiskObjects:
         self._own, self._lock = self._claim()
         self._numbers = count()
         self._reserve = Reserve(self._own / "reserve", reserve_bytes)
+        self._threads = FILES
+
+    def using(self, threads: DiskThreads) -> "DiskObjects":
+        """Return the same store for callers whose calls wait in other threads.
+
+        It is closed with the original.
+        """
+        other = copy.copy(self)
+        other._threads = threads
+        return other
 
     def close(self) -> None:
         """Delete the temporary files; nothing may be written afterwards."""
@@ -156,7 +168,7 @@ class DiskObjects:
         """Run blocking work in a thread and translate its errors."""
         try:
             async with asyncio.timeout(_SECONDS):
-                return await asyncio.to_thread(work)
+                return await self._threads.run(work)
         except TimeoutError as error:
             raise StoreFailed(address, f"no answer within {_SECONDS:.0f} s") from error
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:

@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 from storage.errors import StorageError
 from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
+from storage.objects.disk_threads import FILES
 
 __all__ = [
     "PIECE_BYTES",
@@ -119,7 +120,7 @@ class IncomingFile:
         # If the disk hangs, the file goes with the process instead.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):
-                await asyncio.to_thread(self._discard)
+                await FILES.run(self._discard)
 
     # -- in threads -------------------------------------------------------------------------------
 
@@ -173,7 +174,7 @@ async def in_thread(work: Callable[[], T], seconds: float = _SECONDS) -> T:
     """
     try:
         async with asyncio.timeout(seconds):
-            return await asyncio.to_thread(work)
+            return await FILES.run(work)
     except TimeoutError as error:
         raise StoreFailed(_NAME, f"no answer within {seconds:.0f} s") from error
     except OSError as error:

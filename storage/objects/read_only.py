@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from storage.objects.addresses import checked
 from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
+from storage.objects.disk_threads import FILES
 
 __all__ = ["ReadOnlyObjects"]
 
@@ -53,7 +54,7 @@ class ReadOnlyObjects:
     async def _run(self, address: str, read: Callable[[Path], T], default: T) -> T:
         try:
             async with asyncio.timeout(_SECONDS):
-                return await asyncio.to_thread(read, self._root / checked(address))
+                return await FILES.run(partial(read, self._root / checked(address)))
         except TimeoutError as error:
             raise StoreFailed(address, f"no answer within {_SECONDS:.0f} s") from error
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 from storage.errors import StorageError
 from storage.objects.disk import DiskObjects
+from storage.objects.disk_threads import FILES
 from storage.objects.incoming_file import PIECE_BYTES, check_free, in_thread
 
 __all__ = ["Digest", "FileStillLocked", "ResumableFile", "open_resumable_file"]
@@ -145,7 +146,7 @@ class ResumableFile:
         # If the disk hangs, the lock goes with the process instead.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):
-                await asyncio.to_thread(self._close)
+                await FILES.run(self._close)
 
     # -- in threads -------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from storage.live.publication import Publication
 from storage.live.run_state import RunState, Step
 from storage.live.run_store import newest_run, read_state
 from storage.objects.base import Objects
+from storage.objects.disk_threads import FILES
 from storage.recording.finalize import finalize
 from storage.recording.pages import announced_codecs
 from storage.recording.recording_store import ListedStep, RecordingStore
@@ -271,7 +272,7 @@ class Recorder:
 
     async def _too_full(self) -> str | None:
         try:
-            free = await asyncio.to_thread(self._free_bytes)
+            free = await FILES.run(self._free_bytes)
         except OSError as error:
             return f"free space is not known: {error.strerror}"
         if free >= self._min_free_bytes:
