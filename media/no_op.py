@@ -3,11 +3,15 @@
 They accept any positional arguments, so that each fits every signature with its return type.
 """
 
-__all__ = ["always", "do_nothing", "never"]
+__all__ = ["always", "do_nothing", "do_nothing_async", "never"]
 
 
 def do_nothing(*_arguments: object) -> None:
     """Ignore the call."""
+
+
+async def do_nothing_async(*_arguments: object) -> None:
+    """Ignore the call; the default of a callback that is awaited."""
 
 
 def always(*_arguments: object) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
-from media.no_op import do_nothing_async
+from media.no_op import do_nothing
 from media.packet import MediaPacket
 from media.track import Track
 from storage.edge.memory import MemoryEdge
@@ -55,7 +55,7 @@ def _command(pid: str) -> bytes:
 
 @asynccontextmanager
 async def running(
-    objects: DiskObjects, record_event: RecordEvent = do_nothing_async
+    objects: DiskObjects, record_event: RecordEvent = do_nothing
 ) -> AsyncGenerator[LiveRun, None]:
     transcoding = LiveTranscoding(
         objects=objects,

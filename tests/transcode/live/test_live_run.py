@@ -160,7 +160,7 @@ def test_the_owner_learns_once_that_the_sound_was_moved(tmp_path: Path, source: 
     )
     events: list[tuple[str, dict[str, object]]] = []
 
-    async def record(_: str, kind: str, facts: dict[str, object]) -> None:
+    def record(_: str, kind: str, facts: dict[str, object]) -> None:
         events.append((kind, facts))
 
     async def story() -> None:
