@@ -117,7 +117,7 @@ class SlotSession:
         A drill does not change this.
         """
         last = self._connected if self.last_media is None else self.last_media
-        return now - last < self._detect_seconds
+        return self._lag.read_until(now) - last < self._detect_seconds
 
     def receive_track(self, track: Track, now: float) -> None:
         """Handle a new decoder configuration."""
