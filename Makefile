@@ -10,7 +10,7 @@ ARGS ?=
 ROUNDS ?= 20
 PART ?= 1/1
 
-.PHONY: help run demo install setup tools fmt lint types house quick test e2e bench fuzz prove cover web requirements clean
+.PHONY: help run demo install setup tools fmt lint types house quick test e2e bench fuzz prove cover web requirements advisories clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ web: setup ## build the player and pages from web/ into the served bundle
 
 requirements: ## compile requirements/ from pyproject.toml anew (needs uv; ARGS=--upgrade)
 	@scripts/pins.sh $(ARGS)
+
+advisories: setup ## known vulnerabilities of the pinned packages, by what their registry tells
+	@$(BIN)/python scripts/advisories.py requirements/runtime.txt requirements/dev.txt
 
 clean: ## remove what was built or fetched, never ./data
 	rm -rf .venv bench/pyrtmp/.venv bench/nms/node_modules web/node_modules dist
