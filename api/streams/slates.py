@@ -195,6 +195,7 @@ async def _put(
         name = new_hash()
         address = slate_picture(owner.folder, name)
         await intake.objects.put(address, slate)
+        await intake.objects.make_durable(address)
         try:
             recorded = await owner.set_slate(name)
         except StorageError:

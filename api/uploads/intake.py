@@ -215,4 +215,6 @@ async def put_posters(
 ) -> None:
     """Store a video's posters, by resolution label."""
     for label, poster in posters.items():
-        await objects.put(addresses.video_poster(hash_, folder, label), poster)
+        address = addresses.video_poster(hash_, folder, label)
+        await objects.put(address, poster)
+        await objects.make_durable(address)

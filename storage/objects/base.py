@@ -75,6 +75,14 @@ class Objects(Protocol):
         """
         ...
 
+    async def make_durable(self, address: str) -> None:
+        """Have an object, or all objects below a folder, survive a power cut.
+
+        To be called before a row that names it is committed; slow, as it waits for the disk. Raises
+        `ObjectMissing` if there is nothing.
+        """
+        ...
+
     async def get(self, address: str) -> bytes:
         """Return the bytes of an object, or raise `ObjectMissing`."""
         ...

@@ -1,11 +1,12 @@
 """Objects as files below a folder.
 
 A write goes to a temporary file of this process and is renamed into place, so a reader never sees a
-partial object. Nothing is fsynced: a written object survives the death of the process (the kernel
-holds it) but not always a power cut, after which a file may be short or empty. Code that reads
-objects back after a start compares sizes. Syncing only the state of a run would not help, since it
-is worthless without the segments that it names; syncing everything would make every step wait for
-the disk.
+partial object. A written object survives the death of the process (the kernel holds it) but not
+always a power cut, after which a file may be short or empty, unless `make_durable` was called. That
+is for objects that a row is about to name: uploaded files, the media of videos, pictures of owners.
+Of a live run nothing is synced: its state alone is worthless without the segments that it names,
+and syncing these would make every step wait for the disk. Code that reads a run back after a start
+compares sizes.
 
 A full disk refuses an object and keeps the old one. Vital objects can then borrow the room of a
 small reserve (see `storage.objects.reserve`).
@@ -32,9 +33,10 @@ from typing import Final, TypeVar
 from storage.objects.addresses import checked
 from storage.objects.base import ObjectError, ObjectMissing, ObjectStat, StoreFailed, StoreFull
 from storage.objects.disk_threads import FILES, DiskThreads
+from storage.objects.durable import sync_file, sync_tree
 from storage.objects.reserve import RESERVE_BYTES, Reserve
 
-__all__ = ["DiskObjects"]
+__all__ = ["SYNC_SECONDS", "DiskObjects"]
 
 # It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
@@ -47,6 +49,8 @@ _NO_LINK: Final = frozenset(
 _SECONDS: Final = 20.0
 _STORE: Final = "the store"  # in the place of an address, in errors
 _CHECK_BYTES: Final = 4096
+# A hard disk writes 6 GB in that time; more is waiting to be written only where memory is ample.
+SYNC_SECONDS: Final = 60.0
 
 T = TypeVar("T")
 
@@ -116,6 +120,18 @@ class DiskObjects:
         """Give an object, or all objects below a folder, other addresses (see `Objects`)."""
         await self._run(source, partial(_move, self.path(source), self.path(target)))
 
+    async def make_durable(self, address: str) -> None:
+        """Have an object, or all below a folder, survive a power cut (see `Objects`)."""
+        path = self.path(address)
+
+        def sync() -> None:
+            if path.is_dir():
+                sync_tree(self.root)
+            else:
+                sync_file(path, self.root)
+
+        await self._run(address, sync, SYNC_SECONDS)
+
     async def get(self, address: str) -> bytes:
         """Return the bytes of an object, or raise `ObjectMissing`."""
         return await self._run(address, self.path(address).read_bytes)
@@ -164,13 +180,13 @@ class DiskObjects:
 
     # -- in threads -------------------------------------------------------------------------------
 
-    async def _run(self, address: str, work: Callable[[], T]) -> T:
+    async def _run(self, address: str, work: Callable[[], T], seconds: float = _SECONDS) -> T:
         """Run blocking work in a thread and translate its errors."""
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await self._threads.run(work)
         except TimeoutError as error:
-            raise StoreFailed(address, f"no answer within {_SECONDS:.0f} s") from error
+            raise StoreFailed(address, f"no answer within {seconds:.0f} s") from error
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise ObjectMissing(address) from error
         except OSError as error:

@@ -2,8 +2,8 @@
 
 The bytes go to a temporary file of this process until `keep` renames it. However the transfer ends
 (the client disconnects, a limit, an error, a kill), no address ever shows a partial file, and
-nothing is left on the disk once the block or the process is over. Nothing is fsynced (see
-`storage.objects.disk`).
+nothing is left on the disk once the block or the process is over. A file that was kept survives a
+power cut: a row may name it.
 
 A piece is written in a thread once `PIECE_BYTES` have arrived, and `write` waits for it: a sender
 faster than the disk is slowed down, and no more than one piece is held in memory.
@@ -21,8 +21,9 @@ from typing import Final, TypeVar
 
 from storage.errors import StorageError
 from storage.objects.base import StoreFailed, StoreFull
-from storage.objects.disk import DiskObjects
+from storage.objects.disk import SYNC_SECONDS, DiskObjects
 from storage.objects.disk_threads import FILES
+from storage.objects.durable import place_file
 
 __all__ = [
     "PIECE_BYTES",
@@ -37,6 +38,8 @@ PIECE_BYTES: Final = 1 << 19
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 # A disk that cannot write half a megabyte in this time is treated as broken.
 _SECONDS: Final = 20.0
+# A large file is written through as it arrives, so that keeping it does not wait for all of it.
+_SYNC_EVERY: Final = 64 << 20
 _NAME: Final = "incoming file"  # shown in errors instead of the path on this machine
 
 
@@ -66,6 +69,7 @@ class IncomingFile:
         self._lock = threading.Lock()  # a write that timed out may still be running
         self._file: int | None = None
         self._over = False
+        self._unsynced = 0
         self.path: Path = objects.temporary()
         self.size = 0
 
@@ -107,13 +111,15 @@ class IncomingFile:
     async def keep(self, address: str) -> None:
         """Turn the file into the object at `address`, which must not exist.
 
+        Then it survives a power cut.
+
         Raises:
             StoreFull: as in `write`.
             StoreFailed: as in `write`.
         """
         target = self._objects.path(address)
         await self.flush()
-        await in_thread(lambda: self._keep(target))
+        await in_thread(lambda: self._keep(target), SYNC_SECONDS)
 
     async def discard(self) -> None:
         """Delete the file unless it was kept."""
@@ -136,6 +142,10 @@ class IncomingFile:
                 rest = memoryview(piece)
                 while rest:
                     rest = rest[os.write(self._file, rest) :]
+                self._unsynced += len(piece)
+            if self._unsynced >= _SYNC_EVERY:
+                os.fdatasync(self._file)
+                self._unsynced = 0
 
     def _restart(self) -> None:
         with self._lock:
@@ -145,8 +155,9 @@ class IncomingFile:
 
     def _keep(self, target: Path) -> None:
         with self._lock:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            self.path.rename(target)
+            if self._file is None:  # nothing was written: there is no file
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            place_file(self._file, self.path, target, self._objects.root)
 
     def _discard(self) -> None:
         with self._lock, contextlib.suppress(OSError):

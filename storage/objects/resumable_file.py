@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from storage.errors import StorageError
-from storage.objects.disk import DiskObjects
+from storage.objects.disk import SYNC_SECONDS, DiskObjects
 from storage.objects.disk_threads import FILES
+from storage.objects.durable import place_file
 from storage.objects.incoming_file import PIECE_BYTES, check_free, in_thread
 
 __all__ = ["Digest", "FileStillLocked", "ResumableFile", "open_resumable_file"]
@@ -53,9 +54,12 @@ class ResumableFile:
     `position` is the offset of the next byte.
     """
 
-    def __init__(self, path: Path, home: Path, file: int, *, min_free_bytes: int) -> None:
+    def __init__(
+        self, path: Path, home: Path, file: int, *, root: Path, min_free_bytes: int
+    ) -> None:
         self.path = path
         self._home = home
+        self._root = root
         self.position = 0
         self._file = file
         self._min_free_bytes = min_free_bytes
@@ -117,12 +121,12 @@ class ResumableFile:
         return await in_thread(self._sync, _SECONDS)
 
     async def relocate(self, path: Path) -> None:
-        """Move the file to another path on the same file system; it stays locked.
+        """Move the file to another path of its store; it stays locked and survives power cuts.
 
         Raises:
             StoreFull, StoreFailed: as in `write`.
         """
-        await in_thread(lambda: self._move(path), _SECONDS)
+        await in_thread(lambda: self._move(path), SYNC_SECONDS)
 
     def size(self) -> int:
         """Return the size of the file in bytes."""
@@ -180,11 +184,11 @@ class ResumableFile:
 
     def _move(self, path: Path) -> None:
         with self._lock:
-            path.parent.mkdir(parents=True, exist_ok=True)
             # The last byte may have arrived long ago, and an old file that no row names yet would
             # be removed as an orphan.
             os.utime(self._file)
-            self.path = self.path.rename(path)
+            place_file(self._file, self.path, path, self._root)
+            self.path = path
 
     def _close(self) -> None:
         with self._lock:
@@ -243,7 +247,7 @@ async def open_resumable_file(
             raise FileStillLocked
         await asyncio.sleep(_RETRY_SECONDS)
     path, file = found
-    held = ResumableFile(path, home, file, min_free_bytes=min_free_bytes)
+    held = ResumableFile(path, home, file, root=objects.root, min_free_bytes=min_free_bytes)
     try:
         yield held
     finally:

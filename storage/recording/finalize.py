@@ -77,6 +77,7 @@ async def finalize(
     playlists = await store.write_playlists()
     labels = await _posters(objects, row)
     made = _made(store, playlists, labels)
+    await objects.make_durable(video(row.hash))
     if await catalog.finish(row, made, now_us(), name_of) is None:
         await objects.delete_tree(video(row.hash))
         return False

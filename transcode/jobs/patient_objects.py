@@ -25,6 +25,13 @@ class PatientObjects:
         """Give an object a second address once the store is well."""
         await self._health.write(lambda: self._objects.link(source, target))
 
+    async def make_durable(self, address: str) -> None:
+        """Have what was written survive a power cut.
+
+        It is not repeated: after a sync that failed, the kernel may have dropped what was written.
+        """
+        await self._objects.make_durable(address)
+
     async def get(self, address: str) -> bytes:
         """Return the bytes of an object."""
         return await self._objects.get(address)

@@ -14,6 +14,7 @@ from media.ladder import BOX_NUMBERS
 from storage.catalog.records.transcoding import MadeRung, MadeVideo, VideoWork
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 from storage.job_leases import HeldJob
+from storage.objects.addresses import video
 from storage.objects.base import ObjectError
 from transcode.inspect.probe import ProbeTimeout
 from transcode.jobs.leased_task import AttemptFailed
@@ -77,6 +78,7 @@ class VideoAssembler:
             if not filming.is_planned:
                 return await self._assemble(work, held, original, ())
             outcome = msgspec.json.encode(original).decode()
+            await self._context.objects.make_durable(video(work.hash))
             self.may_have_recorded = True
             if not await self._context.written(
                 lambda: spans.finish_original(held, outcome, self._context.now_us()), held
@@ -106,6 +108,7 @@ class VideoAssembler:
                 "spans differ", extra={"video": work.hash, "seams": sorted(made.discontinuities)}
             )
         lists = await store_playlists(self._context.objects, work.hash, media, made)
+        await self._context.objects.make_durable(video(work.hash))
         length_us, short = length_and_warnings(original.length_us, made.length)
         size = sum(piece.size for piece in pieces) + sum(lists.values())
         size += original.poster_size + original.preview_size
@@ -116,7 +119,7 @@ class VideoAssembler:
         for piece in pieces:
             warnings |= piece.warnings
         folders = [media, *(piece.folder for piece in pieces)]
-        video = MadeVideo(
+        made_video = MadeVideo(
             media=media,
             size=size,
             length_us=length_us,
@@ -127,7 +130,7 @@ class VideoAssembler:
             subtitles=original.subtitles,
             warnings=(*(() if "times leap" in warnings else short), *warning_sentences(warnings)),
         )
-        return Assembled(video=video, folders=tuple(dict.fromkeys(folders)))
+        return Assembled(video=made_video, folders=tuple(dict.fromkeys(folders)))
 
 
 def _rungs(

@@ -27,7 +27,7 @@ from storage.catalog.videos.spans import Spans
 from storage.catalog.videos.transcoding import Transcoding
 from storage.errors import CatalogError
 from storage.job_leases import HeldJob
-from storage.objects.addresses import video_poster
+from storage.objects.addresses import video, video_poster
 from storage.objects.base import Objects
 from transcode.inspect.probe import NotMedia, Probed, probe
 from transcode.jobs.catalog_retry import longest_wait, until_answered
@@ -266,6 +266,7 @@ class AssetAttempt:
             generation=self._work.generation,
             by=(self._media_folder,),
         )
+        await self._context.objects.make_durable(video(self._work.hash))
         await self._context.written(
             lambda: self._context.transcoding.publish_partial(
                 self._held, early, self._context.now_us()

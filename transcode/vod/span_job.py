@@ -13,6 +13,7 @@ from media.hls.segment import InitSection, Part, Segment
 from storage.catalog.records.transcoding import RemainingMedia
 from storage.errors import CatalogError
 from storage.job_leases import HeldSpan
+from storage.objects.addresses import video
 from storage.objects.base import ObjectError
 from transcode.inspect.probe import NotMedia
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
@@ -86,6 +87,7 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
         try:
             path = self._context.path_of(held.source)
             encoded = await run_engine("span", held.hash, span, path, store)
+            await self._context.objects.make_durable(video(held.hash))
         except NotMedia as error:
             raise InputRefused(error.reason) from error
         except OutOfStep as error:

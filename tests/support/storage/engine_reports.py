@@ -183,6 +183,9 @@ class FailingObjects:
         self.count()
         await self.disk.move(source, target)
 
+    async def make_durable(self, address: str) -> None:
+        await self.disk.make_durable(address)
+
     async def get(self, address: str) -> bytes:
         return await self.disk.get(address)
 

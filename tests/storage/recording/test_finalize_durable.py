@@ -1,0 +1,22 @@
+"""A recording's media are on the disk before the row of the video that names them."""
+
+from pathlib import Path
+
+from tests.support.storage.disk_trace import are_synced_before, traced_disk
+from tests.support.storage.engine_reports import TOP, ReportMaker, append_all, begin_epoch
+from tests.support.storage.recorded_run import run_recorder
+
+
+async def test_a_recording_is_on_the_disk_before_its_video(tmp_path: Path) -> None:
+    async with run_recorder(tmp_path) as made:
+        publication = await made.open()
+        studio = ReportMaker(TOP)
+        await begin_epoch(publication, studio)
+        for _ in range(3):
+            await append_all(publication, studio.step())
+            made.clock.now += 2.0
+        await made.caught_up(publication)
+        await publication.finish()
+        with traced_disk(made.disk.root) as trace:
+            await made.all_over()
+        assert are_synced_before(trace, "INSERT INTO videos")
