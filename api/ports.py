@@ -39,10 +39,6 @@ class MediaRemover(Protocol):
         """
         ...
 
-    async def remove_project(self, key: str, /) -> None:
-        """Delete what is kept of a project itself, in the same way."""
-        ...
-
 
 class OwnerCheck(Protocol):
     """Distinguishes owners from viewers."""

@@ -17,7 +17,6 @@ from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber, missing
 from api.library.lookup import PROJECT
-from api.ports import MediaRemover
 from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
@@ -201,21 +200,18 @@ class ProjectsController(Controller):
         request: ApiRequest,
         project: NamedDependency[ProjectRecord],
         catalog: NamedDependency[Catalog],
-        media: NamedDependency[MediaRemover | None],
         now_us: NamedDependency[int],
     ) -> None:
         """Delete a project with its streams, videos, labels, players and tokens, and all their
         media.
 
-        This takes a token for all projects. The first project stays, and so does one of whose
-        streams one is on air.
+        None of them is found any more; their media are removed in the background. This takes a
+        token for all projects. The first project stays, and so does one of whose streams one is on
+        air.
         """
         try:
-            hashes = await catalog.projects.remove(project.id, by=request.auth.id, now_us=now_us)
+            gone = await catalog.projects.remove(project.id, by=request.auth.id, now_us=now_us)
         except ProjectNotDeletable as error:
             raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
-        if hashes is None:
+        if not gone:
             raise missing("project")
-        if media is not None:
-            await media.remove(hashes)
-            await media.remove_project(project.key)

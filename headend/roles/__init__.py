@@ -2,6 +2,6 @@
 
 `wiring` assembles them; `context` opens what they share. `ingest_role`, `origin_role` and
 `transcode_role` build the parts, with `adapters` for the ports of `ingest`. `command_executor`,
-`stale_streams` and `media_remover` are their background tasks, `upload_intake` accepts files, and
-`ingest_metrics` shows counters.
+`stale_streams`, `media_remover` and `project_remover` are their background tasks, `upload_intake`
+accepts files, and `ingest_metrics` shows counters.
 """

@@ -9,6 +9,7 @@ from media.stream_keys import PublicHash
 from storage.catalog.videos.recordings import Recordings
 from storage.edge.base import Edge
 from storage.errors import StorageError
+from storage.objects.addresses import upload
 from storage.objects.base import Objects
 
 __all__ = ["StoredMedia", "delete_expired_recordings", "keep_deleting_expired_recordings"]
@@ -31,18 +32,26 @@ class StoredMedia:
         """Delete all media of streams or videos by hash; failures are only logged."""
         for hash_ in hashes:
             for folder in _FOLDERS:
-                await self._remove(folder.format(hash_))
+                await self._remove_folder(folder.format(hash_))
+
+    async def remove_uploads(self, names: Sequence[str]) -> None:
+        """Delete the bytes of unfinished uploads by name; failures are only logged."""
+        for name in names:
+            await self._remove(upload(name), self._objects.delete)
 
     async def remove_project(self, key: str) -> None:
         """Delete a project's own slate picture."""
-        await self._remove(_OF_PROJECT.format(key))
+        await self._remove_folder(_OF_PROJECT.format(key))
 
-    async def _remove(self, folder: str) -> None:
-        try:
-            await self._objects.delete_tree(folder)
-        except StorageError as error:
-            log.warning("media not removed", extra={"folder": folder, "cause": str(error)})
+    async def _remove_folder(self, folder: str) -> None:
+        await self._remove(folder, self._objects.delete_tree)
         await self._edge.drop_folder(folder)
+
+    async def _remove(self, address: str, delete: Callable[[str], Awaitable[None]]) -> None:
+        try:
+            await delete(address)
+        except StorageError as error:
+            log.warning("media not removed", extra={"address": address, "cause": str(error)})
 
 
 log = logging.getLogger(__name__)

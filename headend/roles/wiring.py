@@ -40,6 +40,7 @@ from headend.roles.context import RoleContext, open_context, wall_clock_us
 from headend.roles.ingest_role import run_ingest
 from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
 from headend.roles.origin_role import OriginRole
+from headend.roles.project_remover import keep_removing_projects
 from headend.roles.stale_streams import keep_resetting_stale_streams
 from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.transcode_role import file_workers, import_rules
@@ -87,7 +88,9 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
         _open_origin(context) as origin,
         run_ingest(context) as ingest,
         run_in_background(
-            *file_workers(context, lambda: not ingest.is_shedding()), *_cleanups(context)
+            *file_workers(context, lambda: not ingest.is_shedding()),
+            *_cleanups(context),
+            _remove_projects(context),
         ),
         _run_broadcaster(context) as broadcaster,
         _serve_http(
@@ -139,7 +142,8 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
             BackgroundTask(
                 "stale streams",
                 partial(keep_resetting_stale_streams, context.catalog, context.folder),
-            )
+            ),
+            _remove_projects(context),
         ),
         _run_broadcaster(context) as broadcaster,
         _serve_http(
@@ -214,6 +218,14 @@ def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
                 verify,
             ),
         ),
+    )
+
+
+def _remove_projects(context: RoleContext) -> BackgroundTask:
+    """Return the task that removes the projects that this process or another one deletes."""
+    removed, media = context.catalog.removed_projects, StoredMedia(context.objects, context.edge)
+    return BackgroundTask(
+        "removed projects", partial(keep_removing_projects, removed, media, context.verify)
     )
 
 

@@ -24,6 +24,7 @@ from storage.catalog.library.tokens import Tokens
 from storage.catalog.maintenance.health import HealthChecks
 from storage.catalog.maintenance.references import References
 from storage.catalog.projects.installation import Installation
+from storage.catalog.projects.removal import RemovedProjects
 from storage.catalog.projects.repository import Projects
 from storage.catalog.queries.visibility import Visibility
 from storage.catalog.streams.commands import Commands
@@ -57,6 +58,7 @@ class Catalog:
         """By which leases are made and judged; whoever leases work reads it now and then."""
         self.installation = Installation(database)
         self.projects = Projects(database)
+        self.removed_projects = RemovedProjects(database)
         self.tokens = Tokens(database)
         self.labels = Labels(database)
         self.players = Players(database)

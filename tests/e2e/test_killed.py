@@ -7,13 +7,14 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.conftest import Proof
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import ffmpeg, persisting, publishing
-from tests.support.e2e.service import Running, service
+from tests.support.e2e.service import Running, fetch, service
 from tests.support.e2e.slow_process import children_of
 from tests.support.e2e.strict_player import following
 from tests.support.waiting import poll
@@ -132,3 +133,30 @@ def test_a_service_killed_at_any_moment_goes_on_with_its_run(
         f"{follower.segments}, none missing, no hole unmarked",
         "no 404, no number back, no hole unmarked",
     )
+
+
+def test_a_project_that_is_deleted_as_the_service_dies_goes_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
+    with service(data, environment=environment) as first:
+        projects = f"{first.http}/api/projects"
+        made = fetch(projects, method="POST", token=first.token, body={"name": "Doomed"})
+        project = cast("dict[str, object]", made.json["project"])["id"]
+        address = f"{projects}/{project}/streams"
+        added = fetch(address, method="POST", token=first.token, body={"title": "A stream"})
+        hash_ = cast("dict[str, object]", added.json["stream"])["hash"]
+        poster = data / "objects" / "live" / str(hash_) / "poster" / "360p.jpg"
+        poster.parent.mkdir(parents=True)
+        poster.write_bytes(b"poster")
+        assert fetch(f"{first.http}/watch/{hash_}").status == 200
+        gone = fetch(f"{projects}/{project}", method="DELETE", token=first.token)
+        first.stop(signal.SIGKILL)
+        assert gone.status == 204
+    with service(data, environment=environment) as second:
+        address = f"{second.http}/api/projects/{project}/streams"
+        assert fetch(address, token=second.token).status == 404
+        assert fetch(f"{second.http}/watch/{hash_}").status == 404
+        poll(lambda: not poster.parent.parent.exists(), what="the media are gone")
+        poll(lambda: 'event="project removed"' in second.log.read_text(), what="the line")

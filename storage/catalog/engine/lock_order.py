@@ -6,10 +6,11 @@ by their numbers:
 
 1. streams, then videos (a row that is changed is selected `with_for_update` first);
 2. the project (`storage.catalog.queries.project_lookup.require`): each event and each new row of a
-   project locks it, too, and deleting the project locks it after all its streams and videos;
+   project locks it, too; deleting the project locks it after all its streams, and its rows are
+   removed later, streams and videos before all others (`storage.catalog.projects.removal`);
 3. upload links, then uploads, recordings, imports, jobs and spans;
 4. tags, categories and players. Whoever holds a stream or video may lock these before the project,
-   since the deletion of a project needs that stream or video first;
+   since they are removed with a project only after that stream or video;
 5. totals, by project and kind;
 6. the lock that orders the outbox of broadcasts.
 

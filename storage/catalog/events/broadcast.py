@@ -232,7 +232,8 @@ async def read_after(
 
 async def _project_of(connection: AsyncConnection, kind: str, hash_: str) -> int | None:
     table = videos if kind == "video" else streams
-    asked = select(table.c.project_id).where(table.c.hash == hash_)
+    present = project_lookup.is_of_present(table.c.project_id)
+    asked = select(table.c.project_id).where(table.c.hash == hash_, present)
     return (await connection.execute(asked)).scalar_one_or_none()
 
 

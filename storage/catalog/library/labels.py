@@ -311,7 +311,9 @@ class Labels:
             if label > named_rows.MAX_ID:
                 return None
             table = _TABLES[kind]
-            row = (await connection.execute(select(table).where(table.c.id == label))).one_or_none()
+            present = project_lookup.is_of_present(table.c.project_id)
+            asked = select(table).where(table.c.id == label, present)
+            row = (await connection.execute(asked)).one_or_none()
             return None if row is None else _record(row)
 
     async def find_page(

@@ -144,7 +144,8 @@ class Players:
     async def find(self, player: int) -> PlayerRecord | None:
         """Return the player with that number."""
         async with self._database.reading() as connection:
-            asked = select(players).where(players.c.id == player)
+            present = project_lookup.is_of_present(players.c.project_id)
+            asked = select(players).where(players.c.id == player, present)
             row = (
                 (await connection.execute(asked)).one_or_none()
                 if player <= named_rows.MAX_ID

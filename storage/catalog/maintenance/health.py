@@ -11,6 +11,7 @@ from sqlalchemy import func, or_, select, text
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
 from storage.catalog.migrations import REVISION
+from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import events, jobs, projects, streams, videos
 from storage.catalog.schema.upload_tables import spans
 from storage.catalog.streams.settings import project_slate, stream_slate
@@ -114,8 +115,13 @@ class HealthChecks:
     async def find_slates(self) -> tuple[str, ...]:
         """Return the addresses of all pictures that stand in for streams."""
         async with self._database.reading_all() as connection:
-            mine = select(streams.c.hash, streams.c.slate).where(streams.c.slate.is_not(None))
+            present = project_lookup.is_of_present(streams.c.project_id)
+            mine = select(streams.c.hash, streams.c.slate).where(
+                streams.c.slate.is_not(None), present
+            )
             found = [stream_slate(*row) for row in await connection.execute(mine)]
-            shared = select(projects.c.key, projects.c.slate).where(projects.c.slate.is_not(None))
+            shared = select(projects.c.key, projects.c.slate).where(
+                projects.c.slate.is_not(None), project_lookup.IS_PRESENT
+            )
             found += [project_slate(*row) for row in await connection.execute(shared)]
         return tuple(address for address in found if address is not None)

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
+from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import jobs, projects, streams
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recordings
@@ -82,7 +83,9 @@ class References:
         Its last hash is where to go on; there are no more where none is returned.
         """
         async with self._database.reading_all() as connection:
-            return await self._standing(connection, videos_table.c.hash > after, most)
+            # The media of a deleted project are removed before its rows.
+            present = project_lookup.is_of_present(videos_table.c.project_id)
+            return await self._standing(connection, (videos_table.c.hash > after) & present, most)
 
     async def _standing(
         self, connection: AsyncConnection, which: ColumnElement[bool], most: int

@@ -4,19 +4,18 @@ Finding one within a transaction is `storage.catalog.queries.project_lookup`.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.stream_keys import PublicHash, new_hash
+from media.stream_keys import new_hash
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.records.common import Page, ProjectRecord
-from storage.catalog.schema.tables import projects, streams, videos
+from storage.catalog.schema.tables import projects, streams, tokens
 from storage.catalog.streams import commands
-from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.errors import ProjectNotDeletable
 
 __all__ = ["Projects", "add"]
@@ -65,7 +64,9 @@ class Projects:
 
     async def find_page(self, *, reach: int | None = None, page: int = 1) -> Page[ProjectRecord]:
         """Return a page of projects, newest first; `reach` limits it to one project."""
-        wanted = [] if reach is None else [projects.c.id == reach]
+        wanted: list[ColumnElement[bool]] = [project_lookup.IS_PRESENT]
+        if reach is not None:
+            wanted.append(projects.c.id == reach)
         async with self._database.reading() as connection:
             return await named_rows.page_of(
                 connection, projects, wanted, _ORDER, project_lookup.record, total=None, page=page
@@ -86,7 +87,7 @@ class Projects:
             values["origins"] = " ".join(origins)
         statement = (
             update(projects)
-            .where(projects.c.id == project)
+            .where(projects.c.id == project, project_lookup.IS_PRESENT)
             .values(version=projects.c.version + 1, updated_us=now_us, **values)
         )
         async with self._database.writing() as connection:
@@ -97,60 +98,37 @@ class Projects:
             await event_log.record(connection, project, "project edited", facts, now_us, by=by)
             return project_lookup.record(row)
 
-    async def remove(
-        self, project: int, *, by: int | None, now_us: int
-    ) -> tuple[PublicHash, ...] | None:
-        """Delete a project and everything in it; None if there is no such project.
+    async def remove(self, project: int, *, by: int | None, now_us: int) -> bool:
+        """Delete a project and everything in it; return False if there is no such project.
 
-        Returns the hashes of its streams and videos, whose media the caller must delete.
+        From now on neither is found. The rows remain until `catalog.removed_projects` removes them,
+        a few at a time: removing 20,000 videos at once would hold SQLite's write lock, which every
+        live stream needs, for seconds.
 
         Raises:
             ProjectNotDeletable: It is the first project, or one of its streams is on air.
         """
+        own = select(streams).where(streams.c.project_id == project).order_by(streams.c.id)
+        present = select(projects).where(projects.c.id == project, project_lookup.IS_PRESENT)
         async with self._database.writing() as connection:
-            # Streams and videos are locked before the project: a change to one of them holds its
-            # row when it writes an event, which waits for the project.
-            of_streams, hashes = await _lock_contents(connection, project)
-            locked = select(projects).where(projects.c.id == project).with_for_update()
-            row = (await connection.execute(locked)).one_or_none()
+            # Streams are locked before the project, so that none goes on air: a change to one holds
+            # its row when it writes an event, which waits for the project.
+            of_streams = (await connection.execute(own.with_for_update())).all()
+            row = (await connection.execute(present.with_for_update())).one_or_none()
             if row is None:
-                return None
+                return False
             first = await project_lookup.find_first(connection)
             if first is None or project == first:
                 raise ProjectNotDeletable("The first project cannot be deleted.")
-            if await _hashes(connection, project) != hashes:
-                raise ProjectNotDeletable("Something was just added to this project: try again.")
             for stream in of_streams:
                 if stream.live or stream.processing or stream.receiving_count:
                     raise ProjectNotDeletable("A stream of this project is on air: end it first.")
-                # An encoder may have been admitted already, and not be on record yet.
-                forget = StreamCommand(stream=stream.id, hash=stream.hash, kind=CommandKind.FORGET)
-                await commands.add(connection, forget, now_us)
-            await connection.execute(delete(projects).where(projects.c.id == project))
+            # An encoder may have been admitted already, and not be on record yet.
+            await commands.forget(connection, [(row.id, row.hash) for row in of_streams], now_us)
+            await connection.execute(delete(tokens).where(tokens.c.project_id == project))
+            removed = update(projects).where(projects.c.id == project)
+            await connection.execute(removed.values(removed_us=now_us))
             # The project's own events are deleted with it: this one is the first project's.
             facts = {"project": project, "key": row.key, "name": row.name}
             await event_log.record(connection, first, "project deleted", facts, now_us, by=by)
-            return hashes
-
-
-async def _lock_contents(
-    connection: AsyncConnection, project: int
-) -> tuple[Sequence[Row[Any]], tuple[PublicHash, ...]]:  # Any: a whole row has no static type
-    """Lock a project's streams, so that none goes on air, and its videos.
-
-    Returns the rows of the streams, and the hashes of the streams and videos.
-    """
-    own = select(streams).where(streams.c.project_id == project).order_by(streams.c.id)
-    rows = (await connection.execute(own.with_for_update())).all()
-    of_videos = select(videos.c.hash).where(videos.c.project_id == project).order_by(videos.c.id)
-    hashes = (await connection.execute(of_videos.with_for_update())).scalars()
-    return rows, (*(row.hash for row in rows), *hashes)
-
-
-async def _hashes(connection: AsyncConnection, project: int) -> tuple[PublicHash, ...]:
-    """Return the hashes of a project's streams and videos as they are now."""
-    hashes: list[PublicHash] = []
-    for table in (streams, videos):
-        own = select(table.c.hash).where(table.c.project_id == project).order_by(table.c.id)
-        hashes += (await connection.execute(own)).scalars()
-    return tuple(hashes)
+            return True

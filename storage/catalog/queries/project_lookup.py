@@ -1,25 +1,39 @@
 """Find a project by its number or its key, and lock it against deletion.
 
-Each function runs within the caller's transaction.
+A deleted project is found no more, and neither is what it holds, although their rows remain for a
+while (`storage.catalog.projects.removal`). Each function runs within the caller's transaction.
 """
 
 import re
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Row, Select, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.schema.tables import projects
 from storage.errors import NoSuchProject
 
-__all__ = ["find", "find_first", "record", "require", "select_named"]
+__all__ = [
+    "IS_PRESENT",
+    "find",
+    "find_first",
+    "is_of_present",
+    "record",
+    "require",
+    "select_named",
+]
+
+IS_PRESENT: Final = projects.c.removed_us.is_(None)
+"""The condition of a project that is not deleted."""
+# Its own name, so that a statement that reads projects itself may use the condition too.
+_OWNER: Final = projects.alias("owner")
 
 # Canonical numbers of 32-bit ids; anything else can only be a key.
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
 # Run at nearly each API call: built once, as building them costs more than running them.
-_BY_NUMBER: Final = select(projects).where(projects.c.id == bindparam("of"))
-_BY_KEY: Final = select(projects).where(projects.c.key == bindparam("of"))
+_BY_NUMBER: Final = select(projects).where(projects.c.id == bindparam("of"), IS_PRESENT)
+_BY_KEY: Final = select(projects).where(projects.c.key == bindparam("of"), IS_PRESENT)
 
 
 def record(row: Row[Any]) -> ProjectRecord:  # Any: the row of a whole table has no static type
@@ -38,6 +52,12 @@ def select_named(name: str) -> tuple[Select[Any], dict[str, object]]:
     """Return the statement, and its parameters, that selects a project by number or key."""
     is_number = _NUMBER.fullmatch(name) is not None
     return (_BY_NUMBER, {"of": int(name)}) if is_number else (_BY_KEY, {"of": name})
+
+
+def is_of_present(project: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that a row's project, in that column, is not deleted."""
+    present = select(_OWNER.c.id).where(_OWNER.c.id == project, _OWNER.c.removed_us.is_(None))
+    return present.exists()
 
 
 async def find(connection: AsyncConnection, name: str) -> ProjectRecord | None:
@@ -60,7 +80,7 @@ async def require(connection: AsyncConnection, project: int) -> None:
     Raises:
         NoSuchProject: There is no project with that number.
     """
-    statement = select(projects.c.id).where(projects.c.id == project)
+    statement = select(projects.c.id).where(projects.c.id == project, IS_PRESENT)
     locked = statement.with_for_update(read=True, key_share=True)
     if (await connection.execute(locked)).one_or_none() is None:
         raise NoSuchProject(project)

@@ -8,6 +8,7 @@ from sqlalchemy import select
 from media.countries import decode_countries
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
+from storage.catalog.queries.project_lookup import is_of_present
 from storage.catalog.records.common import PlayerOptions, PublicRecord
 from storage.catalog.schema.tables import players, streams, videos
 
@@ -54,6 +55,8 @@ _OF_VIDEOS: Final = (
     .select_from(videos)
     .outerjoin(players, players.c.id == videos.c.player_id)
 )
+_STREAM_PRESENT: Final = is_of_present(streams.c.project_id)
+_VIDEO_PRESENT: Final = is_of_present(videos.c.project_id)
 
 
 class Visibility:
@@ -65,7 +68,7 @@ class Visibility:
     async def find(self, hash_: PublicHash, /) -> PublicRecord | None:
         """Return what viewers may see of the stream or video with that hash; None for neither."""
         async with self._database.reading() as connection:
-            of_stream = _OF_STREAMS.where(streams.c.hash == hash_)
+            of_stream = _OF_STREAMS.where(streams.c.hash == hash_, _STREAM_PRESENT)
             row = (await connection.execute(of_stream)).one_or_none()
             if row is not None:
                 return PublicRecord(
@@ -83,7 +86,7 @@ class Visibility:
                     height=row.image_height,
                     created_us=row.created_us,
                 )
-            of_video = _OF_VIDEOS.where(videos.c.hash == hash_)
+            of_video = _OF_VIDEOS.where(videos.c.hash == hash_, _VIDEO_PRESENT)
             row = (await connection.execute(of_video)).one_or_none()
             if row is None:
                 return None

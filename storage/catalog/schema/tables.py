@@ -78,7 +78,8 @@ installation = Table(
 
 # `settings` is a JSON object: defaults for the project's streams. `slate` names the picture that
 # stands in for them (null: the card). `origins` are the pages' origins that may upload from a
-# browser, with spaces between.
+# browser, with spaces between. `removed_us` is when it was deleted: from then on it is not shown,
+# and its rows are removed in batches, its own as the last.
 projects = Table(
     "projects",
     METADATA,
@@ -91,6 +92,7 @@ projects = Table(
     Column("version", BigInteger, nullable=False, server_default="1"),
     Column("slate", String(64)),
     Column("origins", Text, nullable=False, server_default=""),
+    Column("removed_us", BigInteger),
     sqlite_autoincrement=True,
 )
 

@@ -12,7 +12,7 @@ Each function runs within the caller's transaction; `Commands` opens them.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, cast
 
@@ -20,13 +20,22 @@ import msgspec
 from sqlalchemy import Row, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.schema.tables import commands, streams
 
-__all__ = ["CommandKind", "CommandRecord", "CommandStatus", "Commands", "StreamCommand", "add"]
+__all__ = [
+    "CommandKind",
+    "CommandRecord",
+    "CommandStatus",
+    "Commands",
+    "StreamCommand",
+    "add",
+    "forget",
+]
 
 _DEADLINE: Final = "deadline_us"
 _MOST: Final = 100  # read at once
@@ -107,21 +116,42 @@ def _record(row: Row[int, int, str, str, int | None, str | None]) -> CommandReco
 
 async def add(connection: AsyncConnection, command: StreamCommand, now_us: int) -> int:
     """Write a command down; returns its number. What is old is swept out."""
+    await _sweep(connection, now_us)
+    statement = insert(commands).values(_values(command, now_us))
+    return (await connection.execute(statement.returning(commands.c.id))).scalar_one()
+
+
+async def forget(
+    connection: AsyncConnection, gone: Sequence[tuple[int, PublicHash]], now_us: int
+) -> None:
+    """Have ingest forget streams that are deleted, by their numbers and hashes."""
+    await _sweep(connection, now_us)
+    rows = [
+        _values(StreamCommand(stream=stream, hash=hash_, kind=CommandKind.FORGET), now_us)
+        for stream, hash_ in gone
+    ]
+    if rows:
+        await connection.execute(insert(commands), rows)
+
+
+async def _sweep(connection: AsyncConnection, now_us: int) -> None:
     old = or_(
         commands.c.answered_us < now_us - _KEPT_US,
         commands.c.answered_us.is_(None) & (commands.c.created_us < now_us - _FORGOTTEN_US),
     )
     await connection.execute(delete(commands).where(old))
+
+
+def _values(command: StreamCommand, now_us: int) -> dict[str, object]:
     facts: dict[str, object] = {"hash": command.hash, "by": command.by}
     if command.deadline_us is not None:
         facts[_DEADLINE] = command.deadline_us
-    statement = insert(commands).values(
-        stream_id=command.stream,
-        kind=command.kind.value,
-        facts=json.dumps(facts),
-        created_us=now_us,
-    )
-    return (await connection.execute(statement.returning(commands.c.id))).scalar_one()
+    return {
+        "stream_id": command.stream,
+        "kind": command.kind.value,
+        "facts": json.dumps(facts),
+        "created_us": now_us,
+    }
 
 
 class Commands:

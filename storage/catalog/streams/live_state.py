@@ -15,6 +15,7 @@ from media.stream_keys import PublicHash, Slot, StreamKey
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
+from storage.catalog.queries import project_lookup
 from storage.catalog.queries.digest import digest
 from storage.catalog.records.common import IngestRecord
 from storage.catalog.records.settings import effective_settings
@@ -108,7 +109,7 @@ class LiveStates:
                 projects.c.slate.label("project_slate"),
             )
             .join_from(streams, projects, projects.c.id == table.project_id)
-            .where(same)
+            .where(same, project_lookup.IS_PRESENT)
         )
         async with self._database.reading() as connection:
             row = (await connection.execute(statement)).one_or_none()

@@ -79,7 +79,8 @@ async def find(connection: AsyncConnection, stream: int) -> StreamRecord | None:
     """Return the stream with that number."""
     if not 0 < stream <= MAX_ID:
         return None
-    return await _first(connection, select(streams).where(streams.c.id == stream))
+    present = project_lookup.is_of_present(streams.c.project_id)
+    return await _first(connection, select(streams).where(streams.c.id == stream, present))
 
 
 async def find_oldest(connection: AsyncConnection, project: int) -> StreamRecord | None:

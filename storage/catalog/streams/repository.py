@@ -19,7 +19,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
-from storage.catalog.queries import counters
+from storage.catalog.queries import counters, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.named_rows import MAX_ID
@@ -115,7 +115,8 @@ class Streams:
         """Return every stream of every project, oldest first."""
         records: tuple[StreamRecord, ...] = ()
         last = 0
-        statement = select(streams).order_by(streams.c.id).limit(_AT_ONCE)
+        present = project_lookup.is_of_present(streams.c.project_id)
+        statement = select(streams).where(present).order_by(streams.c.id).limit(_AT_ONCE)
         async with self._database.reading() as connection:
             while rows := (await connection.execute(statement.where(streams.c.id > last))).all():
                 records += await stream_queries.to_records(connection, rows)

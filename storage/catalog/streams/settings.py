@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
+from storage.catalog.queries import project_lookup
 from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.settings import (
     OwnerSettings,
@@ -184,7 +185,8 @@ async def _lock_stream(
         return None
     table = streams.c
     statement = select(table.settings, table.project_id, table.hash, table.slate)
-    locked = statement.where(table.id == stream).with_for_update()
+    present = project_lookup.is_of_present(table.project_id)
+    locked = statement.where(table.id == stream, present).with_for_update()
     return (await connection.execute(locked)).one_or_none()
 
 
@@ -192,7 +194,8 @@ async def _lock_project(
     connection: AsyncConnection, project: int
 ) -> Row[str, str, str | None] | None:
     table = projects.c
-    statement = select(table.settings, table.key, table.slate).where(table.id == project)
+    statement = select(table.settings, table.key, table.slate)
+    statement = statement.where(table.id == project, project_lookup.IS_PRESENT)
     return (await connection.execute(statement.with_for_update())).one_or_none()
 
 

@@ -146,7 +146,7 @@ class UploadLinks:
                 projects_table.c.origins,
             )
             .join_from(upload_links, projects_table)
-            .where(_TABLE.digest == digest(secret))
+            .where(_TABLE.digest == digest(secret), project_lookup.IS_PRESENT)
         )
         async with self._database.reading() as connection:
             row = (await connection.execute(asked)).one_or_none()

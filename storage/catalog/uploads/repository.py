@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.queries import named_rows
+from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
@@ -56,6 +56,7 @@ _ROW: Final = (
     )
     # Of a video that was deleted there is no upload any more, whatever its row says.
     .join_from(uploads, videos_table, videos_table.c.id == _TABLE.video_id)
+    .where(project_lookup.is_of_present(_TABLE.project_id))
 )
 
 

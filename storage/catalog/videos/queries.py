@@ -16,7 +16,7 @@ from media.countries import decode_countries
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
-from storage.catalog.queries import counters, named_rows
+from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Named, Page
 from storage.catalog.records.videos import (
@@ -94,8 +94,14 @@ def _record(row: Sequence[Any], key: str) -> VideoRecord:  # Any: a row of colum
 
 async def find(connection: AsyncConnection, video: int) -> WholeVideo | None:
     """Return the video with that number and all that belongs to it."""
+    return await _find(connection, video, project_lookup.IS_PRESENT)
+
+
+async def _find(
+    connection: AsyncConnection, video: int, *wanted: ColumnElement[bool]
+) -> WholeVideo | None:
     asked = select(*_FIELDS.values(), *_BESIDES).join_from(videos, projects_table)
-    asked = asked.where(_TABLE.id == video)
+    asked = asked.where(_TABLE.id == video, *wanted)
     row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MAX_ID else None
     if row is None:
         return None
@@ -106,7 +112,7 @@ async def find(connection: AsyncConnection, video: int) -> WholeVideo | None:
 
 async def read(connection: AsyncConnection, video: int) -> WholeVideo:
     """Return a video that the caller's transaction has just written or locked."""
-    found = await find(connection, video)
+    found = await _find(connection, video)
     if found is None:
         raise LookupError(video)
     return found
@@ -218,7 +224,7 @@ async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | 
         _TABLE.reason,
         _TABLE.warnings,
         _TABLE.attempt,
-    ).where(_TABLE.id == video)
+    ).where(_TABLE.id == video, project_lookup.is_of_present(_TABLE.project_id))
     row = (await connection.execute(asked)).one_or_none() if video <= named_rows.MAX_ID else None
     if row is None:
         return None

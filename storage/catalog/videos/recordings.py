@@ -245,7 +245,11 @@ class Recordings:
         async with self._database.reading() as connection:
             return tuple(
                 _row(row)
-                for row in await connection.execute(select(recordings).order_by(_TABLE.id))
+                for row in await connection.execute(
+                    select(recordings)
+                    .where(project_lookup.is_of_present(_TABLE.project_id))
+                    .order_by(_TABLE.id)
+                )
             )
 
     async def begin(
@@ -255,7 +259,12 @@ class Recordings:
         async with self._database.writing() as connection:
             row = (
                 await connection.execute(
-                    select(streams).where(streams.c.hash == stream).with_for_update()
+                    select(streams)
+                    .where(
+                        streams.c.hash == stream,
+                        project_lookup.is_of_present(streams.c.project_id),
+                    )
+                    .with_for_update()
                 )
             ).one_or_none()
             if row is None:

@@ -5,6 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
+from headend.roles.media_remover import StoredMedia
+from headend.roles.project_remover import remove_projects
+from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import NOW_US, ApiService, Json
 
@@ -144,11 +147,13 @@ async def test_a_deleted_project_is_gone_with_its_media(
         await objects.put(f"live/{hash_}/index.m3u8", b"#EXTM3U")
     answer = await delete(house, project["key"])
     assert (answer.status_code, answer.content) == (204, b"")
+    for _ in range(2):  # before and after its rows are removed
+        for gone in (f"{PROJECTS}/{project['id']}", path, f"/api/streams/{stream['id']}"):
+            assert (await house.client.get(gone, headers=house.owner)).status_code == 404
+        assert (await house.client.get(PROJECTS, headers=mine)).status_code == 401
+        assert (await delete(house, project["id"])).status_code == 404
+        await remove_projects(house.catalog.removed_projects, StoredMedia(objects, MemoryEdge()))
     assert await objects.addresses("live") == [f"live/{kept['hash']}/index.m3u8"]
-    for gone in (f"{PROJECTS}/{project['id']}", path):
-        assert (await house.client.get(gone, headers=house.owner)).status_code == 404
-    assert (await house.client.get(PROJECTS, headers=mine)).status_code == 401
-    assert (await delete(house, project["id"])).status_code == 404
     newest = (await house.listed(path=f"{PROJECTS}/1/events"))["data"][0]
     assert (newest["type"], newest["facts"]["name"]) == ("project deleted", "Doomed")
 

@@ -10,7 +10,10 @@ from httpx import Response
 from litestar.testing import AsyncTestClient
 
 from api.app import create_app
+from headend.roles.media_remover import StoredMedia
+from headend.roles.project_remover import remove_projects
 from headend.roles.upload_intake import create_intake
+from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api import contract_shapes
 from tests.support.api.application import ADDRESSES, ApiService, Json
@@ -202,6 +205,7 @@ async def test_what_is_deleted_takes_its_pictures_along(
     assert len(await kept(objects)) == 2
     assert await objects.addresses("live") == [f"live/{streams[1]['hash']}/poster/360p.jpg"]
     assert (await house.client.delete(path, headers=house.owner)).status_code == 204
+    await remove_projects(house.catalog.removed_projects, StoredMedia(objects, MemoryEdge()))
     assert await kept(objects) == await objects.addresses("live") == []
 
 
@@ -213,7 +217,7 @@ async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
 
     async def then_delete(file: Path, /) -> bytes:
         # The project goes while its picture is looked at.
-        assert await house.catalog.projects.remove(project.id, by=None, now_us=1) is not None
+        assert await house.catalog.projects.remove(project.id, by=None, now_us=1)
         return await real.slate(file)
 
     intake = msgspec.structs.replace(real, slate=then_delete)

@@ -16,9 +16,9 @@ from headend.install.installation import (
     read_installation,
 )
 from headend.install.locks import DataFolderError, schema_in_use
-from storage.catalog import open_catalog
+from storage.catalog import migrations, open_catalog
+from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import FirstStart
-from storage.catalog.records.videos import NewVideo
 from storage.errors import CatalogUnavailable, SchemaNewer
 from storage.installation_key import StoreMismatch
 from tests.support.postgres import PostgresServer
@@ -140,23 +140,33 @@ def test_an_empty_postgresql_database_is_not_filled_for_used_media(
 
 def without_keys(folder: Path, hash_: str) -> Path:
     """Make an installation as a version without keys left it, with one video and one file."""
-    asyncio.run(install(folder))
 
-    async def add() -> None:
-        video = NewVideo(
-            hash=hash_, title=None, file_title="x", description="", name="x", size=1,
-            source=f"sources/{hash_}/1",
-        )  # fmt: skip
-        async with open_catalog(folder / DATABASE, migrate=False) as catalog:
-            await catalog.videos.add(1, video, 1, by=None)
+    async def make() -> None:
+        async with (
+            open_database(database_url(folder / DATABASE), create=True) as database,
+            database.migrating() as connection,
+        ):
+            await connection.run_sync(migrations.upgrade, "0006")
 
-    asyncio.run(add())
+    asyncio.run(make())
+    nothing = dict.fromkeys(
+        ("size", "length_us", "width", "height", "progress", "eta", "created_us", "updated_us",
+         "published", "hidden", "storage_size"), "0",
+    )  # fmt: skip
+    texts = dict.fromkeys(
+        ("file_title", "title_fold", "description", "name", "reason", "warnings", "countries",
+         "poster_labels"), "''",
+    )  # fmt: skip
+    video = {
+        "project_id": "1", "hash": f"'{hash_}'", "state": "'failed'", "phase": "'failed'",
+        "generation": "1", "version": "1", **nothing, **texts,
+    }  # fmt: skip
     run_sql(
         folder / DATABASE,
-        "ALTER TABLE installation DROP COLUMN key",
-        "UPDATE alembic_version SET version_num = '0006'",
+        "INSERT INTO installation (id, broadcaster_key, created_us) VALUES (1, 'key', 1)",
+        "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'abcdefabcdef', 'first', 1)",
+        f"INSERT INTO videos ({', '.join(video)}) VALUES ({', '.join(video.values())})",
     )
-    (folder / OBJECTS / "installation").unlink()
     return media(folder)
 
 

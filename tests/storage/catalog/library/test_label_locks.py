@@ -13,6 +13,7 @@ from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import NoSuchLabel, NoSuchProject
 from tests.support.storage.concurrent_calls import count_refused
+from tests.support.storage.removed_projects import remove_rows
 
 NOW = 1_800_000_000_000_000
 TURNS = 10
@@ -96,6 +97,7 @@ async def test_a_project_is_deleted_while_its_labels_are(server: Catalog) -> Non
 
         async def remove_project(project: int = project) -> None:
             await server.projects.remove(project, by=None, now_us=NOW)
+            await remove_rows(server)
 
         refused += await count_refused([[change], [remove], [remove_project]])
     assert refused == 0

@@ -7,6 +7,7 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.errors import ProjectNotDeletable
+from tests.support.storage.removed_projects import remove_rows
 
 
 async def test_a_project_is_found_by_its_number_and_by_its_key(catalog: Catalog) -> None:
@@ -69,13 +70,17 @@ async def test_a_deleted_project_takes_all_it_held_along(catalog: Catalog) -> No
     tag = await catalog.labels.add("tag", project.id, "Tag", active=True, by=None, now_us=1)
     _, token = await catalog.tokens.add("theirs", project.id, write=True, now_us=1)
     assert await catalog.tokens.authenticate(token) is not None
-    hashes = await catalog.projects.remove(project.id, by=8, now_us=2)
-    assert hashes == tuple(stream.hash for stream in streams)
+    assert await catalog.projects.remove(project.id, by=8, now_us=2)
+    rows = await catalog.removed_projects.find_rows(project.id)
+    assert rows is not None
+    assert rows.hashes == tuple(stream.hash for stream in streams)
     assert await catalog.projects.find(project.key) is None
     assert await catalog.streams.find(streams[0].id) is None
     assert await catalog.labels.find("tag", tag.id) is None
     assert await catalog.tokens.authenticate(token) is None
-    assert await catalog.projects.remove(project.id, by=8, now_us=3) is None
+    assert not await catalog.projects.remove(project.id, by=8, now_us=3)
+    await remove_rows(catalog)
+    assert not await catalog.projects.remove(project.id, by=8, now_us=3)
     newest = (await catalog.events.find_page(first.id)).items[0]
     assert (newest.kind, newest.token) == ("project deleted", 8)
     assert newest.facts == {"project": project.id, "key": project.key, "name": "Doomed"}
@@ -100,7 +105,10 @@ async def test_the_first_project_and_one_on_air_are_kept(catalog: Catalog) -> No
             await catalog.projects.remove(project.id, by=None, now_us=3)
         assert await catalog.streams.find(stream.id) is not None
     await air(on=False)
-    assert await catalog.projects.remove(project.id, by=None, now_us=4) == (stream.hash,)
+    assert await catalog.projects.remove(project.id, by=None, now_us=4)
+    rows = await catalog.removed_projects.find_rows(project.id)
+    assert rows is not None
+    assert rows.hashes == (stream.hash,)
 
 
 async def test_a_project_is_deleted_while_its_streams_change_and_nobody_is_held_up(
@@ -129,7 +137,8 @@ async def test_a_project_is_deleted_while_its_streams_change_and_nobody_is_held_
                 for each in streams
             ]
             await asyncio.sleep(0.02)  # so that they are under way
-            assert await catalog.projects.remove(project.id, by=None, now_us=9) is not None
+            assert await catalog.projects.remove(project.id, by=None, now_us=9)
+            assert await remove_rows(catalog) == [3]
             gone = True
         assert all(each.result() for each in changes)
         assert await catalog.projects.find(project.key) is None

@@ -13,6 +13,7 @@ from storage.catalog.records.videos import VideoFile, VideoQuery
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
 from storage.errors import VideoNotFailed
+from tests.support.storage.removed_projects import remove_rows
 
 NOW_US = 1_769_860_859_123_456  # 2026-01-31T12:00:59
 LATER_US = NOW_US + 3_600_000_000
@@ -176,6 +177,8 @@ async def test_a_deleted_projects_recordings_are_nobodys(
     row = await begun(catalog, stream)
     await catalog.projects.remove(project.id, by=None, now_us=NOW_US)
     assert await catalog.recordings.find_all() == ()
+    assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
+    await remove_rows(catalog)
     assert await catalog.videos.find_known([row.hash]) == frozenset()
     assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
 

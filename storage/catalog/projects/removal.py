@@ -1,0 +1,134 @@
+"""Removes the rows of deleted projects, a few in a transaction (`catalog.removed_projects`).
+
+`Projects.remove` hides a project; from then on nothing is added to it. What has media is found
+first, so that the caller removes these before the rows: whoever is killed in between finds the rest
+again. Jobs go before all of this, so that no worker adds media, and everything else after it; the
+project's own row is the last.
+"""
+
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Table, delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.stream_keys import PublicHash
+from storage.catalog.engine.database import Database
+from storage.catalog.queries import project_lookup
+from storage.catalog.schema.tables import (
+    categories,
+    events,
+    jobs,
+    players,
+    projects,
+    streams,
+    tags,
+    videos,
+)
+from storage.catalog.schema.upload_tables import recordings, upload_links, uploads
+
+__all__ = ["MAX_MEDIA_ROWS", "MAX_OTHER_ROWS", "RemovedProject", "RemovedProjects", "RemovedRows"]
+
+# With their jobs, spans and renditions, 100 videos hold SQLite's write lock for about 20 ms: live
+# streams, which write at each change of state, do not notice.
+MAX_MEDIA_ROWS: Final = 100
+MAX_OTHER_ROWS: Final = 500  # events above all, each with an index or two
+# In the order in which transactions lock them (`storage.catalog.engine.lock_order`).
+_WITH_MEDIA: Final = (streams, videos, uploads, recordings)
+_OTHERS: Final = (upload_links, tags, categories, players, events)
+
+
+class RemovedProject(msgspec.Struct, frozen=True, kw_only=True):
+    """A deleted project whose rows are not all removed yet."""
+
+    id: int
+    key: str
+
+
+class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of a deleted project that have media, by their numbers.
+
+    The first four go by the names in `_WITH_MEDIA`. `hashes` are those of the streams, videos and
+    recordings, `names` those of the uploads.
+    """
+
+    streams: tuple[int, ...]
+    videos: tuple[int, ...]
+    uploads: tuple[int, ...]
+    recordings: tuple[int, ...]
+    hashes: tuple[PublicHash, ...]
+    names: tuple[str, ...]
+
+
+class RemovedProjects:
+    """The rows of deleted projects; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self) -> RemovedProject | None:
+        """Return a deleted project whose rows are not all removed yet."""
+        statement = select(projects.c.id, projects.c.key).where(~project_lookup.IS_PRESENT)
+        async with self._database.reading() as connection:
+            row = (await connection.execute(statement.order_by(projects.c.id).limit(1))).first()
+            return None if row is None else RemovedProject(id=row.id, key=row.key)
+
+    async def find_rows(self, project: int) -> RemovedRows | None:
+        """Return up to `MAX_MEDIA_ROWS` of its rows that have media; None if it has none."""
+        found: dict[str, list[int]] = {}
+        hashes: list[PublicHash] = []
+        names: list[str] = []
+        left = MAX_MEDIA_ROWS
+        async with self._database.reading() as connection:
+            for table in _WITH_MEDIA:
+                address = table.c.name if table is uploads else table.c.hash
+                own = select(table.c.id, address).where(table.c.project_id == project)
+                rows = (await connection.execute(own.order_by(table.c.id).limit(left))).all()
+                found[table.name] = [number for number, _ in rows]
+                (names if table is uploads else hashes).extend(each for _, each in rows)
+                left -= len(rows)
+        if left == MAX_MEDIA_ROWS:
+            return None
+        ids = {name: tuple(numbers) for name, numbers in found.items()}
+        return RemovedRows(**ids, hashes=tuple(hashes), names=tuple(names))
+
+    async def remove_jobs(self, project: int) -> bool:
+        """Remove up to `MAX_MEDIA_ROWS` of its jobs with their spans; return False if it has none.
+
+        Workers that hold one of them notice it when they renew their leases.
+        """
+        async with self._database.writing() as connection:
+            return await _remove_some(connection, jobs, project, MAX_MEDIA_ROWS)
+
+    async def remove_rows(self, rows: RemovedRows) -> None:
+        """Remove rows, and all that refers to them; their media must be gone already."""
+        async with self._database.writing() as connection:
+            for table in _WITH_MEDIA:
+                numbers: tuple[int, ...] = getattr(rows, table.name)
+                if numbers:
+                    mine = table.c.id.in_(numbers)
+                    held = select(table.c.id).where(mine).order_by(table.c.id).with_for_update()
+                    await connection.execute(held)
+                    await connection.execute(delete(table).where(mine))
+
+    async def remove_rest(self, project: int) -> bool:
+        """Remove up to `MAX_OTHER_ROWS` of what has no media; return True once nothing is left.
+
+        What has media must be gone already; the project's row goes last.
+        """
+        async with self._database.writing() as connection:
+            for table in _OTHERS:
+                if await _remove_some(connection, table, project, MAX_OTHER_ROWS):
+                    return False
+            await connection.execute(delete(projects).where(projects.c.id == project))
+            return True
+
+
+async def _remove_some(connection: AsyncConnection, table: Table, project: int, most: int) -> bool:
+    """Remove up to `most` of a project's rows of a table; return False if it has none."""
+    column: Any = table.c.id  # Any: the columns of a table that is not known here have no type
+    own = select(column).where(table.c.project_id == project).order_by(column)
+    some = (await connection.execute(own.limit(most).with_for_update())).scalars().all()
+    if some:
+        await connection.execute(delete(table).where(column.in_(some)))
+    return bool(some)

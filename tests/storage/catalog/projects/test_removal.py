@@ -1,0 +1,159 @@
+"""What a deleted project held is found no more at once, and its rows go a few at a time."""
+
+from pathlib import Path
+
+import pytest
+
+from storage.catalog import Catalog
+from storage.catalog.projects.removal import MAX_MEDIA_ROWS, MAX_OTHER_ROWS
+from storage.catalog.records.common import PlayerOptions, ProjectRecord
+from storage.catalog.records.uploads import NewUpload, UploadDetails
+from storage.catalog.records.videos import NewVideo
+from storage.catalog.schema.upload_tables import METADATA
+from storage.errors import NoSuchProject
+from storage.job_leases import JobLost
+from tests.support.sql import run_sql
+from tests.support.storage.removed_projects import remove_rows
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_700_000_000_000_000
+OF_PROJECT = [each.name for each in METADATA.sorted_tables if "project_id" in each.c]
+
+
+@pytest.fixture
+async def project(catalog: Catalog) -> ProjectRecord:
+    await catalog.installation.first_start(NOW)
+    return await catalog.projects.add("Doomed", NOW)
+
+
+async def film(catalog: Catalog, project: int, hash_: str) -> int:
+    new = NewVideo(
+        hash=hash_, title=None, file_title="x", description="", name="x", size=1,
+        source=f"sources/{hash_}/1",
+    )  # fmt: skip
+    return (await catalog.videos.add(project, new, NOW, by=None)).video.id
+
+
+async def upload(catalog: Catalog, project: int, name: str) -> None:
+    new = NewUpload(
+        name=name, length=5, most_bytes=10, metadata="", hash=f"upload{name:0>6}", file_title="a",
+        slug="a", wanted=UploadDetails(), expires_us=NOW * 2,
+    )  # fmt: skip
+    await catalog.uploads.begin(project, new, NOW)
+
+
+async def test_nothing_of_a_deleted_project_is_found(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
+    stream = await catalog.streams.add(project.id, "A stream", NOW)
+    video = await film(catalog, project.id, "V" * 12)
+    await upload(catalog, project.id, "name")
+    tag = await catalog.labels.add("tag", project.id, "Tag", active=True, by=None, now_us=NOW)
+    player = await catalog.players.add(project.id, "Small", PlayerOptions(), by=None, now_us=NOW)
+    _, token = await catalog.tokens.add("theirs", project.id, write=True, now_us=NOW)
+    _, link = await catalog.links.add(
+        project.id, UploadDetails(), most_bytes=9, expires_us=NOW * 2, now_us=NOW, by=None
+    )
+
+    async def found() -> dict[str, object]:
+        """Return what each question finds."""
+        return {
+            "project": await catalog.projects.find(project.key),
+            "in the list": project in (await catalog.projects.find_page()).items,
+            "stream": await catalog.streams.find(stream.id),
+            "of all streams": stream.id in {each.id for each in await catalog.streams.find_all()},
+            "by its key": await catalog.live_state.find_ingest(stream.key),
+            "watched stream": await catalog.visibility.find(stream.hash),
+            "video": await catalog.videos.find(video),
+            "its status": await catalog.videos.find_status(video),
+            "watched video": await catalog.visibility.find("V" * 12),
+            "upload": await catalog.uploads.find("name"),
+            "link": await catalog.links.find(link),
+            "tag": await catalog.labels.find("tag", tag.id),
+            "player": await catalog.players.find(player.id),
+            "token": await catalog.tokens.authenticate(token),
+            "stream's channel": await catalog.outbox.find_project("stream", stream.hash),
+            "video's channel": await catalog.outbox.find_project("video", "V" * 12),
+            "rows whose files are missed": await catalog.references.page("", 9),
+        }
+
+    assert [name for name, each in (await found()).items() if not each] == []
+    assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
+    assert {name: each for name, each in (await found()).items() if each} == {}
+    assert await catalog.recordings.begin(stream.hash, "run", 1, NOW) is None
+    assert await catalog.projects.edit(project.id, name="Again", by=None, now_us=NOW) is None
+    with pytest.raises(NoSuchProject):
+        await catalog.streams.add(project.id, "Another", NOW)
+    with pytest.raises(NoSuchProject):
+        await film(catalog, project.id, "W" * 12)
+    # Its media are known until they are removed: they are no orphans.
+    assert await catalog.references.videos(["V" * 12]) == {"V" * 12}
+    assert await catalog.references.streams([stream.hash]) == {stream.hash}
+
+
+async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
+    catalog: Catalog, project: ProjectRecord, place: str | Path
+) -> None:
+    number = 2 * MAX_MEDIA_ROWS + 10
+    for each in range(number):
+        await film(catalog, project.id, f"V{each:011}")
+    await catalog.streams.add(project.id, "A stream", NOW)
+    await upload(catalog, project.id, "name")
+    run_sql(
+        place,
+        "INSERT INTO recordings (project_id, stream_id, stream_hash, run, hash, facts, created_us)"
+        f" VALUES ({project.id}, 9, 'gone', 'run', 'recording000', '{{}}', 1)",
+    )
+    await catalog.labels.add("tag", project.id, "Tag", active=True, by=None, now_us=NOW)
+    events = run_sql(place, f"SELECT count(*) FROM events WHERE project_id = {project.id}")
+    before = await catalog.streams.find(1)
+    assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
+    # Hidden, and every row there yet but those of tokens.
+    assert run_sql(place, "SELECT count(*) FROM videos") == [(number + 1,)]
+    assert run_sql(place, f"SELECT count(*) FROM events WHERE project_id = {project.id}") == events
+    # The upload's video, the upload, the recording and the stream are four more.
+    assert await remove_rows(catalog) == [MAX_MEDIA_ROWS, MAX_MEDIA_ROWS, 14]
+    for table in OF_PROJECT:
+        left = f"SELECT count(*) FROM {table} WHERE project_id = {project.id}"
+        assert run_sql(place, left) == [(0,)], table
+    for table in ("jobs", "videos", "uploads", "recordings"):
+        assert run_sql(place, f"SELECT count(*) FROM {table}") == [(0,)], table
+    assert run_sql(place, f"SELECT id FROM projects WHERE id = {project.id}") == []
+    assert await catalog.streams.find(1) == before
+    assert await remove_rows(catalog) == []
+
+
+async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
+    for each in range(MAX_MEDIA_ROWS + 1):
+        await film(catalog, project.id, f"V{each:011}")
+    held = await catalog.jobs.lease("worker", NOW)
+    assert held is not None
+    await film(catalog, 1, "K" * 12)
+    assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
+    removed = catalog.removed_projects
+    assert [await removed.remove_jobs(project.id) for _ in range(3)] == [True, True, False]
+    with pytest.raises(JobLost):
+        await catalog.jobs.extend(held, NOW)
+    left = await catalog.jobs.lease("worker", NOW)
+    assert left is not None
+    assert left.project == 1
+    assert await catalog.jobs.lease("worker", NOW) is None
+
+
+async def test_what_has_no_media_goes_in_batches_too(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
+    for each in range(MAX_OTHER_ROWS + 1):
+        await catalog.labels.add("tag", project.id, f"{each}", active=True, by=None, now_us=NOW)
+    assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
+    removed = catalog.removed_projects
+    assert await removed.find_rows(project.id) is None
+    turns = 1
+    while not await removed.remove_rest(project.id):
+        turns += 1
+    # Two for tags, two for as many events, and one for the project.
+    assert turns == 5
+    assert await removed.remove_rest(project.id), "another process removed it"

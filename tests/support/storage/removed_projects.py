@@ -1,0 +1,20 @@
+"""The rows of deleted projects, removed as the service does it, but without media."""
+
+from storage.catalog import Catalog
+
+__all__ = ["remove_rows"]
+
+
+async def remove_rows(catalog: Catalog) -> list[int]:
+    """Remove the rows of all deleted projects; return how many had media, by transaction."""
+    sizes: list[int] = []
+    removed = catalog.removed_projects
+    while (project := await removed.find()) is not None:
+        while await removed.remove_jobs(project.id):
+            pass
+        while (rows := await removed.find_rows(project.id)) is not None:
+            await removed.remove_rows(rows)
+            sizes.append(len(rows.hashes) + len(rows.names))
+        while not await removed.remove_rest(project.id):
+            pass
+    return sizes
