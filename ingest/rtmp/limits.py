@@ -126,6 +126,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             reason="a burst after a lost network is no attack",
         ),
     ] = 5.0
+    messages_per_second: Annotated[
+        int,
+        _meta(
+            "messages a peer may send, on average; a burst may be ten times as many",
+            "1/s",
+            1,
+            reason="60 pictures, two audio tracks and metadata are about 160 a second, and each"
+            " message costs a packet's handling; a burst after a lost network is no attack",
+        ),
+    ] = 1_000
     media_message_bytes: Annotated[
         int,
         _meta(

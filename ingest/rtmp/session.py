@@ -39,6 +39,7 @@ _HELD_OVERHEAD: Final = 256
 # Plain integers: enum attributes are slow to look up for each packet.
 _VIDEO, _AUDIO = int(MessageType.VIDEO), int(MessageType.AUDIO)
 _AGGREGATE, _DATA = int(MessageType.AGGREGATE), int(MessageType.DATA)
+_BURST_SECONDS: Final = 10.0  # of messages
 _STREAMED: Final = frozenset({_VIDEO, _AUDIO, _AGGREGATE, _DATA, int(MessageType.DATA_AMF3)})
 
 
@@ -85,6 +86,9 @@ class Session:
         )
         self._chunk_budget = Bucket(
             limits.chunks_per_second, limits.chunks_per_second * limits.chunks_average_seconds, now
+        )
+        self._message_budget = Bucket(
+            limits.messages_per_second, limits.messages_per_second * _BURST_SECONDS, now
         )
         self._command_budget = Bucket(
             limits.commands_per_second, limits.commands_before_publish, now
@@ -233,6 +237,7 @@ class Session:
         except RtmpError as error:
             fault = error
         self.counters.messages += len(messages)
+        self._spend_messages(len(messages))
         for message in messages:
             self._handle_message(message, events)
         if fault is not None:
@@ -243,6 +248,10 @@ class Session:
     def _spend_chunks(self, chunks: int) -> None:
         if not self._chunk_budget.spend(chunks, self._now):
             raise LimitExceeded("chunks a second", self._limits.chunks_per_second)
+
+    def _spend_messages(self, count: int) -> None:
+        if not self._message_budget.spend(count, self._now):
+            raise LimitExceeded("messages a second", self._limits.messages_per_second)
 
     def _acknowledge(self) -> None:
         # At half a window, so that a peer that stops after a full one never has to.
@@ -306,6 +315,7 @@ class Session:
                     most = self._limits.aggregate_messages
                     raise LimitExceeded("messages in an aggregate", most)
                 self._spend_chunks(1)  # each costs as much as a chunk
+                self._spend_messages(1)
                 if part in (_VIDEO, _AUDIO, _DATA):
                     inner = Message(part, time, message.stream, data)
                     used = self._media_message(inner, events) or used

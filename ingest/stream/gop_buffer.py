@@ -71,7 +71,7 @@ class GopBuffer:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the media held."""
+        """What the packets held take in memory."""
         return self._size_bytes
 
     def begin(self, tracks: tuple[Track, ...]) -> None:
@@ -120,8 +120,8 @@ class GopBuffer:
             return False
         newest = self._groups[-1]
         newest.packets.append(packet)
-        newest.size_bytes += len(packet.data)
-        self._size_bytes += len(packet.data)
+        newest.size_bytes += packet.memory_bytes
+        self._size_bytes += packet.memory_bytes
         while self._size_bytes > BUFFER_BYTES:
             self._drop_oldest()
         return begins and self.has_keyframe

@@ -159,7 +159,7 @@ class RunFeed:
         elif self._waiting:
             self._waiting.append(step)
         if isinstance(step, MediaPacket):
-            self._waiting_bytes += len(step.data)
+            self._waiting_bytes += step.memory_bytes
         if self._waiting_bytes > _WAITING_BYTES:
             # The engine begins at the next keyframe, so the rest stays decodable.
             del self._waiting[1:]

@@ -88,7 +88,7 @@ class TrackFinder:
             return [packet]
         self._since = now if self._since is None else self._since
         self._held.append(packet)
-        self._held_bytes += len(packet.data)
+        self._held_bytes += packet.memory_bytes
         return self._settle() if self._held_bytes > HELD_BYTES else self.tick(now)
 
     def tick(self, now: float) -> list[SourceItem]:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from media.loop_lag import LoopLag
-from media.packet import MediaPacket
+from media.packet import PACKET_OVERHEAD, MediaPacket
 from media.ticks import MICROSECONDS
 from media.track import AudioTrack, Track, VideoTrack
 from transcode.protocol.messages import Finish, LeaveOut, Packet
@@ -63,8 +63,8 @@ QueueItem = SourceStart | NoSource | Packet | LeaveOut | Finish
 class Backlog:
     """The queue of one run; `wall_us` returns the time of day in us since the epoch.
 
-    `bytes` is the size of the queued packets; `dropping` is True while packets are dropped. `lag`
-    is that of the loop that feeds the engine: packets do not age by it.
+    `bytes` is what the queued packets take in memory; `dropping` is True while packets are dropped.
+    `lag` is that of the loop that feeds the engine: packets do not age by it.
     """
 
     def __init__(self, wall_us: Callable[[], int], lag: LoopLag | None = None) -> None:
@@ -96,13 +96,13 @@ class Backlog:
     def offer(self, packet: MediaPacket, now: float) -> bool:
         """Queue a packet; return False if it was dropped."""
         video = isinstance(packet.track, VideoTrack)
-        if self.bytes + len(packet.data) > QUEUE_BYTES or self.age(now) > QUEUE_SECONDS:
+        if self.bytes + packet.memory_bytes > QUEUE_BYTES or self.age(now) > QUEUE_SECONDS:
             self.dropping = True
         if self.dropping:
             if not self._resumes(packet, now, video=video):
                 return False
             self.restart_source(now)
-        self.bytes += len(packet.data)
+        self.bytes += packet.memory_bytes
         order = Packet(
             video=video, dts=packet.dts, pts=packet.pts, key=packet.key, data=packet.data
         )
@@ -138,7 +138,7 @@ class Backlog:
         """Remove and return the oldest item."""
         order, _ = self._queue.popleft()
         if isinstance(order, Packet):
-            self.bytes -= len(order.data)
+            self.bytes -= len(order.data) + PACKET_OVERHEAD
         return order
 
     def resume_source(self, source: SourceStart, now: float) -> None:

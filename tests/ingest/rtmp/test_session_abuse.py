@@ -76,7 +76,9 @@ ONE = head(0, 6) + header(VIDEO, 8_000_000) + b"x"
 )  # fmt: skip
 def test_tiny_chunks_are_stopped_cheaply(first: bytes, data: bytes) -> None:
     # Leave was given, so that nothing but the budget of chunks stops them.
-    here = encoder.publishing(Limits(media_bits_per_second=1_000_000_000))
+    here = encoder.publishing(
+        Limits(media_bits_per_second=1_000_000_000, messages_per_second=1_000_000)
+    )
     here.receive(first, 0.0)
     began = time.process_time()
     at, error = pour(here, data, 10_000_000, seconds=5.0)
@@ -101,10 +103,11 @@ def test_128_byte_chunks_of_a_good_stream_are_within_the_budget() -> None:
     ("bound", "words"),
     [
         ({}, "more than 1,024 messages in an aggregate"),
-        ({"aggregate_messages": 1_000_000}, "chunks a second"),
+        ({"aggregate_messages": 1_000_000, "messages_per_second": 1_000_000}, "chunks a second"),
+        ({"aggregate_messages": 1_000_000}, "messages a second"),
     ],
 )
-def test_the_messages_in_an_aggregate_are_bounded_and_count_as_chunks(
+def test_the_messages_in_an_aggregate_are_bounded_and_count_as_chunks_and_messages(
     tag: bytes, bound: dict[str, int], words: str
 ) -> None:
     here = encoder.publishing(Limits(**bound))
@@ -118,6 +121,34 @@ def test_the_messages_in_an_aggregate_are_bounded_and_count_as_chunks(
         here.receive(head(0, 7) + header(MessageType.AGGREGATE, len(body), stream=1) + body, 0.0)
         here.tick(0.0)  # where packets came before the fault, it comes now
     assert time.process_time() - began < 2.0
+
+
+def test_one_byte_pictures_are_stopped_by_their_number() -> None:
+    """A million of them are 13 MB on the wire, which no bound of bytes stops, and 240 MB here."""
+    here = encoder.publishing(Limits(media_bits_per_second=1_000_000_000))
+    feed(here, [encoder.video(encoder.video_config())])
+    data = encoder.video(b"\x27\x01\0\0\0") * 1000
+    events = 0
+    with pytest.raises(LimitExceeded, match="messages a second"):
+        for turn in range(1000):
+            now = turn / 100
+            here.tick(now)  # where packets came before the fault, it comes now
+            events += len(here.receive(data, now))
+    assert events <= 12_000
+
+
+def test_the_messages_of_the_busiest_encoder_are_within_the_budget() -> None:
+    """60 pictures, two audio tracks and metadata, and 30 s of them at once after a lost network."""
+    here = encoder.publishing()
+    feed(here, [encoder.video(encoder.video_config()), encoder.audio(encoder.audio_config())])
+    second = encoder.video(encoder.video_body(b"x")) * 60
+    second += encoder.audio(encoder.audio_body(b"x")) * 2 * 50 + encoder.META * 5
+    for now in range(60):
+        here.receive(second, float(now))
+    here.receive(second * 30, 90.0)
+    for now in range(90, 150):
+        here.receive(second, float(now))
+    assert here.publishing
 
 
 def test_headers_of_huge_messages_are_stopped_at_once() -> None:

@@ -153,6 +153,12 @@ def giants(count: int) -> bytes:
             id="chunks_per_second",
         ),
         pytest.param(
+            {"messages_per_second": 1},
+            STRANGER + rtmp_peer.audio(b"x") * 20,
+            "more than 1 messages a second",
+            id="messages_per_second",
+        ),
+        pytest.param(
             {"chunk_streams": 3},
             STRANGER + b"".join(rtmp_peer.whole(n, MessageType.AUDIO, b"x") for n in range(4, 7)),
             "more than 3 chunk streams",

@@ -1,8 +1,10 @@
+import tracemalloc
+
 import pytest
 
 from ingest.stream.gop_buffer import BUFFER_BYTES, GopBuffer
 from media.loop_lag import LoopLag
-from media.packet import MediaPacket
+from media.packet import PACKET_OVERHEAD, MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
 VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
@@ -74,11 +76,27 @@ def test_it_reaches_back_for_its_seconds_and_no_more_than_two_groups_further(eve
 def test_it_is_bounded_in_bytes_too() -> None:
     ring = begun()
     for number in range(8):
-        ring.append(picture(100 + number / 10, key=True, size=BUFFER_BYTES // 4), 100 + number / 10)
+        size = BUFFER_BYTES // 4 - PACKET_OVERHEAD
+        ring.append(picture(100 + number / 10, key=True, size=size), 100 + number / 10)
         assert ring.size_bytes <= BUFFER_BYTES
     since, packets, _ = ring.read_from_nearest(0.0)
     assert len(packets) == 4
     assert since == pytest.approx(100.4)
+
+
+def test_tiny_packets_count_with_what_they_take_in_memory() -> None:
+    ring = begun()
+    tracemalloc.start()
+    try:
+        for number in range(200_000):  # a keyframe in a hundred, all within a second
+            key = number % 100 == 0
+            packet = MediaPacket(track=VIDEO, dts=number + 1000, pts=number, key=key, data=b"xy"[:])
+            ring.append(packet, 100.0 + number / 200_000)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held <= ring.size_bytes <= BUFFER_BYTES
+    assert ring.size_bytes > BUFFER_BYTES - 200 * PACKET_OVERHEAD
 
 
 def test_a_group_that_is_too_large_is_given_up_up_to_the_next_keyframe() -> None:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from ingest.stream.gop_buffer import BUFFER_BYTES
 from media.loop_lag import LoopLag
-from media.packet import MediaPacket
+from media.packet import PACKET_OVERHEAD, MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from transcode.live.backlog import QUEUE_BYTES, QUEUE_SECONDS, Backlog, NoSource, SourceStart
 from transcode.protocol.messages import Finish, LeaveOut, Packet
@@ -38,7 +38,7 @@ def test_orders_come_out_as_they_were_put() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
     assert queue.offer(packet(0, key=True, size=3), 0.0)
-    assert queue.bytes == 3
+    assert queue.bytes == 3 + PACKET_OVERHEAD
     queue.finish(0.0)
     assert all_of(queue) == [
         SourceStart(video=VIDEO, audio=AUDIO, wall_us=7),
@@ -58,7 +58,8 @@ def test_too_many_bytes_are_dropped_up_to_a_keyframe_that_begins_anew() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
     full = QUEUE_BYTES // MIB
-    assert all(queue.offer(packet(at, key=at == 0, size=MIB), 0.0) for at in range(full))
+    size = MIB - PACKET_OVERHEAD
+    assert all(queue.offer(packet(at, key=at == 0, size=size), 0.0) for at in range(full))
     assert not queue.offer(packet(50, size=MIB), 0.0)
     assert not queue.offer(packet(51, key=True, size=MIB), 0.0), "there is no room yet"
     for _ in range(full // 2 + 2):
