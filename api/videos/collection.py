@@ -1,24 +1,25 @@
-"""The videos of a project, listed. They are added in `api.uploads`."""
+"""The videos of a project, listed and tried again. They are added in `api.uploads`."""
 
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Annotated, Final
 
 import msgspec
-from litestar import Controller, get
+from litestar import Controller, get, post
 from litestar.di import NamedDependency, Provide
 from litestar.params import QueryParameter
 
-from api.http.auth import ApiRequest
-from api.http.error_statuses import LIST_ERRORS
+from api.http.auth import ApiRequest, needs_write
+from api.http.error_statuses import CHANGE_ERRORS, LIST_ERRORS
 from api.http.errors import documented
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber, Search
 from api.library.lookup import ProjectId, list_url, provide_project
 from api.schemas.common import Listing, named_schema
 from api.videos.presenter import VideoPresenter
-from api.videos.schemas import VideoItem
+from api.videos.schemas import VideoItem, VideosRetried
 from storage.catalog import Catalog
 from storage.catalog.records.videos import Phase, VideoQuery
 
@@ -164,3 +165,22 @@ class VideosController(Controller):
             path=list_url(video_presenter.addresses, project_id, "videos"),
             filters=list_query.filters,
         )
+
+    @post(
+        "/retry",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="Try failed videos again",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def retry_failed_videos(
+        self,
+        request: ApiRequest,
+        project_id: ProjectId,
+        catalog: NamedDependency[Catalog],
+        now_us: NamedDependency[int],
+    ) -> VideosRetried:
+        """Queue a project's failed videos again, the oldest thousand at a time."""
+        project = await provide_project(request, project_id, catalog)
+        retried = await catalog.videos.retry_failed(project.id, now_us, by=request.auth.id)
+        return VideosRetried(message="Failed videos queued again.", videos=retried)

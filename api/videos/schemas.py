@@ -23,6 +23,7 @@ __all__ = [
     "VideoShown",
     "VideoStatusBody",
     "VideoStatusData",
+    "VideosRetried",
 ]
 
 
@@ -137,6 +138,13 @@ class VideoChanged(msgspec.Struct, frozen=True, kw_only=True):
 
     message: str
     video: Video
+
+
+class VideosRetried(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to trying failed videos again; `videos` is how many were queued."""
+
+    message: str
+    videos: int
 
 
 class VideoStatusBody(msgspec.Struct, frozen=True, kw_only=True):

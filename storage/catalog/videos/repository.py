@@ -6,10 +6,11 @@ columns that change, so that two at once lose nothing of each other.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import Country, encode_countries
@@ -31,6 +32,7 @@ from storage.catalog.records.videos import (
     WholeVideo,
 )
 from storage.catalog.schema.tables import videos as table
+from storage.catalog.schema.upload_tables import imports as import_table
 from storage.catalog.videos import (
     creation as video_creation,
 )
@@ -43,7 +45,10 @@ from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
 from storage.errors import VideoNotFailed
 
-__all__ = ["VideoChange", "Videos"]
+__all__ = ["MOST_RETRIES", "VideoChange", "Videos"]
+
+# A request's answer waits for them: a few seconds.
+MOST_RETRIES: Final = 1000
 
 _ROW: Final = table.c
 _Values = dict[str, Any]  # Any: columns of every type
@@ -122,6 +127,38 @@ async def _record(
     by: int | None,
 ) -> None:
     await event_log.record(connection, row.project_id, kind, facts, now_us, subject=row.hash, by=by)
+
+
+async def _retry(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as above
+    now_us: int,
+    by: int | None,
+) -> None:
+    """Queue a video again whose row is locked.
+
+    Raises:
+        VideoNotFailed: it has not failed, or its file is gone.
+    """
+    if row.state != "failed":
+        raise VideoNotFailed(row.id, row.state)
+    if row.source is not None:
+        await jobs.enqueue(connection, row.id, now_us)
+    elif not await imports.retry(connection, row.id, now_us):
+        raise VideoNotFailed(row.id, row.state)
+    values: _Values = {
+        "state": "queued" if row.source is not None else UPLOADING,
+        "phase": "inprogress",
+        "progress": 0,
+        "eta": 0,
+        "reason": "",
+        "warnings": "[]",
+        "transcoding_us": None,
+    }
+    await _change(connection, row, now_us, values)
+    await _record(connection, row, "video queued again", {}, now_us, by)
+    await broadcast.enqueue_video(connection, row.id, _event("queued"), now_us)
+    counters.move_video(connection, row.project_id, row.phase, "inprogress")
 
 
 def _event(state: str) -> str:
@@ -317,26 +354,34 @@ class Videos:
             row = await _locked(connection, video)
             if row is None:
                 return None
-            if row.state != "failed":
-                raise VideoNotFailed(video, row.state)
-            if row.source is not None:
-                await jobs.enqueue(connection, video, now_us)
-            elif not await imports.retry(connection, video, now_us):
-                raise VideoNotFailed(video, row.state)
-            values: _Values = {
-                "state": "queued" if row.source is not None else UPLOADING,
-                "phase": "inprogress",
-                "progress": 0,
-                "eta": 0,
-                "reason": "",
-                "warnings": "[]",
-                "transcoding_us": None,
-            }
-            await _change(connection, row, now_us, values)
-            await _record(connection, row, "video queued again", {}, now_us, by)
-            await broadcast.enqueue_video(connection, video, _event("queued"), now_us)
-            counters.move_video(connection, row.project_id, row.phase, "inprogress")
+            await _retry(connection, row, now_us, by)
             return await video_queries.read(connection, video)
+
+    async def retry_failed(self, project: int, now_us: int, *, by: int | None) -> int:
+        """Queue failed videos of a project again, oldest first; return how many.
+
+        At most `MOST_RETRIES` at a time, each in a transaction of its own. Those whose file is gone
+        are left out.
+        """
+        importable = select(import_table.c.video_id).where(import_table.c.video_id == _ROW.id)
+        failed = (
+            select(_ROW.id)
+            .where(_ROW.project_id == project, _ROW.state == "failed")
+            .where(or_(_ROW.source.is_not(None), importable.exists()))
+            .order_by(_ROW.id)
+            .limit(MOST_RETRIES)
+        )
+        async with self._database.reading() as connection:
+            numbers = (await connection.execute(failed)).scalars().all()
+        retried = 0
+        for number in numbers:
+            with suppress(VideoNotFailed):  # any more
+                async with self._database.writing() as connection:
+                    row = await _locked(connection, number)
+                    if row is not None:
+                        await _retry(connection, row, now_us, by)
+                        retried += 1
+        return retried
 
     async def set_posters(
         self, video: int, folder: str, labels: Sequence[str], now_us: int, *, by: int | None

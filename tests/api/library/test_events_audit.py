@@ -122,6 +122,7 @@ ELSEWHERE: Final = {
     "end_upload": "the same",
     "ask_offset": "the same",
     "other_method": "the same",
+    "retry_failed_videos": "the same (tests/api/videos/test_collection_retry.py)",
     "retry_video": "a video whose making failed (tests/api/videos/test_item.py)",
 }
 

@@ -46,7 +46,7 @@ async def test_another_projects_videos_are_as_if_not_there(house: ApiService) ->
         ("GET", one), ("PUT", one), ("DELETE", one), ("GET", f"{one}/status"),
         ("POST", f"{one}/publish"), ("POST", f"{one}/unpublish"), ("POST", f"{one}/retry"),
         ("POST", f"{one}/keep"), ("PUT", f"{one}/player"), ("PUT", f"{one}/poster"),
-        ("GET", VIDEOS), ("POST", VIDEOS),
+        ("GET", VIDEOS), ("POST", VIDEOS), ("POST", f"{VIDEOS}/retry"),
     ):  # fmt: skip
         answer = await house.client.request(method, path, headers=stranger)
         assert answer.status_code == 404, (method, path)
