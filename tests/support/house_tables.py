@@ -36,7 +36,6 @@ NOT_YET_TESTED: Final[frozenset[str]] = frozenset(
         "headend/roles/ingest_metrics.py",
         "headend/roles/ingest_role.py",
         "headend/roles/origin_role.py",
-        "headend/roles/transcode_role.py",
         "headend/roles/upload_intake.py",
         "headend/roles/wiring.py",
         "headend/run.py",

@@ -8,7 +8,7 @@ import pytest
 
 from storage.objects.base import ObjectError
 from tests.transcode.vod.test_job import engines
-from transcode.inspect.probe import NotMedia
+from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 from transcode.jobs.leased_task import AttemptFailed
 from transcode.protocol.file_messages import AssetOrder
 from transcode.protocol.messages import EngineReport
@@ -54,6 +54,14 @@ async def test_an_error_of_the_callback_ends_the_engine(short_film: Path) -> Non
     with pytest.raises(ObjectError):
         await run_engine("asset", "Ab3", AssetOrder(ladder=None), short_film, refuse)
     assert engines() == []
+
+
+async def test_a_file_that_the_disk_does_not_give_is_no_fault_of_the_file() -> None:
+    """The memory of a process can be opened, and not be read where nothing is mapped."""
+    with pytest.raises(OSError, match="could not read"):
+        await run_engine("asset", "Ab3", AssetOrder(ladder=None), Path("/proc/self/mem"), ignore)
+    with pytest.raises(ProbeTimeout, match="could not be read"):
+        await probe(Path("/proc/self/mem"))
 
 
 async def test_a_file_that_does_not_exist_is_an_error_of_the_caller(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""The workers of a process, as its role makes them."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from headend.config.settings import TranscodeSettings
+from headend.roles.transcode_role import create_file_workers, create_store_health
+from storage.objects.base import StoreFull
+from tests.support.transcode.transcode_fixture import now_us, vod_fixture
+
+pytestmark = pytest.mark.anyio
+
+HOUR_NS = 3600 * 10**9
+LEASE_US = 300_000_000
+
+
+async def test_workers_on_a_host_whose_clock_is_ahead_take_nothing_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.mp4").write_text("no film")
+    async with vod_fixture(tmp_path / "data") as vod:
+        await vod.add(tmp_path / "a.mp4")
+        held = await vod.catalog.jobs.lease("another host", now_us(), lease_us=LEASE_US)
+        assert held is not None
+        right = time.time_ns
+        monkeypatch.setattr(time, "time_ns", lambda: right() + HOUR_NS)
+        workers = create_file_workers(TranscodeSettings(), vod.catalog, vod.objects)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(workers.run())
+            for _ in range(3):  # after each they look for more
+                other = (await vod.add(tmp_path / "a.mp4")).video.id
+                assert (await vod.wait_until_ended(other, within=60)).state == "failed"
+            running.cancel()
+        await vod.catalog.jobs.extend(held, right() // 1000)
+
+
+async def test_the_health_of_the_store_is_that_of_disk_and_catalog(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with vod_fixture(tmp_path / "data") as vod:
+        assert await create_store_health(vod.catalog, vod.objects).is_well_indeed()
+        full = create_store_health(vod.catalog, vod.objects, min_free_bytes=1 << 62)
+        assert not await full.is_well()
+        with pytest.raises(StoreFull):
+            await vod.objects.check(min_free_bytes=1 << 62)
+        assert "storage.min_free_bytes" in str(vars(caplog.records[0])["cause"])
+    (tmp_path / "data" / "catalog.sqlite").unlink()
+    (tmp_path / "data" / "catalog.sqlite").mkdir()
+    assert not await create_store_health(vod.catalog, vod.objects).is_well_indeed()
