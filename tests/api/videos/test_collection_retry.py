@@ -20,7 +20,7 @@ async def added(house: ApiService, project: int = 1, *, file: bool = True) -> in
     hash_ = new_hash()
     new = NewVideo(
         hash=hash_, title=None, file_title="film", description="", name="film", size=1,
-        source=f"sources/{hash_}/1" if file else None,
+        source=f"sources/{hash_}/1",
     )  # fmt: skip
     if file:
         return (await house.catalog.videos.add(project, new, NOW_US, by=None)).video.id
