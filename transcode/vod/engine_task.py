@@ -36,6 +36,7 @@ _WARNING_SENTENCES: Final = {
     "sound decoder not opened": "The sound could not be decoded: the video is silent.",
     "picture damaged": "Some pictures are damaged and could not be decoded.",
     "times leap": "The times in the file leap: what lies before and after was joined.",
+    "times stray": "Some times in the file are damaged: the pictures there were left out.",
     "tone-mapped": "The picture is brighter (HDR) than every screen shows: it was mapped to the"
     " usual range.",
     "no posters": "No poster could be made.",

@@ -19,12 +19,17 @@ __all__ = [
     "elements",
     "flv_of_noise",
     "inserted",
+    "moved_block",
+    "moved_cluster",
     "scrambled",
+    "without_keyframes",
 ]
 
 _SEGMENT, _CLUSTER, _GROUP = 0x18538067, 0x1F43B675, 0xA0
 _MASTERS: Final = frozenset((_SEGMENT, _CLUSTER, _GROUP, 0x1549A966, 0x1654AE6B, 0xAE))
 _UNKNOWN: Final = (1 << 56) - 1  # a size of eight bytes, all ones
+_TIMESTAMP, _SIMPLE_BLOCK = 0xE7, 0xA3
+_KEYFRAME: Final = 0x80
 _FLV_HEAD: Final = b"FLV\x01\x05\0\0\0\x09\0\0\0\0"
 _TS_PACKET: Final = 188
 
@@ -92,6 +97,36 @@ def inserted(data: bytes, parent: int, child: bytes) -> bytes:
             grown = grown[:place] + _eight_bytes(size + more) + grown[each.content :]
             more += 8 - (each.content - place)
     return grown
+
+
+def moved_cluster(data: bytes, number: int, by: int) -> bytes:
+    """Return a Matroska file one of whose clusters claims to be `by` ms later."""
+    found = [each for each in elements(data) if each.id == _TIMESTAMP][number]
+    time = int.from_bytes(data[found.content : found.end], "big") + by
+    return (
+        data[: found.content] + time.to_bytes(found.end - found.content, "big") + data[found.end :]
+    )
+
+
+def moved_block(data: bytes, track: int, number: int, by: int) -> bytes:
+    """Return a Matroska file in which one block of a track claims to be `by` ms later."""
+    blocks = [
+        each
+        for each in elements(data)
+        if each.id == _SIMPLE_BLOCK and data[each.content] == 0x80 | track
+    ]
+    place = blocks[number].content + 1
+    time = int.from_bytes(data[place : place + 2], "big", signed=True)
+    return data[:place] + (time + by).to_bytes(2, "big", signed=True) + data[place + 2 :]
+
+
+def without_keyframes(data: bytes) -> bytes:
+    """Return a Matroska file none of whose pictures is flagged as a keyframe."""
+    found = bytearray(data)
+    for each in elements(data):
+        if each.id == _SIMPLE_BLOCK and data[each.content] == 0x81:
+            found[each.content + 3] &= ~_KEYFRAME & 0xFF
+    return bytes(found)
 
 
 def _eight_bytes(size: int) -> bytes:

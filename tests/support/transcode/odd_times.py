@@ -4,9 +4,17 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.engine.sources import ffmpeg
-from tests.support.transcode.corpus_bytes import changed, element, elements, inserted
+from tests.support.transcode.corpus_bytes import (
+    changed,
+    element,
+    elements,
+    inserted,
+    moved_block,
+    moved_cluster,
+    without_keyframes,
+)
 from tests.support.transcode.corpus_clips import AAC, Maker, clip, remuxed
-from tests.support.transcode.corpus_items import PLAIN, Item
+from tests.support.transcode.corpus_items import MPEG2, PLAIN, Item
 
 __all__ = ["ODD_TIMES"]
 
@@ -57,6 +65,36 @@ def _cut_before_its_keyframe(path: Path) -> None:
     whole = path.with_name("whole.mp4")
     clip(*_ONE_KEY, size=_TINY, seconds=4)(whole)
     ffmpeg("-ss", "0.7", "-i", whole, "-c", "copy", "-y", path)
+
+
+_JOINED: Final = "The times in the file leap: what lies before and after was joined."
+_STRAYS: Final = "Some times in the file are damaged: the pictures there were left out."
+# A cluster about every 0.25 s.
+_CLUSTERS: Final = clip(*PLAIN, "-cluster_time_limit", "400", size=_TINY)
+
+
+def _stray_cluster(mkv: bytes) -> bytes:
+    """Move what lies between 1.05 and 1.3 s, where there is neither a flash nor a beep."""
+    return moved_cluster(mkv, 4, 18_000)
+
+
+def _stray_picture(mkv: bytes) -> bytes:
+    return moved_block(mkv, 1, 45, 18_000)
+
+
+def _stray_sound(mkv: bytes) -> bytes:
+    return moved_block(mkv, 2, 80, 18_000)
+
+
+def _twice(ts: bytes) -> bytes:
+    return ts + ts
+
+
+def _no_sound_in_it(path: Path) -> None:
+    """Make an MP4 with a track of sound that has no packets."""
+    whole = path.with_name("whole.mp4")
+    clip(*PLAIN, size=_TINY)(whole)
+    ffmpeg("-i", whole, "-c:v", "copy", "-af", "atrim=end_sample=0", *AAC, "-y", path)
 
 
 def _before_zero(ending: str) -> Maker:
@@ -115,6 +153,80 @@ ODD_TIMES: Final = (
         "MPEG-TS whose times begin below zero",
         _before_zero("ts"),
         size=_TINY,
+    ),
+    Item(
+        "before-zero.mkv",
+        "MKV without sound whose times begin below zero, which Matroska cannot hold",
+        remuxed(clip(*PLAIN, "-bf", "0", size=_TINY, sound=None), "mkv", *_BEFORE),
+        size=_TINY,
+        sound=False,
+        beeps=0,
+    ),
+    Item(
+        "late-start.mkv",
+        "MKV whose times begin after two days",
+        remuxed(clip(*PLAIN, size=_TINY), "mkv", "-output_ts_offset", "200000"),
+        size=_TINY,
+        own=True,
+        kept=True,
+    ),
+    Item(
+        "stray-cluster.mkv",
+        "MKV, a cluster of which claims to be 18 s later",
+        changed(_CLUSTERS, _stray_cluster),
+        size=_TINY,
+        warning=_STRAYS,
+    ),
+    Item(
+        "stray-picture.mkv",
+        "MKV, a picture of which claims to be 18 s later",
+        changed(_CLUSTERS, _stray_picture),
+        size=_TINY,
+        kept=True,
+        warning=_STRAYS,
+    ),
+    Item(
+        "stray-sound.mkv",
+        "MKV, a packet of sound of which claims to be 18 s later",
+        changed(_CLUSTERS, _stray_sound),
+        size=_TINY,
+        own=True,
+    ),
+    Item(
+        "twice.ts",
+        "MPEG-TS, two recordings in one file, the clock of the second begins again",
+        changed(clip(*PLAIN, size=_TINY), _twice),
+        size=_TINY,
+        seconds=6.1,
+        flashes=6,
+        beeps=6,
+        warning=_JOINED,
+    ),
+    Item(
+        "twice.mpg",
+        "the same, MPEG-PS",
+        changed(clip(*MPEG2, "-c:a", "mp2", size=_TINY), _twice),
+        size=_TINY,
+        seconds=6.1,
+        flashes=6,
+        beeps=6,
+        warning=_JOINED,
+    ),
+    Item(
+        "no-keyframes.mkv",
+        "MKV that flags no keyframe",
+        changed(clip("-c:v", "mpeg4", *AAC, size=_TINY), without_keyframes),
+        size=_TINY,
+        kept=True,
+    ),
+    Item(
+        "empty-sound.mp4",
+        "a track of sound that is empty",
+        _no_sound_in_it,
+        size=_TINY,
+        own=True,
+        sound=False,
+        beeps=0,
     ),
     Item(
         "linked.mkv",

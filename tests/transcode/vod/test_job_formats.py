@@ -35,6 +35,8 @@ _FEW: Final = (
     "silent.mp4",
     "sound-longer.mp4",
     "one-keyframe.ts",
+    "stray-cluster.mkv",
+    "twice.ts",
     "many-tracks.mkv",
     "default-smaller.mp4",
     "encrypted-cenc.mp4",

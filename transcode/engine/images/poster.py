@@ -61,7 +61,7 @@ def make_posters(
         candidates = _Candidates(aspect, thumbnail_size(rungs[0].width, rungs[0].height))
         for moment in islice(found, _JUDGED):
             candidates.judge(moment)
-        best = candidates.best() or _any_picture(descriptor)
+        best = candidates.best() or _any_picture(descriptor, reports)
         yield from _in_sizes(best, aspect, rungs)
         for moment in found:
             candidates.keep(moment)
@@ -136,7 +136,7 @@ class _Candidates:
         )
 
 
-def _any_picture(descriptor: int) -> VideoFrame:
+def _any_picture(descriptor: int, reports: ReportWriter | None) -> VideoFrame:
     """Return the first whole picture of a file whose keyframes are not found.
 
     An edit list may leave out the only keyframe, and a container's index may lead past it.
@@ -144,7 +144,7 @@ def _any_picture(descriptor: int) -> VideoFrame:
     Raises:
         BadUpload: there is none.
     """
-    with open_upload(descriptor) as upload:
+    with open_upload(descriptor, reports) as upload:
         picture = video_stream(upload)
         frame = None if picture is None else first_whole_picture(upload, picture)
     if frame is None:

@@ -6,6 +6,7 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import Final
 
 from av.error import FFmpegError
 from av.packet import Packet
@@ -14,7 +15,10 @@ from av.stream import Stream
 from media.ticks import VIDEO_SCALE
 from transcode.engine.input.container import ENCRYPTED, BadUpload, Upload
 
-__all__ = ["decode_times", "demux", "packet_times", "to_ticks"]
+__all__ = ["decode_times", "demux", "packet_times", "timed_packets", "to_ticks"]
+
+_MOST_UNTIMED: Final = 3_000  # a minute of sound: some megabytes, or 100 s of pictures
+_USUAL_STEP: Final = VIDEO_SCALE // 30
 
 
 def demux(upload: Upload, streams: list[Stream]) -> Iterator["Packet[Stream]"]:
@@ -50,6 +54,35 @@ def packet_times(packet: "Packet[Stream]") -> tuple[int, int] | None:
     if dts is None or pts is None or not base:
         return None
     return to_ticks(dts, base), to_ticks(pts, base)
+
+
+def timed_packets(
+    upload: Upload, streams: list[Stream]
+) -> Iterator[tuple["Packet[Stream]", int, int]]:
+    """Yield the packets as `demux` does, each with its decode and presentation time.
+
+    Matroska cannot hold times below zero, so the first packets of a file that begins there have no
+    times: they are placed before the first one that has. Others without times are left out.
+    """
+    waiting: dict[int, list[Packet[Stream]]] = {stream.index: [] for stream in streams}
+    for packet in demux(upload, streams):
+        times = packet_times(packet)
+        early = waiting.get(packet.stream.index)
+        if times is None:
+            if early is not None and len(early) < _MOST_UNTIMED:
+                early.append(packet)
+            continue
+        for place, each in enumerate(early or (), -len(early or ())):
+            at = times[0] + place * _step(each)
+            yield each, at, at
+        waiting.pop(packet.stream.index, None)
+        yield packet, *times
+
+
+def _step(packet: "Packet[Stream]") -> int:
+    base = packet.stream.time_base
+    length = to_ticks(packet.duration, base) if packet.duration and base else 0
+    return length or _USUAL_STEP
 
 
 def decode_times(shown: Sequence[int]) -> tuple[int, ...]:

@@ -132,7 +132,10 @@ def _rate(picture: VideoStream) -> int:
 
 
 def _length_us(upload: Upload) -> int:
-    return max(0, upload.duration or 0)
+    length_us = max(0, upload.duration or 0)
+    # Of Matroska it is where the last packet ends, wherever the first one begins.
+    begins_us = max(0, upload.start_time or 0) if "matroska" in upload.format.name else 0
+    return length_us - begins_us if begins_us < length_us else length_us
 
 
 def _scanned_us(upload: Upload, picture: VideoStream) -> int:

@@ -50,6 +50,8 @@ def make_asset(descriptor: int, order: AssetOrder, reports: ReportWriter) -> Non
         convert(descriptor, make, reports, audible=audible)
         return
     reports.send(found.report())
+    if found.strays:
+        reports.count_trouble("times stray")
     with open_upload(descriptor, reports) as upload:
         reports.send(Ready(names=make_originals(upload, found, reports)))
     os.nice(NICE_ADVANTAGE)

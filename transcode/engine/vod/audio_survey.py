@@ -8,6 +8,7 @@ over one that cannot. Decoding costs 2 s of CPU for an hour.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
+from array import array
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from media.codecs.aac import AAC_LC, AacError, AudioSpecificConfig
 from media.ticks import VIDEO_SCALE
 from transcode.engine.input.demux import packet_times, to_ticks
 from transcode.engine.input.file_decoder import FileAudioDecoder
+from transcode.engine.input.stray_times import time_line
 
 __all__ = ["PLAIN_RATES", "AudioSurvey", "OwnAudio"]
 
@@ -45,10 +47,12 @@ class OwnAudio(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AudioSurvey:
-    """Reads all packets of a sound track; `end` is where it ends, None before the first packet."""
+    """Reads all packets of a sound track."""
 
     def __init__(self, sound: AudioStream) -> None:
-        self.end: int | None = None
+        self._times = array("q")
+        self._end: int | None = None
+        self._length = 0  # of the newest packet
         self._config = _plain_config(sound)
         self._extradata = sound.codec_context.extradata or b""
         self._sounds = FileAudioDecoder(sound) if self._config is not None else None
@@ -61,11 +65,18 @@ class AudioSurvey:
             self._config = None
             return
         pts, base = times[1], packet.stream.time_base
-        if self.end is None or pts - self.end <= _JUMP:
+        self._times.append(pts)
+        if self._end is None or pts - self._end <= _JUMP:
             length = to_ticks(packet.duration, base) if packet.duration and base else 0
-            self.end = max(pts + length, pts if self.end is None else self.end)
+            self._end = max(pts + length, pts if self._end is None else self._end)
+            self._length = length
         if self._config is not None:
             self._try(bytes(packet), pts)
+
+    def end(self) -> int | None:
+        """Return where the sound ends, strays left out; None if there was no packet."""
+        line = time_line(self._times)
+        return line.last + self._length if line is not None and line.strays else self._end
 
     def _try(self, data: bytes, pts: int) -> None:
         if not self._count:

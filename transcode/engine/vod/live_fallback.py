@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 from av.audio.stream import AudioStream
+from av.packet import Packet as AvPacket
 from av.stream import Stream
 from av.video.stream import VideoStream
 
@@ -29,8 +30,9 @@ from transcode.engine.input.container import (
     open_upload,
     video_stream,
 )
-from transcode.engine.input.demux import decode_times, demux, packet_times, to_ticks
+from transcode.engine.input.demux import decode_times, timed_packets, to_ticks
 from transcode.engine.input.file_decoder import FileDecoders
+from transcode.engine.input.stray_times import ClockJoiner
 from transcode.engine.live.session import LiveSession
 from transcode.protocol.messages import Begin, FileOrder, Packet
 
@@ -178,20 +180,30 @@ def _packets(
     streams: list[Stream] = [stream for stream in (picture, sound) if stream is not None]
     leading = picture or sound
     decoded = iter(scan.decoded or ())
-    for packet in demux(upload, streams):
-        times = packet_times(packet)
-        if times is None:
-            continue
-        dts, pts = times
+    keyless = not scan.keys
+    for packet, own_dts, pts in _joined_packets(upload, streams):
+        dts, key = own_dts, packet.is_keyframe
         if packet.stream is leading:
             dts = next(decoded, dts)
+            # Decoding must begin somewhere in a file that flags no keyframe.
+            key, keyless = key or keyless, False
         yield Packet(
             video=packet.stream is picture,
             dts=dts - scan.first,
             pts=pts - scan.first,
-            key=packet.is_keyframe,
+            key=key,
             data=bytes(packet),
         )
+
+
+def _joined_packets(
+    upload: Upload, streams: list[Stream]
+) -> Iterator[tuple["AvPacket[Stream]", int, int]]:
+    """Yield a file's packets with decode and presentation time, its parts joined to one clock."""
+    joiner = ClockJoiner()
+    for packet, dts, pts in timed_packets(upload, streams):
+        offset = joiner.offset(packet.stream.index, dts)
+        yield packet, dts + offset, pts + offset
 
 
 def _scan(upload: Upload) -> PacketScan:
@@ -202,11 +214,11 @@ def _scan(upload: Upload) -> PacketScan:
     end, size, timed, ordered = 0, 0, True, True
     keys: list[int] = []
     shown = array("q")
-    for packet in demux(upload, [leading]):
-        times = packet_times(packet)
-        if times is None:
+    sound = audio_stream(upload)
+    streams: list[Stream] = [leading] if sound in (None, leading) else [leading, sound]
+    for packet, _, pts in _joined_packets(upload, streams):
+        if packet.stream is not leading:
             continue
-        pts = times[1]
         timed = timed and packet.pts is not None
         ordered = ordered and packet.dts is not None
         shown.append(pts)

@@ -28,6 +28,7 @@ from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.input.container import BadUpload, Upload, audio_stream, video_stream
 from transcode.engine.input.demux import decode_times, demux, packet_times, to_ticks
 from transcode.engine.input.random_access import fits_config
+from transcode.engine.input.stray_times import time_line
 from transcode.engine.vod.audio_survey import AudioSurvey, OwnAudio
 from transcode.protocol.file_messages import AssetOrder, SpanOrder, Surveyed
 from transcode.vod.span_planner import GAP_TICKS, cuts_at_keyframes, cuts_by_clock, plan_spans
@@ -53,7 +54,8 @@ class Survey(msgspec.Struct, kw_only=True):
     to the output clock. The last picture is shown up to `end`, which is later than `pictures_end`
     if the sound is longer. `audible` is True if there is sound at all, and `sound` is what can be
     copied. `hidden` is the last picture before the first that is to be shown, in
-    the file's own time: an edit list leaves it out.
+    the file's own time: an edit list leaves it out. `strays` is True if some pictures were left out
+    because their times are damaged (see `transcode.engine.input.stray_times`).
     """
 
     offset: int
@@ -62,6 +64,7 @@ class Survey(msgspec.Struct, kw_only=True):
     pictures_end: int
     end: int
     hidden: int | None = None
+    strays: bool = False
     unreliable: str = ""
     decoded: tuple[int, ...] | None = None
     reused: Rendition | None = None
@@ -115,11 +118,12 @@ def survey(upload: Upload, order: AssetOrder) -> Survey | None:
         elif audio is not None:
             audio.add(packet)
     found = video.found()
-    found.audible = audio is not None and audio.end is not None
+    sound_end = audio.end() if audio is not None else None
+    found.audible = sound_end is not None
     if found.unreliable:
         return found
-    if audio is not None and audio.end is not None:
-        audio_end = audio.end + found.offset
+    if sound_end is not None:
+        audio_end = sound_end + found.offset
         found.end = audio_end if audio_end - found.end > GAP_TICKS else found.end
     ladder = order.ladder.renditions
     cuts = video.cuts(ladder[0], found) if order.reuse else None
@@ -197,6 +201,10 @@ class _VideoSurvey:
         """
         if not self._shown:
             raise BadUpload("The file holds no media: it is cut off or damaged.")
+        line = time_line(self._shown)
+        strays = line is not None and line.strays
+        if line is not None and strays:
+            self._leave_out_strays(line.first, line.last)
         shown = array("q", sorted(self._shown))
         offset = ORIGIN_SECONDS * VIDEO_SCALE - shown[0]
         step = shown[-1] - shown[-2] if len(shown) > 1 else _USUAL_STEP
@@ -210,9 +218,19 @@ class _VideoSurvey:
             pictures_end=end,
             hidden=max((time for time in self._hidden if time < shown[0]), default=None),
             end=end,
-            unreliable=_unreliability(shown, timed=self._timed, keys=bool(self._keys)),
+            strays=strays,
+            unreliable=LEAP
+            if line is not None and line.restarts
+            else _unreliability(shown, timed=self._timed, keys=bool(self._keys)),
             decoded=None if decoded is None else tuple(time + offset for time in decoded),
         )
+
+    def _leave_out_strays(self, first: int, last: int) -> None:
+        """Forget the pictures outside; others refer to them, so the packets cannot be copied."""
+        self._shown = array("q", (time for time in self._shown if first <= time <= last))
+        self._keys = [time for time in self._keys if first <= time <= last]
+        self._end = last
+        self._own = False
 
     def cuts(self, rung: Rendition, survey: Survey) -> tuple[int, ...] | None:
         """Return the cuts for the file's own packets as the top rung; None if they cannot be."""

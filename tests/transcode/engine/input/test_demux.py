@@ -1,7 +1,8 @@
-"""Packets of files in which tracks begin late, or that are encrypted."""
+"""Packets of files in which tracks begin late, that are encrypted, or that begin below zero."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.support.transcode.corpus import CORPUS
 from tests.support.transcode.corpus_bytes import flv_of_noise
 from transcode.engine.input.container import BadUpload, Upload, open_upload, video_stream
-from transcode.engine.input.demux import demux
+from transcode.engine.input.demux import demux, timed_packets
 
 
 @contextmanager
@@ -23,6 +24,20 @@ def test_tracks_that_begin_after_the_header_do_not_break_the_end(tmp_path: Path)
     path.write_bytes(flv_of_noise(18))
     with opened(path) as upload:
         assert len(list(demux(upload, list(upload.streams)))) > 0
+
+
+def test_packets_before_zero_come_before_the_first_that_has_a_time(tmp_path: Path) -> None:
+    """Matroska cannot hold times below zero."""
+    (item,) = [item for item in CORPUS if item.file == "before-zero.mkv"]
+    item.make(tmp_path / "a.mkv")
+    with opened(tmp_path / "a.mkv") as upload:
+        picture = video_stream(upload)
+        assert picture is not None
+        found = list(timed_packets(upload, [picture]))
+    assert sum(packet.pts is None for packet, _, _ in found) > 30
+    times = [pts for _, _, pts in found]
+    assert len(times) == 75
+    assert all(abs(later - time - 3_600) <= 90 for time, later in pairwise(times))
 
 
 @pytest.mark.parametrize("name", ["encrypted-cenc.mp4", "encrypted-cbcs.mp4"])
