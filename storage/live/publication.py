@@ -24,7 +24,7 @@ import msgspec
 from media.hls.m3u8 import render
 from media.hls.playlist import MediaPlaylist
 from media.hls.segment import InitSection, Part, Segment
-from media.ladder import AUDIO_RENDITION, Rendition
+from media.ladder import AUDIO_PEAK_RATE, AUDIO_RENDITION, Rendition
 from media.ticks import MICROSECONDS
 from storage.edge.base import Edge
 from storage.errors import StorageError
@@ -107,6 +107,7 @@ class Publication:
             self._steps.mark_listed(run.state.listed[-1])
         self._unstored: dict[str, InitSection] = {}  # by rendition
         self._variants_due = False  # the multivariant playlist must be written
+        self._peak_rates: dict[str, int] = {}  # of the renditions whose encoders bound them
         self._at_edge: list[Step] = []
         self._expiry = Expiry(run.state, kept_seconds=window.kept_seconds, now=clock())
         self._observer: PublicationObserver | None = None
@@ -214,10 +215,18 @@ class Publication:
 
     # -- reports of the engine --------------------------------------------------------------------
 
-    async def prepare(self, epoch: int, renditions: tuple[Rendition, ...], wall_us: int) -> None:
+    async def prepare(
+        self,
+        epoch: int,
+        renditions: tuple[Rendition, ...],
+        wall_us: int,
+        *,
+        reused: str | None = None,
+    ) -> None:
         """Announce a source and its video rungs; the audio rendition is implied.
 
         `wall_us` is the wall clock of its first frame; it anchors the times in the playlists.
+        `reused` is the rung that consists of the source's own packets, whose rate has no bound.
 
         Raises:
             PublicationError: the names differ from those of the run, whose playlists are in use.
@@ -231,6 +240,8 @@ class Publication:
             self._state, renditions=renditions, epochs=max(self._state.epochs, epoch + 1)
         )
         self._playlists = media_playlists(self._state)
+        encoded = {rung.name: rung.peak_rate for rung in renditions if rung.name != reused}
+        self._peak_rates = {**encoded, AUDIO_RENDITION: AUDIO_PEAK_RATE}
 
     async def append(self, report: InitSection | Part | Segment) -> None:
         """Store a report of the engine, and list the step that it completes.
@@ -335,7 +346,13 @@ class Publication:
         state = self._state.with_step(step, playlists[AUDIO_RENDITION])
         codecs = self._steps.codecs(step)
         announced = build_multivariant(
-            self.run, state.renditions, state.measures, codecs, state.announced, step.gaps
+            self.run,
+            state.renditions,
+            state.measures,
+            codecs,
+            state.announced,
+            step.gaps,
+            self._peak_rates,
         )
         self._variants_due |= announced is not state.announced
         state = msgspec.structs.replace(state, announced=announced)

@@ -3,6 +3,9 @@
 Pure. Source: draft-pantos-hls-rfc8216bis, 4.4.6.2 (BANDWIDTH, AVERAGE-BANDWIDTH, FRAME-RATE) and
 3 (the peak segment bit rate). Durations are ticks of 90 000 a second.
 
+BANDWIDTH must be an upper bound of what is still to come, too. In a live run it is that of the
+encoder; a source's own packets have no bound, so it is the measured peak with a margin.
+
 The playlist is replaced only when it would mislead: when a variant, its codecs, size or frame rate
 changed, when the measured peak exceeds the announced one, or when the average is off by more than
 5 %. Bit rates are rounded to three digits, peaks upwards, so that small changes do not replace it.
@@ -35,6 +38,9 @@ _MIN_SPAN: Final = VIDEO_SCALE * 3 // 2
 # the first one over Wi-Fi.
 _FIRST_RATE: Final = 2_000_000
 _GROUP: Final = "audio"
+# The margin of a peak that no encoder of ours bounds. Encoders that hold a constant rate
+# vary by less.
+_MARGIN: Final = (5, 4)
 
 
 class RenditionMeasure(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +122,7 @@ def build_multivariant(
     codecs: Mapping[str, str],
     previous: MultivariantPlaylist | None,
     gaps: Collection[str] = (),
+    bounds: Mapping[str, int] | None = None,
 ) -> MultivariantPlaylist:
     """Return the multivariant playlist of a run, or `previous` if that is still accurate.
 
@@ -124,16 +131,20 @@ def build_multivariant(
     audio rendition, and no measure of one. Renditions that are `gaps`
     now are left out, so that no player begins with one. If all video rungs are gaps, the result is
     `previous`, which is then needed.
+
+    `bounds` holds the peak rates of renditions whose encoders bound them, in bit/s, while the run
+    goes on. None: it is over, and the measured peaks are final.
     """
     present = tuple(rung for rung in renditions if rung.name not in gaps)
     if renditions and not present and previous is not None:
         return previous
     sound = measures.get(AUDIO_RENDITION, RenditionMeasure())
+    peaks = {name: _peak(name, measure, bounds) for name, measure in measures.items()}
     uri = f"{run}/{AUDIO_RENDITION}/index.m3u8"
     if not renditions:
         alone = Variant(
             uri=uri,
-            bandwidth=_rounded(max(sound.peak, sound.average), up=True),
+            bandwidth=_rounded(peaks[AUDIO_RENDITION], up=True),
             average=_rounded(sound.average),
             codecs=(codecs[AUDIO_RENDITION],),
         )
@@ -143,7 +154,7 @@ def build_multivariant(
         order = (first, *(rung for rung in present if rung is not first))
         audio = AudioRendition(uri=uri, group=_GROUP, name="Audio", channels=2)
         fresh = MultivariantPlaylist(
-            variants=tuple(_variant(run, rung, measures, codecs) for rung in order),
+            variants=tuple(_variant(run, rung, measures, peaks, codecs) for rung in order),
             sounds=(audio,) if AUDIO_RENDITION in measures else (),
         )
     return previous if previous is not None and _holds(previous, fresh) else fresh
@@ -153,6 +164,7 @@ def _variant(
     run: str,
     rung: Rendition,
     measures: Mapping[str, RenditionMeasure],
+    peaks: Mapping[str, int],
     codecs: Mapping[str, str],
 ) -> Variant:
     picture = measures[rung.name]
@@ -161,7 +173,7 @@ def _variant(
     return Variant(
         uri=f"{run}/{rung.name}/index.m3u8",
         # The peaks may coincide for a player, so their sum is the bound.
-        bandwidth=_rounded(max(picture.peak + sound.peak, average), up=True),
+        bandwidth=_rounded(peaks[rung.name] + peaks.get(AUDIO_RENDITION, 0), up=True),
         average=_rounded(average),
         codecs=tuple(codecs[name] for name in (rung.name, AUDIO_RENDITION) if name in codecs),
         width=rung.width,
@@ -169,6 +181,17 @@ def _variant(
         frame_rate=picture.rate,
         audio=_GROUP if AUDIO_RENDITION in measures else None,
     )
+
+
+def _peak(name: str, measure: RenditionMeasure, bounds: Mapping[str, int] | None) -> int:
+    """Return the peak rate to announce of a rendition, in bit/s."""
+    measured = max(measure.peak, measure.average)
+    if bounds is None:
+        return measured
+    if name in bounds:
+        return max(measured, bounds[name])
+    times, by = _MARGIN
+    return measured * times // by
 
 
 def _rounded(rate: int, *, up: bool = False) -> int:

@@ -343,7 +343,9 @@ class LiveRun:
 
     async def _prepare(self, publication: Publication, report: Prepared) -> None:
         epoch = self._epochs.start(report)
-        await publication.prepare(report.epoch, epoch.renditions, epoch.wall_us)
+        await publication.prepare(
+            report.epoch, epoch.renditions, epoch.wall_us, reused=report.reused
+        )
         self._log("renditions", rendition=",".join(report.names), reused=report.reused)
 
     def _tell_owner(self, report: TakenOver | SoundMoved) -> None:

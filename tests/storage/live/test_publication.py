@@ -215,7 +215,7 @@ async def test_a_run_of_sound_alone_has_one_variant(stage: PublicationFixture) -
     assert found.sounds == ()
     (variant,) = found.variants
     assert variant.uri == f"{RUN}/audio/index.m3u8"
-    assert (variant.codecs, variant.bandwidth) == (("mp4a.40.2",), 128_000)
+    assert (variant.codecs, variant.bandwidth) == (("mp4a.40.2",), 150_000)
 
 
 async def test_the_variants_say_what_the_media_are(stage: PublicationFixture) -> None:
@@ -232,8 +232,8 @@ async def test_the_variants_say_what_the_media_are(stage: PublicationFixture) ->
     top = found.variants[0]
     assert top.codecs == ("avc1.64001F", "mp4a.40.2")
     assert (top.width, top.height, top.frame_rate) == (1280, 720, 30_000)
-    # Picture and sound, 500 000 bytes in 2 s each.
-    assert (top.bandwidth, top.average) == (4_000_000, 4_000_000)
+    # Picture and sound, 500 000 bytes in 2 s each; the encoder may reach 3.5 Mbit/s.
+    assert (top.bandwidth, top.average) == (5_500_000, 4_000_000)
     assert [sound.uri for sound in found.sounds] == [f"{RUN}/audio/index.m3u8"]
 
 
@@ -242,7 +242,7 @@ async def test_the_variants_are_written_again_only_when_they_would_mislead(
 ) -> None:
     publication = await stage.open()
     studio = ReportMaker(TOP)
-    await begin_epoch(publication, studio)
+    await begin_epoch(publication, studio, reused="720p")
     sizes = [100_000, 99_000, 98_000, 100_000, 97_500, 160_000, 99_000, 98_000]
     written: list[int] = []
     for number, size in enumerate(sizes):
@@ -252,7 +252,7 @@ async def test_the_variants_are_written_again_only_when_they_would_mislead(
         if f"live/{HASH}/index.m3u8" in told:
             written.append(number)
     assert written == [0, 5]
-    assert variants(stage.disk).variants[0].bandwidth == 1_280_000
+    assert variants(stage.disk).variants[0].bandwidth == 1_440_000
 
 
 @pytest.mark.parametrize(("listed", "kept"), [(11.9, 60.0), (30.0, 33.0)])

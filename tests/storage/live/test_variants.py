@@ -204,3 +204,20 @@ def test_no_average_is_above_its_peak() -> None:
         measures = dict.fromkeys(CODECS, measured(*cuts))
         for variant in build_multivariant("run", RUNGS, measures, CODECS, None).variants:
             assert (variant.average or 0) <= variant.bandwidth
+
+
+def test_while_a_run_goes_on_the_encoders_bound_is_announced_and_a_margin_where_there_is_none() -> (
+    None
+):
+    calm = dict.fromkeys(CODECS, measured(*[(100_000, 2000)] * 3))  # 0.4 Mbit/s
+    bounds = {rung.name: rung.peak_rate for rung in RUNGS[1:]} | {AUDIO_RENDITION: 500_000}
+    made = build_multivariant("run", RUNGS, calm, CODECS, None, bounds=bounds)
+    told = {variant.uri.split("/")[1]: variant.bandwidth for variant in made.variants}
+    assert told == {
+        "1080p": 500_000 + 500_000,
+        **{rung.name: round(1.25 * rung.rate) + 500_000 for rung in RUNGS[1:]},
+    }
+    busy = dict(calm, **{"480p": measured((1_000_000, 2000))})  # 4 Mbit/s: no bound is trusted
+    again = build_multivariant("run", RUNGS, busy, CODECS, made, bounds=bounds)
+    assert again.variants[0].bandwidth == 4_500_000
+    assert build_multivariant("run", RUNGS, calm, CODECS, made, bounds=bounds) is made

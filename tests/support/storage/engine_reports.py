@@ -130,9 +130,13 @@ async def append_until_full(publication: Publication, reports: Iterable[Report])
 
 
 async def begin_epoch(
-    publication: Publication, studio: ReportMaker, wall_us: int = NOON_US
+    publication: Publication,
+    studio: ReportMaker,
+    wall_us: int = NOON_US,
+    *,
+    reused: str | None = None,
 ) -> None:
-    await publication.prepare(studio.epoch, studio.renditions, wall_us)
+    await publication.prepare(studio.epoch, studio.renditions, wall_us, reused=reused)
     await append_all(publication, studio.begin())
 
 

@@ -17,7 +17,7 @@ from av.codec.context import CodecContext, Flags
 from av.video.frame import VideoFrame
 
 from media.hls.fmp4 import Sample
-from media.ladder import Rendition
+from media.ladder import BURST_SECONDS, Rendition
 from media.ticks import AUDIO_SCALE
 from transcode.engine.codec.decode import TIME_BASE
 
@@ -51,7 +51,9 @@ PARAMETERS: Final = (
 # not need it: they gain more from the way they are scaled.
 LARGE_PARAMETERS: Final = ":me=hex:partitions=p8x8,i8x8,i4x4:rc-lookahead=14:aq-strength=0.4"
 _LARGE_FROM: Final = 540  # lines, or columns of an upright picture
-_BUFFER_SECONDS: Final = 2
+# Of the rung's rate. Live playlists announce the peak that follows from it (`Rendition.peak_rate`);
+# those of files announce what was measured.
+_FILE_BURST_SECONDS: Final = 2.0
 # IDR pictures are forced at the cuts; this is far beyond the longest segment.
 _GOP_SECONDS: Final = 10
 
@@ -86,6 +88,7 @@ class VideoEncoder:
         quality: Quality = Quality.LIVE,
     ) -> None:
         context = CodecContext.create("libx264", "w")
+        burst = BURST_SECONDS if quality is Quality.LIVE else _FILE_BURST_SECONDS
         rate = rate or _UNKNOWN_RATE
         context.width, context.height = rendition.width, rendition.height
         context.pix_fmt = "yuv420p"
@@ -103,7 +106,7 @@ class VideoEncoder:
             "profile": "high",
             "forced-idr": "1",
             "maxrate": str(rendition.rate),
-            "bufsize": str(rendition.rate * _BUFFER_SECONDS),
+            "bufsize": str(round(rendition.rate * burst)),
             "x264-params": PARAMETERS + (LARGE_PARAMETERS if _is_large(rendition) else ""),
         }
         if quality is Quality.FILE:
