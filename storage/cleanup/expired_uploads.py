@@ -12,11 +12,12 @@ from typing import Final, Protocol
 from media.ticks import MICROSECONDS
 from storage.errors import StorageError
 from storage.objects import addresses
-from storage.objects.base import ObjectStat
+from storage.objects.base import ObjectError, ObjectStat
 from storage.objects.trash import discard
 
 __all__ = [
     "AGE_US",
+    "MAX_FAILURES",
     "UploadCatalog",
     "UploadLinkCatalog",
     "UploadObjects",
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 AGE_US: Final = 3600 * MICROSECONDS
 _AGAIN_SECONDS: Final = 600.0
 _AT_ONCE: Final = 200
+# Such a disk fails as a whole, and takes 20 s each time.
+MAX_FAILURES: Final = 20
 _EXPIRED: Final = "upload expired"
 
 
@@ -79,26 +82,77 @@ class UploadLinkCatalog(Protocol):
         ...
 
 
+class _TooManyFailures(StorageError):
+    """So many objects could not be removed that the disk has failed as a whole."""
+
+
+class _Failures:
+    """The objects that could not be removed in one pass: the first, and how many."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: ObjectError | None = None
+
+    def add(self, error: ObjectError) -> None:
+        """Note that an object could not be removed.
+
+        Raises:
+            _TooManyFailures: too many could not.
+        """
+        self.count += 1
+        self.first = self.first or error
+        if self.count >= MAX_FAILURES:
+            raise _TooManyFailures("too many objects cannot be removed") from error
+
+    def log(self) -> None:
+        """Write one line about all of them."""
+        if self.first is not None:
+            facts = {"objects": self.count, "cause": str(self.first)}
+            log.warning("upload files not removed", extra=facts)
+
+
 async def remove_expired_uploads(files: UploadObjects, uploads: UploadCatalog, now_us: int) -> int:
     """Remove expired uploads and bytes of no upload; return how many uploads were removed.
 
+    An object that cannot be removed is passed over: its upload's row goes, and the next calls try
+    the object again as one of no upload. After `MAX_FAILURES` such objects the rest remains for the
+    next call.
+
     Raises:
-        StorageError: the catalog or the disk failed; the rest remains for the next call.
+        StorageError: the catalog failed, or the disk cannot be listed.
     """
+    failures = _Failures()
+    try:
+        return await _remove(files, uploads, now_us, failures)
+    except _TooManyFailures:
+        return 0
+    finally:
+        failures.log()
+
+
+async def _remove(
+    files: UploadObjects, uploads: UploadCatalog, now_us: int, failures: _Failures
+) -> int:
     removed = 0
     while names := await uploads.find_expired(now_us, _AT_ONCE):
         for name in names:
             # Another process may have removed it, or a byte may have arrived meanwhile.
             if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
-                await files.delete(addresses.upload(name))
                 removed += 1
+                try:
+                    await files.delete(addresses.upload(name))
+                except ObjectError as error:
+                    failures.add(error)
     found = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
         known = await uploads.find_open(some)
         for name in some:
             if name not in known:
-                await _discard_old(files, addresses.upload(name), now_us)
+                try:
+                    await _discard_old(files, addresses.upload(name), now_us)
+                except ObjectError as error:
+                    failures.add(error)
     return removed
 
 

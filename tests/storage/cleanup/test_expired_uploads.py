@@ -9,8 +9,9 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.uploads import NewUpload, UploadDetails
 from storage.catalog.records.videos import VideoFile
-from storage.cleanup.expired_uploads import AGE_US, remove_expired_uploads
+from storage.cleanup.expired_uploads import AGE_US, MAX_FAILURES, remove_expired_uploads
 from storage.objects import addresses
+from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
 
 NOW = 1_700_000_000_000_000
@@ -74,6 +75,61 @@ async def test_what_is_over_goes_and_what_is_under_way_stays(
     kinds = [event.kind for event in (await catalog.events.find_page(1)).items]
     assert kinds.count("upload expired") == 1
     assert await remove_expired_uploads(objects, catalog.uploads, now_us) == 0
+
+
+class Stubborn(DiskObjects):
+    """A disk that cannot remove some uploads."""
+
+    def __init__(self, root: Path, *names: str) -> None:
+        super().__init__(root, reserve_bytes=0)
+        self.stuck = {addresses.upload(name) for name in names}
+        self.asked = 0
+
+    async def delete(self, address: str) -> None:
+        self._refuse(address)
+        await super().delete(address)
+
+    async def move(self, source: str, target: str) -> None:
+        self._refuse(source)
+        await super().move(source, target)
+
+    def _refuse(self, address: str) -> None:
+        self.asked += 1
+        if address in self.stuck:
+            raise StoreFailed(address, "Input/output error")
+
+
+async def test_what_cannot_be_removed_holds_nothing_up_and_is_reported_once(
+    catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    objects = Stubborn(tmp_path / "stuck", "b", "n1")
+    with objects:
+        for name in ("a", "b", "c"):
+            await begin(catalog, objects, name, NOW + HOUR)
+        for name in ("n1", "n2"):
+            await put(objects, name, NOW)
+        later_us = NOW + 2 * HOUR
+        assert await remove_expired_uploads(objects, catalog.uploads, later_us) == 3
+        assert await left(objects) == {"b", "n1"}
+        (line,) = [each for each in caplog.records if each.levelname == "WARNING"]
+        assert line.getMessage() == "upload files not removed"
+        assert line.__dict__["objects"] == 3  # `b` twice: with its row, and as one of no upload
+        objects.stuck.clear()
+        await remove_expired_uploads(objects, catalog.uploads, later_us)
+        assert await left(objects) == set()
+
+
+async def test_a_disk_that_removes_nothing_is_left_alone_soon(
+    catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"n{number}" for number in range(MAX_FAILURES + 5)]
+    objects = Stubborn(tmp_path / "stuck", *names)
+    with objects:
+        for name in names:
+            await put(objects, name, NOW)
+        assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 0
+        assert objects.asked == MAX_FAILURES
+        assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1
 
 
 async def test_a_finished_upload_is_forgotten_and_its_video_stays(
