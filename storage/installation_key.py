@@ -75,6 +75,10 @@ class KeyStore(MediaFolders, ReadableKey, Protocol):
         """Write an object and replace any that has the address."""
         ...
 
+    async def make_durable(self, address: str) -> None:
+        """Have an object survive a power cut."""
+        ...
+
 
 class KeyCatalog(Protocol):
     """The catalog's half of the key (see `storage.catalog.projects.installation`)."""
@@ -137,6 +141,8 @@ async def bind(
         return
     try:
         await objects.put(INSTALLATION, f"{key}\n".encode(), vital=True)
+        # A power cut might leave other bytes, which would look like another installation's.
+        await objects.make_durable(INSTALLATION)
     except ObjectError as error:
         log.warning("installation key not written", extra={"cause": str(error)})
     else:

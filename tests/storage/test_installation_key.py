@@ -13,6 +13,7 @@ from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
 from tests.support.sql import migrated, run_sql
+from tests.support.storage.disk_trace import traced_disk
 
 KNOWN, FOREIGN = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 
@@ -59,6 +60,14 @@ async def test_a_new_installation_gets_one_key_in_both_places(
     assert await same(objects, catalog)
     await tie(objects, catalog)
     assert await catalog.installation.find_key() == key
+
+
+async def test_the_key_survives_a_power_cut(objects: DiskObjects, catalog: Catalog) -> None:
+    with traced_disk(objects.root) as trace:
+        await tie(objects, catalog)
+    calls = [call for call in trace if call[0] in ("fsync", "rename")]
+    assert ("rename", "installation") in calls
+    assert ("fsync", "installation") in calls[calls.index(("rename", "installation")) :]
 
 
 @pytest.mark.parametrize("folder", ["sources", "videos"])
