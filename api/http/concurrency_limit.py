@@ -1,55 +1,51 @@
 """A limit of concurrent operations, in total and per caller.
 
-An operation that takes long and holds a file, a child process and memory needs a limit in total;
-a lower limit per caller keeps one caller from using all of it.
+An operation that takes long and holds a file, a child process and memory needs a limit in total. A
+caller, and each group of callers, gets a fair share of it (see `api.http.fair_share`).
 """
 
-from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Final
 
 from api.http.errors import ApiError
+from api.http.fair_share import FairShare, Holder, Refusal
 
 __all__ = ["ConcurrencyLimit"]
 
 _RETRY_SECONDS: Final = 10
+_REFUSALS: Final = {
+    Refusal.SHARE: (HTTPStatus.TOO_MANY_REQUESTS, "this token, link or project"),
+    Refusal.ALL: (HTTPStatus.SERVICE_UNAVAILABLE, "the service"),
+}
 
 
 class ConcurrencyLimit:
-    """Allows `total` operations at once, `per_caller` of them for one caller."""
+    """Allows `total` operations at once."""
 
-    def __init__(self, *, total: int, per_caller: int) -> None:
-        self._most = total
-        self._each = per_caller
-        self._inside: Counter[int] = Counter()
+    def __init__(self, total: int) -> None:
+        self._share = FairShare(total)
 
     def __len__(self) -> int:
-        return self._inside.total()
+        return len(self._share)
 
     @contextmanager
-    def acquire(self, caller: int) -> Generator[None]:
+    def acquire(self, holders: tuple[Holder, ...]) -> Generator[None]:
         """Hold one slot for the length of the block.
 
         Raises:
-            ApiError: 429 if the caller has reached its limit, 503 if all slots are in use.
+            ApiError: 429 if a holder has its share, 503 if all slots are in use.
         """
-        if self._inside[caller] >= self._each:
-            status, whose = HTTPStatus.TOO_MANY_REQUESTS, "this token"
-        elif len(self) >= self._most:
-            status, whose = HTTPStatus.SERVICE_UNAVAILABLE, "the service"
-        else:
-            self._inside[caller] += 1
-            try:
-                yield
-            finally:
-                self._inside[caller] -= 1
-                if not self._inside[caller]:
-                    del self._inside[caller]
-            return
-        raise ApiError(
-            status,
-            f"Too many files are coming in through {whose} at once; try again in a moment.",
-            headers={"Retry-After": str(_RETRY_SECONDS)},
-        )
+        refusal = self._share.acquire(holders)
+        if refusal is not None:
+            status, whose = _REFUSALS[refusal]
+            raise ApiError(
+                status,
+                f"Too many files are coming in through {whose} at once; try again in a moment.",
+                headers={"Retry-After": str(_RETRY_SECONDS)},
+            )
+        try:
+            yield
+        finally:
+            self._share.release(holders)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from api.http.fair_share import FairShare, Holder, Refusal
 from api.pusher.limits import PusherSettings
 from api.pusher.protocol import OVER_CAPACITY, RECONNECT, CloseConnection, event_message
 from media.no_op import do_nothing, never
@@ -90,23 +91,33 @@ class Hub:
     """All subscribers of a process."""
 
     def __init__(self, limits: PusherSettings) -> None:
-        self._limits = limits
         self._subscribers: dict[str, Subscriber] = {}
         self._channels: dict[str, set[Subscriber]] = {}
+        self._places = FairShare(limits.sockets)
         self._closed = False
         self._empty = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._subscribers)
 
-    @property
-    def refusal(self) -> CloseConnection | None:
-        """Why no further connection is accepted, or None."""
+    def admit(self, holders: tuple[Holder, ...]) -> CloseConnection | None:
+        """Admit a connection of these holders, or return why not.
+
+        An admitted one must be given to `leave` at its end, with the same holders.
+        """
         if self._closed:
             return CloseConnection(OVER_CAPACITY, "the service is stopping")
-        if len(self._subscribers) >= self._limits.sockets:
-            return CloseConnection(OVER_CAPACITY, "too many connections")
-        return None
+        match self._places.acquire(holders):
+            case Refusal.ALL:
+                return CloseConnection(OVER_CAPACITY, "too many connections")
+            case Refusal.SHARE:
+                return CloseConnection(OVER_CAPACITY, "too many connections of one client")
+            case None:
+                return None
+
+    def leave(self, holders: tuple[Holder, ...]) -> None:
+        """Count the end of an admitted connection."""
+        self._places.release(holders)
 
     @property
     def channels(self) -> int:

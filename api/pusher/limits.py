@@ -50,7 +50,8 @@ class PusherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "connections that one process holds",
             "",
             1,
-            reason="about 30 KB each; keep it below the process's limit of open files",
+            reason="about 30 KB each; they count among `http.connections`, and one client holds at"
+            " most as many as are free",
         ),
     ] = 10_000
     channels: Annotated[

@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from api.http.fair_share import client_holders
+from api.http.rate_limit import peer_address
 from api.http.security_headers import DATA_POLICY
 from api.pusher.hub import FRAMES, Hub, Subscriber
 from api.pusher.limits import PusherSettings
@@ -53,7 +55,8 @@ _NEEDS_UPGRADE: Final = json.dumps({"message": "Connect to this address by web-s
 class Broadcaster:
     """Accepts web-sockets; `hub` delivers events to them.
 
-    `key` and `secret` are those of the installation. `ping_idle` must run beside it.
+    `key` and `secret` are those of the installation; `address_of` returns the client's address of a
+    scope. `ping_idle` must run beside it.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Broadcaster:
         key: str,
         secret: str,
         limits: PusherSettings,
+        address_of: Callable[[Any], str] = peer_address,  # of ASGI's own map
         below: Callable[[int], int] = secrets.randbelow,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -69,6 +73,7 @@ class Broadcaster:
         self._key = key
         self._secret = secret
         self._limits = limits
+        self._address_of = address_of
         self._below = below
         self._clock = clock
         self._origins = frozenset(
@@ -123,11 +128,15 @@ class Broadcaster:
             await send({"type": "websocket.close"})  # before it was accepted: HTTP 403
             return
         await send({"type": "websocket.accept"})
-        end = self._refusal(scope) or self.hub.refusal
+        holders = client_holders(self._address_of(scope))
+        end = self._refusal(scope) or self.hub.admit(holders)
         if end is not None:
             await _close(send, end)
             return
-        await self._serve(scope, receive, send)
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            self.hub.leave(holders)
 
     def _refusal(self, scope: Any) -> CloseConnection | None:  # Any: ASGI's own map
         origins = [value for name, value in scope["headers"] if name == b"origin"]

@@ -24,7 +24,13 @@ from api.schemas.presenter import Presenter
 from api.streams.lookup import STREAM
 from api.streams.presenter import present_settings
 from api.streams.schemas import SettingsChanged
-from api.uploads.intake import MAX_PICTURE, PICTURE_FORM_BYTES, UploadIntake, received_file
+from api.uploads.intake import (
+    MAX_PICTURE,
+    PICTURE_FORM_BYTES,
+    UploadIntake,
+    received_file,
+    token_holders,
+)
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord, StreamRecord
@@ -43,7 +49,9 @@ _CHANGED: Final = "Slate updated."
 
 
 class SlateOwner:
-    """The stream or the project (`noun`) whose slate a request sets; `folder` is in its address.
+    """The stream or the project (`noun`) whose slate a request sets, and the project's number.
+
+    `folder` is in the slate's address.
 
     `set_slate` records a slate by its name, None for no slate. `settings` reads the settings.
     """
@@ -52,11 +60,13 @@ class SlateOwner:
         self,
         *,
         noun: str,
+        project: int,
         folder: str,
         set_slate: Callable[[str | None], Awaitable[SlateChange | None]],
         settings: Callable[[], Awaitable[OwnerSettings | None]],
     ) -> None:
         self.noun = noun
+        self.project = project
         self.folder = folder
         self.set_slate = set_slate
         self.settings = settings
@@ -77,6 +87,7 @@ def provide_stream_owner(
 
     return SlateOwner(
         noun="stream",
+        project=stream.project,
         folder=f"s-{stream.hash}",
         set_slate=set_slate,
         settings=partial(catalog.settings.find_stream, stream.id),
@@ -98,6 +109,7 @@ def provide_project_owner(
 
     return SlateOwner(
         noun="project",
+        project=project.id,
         folder=f"p-{project.key}",
         set_slate=set_slate,
         settings=partial(catalog.settings.find_project, project.id),
@@ -189,7 +201,11 @@ async def _put(
         ApiError: the form is invalid, the picture cannot be decoded, or the disk is full.
     """
     async with received_file(
-        request, intake, _FIELD, most=MAX_PICTURE, caller=request.auth.id
+        request,
+        intake,
+        _FIELD,
+        most=MAX_PICTURE,
+        holders=token_holders(request.auth.id, owner.project),
     ) as file:
         slate = await _make_slate(intake, file)
         name = new_hash()

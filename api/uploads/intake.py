@@ -17,11 +17,13 @@ from litestar import Request
 
 from api.http.concurrency_limit import ConcurrencyLimit
 from api.http.errors import ApiError, invalid
+from api.http.fair_share import Holder
 from api.http.multipart import MAX_TEXT_BYTES, STALL_SECONDS, FileField, read_form
 from api.ports import FileFacts, FileRefused, PosterMaker, Probe, SlateMaker
 from api.uploads.limits import UploadLimits
 from api.uploads.writer_turns import WriterTurns
 from media.stream_keys import PublicHash, new_hash
+from storage.catalog.records.uploads import LinkRecord
 from storage.file_intake import probe_file
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
@@ -38,6 +40,7 @@ __all__ = [
     "UploadIntake",
     "admitted",
     "content_length",
+    "link_holders",
     "make_posters",
     "new_poster_folder",
     "probe_video",
@@ -45,6 +48,7 @@ __all__ = [
     "received_file",
     "require_room",
     "store_errors_translated",
+    "token_holders",
 ]
 
 log = logging.getLogger(__name__)
@@ -61,7 +65,10 @@ _OWN_POSTERS: Final = "own-"
 _RETRY_SECONDS: Final = 60
 # Each upload holds a file, a chunk in memory and, at the end, a child process for the probe.
 _MAX_CONCURRENT: Final = 24
-_MAX_CONCURRENT_OF_ONE_TOKEN: Final = 12
+# A token alone gets half of them, a project three quarters: other projects find places.
+_PROJECT_SHARE: Final = 3
+# A link is for one file; the second request takes over from one whose connection is dead.
+_MAX_CONCURRENT_OF_ONE_LINK: Final = 2
 
 
 class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,10 +90,22 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     quiet_seconds: float = STALL_SECONDS
     writers: WriterTurns = msgspec.field(default_factory=WriterTurns)
     gate: ConcurrencyLimit = msgspec.field(
-        default_factory=lambda: ConcurrencyLimit(
-            total=_MAX_CONCURRENT, per_caller=_MAX_CONCURRENT_OF_ONE_TOKEN
-        )
+        default_factory=lambda: ConcurrencyLimit(_MAX_CONCURRENT)
     )
+
+
+def token_holders(token: int, project: int) -> tuple[Holder, ...]:
+    """Return what an upload with a token counts for."""
+    return Holder(f"token {token}"), _project(project)
+
+
+def link_holders(link: LinkRecord) -> tuple[Holder, ...]:
+    """Return what an upload through a link counts for."""
+    return Holder(f"link {link.id}", most=_MAX_CONCURRENT_OF_ONE_LINK), _project(link.project)
+
+
+def _project(number: int) -> Holder:
+    return Holder(f"project {number}", share=_PROJECT_SHARE)
 
 
 async def require_room(intake: UploadIntake, incoming: int | None) -> None:
@@ -115,13 +134,13 @@ def content_length(request: Request[Any, Any, Any]) -> int | None:  # Any: left 
 
 
 @asynccontextmanager
-async def admitted(intake: UploadIntake, caller: int) -> AsyncGenerator[None, None]:
-    """Count as one of the caller's concurrent uploads during the block.
+async def admitted(intake: UploadIntake, holders: tuple[Holder, ...]) -> AsyncGenerator[None, None]:
+    """Count as one of the holders' concurrent uploads during the block.
 
     Raises:
         ApiError: 429 or 503 if there are too many, 503 if the store fails during the block.
     """
-    with intake.gate.acquire(caller), store_errors_translated():
+    with intake.gate.acquire(holders), store_errors_translated():
         yield
 
 
@@ -153,19 +172,18 @@ async def received_file(
     name: str,
     *,
     most: int,
-    caller: int,
+    holders: tuple[Holder, ...],
 ) -> AsyncGenerator[IncomingFile, None]:
     """Receive a form that holds one file of at most `most` bytes, in the field `name`.
 
-    The file is deleted after the block unless the block keeps it. `caller` is the number that the
-    gate counts by.
+    The file is deleted after the block unless the block keeps it. The upload counts for `holders`.
 
     Raises:
         ApiError: the form is invalid or has no such file, or cannot be received now.
     """
     await require_room(intake, content_length(request))
     async with (
-        admitted(intake, caller),
+        admitted(intake, holders),
         open_incoming_file(
             intake.objects, max_bytes=most, min_free_bytes=intake.least_free
         ) as inflow,

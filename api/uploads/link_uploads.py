@@ -23,7 +23,7 @@ from api.http.parameters import missing
 from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from api.schemas.presenter import Presenter
 from api.uploads.creation import create
-from api.uploads.intake import VIDEO_FORM_BYTES, UploadIntake
+from api.uploads.intake import VIDEO_FORM_BYTES, UploadIntake, link_holders
 from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.replace_file import replace_from_form
@@ -72,12 +72,11 @@ def provide_receiver(
     clock_us: NamedDependency[Callable[[], int]],
 ) -> UploadReceiver:
     """Return a receiver that acts for the user of a link."""
-    # The gate counts by numbers: those of tokens are above 0, so those of links are below.
     return UploadReceiver(
         uploads=catalog.uploads,
         intake=intake,
         clock_us=clock_us,
-        caller=-request.auth.id,
+        holders=link_holders(request.auth),
         by=None,
     )
 
@@ -189,7 +188,7 @@ async def _add(
 
     try:
         return await receive_video_form(
-            request, catalog, receiver.intake, caller=receiver.caller, most=most, add=add
+            request, catalog, receiver.intake, holders=receiver.holders, most=most, add=add
         )
     except UploadLinkSpent as error:
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
@@ -209,5 +208,5 @@ async def _replace(
         return await catalog.uploads.replace_through(link.id, video.id, file, receiver.clock_us())
 
     return await replace_from_form(
-        request, receiver.intake, video, most=most, caller=receiver.caller, record=record
+        request, receiver.intake, video, most=most, holders=receiver.holders, record=record
     )

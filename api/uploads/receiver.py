@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from api.http.errors import ApiError, invalid
+from api.http.fair_share import Holder
 from api.http.multipart import MIN_PROGRESS_BYTES
 from api.http.parameters import missing
 from api.http.tus import CHECKSUM_MISMATCH, Patch
@@ -76,14 +77,14 @@ class _OpenUpload:
 class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
     """Receives the bytes of uploads for one caller.
 
-    `caller` is the number that the gate counts by, `by` that of the caller's token, None for the
-    user of a link.
+    An upload counts for `holders`; `by` is the number of the caller's token, None for the user of a
+    link.
     """
 
     uploads: Uploads
     intake: UploadIntake
     clock_us: Callable[[], int]
-    caller: int
+    holders: tuple[Holder, ...]
     by: int | None
 
     async def receive(self, name: str, patch: Patch, receive: Receive) -> UploadRecord:
@@ -95,7 +96,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                 video.
         """
         try:
-            async with admitted(self.intake, self.caller), self._open(name) as upload:
+            async with admitted(self.intake, self.holders), self._open(name) as upload:
                 await self._check_offset(upload, patch)
                 if not upload.record.done:
                     await self._append(upload, patch, receive)

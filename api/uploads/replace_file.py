@@ -14,6 +14,7 @@ from typing import Any
 from litestar import Request
 
 from api.http.errors import ApiError
+from api.http.fair_share import Holder
 from api.http.parameters import missing
 from api.uploads.intake import UploadIntake, probe_video, received_file
 from media.stream_keys import PublicHash, new_hash
@@ -39,12 +40,12 @@ async def replace_from_form(
     video: VideoRecord,
     *,
     most: int,
-    caller: int,
+    holders: tuple[Holder, ...],
     record: RecordReplacement,
 ) -> WholeVideo:
     """Receive a form with a file of at most `most` bytes, and replace a video's file with it.
 
-    `caller` is the number that the gate counts by.
+    The upload counts for `holders`.
 
     Raises:
         ApiError: the form or the file is invalid, 409 if the first file has not arrived yet, and
@@ -52,7 +53,7 @@ async def replace_from_form(
     """
     if video.state == "uploading":
         raise first_file_pending()
-    async with received_file(request, intake, "video", most=most, caller=caller) as inflow:
+    async with received_file(request, intake, "video", most=most, holders=holders) as inflow:
         facts = await probe_video(intake, inflow)
         source = addresses.replaced_source(video.hash, new_hash())
         await inflow.keep(source)

@@ -21,7 +21,7 @@ from api.library.lookup import PROJECT
 from api.schemas.presenter import Presenter
 from api.uploads import openapi
 from api.uploads.creation import create
-from api.uploads.intake import UploadIntake
+from api.uploads.intake import UploadIntake, token_holders
 from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.upload_operations import UploadOperations
@@ -34,6 +34,7 @@ __all__ = ["ResumableUploadController", "ResumableUploadsController"]
 
 def provide_receiver(
     request: ApiRequest,
+    project: NamedDependency[ProjectRecord],
     catalog: NamedDependency[Catalog],
     intake: NamedDependency[UploadIntake],
     clock_us: NamedDependency[Callable[[], int]],
@@ -41,7 +42,11 @@ def provide_receiver(
     """Return a receiver that acts for the bearer of the request's token."""
     token = request.auth.id
     return UploadReceiver(
-        uploads=catalog.uploads, intake=intake, clock_us=clock_us, caller=token, by=token
+        uploads=catalog.uploads,
+        intake=intake,
+        clock_us=clock_us,
+        holders=token_holders(token, project.id),
+        by=token,
     )
 
 

@@ -23,6 +23,7 @@ from api.uploads.intake import (
     new_poster_folder,
     put_posters,
     received_file,
+    token_holders,
 )
 from api.uploads.replace_file import replace_from_form
 from api.uploads.video_form import receive_video_form
@@ -70,7 +71,12 @@ class VideoUploadController(Controller):
             return await catalog.videos.add(project.id, arrived, clock_us(), by=caller)
 
         whole = await receive_video_form(
-            request, catalog, intake, caller=caller, most=intake.max_video, add=add
+            request,
+            catalog,
+            intake,
+            holders=token_holders(caller, project.id),
+            most=intake.max_video,
+            add=add,
         )
         return video_presenter.added(whole)
 
@@ -110,7 +116,12 @@ class VideoFilesController(Controller):
             return await catalog.videos.replace(number, file, clock_us(), by=caller)
 
         whole = await replace_from_form(
-            request, intake, video.video, most=intake.max_video, caller=caller, record=record
+            request,
+            intake,
+            video.video,
+            most=intake.max_video,
+            holders=token_holders(caller, video.video.project),
+            record=record,
         )
         return VideoChanged(message="File replaced.", video=video_presenter.full(whole))
 
@@ -136,7 +147,11 @@ class VideoFilesController(Controller):
         """
         record, objects, caller = video.video, intake.objects, request.auth.id
         async with received_file(
-            request, intake, "poster", most=MAX_PICTURE, caller=caller
+            request,
+            intake,
+            "poster",
+            most=MAX_PICTURE,
+            holders=token_holders(caller, record.project),
         ) as picture:
             facts = FileFacts(length_us=record.length_us, width=record.width, height=record.height)
             posters = await make_posters(intake, picture, facts)

@@ -13,6 +13,7 @@ from typing import Any
 from litestar import Request
 
 from api.http.errors import invalid
+from api.http.fair_share import Holder
 from api.http.filenames import file_title, slug
 from api.http.multipart import FileField, read_form
 from api.schemas.text_fields import Description, OptionalTitle
@@ -47,13 +48,13 @@ async def receive_video_form(
     catalog: Catalog,
     intake: UploadIntake,
     *,
-    caller: int,
+    holders: tuple[Holder, ...],
     most: int,
     add: Callable[[NewVideo], Awaitable[WholeVideo]],
 ) -> WholeVideo:
     """Receive a form with a video of at most `most` bytes; `add` records the video.
 
-    `caller` is the number that the gate counts by.
+    The upload counts for `holders`.
 
     Raises:
         ApiError: the form or the file is invalid, or cannot be received now; nothing is left.
@@ -61,7 +62,7 @@ async def receive_video_form(
     """
     await require_room(intake, content_length(request))
     async with (
-        admitted(intake, caller),
+        admitted(intake, holders),
         open_incoming_file(
             intake.objects, max_bytes=most, min_free_bytes=intake.least_free
         ) as video,

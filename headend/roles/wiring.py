@@ -92,7 +92,7 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
             *_cleanups(context),
             _remove_projects(context),
         ),
-        _run_broadcaster(context) as broadcaster,
+        _run_broadcaster(context, origin.clients) as broadcaster,
         _serve_http(
             broadcaster.in_front_of(
                 _application(context, origin, ingest.metrics, broadcaster, ingest.nudge)
@@ -145,7 +145,7 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
             ),
             _remove_projects(context),
         ),
-        _run_broadcaster(context) as broadcaster,
+        _run_broadcaster(context, origin.clients) as broadcaster,
         _serve_http(
             broadcaster.in_front_of(
                 CountedApplication(
@@ -243,12 +243,15 @@ async def _open_origin(context: RoleContext) -> AsyncGenerator[OriginRole, None]
 
 
 @asynccontextmanager
-async def _run_broadcaster(context: RoleContext) -> AsyncGenerator[Broadcaster, None]:
+async def _run_broadcaster(
+    context: RoleContext, clients: TrustedProxies
+) -> AsyncGenerator[Broadcaster, None]:
     """Deliver broadcast messages to the WebSockets of this process."""
     broadcaster = Broadcaster(
         key=context.first.broadcaster_key,
         secret=context.first.broadcaster_secret,
         limits=context.settings.broadcaster,
+        address_of=clients.client_address,
     )
     async with (
         delivering_notices(context.catalog.outbox, broadcaster.hub, context.bus),

@@ -6,11 +6,16 @@ import pytest
 
 from api.http.concurrency_limit import ConcurrencyLimit
 from api.http.errors import ApiError
+from api.http.fair_share import Holder
 
 
-def status(gate: ConcurrencyLimit, caller: int) -> int:
+def caller(number: int) -> tuple[Holder, ...]:
+    return (Holder(f"caller {number}"),)
+
+
+def status(gate: ConcurrencyLimit, number: int) -> int:
     try:
-        with gate.acquire(caller):
+        with gate.acquire(caller(number)):
             return 200
     except ApiError as error:
         assert error.headers == {"Retry-After": "10"}
@@ -18,18 +23,20 @@ def status(gate: ConcurrencyLimit, caller: int) -> int:
 
 
 def test_one_caller_does_not_shut_the_others_out_and_all_together_have_an_end() -> None:
-    gate = ConcurrencyLimit(total=3, per_caller=2)
+    gate = ConcurrencyLimit(3)
     with ExitStack() as inside:
-        for caller in (1, 1, 2):
-            inside.enter_context(gate.acquire(caller))
-        assert (status(gate, 1), status(gate, 2), status(gate, 3)) == (429, 503, 503)
+        for number in (1, 1):
+            inside.enter_context(gate.acquire(caller(number)))
+        assert (status(gate, 1), status(gate, 2)) == (429, 200)
+        inside.enter_context(gate.acquire(caller(2)))
+        assert (status(gate, 1), status(gate, 2), status(gate, 3)) == (503, 503, 503)
         assert len(gate) == 3
     assert (status(gate, 1), status(gate, 2), status(gate, 3)) == (200, 200, 200)
     assert len(gate) == 0
 
 
 def test_who_fails_inside_gives_the_place_back() -> None:
-    gate = ConcurrencyLimit(total=1, per_caller=1)
-    with pytest.raises(RuntimeError), gate.acquire(1):
+    gate = ConcurrencyLimit(1)
+    with pytest.raises(RuntimeError), gate.acquire(caller(1)):
         raise RuntimeError
     assert status(gate, 1) == 200

@@ -6,6 +6,7 @@ import struct
 import pytest
 from websockets.frames import Frame, Opcode
 
+from api.http.fair_share import client_holders
 from api.pusher.hub import Hub, Subscriber, frame
 from api.pusher.limits import PusherSettings
 from api.pusher.protocol import CloseConnection, event_message
@@ -119,13 +120,23 @@ def test_a_frame_is_what_others_make_of_the_text(length: int) -> None:
 
 def test_nobody_comes_in_where_there_is_no_room_or_it_stops() -> None:
     hub = Hub(PusherSettings(sockets=1))
-    assert hub.refusal is None
-    made = listener(hub, "1")
-    assert hub.refusal is not None
-    hub.remove(made)
-    assert hub.refusal is None
+    assert hub.admit(()) is None
+    assert hub.admit(()) is not None
+    hub.leave(())
+    assert hub.admit(()) is None
+    hub.leave(())
     hub.stop()
-    assert hub.refusal is not None
+    assert hub.admit(()) is not None
+
+
+def test_one_client_gets_half_of_the_places_and_others_find_room() -> None:
+    hub = Hub(PusherSettings(sockets=100))
+    one, other = client_holders("2001:db8::1"), client_holders("192.0.2.1")
+    ends = [hub.admit(one) for _ in range(60)]
+    assert ends.count(None) == 50
+    assert ends[-1] == CloseConnection(4100, "too many connections of one client")
+    assert hub.admit(client_holders("2001:db8::2")) is not None
+    assert hub.admit(other) is None
 
 
 async def test_stopping_is_over_when_the_last_has_left() -> None:

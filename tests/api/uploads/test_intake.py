@@ -1,35 +1,45 @@
 """What every upload passes through: the limits and the room on the disk."""
 
 import asyncio
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import msgspec
 
 from api.http.concurrency_limit import ConcurrencyLimit
+from api.http.errors import ApiError
+from api.http.fair_share import Holder
+from api.uploads.intake import link_holders, token_holders
+from headend.roles.upload_intake import create_intake
+from storage.catalog.records.uploads import LinkRecord, UploadDetails
+from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import files_of, form, video
-from tests.api.uploads.test_single_request_over_http import MiB, anything, opened, talk
+from tests.api.uploads.test_single_request_over_http import Door, MiB, anything, opened, talk
 from tests.support.api.application import NOW_US
 
 
 async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_served(
     tmp_path: Path,
 ) -> None:
-    async with opened(
-        tmp_path, gate=ConcurrencyLimit(total=3, per_caller=2), probe=anything
-    ) as door:
+    async with opened(tmp_path, gate=ConcurrencyLimit(3), probe=anything) as door:
         _, token = await door.catalog.tokens.add("two", None, write=True, now_us=NOW_US)
         other = msgspec.structs.replace(door, token=token)
         whole = form(video(data=b"x" * MiB))
         length = f"Content-Length: {len(whole)}"
         held: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-        for number, each in enumerate((door, door, other), 1):
+
+        async def hold(each: Door) -> None:
             held.append(await asyncio.open_connection("127.0.0.1", door.port))
             held[-1][1].write(each.head(length) + whole[:-10])
             async with asyncio.timeout(20):
-                while len(files_of(door.objects)) < number:  # noqa: ASYNC110  # nobody tells
+                while len(files_of(door.objects)) < len(held):  # noqa: ASYNC110  # nobody tells
                     await asyncio.sleep(0.02)
+
+        for each in (door, door):
+            await hold(each)
         mine = await talk(door, door.head(length))
+        await hold(other)
         assert mine.startswith(b"HTTP/1.1 429 ")
         theirs = await talk(door, other.head(length))
         assert theirs.startswith(b"HTTP/1.1 503 ")
@@ -53,3 +63,36 @@ async def test_a_disk_without_room_refuses_for_now(tmp_path: Path) -> None:
         assert answer.json() == {"message": "There is no room for the file at the moment."}
         assert int(answer.headers["retry-after"]) > 0
         await door.nothing_is_left()
+
+
+def link(number: int, project: int = 1) -> LinkRecord:
+    return LinkRecord(
+        id=number,
+        project=project,
+        project_key="key",
+        origins=(),
+        wanted=UploadDetails(),
+        most_bytes=1,
+        expires_us=1,
+        used=False,
+    )
+
+
+def held(stack: ExitStack, gate: ConcurrencyLimit, holders: tuple[Holder, ...]) -> int:
+    """Take all places that these holders get, and return their number."""
+    for count in range(100):
+        try:
+            stack.enter_context(gate.acquire(holders))
+        except ApiError:
+            return count
+    raise AssertionError("no limit")
+
+
+def test_no_link_and_no_project_takes_all_places(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as objects, ExitStack() as stack:
+        gate = create_intake(objects, 0).gate
+        assert [held(stack, gate, link_holders(link(number))) for number in (1, 2, 3)] == [2, 2, 2]
+        assert [held(stack, gate, token_holders(number, 1)) for number in (1, 2, 3)] == [9, 3, 0]
+        assert held(stack, gate, link_holders(link(4))) == 0
+        assert held(stack, gate, token_holders(9, 2)) == 3
+        assert held(stack, gate, link_holders(link(5, 3))) == 2

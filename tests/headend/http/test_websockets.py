@@ -122,7 +122,7 @@ def test_only_pages_of_listed_origins_connect_and_programs_do() -> None:
 
 def test_there_is_room_for_so_many_and_one_that_leaves_makes_room() -> None:
     async def scene() -> None:
-        async with Place.open(sockets=2) as place:
+        async with Place.open(sockets=4) as place:
             async with place.client() as one, place.client() as two:
                 await subscribed(one)
                 await subscribed(two)
