@@ -21,7 +21,7 @@ from transcode.jobs.leased_task import AttemptFailed
 from transcode.vod.asset_attempt import AssetAttempt, TranscodeContext
 from transcode.vod.asset_plan import Original, attempt_folders, length_and_warnings
 from transcode.vod.engine_task import warning_sentences
-from transcode.vod.playlists import VodPlaylists, store_playlists, vod_playlists
+from transcode.vod.playlists import VodPlaylists, write_playlists
 from transcode.vod.rendition_store import NOT_STORED, OUT_OF_STEP, MadePiece, OutOfStep
 
 __all__ = ["Assembled", "VideoAssembler"]
@@ -95,7 +95,9 @@ class VideoAssembler:
         """Write the playlists that list all pieces."""
         media, *_ = attempt_folders(work, held)
         pieces = (original.piece, *others)
-        made = vod_playlists(
+        made, lists = await write_playlists(
+            self._context.objects,
+            work.hash,
             media,
             original.rungs,
             pieces,
@@ -107,7 +109,6 @@ class VideoAssembler:
             log.warning(
                 "spans differ", extra={"video": work.hash, "seams": sorted(made.discontinuities)}
             )
-        lists = await store_playlists(self._context.objects, work.hash, media, made)
         await self._context.objects.make_durable(video(work.hash))
         length_us, short = length_and_warnings(original.length_us, made.length)
         size = sum(piece.size for piece in pieces) + sum(lists.values())

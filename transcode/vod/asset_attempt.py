@@ -45,7 +45,7 @@ from transcode.vod.asset_plan import (
 from transcode.vod.attempt_cleanup import mark_replaced
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.engine_task import EngineOutcome, run_engine
-from transcode.vod.playlists import store_playlists, vod_playlists
+from transcode.vod.playlists import write_playlists
 from transcode.vod.posters import PosterError, VodImages, make_posters
 from transcode.vod.previews import store_previews
 from transcode.vod.rendition_store import MadePiece, RenditionStore
@@ -233,15 +233,14 @@ class AssetAttempt:
         if not own or len(own) == len(rungs) or self._renditions is None:
             return
         piece = MadePiece(folder=self._media_folder, renditions=self._renditions.made(names))
-        made = vod_playlists(
+        made, lists = await write_playlists(
+            self._context.objects,
+            self._work.hash,
             self._media_folder,
             own,
             (piece,),
             audible=self._surveyed.audible,
             channels=1 if self._mono else 2,
-        )
-        lists = await store_playlists(
-            self._context.objects, self._work.hash, self._media_folder, made
         )
         self._early_playlist_bytes = sum(lists.values())
         early = MadeVideo(

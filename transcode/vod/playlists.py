@@ -4,8 +4,10 @@ Pieces that were encoded apart share one init section if theirs are equal; if no
 have a discontinuity at the same segment.
 """
 
+import asyncio
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -25,7 +27,7 @@ from storage.objects.addresses import video
 from storage.objects.base import Objects
 from transcode.vod.rendition_store import MadePiece, MadeRendition, MadeSegment, OutOfStep
 
-__all__ = ["VodPlaylists", "store_playlists", "vod_playlists"]
+__all__ = ["VodPlaylists", "store_playlists", "vod_playlists", "write_playlists"]
 
 _INDEX: Final = "index.m3u8"
 _GROUP: Final = "subtitles"
@@ -104,6 +106,38 @@ def vod_playlists(
     )
 
 
+async def write_playlists(
+    objects: Objects,
+    hash_: str,
+    media: str,
+    rungs: tuple[Rendition, ...],
+    pieces: Sequence[MadePiece],
+    *,
+    audible: bool,
+    channels: int,
+    subtitles: Sequence[MadeSubtitles] = (),
+) -> tuple[VodPlaylists, dict[str, int]]:
+    """Build and store the playlists of a video (see `vod_playlists`, `store_playlists`).
+
+    Those of a video of 12 h take 2 s to build, so a thread does it.
+
+    Raises:
+        OutOfStep: the renditions do not have the same segments.
+        ObjectError: one could not be stored.
+    """
+    build = partial(
+        vod_playlists,
+        media,
+        rungs,
+        pieces,
+        audible=audible,
+        channels=channels,
+        subtitles=subtitles,
+    )
+    made = await asyncio.to_thread(build)
+    return made, await store_playlists(objects, hash_, media, made)
+
+
 async def store_playlists(
     objects: Objects, hash_: str, media: str, made: VodPlaylists
 ) -> dict[str, int]:
@@ -117,7 +151,7 @@ async def store_playlists(
     folder = f"{video(hash_)}/{media}"
     sizes: dict[str, int] = {}
     for name, playlist in made.media.items():
-        data = render(playlist).encode()
+        data = (await asyncio.to_thread(render, playlist)).encode()
         await objects.put(f"{folder}/{name}/{_INDEX}", data)
         sizes[name] = len(data)
     data = render(made.multivariant).encode()

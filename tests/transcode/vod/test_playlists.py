@@ -1,5 +1,7 @@
 """Pieces put together: one playlist that names all of them, or a reason why there is none."""
 
+import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from media.ladder import Rendition
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
-from transcode.vod.playlists import store_playlists, vod_playlists
+from transcode.vod.playlists import store_playlists, vod_playlists, write_playlists
 from transcode.vod.rendition_store import MadePiece, MadeRendition, MadeSegment, OutOfStep
 
 SECOND = 90_000
@@ -185,3 +187,39 @@ def test_sound_alone_has_no_subtitles() -> None:
     assert set(found.media) == {"audio"}
     assert found.multivariant.subtitles == ()
     assert found.multivariant.variants[0].subtitles is None
+
+
+async def test_the_event_loop_goes_on_while_the_playlists_of_a_long_video_are_written(
+    tmp_path: Path,
+) -> None:
+    """Twelve hours in four sizes, of which the loop may not notice a fifth of what they take."""
+    rungs = tuple(
+        Rendition(name=f"{height}p", width=2 * height, height=height, rate=800_000)
+        for height in (1080, 720, 480, 360)
+    )
+    names = (*(rung.name for rung in rungs), "audio")
+    long = piece("1-1", *(made(name, 0, [2.0] * 21_600) for name in names))
+    began = time.perf_counter()
+    vod_playlists("1-1", rungs, (long,))
+    took = time.perf_counter() - began
+    gaps: list[float] = []
+
+    async def measure_gaps() -> None:
+        before = time.perf_counter()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            gaps.append(now - before)
+            before = now
+
+    with DiskObjects(tmp_path) as objects:
+        async with asyncio.TaskGroup() as tasks:
+            measuring = tasks.create_task(measure_gaps())
+            await asyncio.sleep(0)
+            written = write_playlists(
+                objects, HASH, "1-1", rungs, (long,), audible=True, channels=2
+            )
+            _, sizes = await written
+            measuring.cancel()
+    assert sizes["1080p"] > 500_000
+    assert max(gaps) < took / 5
