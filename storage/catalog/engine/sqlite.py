@@ -13,7 +13,7 @@ from typing import Final
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from storage.catalog.engine.sqlite_reader import SqliteReader, open_reader
+from storage.catalog.engine.sqlite_reader import DiskStalls, SqliteReader, open_reader
 from storage.catalog.engine.sqlite_writer import SqliteWriter, open_writer
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
@@ -48,8 +48,10 @@ def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine]:
 
 
 def _reading(url: URL, busy_ms: int) -> AsyncEngine:
+    stalls = DiskStalls()
+
     async def opened(*_arguments: object, **_options: object) -> SqliteReader:
-        return await open_reader(str(url.database), busy_ms)
+        return await open_reader(str(url.database), busy_ms, stalls=stalls)
 
     engine = _engine(url, _READERS, busy_ms, async_creator=opened)
 

@@ -4,9 +4,10 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -179,3 +180,59 @@ async def test_a_cursor_says_what_it_found(place: Path) -> None:
         assert len(await cursor.fetchall()) == 2
         assert await cursor.fetchall() == []
         assert cursor.rowcount == -1
+
+
+def stall(reader: SqliteReader, seconds: float) -> None:
+    """Give SQL a function that waits, as a page that the disk has to be read for does."""
+
+    def wait() -> int:
+        time.sleep(seconds)
+        return 1
+
+    reader.raw.create_function("wait", 0, wait)
+
+
+WAITING = "WITH RECURSIVE n(i) AS (SELECT wait() UNION ALL SELECT i + wait() FROM n WHERE i < {})"
+
+
+async def test_a_question_that_waits_without_work_is_moved_to_a_thread(place: Path) -> None:
+    """Two hundred reads of 2 ms take no CPU and would hold the loop up for 0.4 s."""
+    async with opened(place) as reader:
+        stall(reader, 0.002)
+        gaps = await gaps_while(ask(reader, WAITING.format(200) + " SELECT count(*) FROM n"))
+        assert max(gaps) < 0.15
+
+
+async def test_after_a_disk_has_stalled_questions_are_asked_on_threads(place: Path) -> None:
+    async with opened(place) as reader:
+        seen = Whereabouts(reader)
+        stall(reader, 0.3)
+        await ask(reader, "SELECT here()")
+        await ask(reader, "SELECT wait()")  # cannot be interrupted
+        await ask(reader, "SELECT here()")
+        here, there = seen.threads
+        assert here == threading.get_ident()
+        assert there != here
+        gaps = await gaps_while(ask(reader, "SELECT wait()"))
+        assert max(gaps) < 0.15
+
+
+async def gaps_while(work: Coroutine[Any, Any, object]) -> list[float]:
+    """Return the times between the loop's turns, in seconds, while some work is done."""
+    gaps: list[float] = []
+
+    async def measure() -> None:
+        before = time.monotonic()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.monotonic()
+            gaps.append(now - before)
+            before = now
+
+    async with asyncio.TaskGroup() as tasks:
+        measuring = tasks.create_task(measure())
+        await asyncio.sleep(0)
+        await work
+        await asyncio.sleep(0.002)
+        measuring.cancel()
+    return gaps
