@@ -109,6 +109,14 @@ def test_the_two_ways_of_running_exclude_each_other() -> None:
         assert directives(half)["Conflicts"] == [UNIT.name]
 
 
+@pytest.mark.parametrize("unit", SERVICES, ids=name)
+def test_no_service_takes_all_of_the_memory(unit: Path) -> None:
+    (most,) = directives(unit)["MemoryMax"]
+    assert 0 < int(most.removesuffix("%")) < 90
+    if unit != MIGRATE:  # which starts no engines
+        assert directives(unit)["OOMPolicy"] == ["continue"]
+
+
 CODEC_ROUND: Final = """
 import fractions, io
 import av

@@ -1,5 +1,9 @@
 """Seccomp filters of an engine: no network, no other processes, no changes to files.
 
+The filters list what is denied, not what is allowed: which calls decoders and encoders need depends
+on FFmpeg, the C library and the kernel of each machine, and a call that is missing from a list of
+allowed ones would end a stream after an update of one of them.
+
 Filters are classic BPF programs over the system call's number and arguments. Synchronous, and free
 of everything but the operating system, since an engine imports it first.
 Sources: seccomp(2), prctl(2); Linux's include/uapi/linux/{filter,seccomp,audit}.h.
@@ -17,6 +21,7 @@ from typing import Final
 from transcode.sandbox.rlimits import SandboxError, forbid_new_privileges, prctl
 
 __all__ = [
+    "TABLE",
     "change_filter",
     "deny_changes",
     "deny_network",
@@ -58,6 +63,25 @@ _OUTSIDE: Final[_Calls] = {
     "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
     "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
     "kexec_load": (246, 104), "kexec_file_load": (320, 294),
+    # Memory, messages and semaphores that processes share by number or name.
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "msgget": (68, 186),
+    "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187), "semget": (64, 190),
+    "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192), "mq_open": (240, 180),
+    "mq_unlink": (241, 181), "mq_timedsend": (242, 182), "mq_timedreceive": (243, 183),
+    "mq_notify": (244, 184), "kcmp": (312, 272), "process_mrelease": (448, 448),
+    # Priorities and places of other processes' work, and of its own among them.
+    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setattr": (314, 274),
+    "sched_setaffinity": (203, 122), "ioprio_set": (251, 30), "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    # The group and session by which its parent's signals reach it.
+    "setpgid": (109, 154), "setsid": (112, 157),
+    # The machine: its clock, name, accounts, devices, log and file systems.
+    "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
+    "clock_adjtime": (305, 266), "sethostname": (170, 161), "setdomainname": (171, 162),
+    "acct": (163, 89), "swapon": (167, 224), "swapoff": (168, 225), "reboot": (169, 142),
+    "quotactl": (179, 60), "syslog": (103, 116), "iopl": (172, _NONE), "ioperm": (173, _NONE),
+    "personality": (135, 92), "fanotify_init": (300, 262), "fanotify_mark": (301, 263),
+    "name_to_handle_at": (303, 264),
 }  # fmt: skip
 _CHANGES: Final[_Calls] = {
     "creat": (85, _NONE), "truncate": (76, 45), "ftruncate": (77, 46), "fallocate": (285, 47),
@@ -74,6 +98,14 @@ _CHANGES: Final[_Calls] = {
 }  # fmt: skip
 # Calls whose first argument must be this process.
 _ITSELF: Final[_Calls] = {"kill": (62, 129), "tgkill": (234, 131)}
+# Calls that are denied for some values of an argument: signals that descriptors send to a process,
+# typing into a terminal, outliving the parent.
+_PARTLY: Final[Mapping[str, tuple[tuple[int, int], int, tuple[int, ...]]]] = {
+    "fcntl": ((72, 25), 1, (8, 10, 15)),  # F_SETOWN, F_SETSIG, F_SETOWN_EX
+    "ioctl": ((16, 29), 1, (0x8901, 0x8902, 0x5412)),  # FIOSETOWN, SIOCSPGRP, TIOCSTI
+    "prctl": ((157, 167), 0, (1,)),  # PR_SET_PDEATHSIG
+}
+_SETPRIORITY: Final = (141, 140)
 _PRLIMIT, _CLONE, _CLONE3, _SECCOMP = (302, 261), (56, 220), (435, 435), (317, 277)
 # Calls that open a file, and which of their arguments holds the flags; openat2's are in memory.
 _OPENING: Final[Mapping[str, tuple[tuple[int, int], int]]] = {
@@ -83,6 +115,20 @@ _OPENING: Final[Mapping[str, tuple[tuple[int, int], int]]] = {
 _OPENAT2: Final = (437, 437)
 _CHANGING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _CLONE_THREAD: Final = 0x0001_0000
+
+# Every number that a filter checks.
+TABLE: Final[_Calls] = {
+    **_OUTSIDE,
+    **_CHANGES,
+    **_ITSELF,
+    **{name: call for name, (call, _) in _OPENING.items()},
+    **{name: call for name, (call, *_) in _PARTLY.items()},
+    "setpriority": _SETPRIORITY,
+    "prlimit64": _PRLIMIT,
+    "clone": _CLONE,
+    "clone3": _CLONE3,
+    "openat2": _OPENAT2,
+}
 
 # Instructions of classic BPF, and where seccomp_data keeps what they load.
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -121,6 +167,13 @@ def _check_argument(call: tuple[int, int], place: int, argument: int, *tests: by
     return [_step(_IF_EQUAL, call[place], 0, len(tests) + 3), load, *tests, _DENY, _PERMIT]
 
 
+def _none_of(values: tuple[int, ...]) -> list[bytes]:
+    """Return tests that deny each of some values (see `_check_argument`)."""
+    *others, last = values
+    tests = [_step(_IF_EQUAL, value, len(others) - n) for n, value in enumerate(others)]
+    return [*tests, _step(_IF_EQUAL, last, 0, 1)]
+
+
 def network_filter(machine: str, process: int) -> bytes:
     """Return the classic BPF program of `deny_network`, for a `platform.machine()`.
 
@@ -140,6 +193,11 @@ def network_filter(machine: str, process: int) -> bytes:
         steps += _check_argument(call, place, 0, _step(_IF_EQUAL, process, 1, 0))
     itself = (_step(_IF_EQUAL, 0, 2, 0), _step(_IF_EQUAL, process, 1, 0))
     steps += _check_argument(_PRLIMIT, place, 0, *itself)
+    # An engine lowers its own priority: of a process (0), this one (0).
+    own = _step(_IF_EQUAL, 0, 0, 2), _step(_LOAD, _ARGUMENTS + 8), _step(_IF_EQUAL, 0, 1, 0)
+    steps += _check_argument(_SETPRIORITY, place, 0, *own)
+    for call, argument, values in _PARTLY.values():
+        steps += _check_argument(call, place, argument, *_none_of(values))
     return b"".join((*steps, _PERMIT))
 
 
@@ -172,8 +230,9 @@ def opening_filter(machine: str) -> bytes:
 def deny_network() -> None:
     """Deny this process sockets and everything else that reaches outside of it, irrevocably.
 
-    Sockets of all families, io_uring, new processes and programs, other processes' memory and
-    signals, mounts, keys and kernel programs fail with EPERM; threads, files and pipes work as
+    Sockets of all families, io_uring, new processes and programs, other processes' memory, signals
+    and priorities, shared memory and messages, scheduling, mounts, keys, kernel programs and the
+    settings of the machine fail with EPERM; threads, files and pipes work as
     before. A call by another architecture's numbers kills the process. All threads are confined, or
     the call fails.
 

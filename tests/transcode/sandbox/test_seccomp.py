@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import struct
 import textwrap
@@ -11,7 +12,7 @@ import pytest
 
 from tests.support.engine.sandboxed import ON_X86_64, child, outcome, stricter
 from transcode.sandbox.rlimits import SandboxError
-from transcode.sandbox.seccomp import change_filter, network_filter
+from transcode.sandbox.seccomp import TABLE, change_filter, network_filter
 
 ALLOW, KILL = 0x7FFF_0000, 0x8000_0000
 EPERM, ENOSYS = 0x0005_0000 | errno.EPERM, 0x0005_0000 | errno.ENOSYS
@@ -66,12 +67,45 @@ def test_a_socket_from_before_cannot_be_used() -> None:
             "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CORE)",
             id="the parent's limits",
         ),
+        pytest.param("os.setpriority(os.PRIO_PGRP, 0, 19)", id="the group's priority"),
+        pytest.param("os.sched_setaffinity(0, {0})", id="other cores"),
+        pytest.param(
+            "import fcntl\nfcntl.fcntl(0, fcntl.F_SETOWN, os.getppid())", id="a signal by a pipe"
+        ),
     ],
 )
 def test_other_processes_are_out_of_reach(code: str) -> None:
     script = f"{code}\nprint('done')"
     assert "done" in outcome("", script)
     assert outcome(NETWORK, script) == "EPERM"
+
+
+def test_an_engine_may_still_step_back_in_the_box() -> None:
+    assert outcome(ALL, "print(os.nice(3))") == str(min(19, os.nice(0) + 3))
+
+
+HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+
+
+@pytest.mark.parametrize("machine", list(ARCHITECTURE))
+def test_the_numbers_are_those_of_the_kernels_headers(machine: str) -> None:
+    if not HEADERS[machine].exists():
+        pytest.skip("the headers of Linux are not installed")
+    text = HEADERS[machine].read_text()
+    known = {
+        name: int(number)
+        for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)
+    }
+    place = list(ARCHITECTURE).index(machine)
+    ours = {name: numbers[place] for name, numbers in TABLE.items()}
+    # Newer than these headers, or not on this machine.
+    found = {name: number for name, number in ours.items() if number >= 0 and name in known}
+    assert len(found) > 0.9 * sum(number >= 0 for number in ours.values())
+    assert found == {name: known[name] for name in found}
+    assert not {name for name, number in ours.items() if number < 0 and name in known}
 
 
 def test_threads_start_in_the_box() -> None:
@@ -204,6 +238,26 @@ NETWORK_CALLS = [
     pytest.param((302, 261), (0,), ALLOW, id="own limits"),
     pytest.param((302, 261), (OWN,), ALLOW, id="own limits by number"),
     pytest.param((302, 261), (1,), EPERM, id="another's limits"),
+    pytest.param((141, 140), (0, 0, 19), ALLOW, id="own priority"),
+    pytest.param((141, 140), (0, 1, 19), EPERM, id="another's priority"),
+    pytest.param((141, 140), (1, 0, 19), EPERM, id="the group's priority"),
+    pytest.param((141, 140), (2, 0, 19), EPERM, id="the user's priority"),
+    pytest.param((144, 119), (0, 5), EPERM, id="sched_setscheduler"),
+    pytest.param((203, 122), (0,), EPERM, id="sched_setaffinity"),
+    pytest.param((251, 30), (1, 0), EPERM, id="ioprio_set"),
+    pytest.param((72, 25), (0, 8, 1), EPERM, id="fcntl F_SETOWN"),
+    pytest.param((72, 25), (0, 10, 9), EPERM, id="fcntl F_SETSIG"),
+    pytest.param((72, 25), (0, 15), EPERM, id="fcntl F_SETOWN_EX"),
+    pytest.param((72, 25), (0, 3), ALLOW, id="fcntl F_GETFL"),
+    pytest.param((16, 29), (0, 0x8901), EPERM, id="ioctl FIOSETOWN"),
+    pytest.param((16, 29), (0, 0x8902), EPERM, id="ioctl SIOCSPGRP"),
+    pytest.param((16, 29), (0, 0x5412), EPERM, id="ioctl TIOCSTI"),
+    pytest.param((16, 29), (0, 0x5401), ALLOW, id="ioctl TCGETS"),
+    pytest.param((157, 167), (1, 0), EPERM, id="prctl PR_SET_PDEATHSIG"),
+    pytest.param((157, 167), (38, 1), ALLOW, id="prctl PR_SET_NO_NEW_PRIVS"),
+    pytest.param((112, 157), (), EPERM, id="setsid"),
+    pytest.param((29, 194), (), EPERM, id="shmget"),
+    pytest.param((240, 180), (), EPERM, id="mq_open"),
     pytest.param((0, 63), (), ALLOW, id="read"),
     pytest.param((257, 56), (0, 0, 1), ALLOW, id="openat, which is the other filter's"),
 ]
