@@ -11,17 +11,17 @@ from transcode.protocol.messages import FILE_NOT_READ, BytesRead, Trouble
 __all__ = ["REPORT_SECONDS", "ReadReporter"]
 
 REPORT_SECONDS: Final = 1.0
-# A file whose tracks lie apart is read in both places by turns, and what was read ahead is read
-# again. A hostile file can lead a demuxer in a circle for ever: beyond this, reading is no sign of
-# life any more.
-_MOST_READ_AGAIN: Final = 16
+# A file whose tracks lie apart is read in both places by turns, 256 KiB for each packet: about sixty
+# times its size if a twentieth of it is sound. A hostile file can lead a demuxer in a circle for
+# ever: beyond this, reading is no sign of life any more.
+_MOST_READ_AGAIN: Final = 200
 _LEAST_BYTES: Final = 1 << 30
 
 
 class ReadReporter:
     """Counts the bytes read of a file of `size` bytes, and sends a report every second at most.
 
-    None is sent once 16 times the file, and 1 GiB more, was read.
+    None is sent once 200 times the file, and 1 GiB more, was read.
     """
 
     def __init__(
