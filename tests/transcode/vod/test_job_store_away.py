@@ -5,15 +5,17 @@ import contextlib
 import secrets
 import shutil
 import sqlite3
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
+from storage.job_leases import LEASE_US, HeldJob
 from storage.objects.disk import DiskObjects
 from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
-from tests.support.waiting import until
+from tests.support.waiting import SCALE, until
 from transcode.jobs.store_health import StoreHealth
 from transcode.vod.job import VideoTranscoder
 from transcode.vod.worker_pool import TranscodeWorkers
@@ -27,7 +29,14 @@ VIDEOS = 6
 class Place:
     """A transcoder that judges its store, by a clock that the test sets forward."""
 
-    def __init__(self, vod: VodFixture, objects: DiskObjects, *, min_free_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        vod: VodFixture,
+        objects: DiskObjects,
+        *,
+        min_free_bytes: int = 0,
+        lease_us: int = LEASE_US,
+    ) -> None:
         self.ahead_us = 0
         self.checks = 0
         self._min_free_bytes = min_free_bytes
@@ -41,6 +50,7 @@ class Place:
             path_of=objects.path,
             now_us=lambda: now_us() + self.ahead_us,
             health=self.health,
+            lease_us=lease_us,
         )
 
     async def _check(self, *, thorough: bool) -> None:
@@ -148,3 +158,27 @@ async def test_a_video_whose_end_is_refused_once_is_not_made_again(
             database.commit()
     status = await vod.status(video)
     assert (status.state, status.attempt) == ("completed", 1)
+
+
+async def test_a_catalog_that_is_away_for_longer_than_a_lease_costs_no_attempt(
+    vod: VodFixture, short_film: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody else could lease the job meanwhile: the work goes on, and its lease afterwards."""
+    lease = 2.0 * SCALE
+    video = (await vod.add(short_film)).video.id
+    place = Place(vod, vod.objects, lease_us=round(lease * 1_000_000))
+    held = await place.transcoder.lease("one")
+    assert isinstance(held, HeldJob)
+    catalog = tmp_path / "data" / "catalog.sqlite"
+    with contextlib.closing(sqlite3.connect(catalog, isolation_level=None)) as database:
+        async with asyncio.TaskGroup() as tasks:
+            working = tasks.create_task(place.transcoder.do(held))
+            await vod.wait_for_media((await vod.whole_video(video)).video.hash)
+            database.execute("BEGIN EXCLUSIVE")
+            until_then = time.monotonic() + 2 * lease
+            await until(lambda: time.monotonic() > until_then, within=PATIENCE)
+            assert not working.done()
+            database.execute("ROLLBACK")
+    status = await vod.status(video)
+    assert (status.state, status.attempt) == ("completed", 1)
+    assert "lease not extended" in [record.message for record in caplog.records]

@@ -11,9 +11,9 @@ from transcode.protocol.messages import FILE_NOT_READ, BytesRead, Trouble
 __all__ = ["REPORT_SECONDS", "ReadReporter"]
 
 REPORT_SECONDS: Final = 1.0
-# A file whose tracks lie apart is read in both places by turns, 256 KiB for each packet: about sixty
-# times its size if a twentieth of it is sound. A hostile file can lead a demuxer in a circle for
-# ever: beyond this, reading is no sign of life any more.
+# A file whose tracks lie apart is read in both places by turns, 256 KiB for each packet: that is
+# about sixty times its size if a twentieth of it is sound. A hostile file can lead a demuxer in a
+# circle for ever: beyond this, reading is no sign of life any more.
 _MOST_READ_AGAIN: Final = 200
 _LEAST_BYTES: Final = 1 << 30
 
