@@ -374,6 +374,26 @@ async def test_a_catalog_that_does_not_answer_at_the_end_is_no_mistake_of_ours(
         assert await imports.sources(whole) == [imported_source(whole.video.hash, 2)]
 
 
+async def test_an_import_whose_end_is_refused_once_is_not_fetched_again(
+    migrated_place: Path, tmp_path: Path, short_film: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = await asyncio.to_thread(short_film.read_bytes)
+    async with opened(migrated_place, tmp_path) as imports, web_server(file_server(data)) as site:
+        whole = await imports.ask(site.port)
+        held = await imports.lease()
+        with contextlib.closing(sqlite3.connect(migrated_place)) as database:
+            database.execute(
+                "CREATE TRIGGER refuses BEFORE DELETE ON imports"
+                " BEGIN SELECT RAISE(ABORT, 'no'); END"
+            )
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(imports.importer(site.port).do(held))
+                await until(lambda: "catalog not written yet" in caplog.text, within=PATIENCE)
+                database.execute("DROP TRIGGER refuses")
+        assert (await imports.status(whole.video.id)).state == "queued"
+        assert await imports.sources(whole) == [imported_source(whole.video.hash, 1)]
+
+
 async def test_an_import_whose_workers_die_is_given_up(imports: ImportFixture) -> None:
     async with web_server(file_server(b"")) as site:
         video = (await imports.ask(site.port)).video.id

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import secrets
+import sqlite3
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -104,6 +105,29 @@ async def test_a_span_that_failed_is_made_again_and_no_other(
     (last,) = await do_all(vod)
     assert isinstance(last, HeldJob)
     assert await is_whole(vod, await vod.whole_video(video))
+
+
+async def test_a_span_whose_end_is_refused_once_is_not_made_again(
+    vod: VodFixture, own_film: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await vod.add(own_film)
+    first = await lease(vod)
+    assert first is not None
+    await vod.transcoder.do(first)
+    span = await lease(vod)
+    assert isinstance(span, HeldSpan)
+    catalog = tmp_path / "data" / "catalog.sqlite"
+    with contextlib.closing(sqlite3.connect(catalog, isolation_level=None)) as database:
+        database.execute(
+            "CREATE TRIGGER refuses BEFORE UPDATE ON spans WHEN NEW.state = 'done'"
+            " BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(vod.transcoder.do(span))
+            await until(lambda: "catalog not written yet" in caplog.text, within=PATIENCE)
+            database.execute("DROP TRIGGER refuses")
+        (made,) = database.execute("SELECT state, attempt FROM spans WHERE id = ?", (span.id,))
+    assert made == ("done", 1)
 
 
 async def test_a_span_that_fails_three_times_fails_the_video_and_leaves_what_plays(
