@@ -180,7 +180,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
                     outcome.append(await self.make())
                 # Raised in the group they would come out as an ExceptionGroup.
                 except (InputRefused, AttemptFailed) as error:
-                    well = await self._health.is_well_indeed()
+                    well = await self._health.check_thoroughly()
                     failure = error if well else _Interrupted(error.reason)
                 except (CatalogBusy, CatalogUnavailable) as error:
                     log.warning("catalog did not answer", extra={**self.facts, "cause": str(error)})

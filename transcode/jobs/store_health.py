@@ -73,7 +73,7 @@ class StoreHealth:
                 await self._examine(thorough=self._ill_since is not None)
         return self._ill_since is None
 
-    async def is_well_indeed(self) -> bool:
+    async def check_thoroughly(self) -> bool:
         """Check the store thoroughly, now, and return its state: something has failed."""
         async with self._checking:
             await self._examine(thorough=True)
@@ -97,7 +97,7 @@ class StoreHealth:
             try:
                 return await action()
             except ObjectError:
-                if await self.is_well_indeed():
+                if await self.check_thoroughly():
                     raise
 
     def report(self, error: StorageError) -> None:

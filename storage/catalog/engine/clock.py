@@ -20,7 +20,7 @@ def _wall_us() -> int:
 
 
 class DatabaseClock:
-    """Tells the time of the clock that `read` asks for, in microseconds since the Unix epoch.
+    """The time of the clock that `read` asks for, in microseconds since the Unix epoch.
 
     Before it was read once, `now_us` returns the time of `wall_us`, this host's clock.
     """

@@ -41,7 +41,7 @@ async def test_the_health_of_the_store_is_that_of_disk_and_catalog(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with vod_fixture(tmp_path / "data") as vod:
-        assert await create_store_health(vod.catalog, vod.objects).is_well_indeed()
+        assert await create_store_health(vod.catalog, vod.objects).check_thoroughly()
         full = create_store_health(vod.catalog, vod.objects, min_free_bytes=1 << 62)
         assert not await full.is_well()
         with pytest.raises(StoreFull):
@@ -49,4 +49,4 @@ async def test_the_health_of_the_store_is_that_of_disk_and_catalog(
         assert "storage.min_free_bytes" in str(vars(caplog.records[0])["cause"])
     (tmp_path / "data" / "catalog.sqlite").unlink()
     (tmp_path / "data" / "catalog.sqlite").mkdir()
-    assert not await create_store_health(vod.catalog, vod.objects).is_well_indeed()
+    assert not await create_store_health(vod.catalog, vod.objects).check_thoroughly()

@@ -1,4 +1,4 @@
-"""The health of the store: judged by checks, told once each way, and waited for by writers."""
+"""The health of the store: judged by checks, logged once each way, and awaited by writers."""
 
 import asyncio
 
@@ -41,7 +41,7 @@ async def test_a_store_is_looked_at_and_checked_thoroughly_while_it_is_away() ->
     store.away = StoreFailed("a", "gone")
     assert not await store.health.is_well()
     assert not await store.health.is_well()
-    assert not await store.health.is_well_indeed()
+    assert not await store.health.check_thoroughly()
     assert store.checks == [False, False, True, True]
 
 
@@ -52,8 +52,8 @@ async def test_each_way_is_one_line_for_all(caplog: pytest.LogCaptureFixture) ->
     async with asyncio.TaskGroup() as tasks:
         for _ in range(8):
             tasks.create_task(store.health.wait())
-    told = [(record.message, record.levelname) for record in caplog.records]
-    assert told == [("jobs not leased", "WARNING"), ("jobs leased again", "INFO")]
+    logged = [(record.message, record.levelname) for record in caplog.records]
+    assert logged == [("jobs not leased", "WARNING"), ("jobs leased again", "INFO")]
     assert vars(caplog.records[0])["cause"] == "the store: free space is 1 bytes"
 
 

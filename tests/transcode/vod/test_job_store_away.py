@@ -74,11 +74,11 @@ class Place:
         await until(lambda: self.checks >= since + 5, within=PATIENCE)
 
 
-def told(caplog: pytest.LogCaptureFixture, *messages: str) -> list[str]:
+def logged(caplog: pytest.LogCaptureFixture, *messages: str) -> list[str]:
     return [record.message for record in caplog.records if record.message in messages]
 
 
-async def test_a_store_that_is_away_fails_no_video_and_is_told_once(
+async def test_a_store_that_is_away_fails_no_video_and_is_logged_once(
     vod: VodFixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The clock goes on by minutes: whatever was put back to be tried later is due again."""
@@ -89,7 +89,7 @@ async def test_a_store_that_is_away_fails_no_video_and_is_told_once(
     root = vod.objects.root
     shutil.move(root, tmp_path / "away")
     async with place.working():
-        await until(lambda: bool(told(caplog, "jobs not leased")), within=PATIENCE)
+        await until(lambda: bool(logged(caplog, "jobs not leased")), within=PATIENCE)
         for _ in range(5):
             place.ahead_us += 120_000_000
             await place.be_checked()
@@ -102,9 +102,9 @@ async def test_a_store_that_is_away_fails_no_video_and_is_told_once(
     for video in videos:
         status = await vod.status(video)
         assert status.reason.startswith("The file cannot be read: it is damaged")
-    lines = told(caplog, "jobs not leased", "jobs leased again")
+    lines = logged(caplog, "jobs not leased", "jobs leased again")
     assert lines == ["jobs not leased", "jobs leased again"]
-    assert told(caplog, "video given up") == []
+    assert logged(caplog, "video given up") == []
 
 
 async def test_work_under_way_waits_for_room_and_counts_no_attempt(
@@ -118,14 +118,14 @@ async def test_work_under_way_waits_for_room_and_counts_no_attempt(
             disk.fill(31 * MIB)
             async with asyncio.TaskGroup() as tasks:
                 working = tasks.create_task(place.transcoder.do(held))
-                await until(lambda: bool(told(caplog, "jobs not leased")), within=PATIENCE)
+                await until(lambda: bool(logged(caplog, "jobs not leased")), within=PATIENCE)
                 await place.be_checked()
                 assert disk.free >= 30 * MIB
                 assert not working.done()
                 disk.empty()
             status = await vod.status(whole.video.id)
             assert (status.state, status.attempt) == ("completed", 1)
-    assert told(caplog, "jobs not leased") == ["jobs not leased"]
+    assert logged(caplog, "jobs not leased") == ["jobs not leased"]
 
 
 async def test_nothing_is_begun_while_the_disk_has_too_little_room(
@@ -153,7 +153,7 @@ async def test_a_video_whose_end_is_refused_once_is_not_made_again(
         database.commit()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(vod.transcoder.do(await vod.lease()))
-            await until(lambda: bool(told(caplog, "catalog not written yet")), within=PATIENCE)
+            await until(lambda: bool(logged(caplog, "catalog not written yet")), within=PATIENCE)
             database.execute("DROP TRIGGER refuses")
             database.commit()
     status = await vod.status(video)
@@ -163,7 +163,7 @@ async def test_a_video_whose_end_is_refused_once_is_not_made_again(
 async def test_a_catalog_that_is_away_for_longer_than_a_lease_costs_no_attempt(
     vod: VodFixture, short_film: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody else could lease the job meanwhile: the work goes on, and its lease afterwards."""
+    """No other worker could lease the job meanwhile: the work goes on, and its lease afterwards."""
     lease = 2.0 * SCALE
     video = (await vod.add(short_film)).video.id
     place = Place(vod, vod.objects, lease_us=round(lease * 1_000_000))
