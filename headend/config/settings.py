@@ -260,14 +260,24 @@ class ImportSettings(_Section, frozen=True, kw_only=True):
         _describe(
             "files that a process downloads at once; 0: none",
             "",
-            reason="one download fills most lines; a slow server must not delay the others",
+            reason="a slow server must not delay the others; one project has as many as are left"
+            " for others, alone half of them",
             ge=0,
             le=64,
         ),
-    ] = 4
+    ] = 8
     most_bytes: Annotated[
         int, _describe("largest file", "bytes", reason="two hours at 55 Mbit/s", ge=1)
     ] = 50 << 30
+    least_bytes_per_second: Annotated[
+        int,
+        _describe(
+            "a download that is slower for 30 s, three times in a row, is given up",
+            "bytes/s",
+            reason="it holds a place that others wait for",
+            ge=1,
+        ),
+    ] = 64 << 10
     most_seconds: Annotated[
         float,
         _describe(

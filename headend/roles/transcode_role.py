@@ -3,6 +3,7 @@
 import os
 import secrets
 from collections.abc import Callable
+from typing import Final
 
 from api.uploads.imports import ImportRules
 from headend.config.settings import ImportSettings, TranscodeSettings
@@ -29,6 +30,9 @@ __all__ = [
     "file_workers",
     "import_rules",
 ]
+
+
+_QUIET_SECONDS: Final = 30.0  # over which the speed of a download is measured
 
 
 def _new_owner() -> str:
@@ -111,10 +115,13 @@ def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[H
             max_bytes=settings.most_bytes,
             ports=settings.open_ports,
             seconds=settings.most_seconds,
+            quiet_seconds=_QUIET_SECONDS,
+            least_bytes=round(_QUIET_SECONDS * settings.least_bytes_per_second),
         ),
         least_free=context.settings.storage.min_free_bytes,
         now_us=context.catalog.clock.now_us,
         lease_us=round(context.settings.transcode.lease_seconds * MICROSECONDS),
+        places=settings.at_once,
         health=health,
     )
     return WorkerPool(

@@ -30,7 +30,8 @@ _LENGTH: Final = re.compile(r"\d{1,18}")
 _STRONG_TAG: Final = re.compile(r'"[\x21\x23-\x7e]*"')
 # A date is a strong validator if the file was this old when the date was sent (8.8.2.2).
 _OLD_ENOUGH: Final = timedelta(seconds=60)
-# An attempt that received this much resets the count of failed attempts.
+# An attempt that received this much, and as much as the limit of speed asks for, resets the count
+# of failed attempts.
 _PROGRESS_BYTES: Final = 1 << 20
 
 OnProgress = Callable[[int, int | None], Awaitable[None]]  # bytes received, bytes in all if known
@@ -48,7 +49,7 @@ class DownloadLimits(msgspec.Struct, frozen=True, kw_only=True):
     ports: frozenset[int]
     seconds: float = 6 * 3600.0  # 50 GiB at 20 Mbit/s
     quiet_seconds: float = 30.0
-    least_bytes: int = 128 << 10  # as of uploads
+    least_bytes: int = 30 * (64 << 10)  # 64 KiB/s: a film of 2 GB takes 9 hours at that
     tries: int = 3
     pause_seconds: float = 2.0
     redirects: int = 5
@@ -111,7 +112,8 @@ class _Download:
             try:
                 await self._try()
             except FetchInterrupted as error:
-                progressed = self._inflow.size - furthest >= _PROGRESS_BYTES
+                enough = max(_PROGRESS_BYTES, self._limits.least_bytes)
+                progressed = self._inflow.size - furthest >= enough
                 failures = 1 if progressed else failures + 1
                 furthest = max(furthest, self._inflow.size)
                 if failures >= self._limits.tries:
@@ -205,7 +207,9 @@ class _Download:
                         recent = 0
                         patience.reschedule(loop.time() + quiet)
         except TimeoutError as error:
-            raise FetchInterrupted(f"The server sent next to nothing for {quiet:g} s.") from error
+            least = self._limits.least_bytes
+            reason = f"The server is too slow: less than {least} bytes came within {quiet:g} s."
+            raise FetchInterrupted(reason) from error
 
 
 def _headers(response: httpcore.Response) -> dict[str, str]:

@@ -5,9 +5,11 @@ upload is. Then it is renamed to an address of the attempt's own, and one transa
 the video. An attempt that lost its lease changes nothing, and removes what it put there.
 """
 
+import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import ClassVar, Final
 
@@ -35,6 +37,11 @@ __all__ = ["ImportJob", "Importer"]
 log = logging.getLogger(__name__)
 
 _PROGRESS_SECONDS: Final = 1.0  # each is a transaction
+# As many as run at once by default, so that a single project's four go on side by side.
+_PLACES: Final = 8
+# While only imports of projects with their share are due, the queue is asked this seldom: each
+# question takes the write lock.
+_BUSY_PAUSE_SECONDS: Final = 2.0
 _FULL: Final = "There is no room for the file."
 _NOT_KEPT: Final = "The file could not be stored."
 
@@ -54,12 +61,20 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
     health: StoreHealth
 
 
+class _Idle(msgspec.Struct, frozen=True):
+    """Until when nothing is to be leased while these projects are busy."""
+
+    busy: frozenset[int]
+    until: float
+
+
 class Importer:
     """Leases and does the jobs that fetch files.
 
-    `least_free` bytes of the disk stay free; `clock` is monotonic, in seconds; leases last
-    `lease_us` unless they are extended. An attempt that breaks off while the store is not well by
-    `health` does not count.
+    At most `places` run at once, of one project as many as are free for others: one project's
+    imports leave places for those of another. `least_free` bytes of the disk stay free; `clock` is
+    monotonic, in seconds; leases last `lease_us` unless they are extended. An attempt that breaks
+    off while the store is not well by `health` does not count.
     """
 
     def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
@@ -73,6 +88,7 @@ class Importer:
         limits: DownloadLimits,
         least_free: int,
         now_us: Callable[[], int],
+        places: int = _PLACES,
         lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
         health: StoreHealth | None = None,
@@ -91,37 +107,60 @@ class Importer:
         )
         self._lease_us = lease_us
         self._last_project = 0
+        self._places = places
+        self._running: Counter[int] = Counter()  # by project
+        self._leasing = asyncio.Lock()
+        self._idle = _Idle(frozenset(), 0.0)
 
     async def lease(self, owner: str) -> HeldJob | None:
         """Lease what is to be fetched next, of the projects in turn; `owner` is a new random name.
 
+        None if nothing is due, or only imports of projects that have their share of the places.
+
         Raises:
             CatalogError: the database did not answer.
         """
-        held = await self._context.jobs.lease(
-            owner,
-            self._context.now_us(),
-            IMPORT,
-            lease_us=self._lease_us,
-            after=self._last_project,
-        )
-        if held is not None:
+        context = self._context
+        async with self._leasing:
+            free = self._places - self._running.total()
+            busy = frozenset(each for each, count in self._running.items() if count >= free)
+            now = context.clock()
+            if busy and busy == self._idle.busy and now < self._idle.until:
+                return None
+            held = await context.jobs.lease(
+                owner,
+                context.now_us(),
+                IMPORT,
+                lease_us=self._lease_us,
+                after=self._last_project,
+                busy=busy,
+            )
+            if held is None:
+                self._idle = _Idle(busy, now + _BUSY_PAUSE_SECONDS)
+                return None
             self._last_project = held.project
-        return held
+            self._running[held.project] += 1
+            return held
 
     async def do(self, held: HeldJob) -> None:
-        """Do a job to its end (see `LeasedTask.run`).
+        """Do a job that was leased here to its end (see `LeasedTask.run`), and free its place.
 
         Raises:
             JobLost: another worker holds the lease now, or the video is gone.
             CatalogError: the end could not be recorded; the lease will expire.
         """
-        work = await until_answered(
-            lambda: self._context.imports.begin(held, self._context.now_us()),
-            within=longest_wait(held.lease_us),
-            facts={"job": held.id, "attempt": held.attempt},
-        )
-        await ImportJob(self._context, work, held).run()
+        try:
+            work = await until_answered(
+                lambda: self._context.imports.begin(held, self._context.now_us()),
+                within=longest_wait(held.lease_us),
+                facts={"job": held.id, "attempt": held.attempt},
+            )
+            await ImportJob(self._context, work, held).run()
+        finally:
+            if self._running[held.project] > 1:
+                self._running[held.project] -= 1
+            else:
+                del self._running[held.project]
 
 
 class ImportJob(LeasedTask[HeldJob, VideoFile]):

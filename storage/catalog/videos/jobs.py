@@ -87,15 +87,20 @@ async def lease(
     *,
     lease_us: int = LEASE_US,
     after: int = 0,
+    busy: frozenset[int] = frozenset(),
 ) -> HeldJob | None:
-    """Take a job of a kind; None where there is none.
+    """Take a job of a kind; None where there is none, or only jobs of the projects `busy`.
 
     It is the one that has waited longest of the next project after the one numbered `after`.
     `owner` must be a new random name for each lease, which lasts for `lease_us`. A job whose last
     worker let its lease run out counts that as a failure.
     """
     row = await _QUEUE.lock_next(connection, now_us, after, kind=kind)
-    if row is None:
+    passed = 0
+    while row is not None and row.project_id in busy and passed < len(busy):
+        row = await _QUEUE.lock_next(connection, now_us, row.project_id, kind=kind)
+        passed += 1
+    if row is None or row.project_id in busy:
         return None
     failures = _failures(row.facts) + (row.state == _RUNNING)
     held = HeldJob(
@@ -251,13 +256,16 @@ class Jobs:
         *,
         lease_us: int = LEASE_US,
         after: int = 0,
+        busy: frozenset[int] = frozenset(),
     ) -> HeldJob | None:
         """Take a job (see `lease`); looks before it asks for the write lock."""
         async with self._database.reading() as connection:
             if not await due(connection, now_us, kind):
                 return None
         async with self._database.writing() as connection:
-            return await lease(connection, owner, now_us, kind, lease_us=lease_us, after=after)
+            return await lease(
+                connection, owner, now_us, kind, lease_us=lease_us, after=after, busy=busy
+            )
 
     async def has_due(self, now_us: int) -> bool:
         """Say whether there is a job that nobody holds."""

@@ -205,7 +205,32 @@ async def test_a_dripping_server_is_given_up(tmp_path: Path) -> None:
 
     bounds = DownloadLimits(max_bytes=MiB, ports=frozenset(), quiet_seconds=0.3, least_bytes=1000)
     reason = await refusal_by(drip, tmp_path, bounds)
-    assert reason == "The server sent next to nothing for 0.3 s."
+    assert reason == "The server is too slow: less than 1000 bytes came within 0.3 s."
+
+
+async def test_a_server_that_sends_a_little_in_each_attempt_is_given_up(tmp_path: Path) -> None:
+    size = 1000 * MiB
+
+    async def crawl(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+        start = asked.range_start or 0
+        status, lines = "200 OK", [f"Content-Length: {size - start}", 'ETag: "one"']
+        if start:
+            status = "206 Partial Content"
+            lines.append(f"Content-Range: bytes {start}-{size - 1}/{size}")
+        writer.write(response_bytes(status, *lines, body=bytes(2 * MiB)))
+        await writer.drain()
+        await asyncio.sleep(60)
+
+    bounds = DownloadLimits(
+        max_bytes=size,
+        ports=frozenset(),
+        seconds=10,
+        quiet_seconds=0.5,
+        least_bytes=3 * MiB,
+        pause_seconds=0.01,
+    )
+    reason = await refusal_by(crawl, tmp_path, bounds)
+    assert reason == f"The server is too slow: less than {3 * MiB} bytes came within 0.5 s."
 
 
 async def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import json
 import logging
 import secrets
 import sqlite3
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -48,7 +49,14 @@ class ImportFixture(msgspec.Struct, frozen=True):
     catalog: Catalog
     objects: DiskObjects
 
-    def importer(self, port: int, least_free: int = 0) -> Importer:
+    def importer(
+        self,
+        port: int,
+        least_free: int = 0,
+        *,
+        places: int = 8,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Importer:
         return Importer(
             jobs=self.catalog.jobs,
             imports=self.catalog.imports,
@@ -58,10 +66,17 @@ class ImportFixture(msgspec.Struct, frozen=True):
             limits=DownloadLimits(max_bytes=64 << 20, ports=frozenset({port}), pause_seconds=0.001),
             least_free=least_free,
             now_us=now_us,
+            places=places,
+            clock=clock,
         )
 
     async def ask(
-        self, port: int, wanted: UploadDetails | None = None, *, query: str = f"?{QUERY}"
+        self,
+        port: int,
+        wanted: UploadDetails | None = None,
+        *,
+        query: str = f"?{QUERY}",
+        project: int = 1,
     ) -> WholeVideo:
         new = NewImport(
             url=f"http://127.0.0.1:{port}/s3cr3t/film.mp4{query}",
@@ -72,7 +87,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
             wanted=wanted or UploadDetails(),
         )
         assert "s3cr3t" not in repr(new)
-        return await self.catalog.imports.add(1, new, now_us(), by=None)
+        return await self.catalog.imports.add(project, new, now_us(), by=None)
 
     async def lease(self, later_us: int = 0) -> HeldJob:
         owner = secrets.token_hex(8)
@@ -435,3 +450,30 @@ async def test_importers_take_what_is_asked_for(imports: ImportFixture, short_fi
 
         await until(are_there, within=PATIENCE)
         running.cancel()
+
+
+async def test_one_project_s_imports_leave_places_for_another_s(
+    imports_on_both: ImportFixture,
+) -> None:
+    """Four crawling servers once held all four places."""
+    imports = imports_on_both
+    other = (await imports.catalog.projects.add("Other", now_us(), by=None)).id
+    now = 0.0
+    importer = imports.importer(1, places=4, clock=lambda: now)
+    for _ in range(5):
+        await imports.ask(1)
+    held = [await importer.lease(secrets.token_hex(8)) for _ in range(4)]
+    assert [each.project for each in held if each is not None] == [1, 1]
+    await imports.ask(1, project=other)
+    now += 10
+    found = await importer.lease(secrets.token_hex(8))
+    assert found is not None
+    assert found.project == other
+    assert await importer.lease(secrets.token_hex(8)) is None
+    # A place that is free again goes to whoever waits.
+    assert held[0] is not None
+    await importer.do(held[0])
+    now += 10
+    again = await importer.lease(secrets.token_hex(8))
+    assert again is not None
+    assert again.project == 1
