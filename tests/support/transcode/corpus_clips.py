@@ -22,8 +22,10 @@ __all__ = [
     "cut_off",
     "damaged",
     "gapped",
+    "noisy",
     "nothing",
     "remuxed",
+    "shortened",
     "still",
     "subtitled",
     "text",
@@ -145,6 +147,30 @@ def damaged(source: Maker) -> Maker:
         middle = len(data) // 2
         data[middle : middle + 300] = random.Random(7).randbytes(300)  # no secret
         path.write_bytes(data)
+
+    return make
+
+
+def noisy(source: Maker, place: float) -> Maker:
+    """Return what overwrites 1 500 bytes of a file; `place` is 0 at its beginning, 1 at its end."""
+
+    def make(path: Path) -> None:
+        source(path)
+        data = bytearray(path.read_bytes())
+        at = round(len(data) * place)
+        data[at : at + 1_500] = random.Random(at).randbytes(min(1_500, len(data) - at))  # no secret
+        path.write_bytes(data)
+
+    return make
+
+
+def shortened(source: Maker) -> Maker:
+    """Return what takes a fifth out of the middle of a file."""
+
+    def make(path: Path) -> None:
+        source(path)
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) * 2 // 5] + data[len(data) * 3 // 5 :])
 
     return make
 
