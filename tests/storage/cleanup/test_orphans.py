@@ -162,11 +162,14 @@ class World:
         """Add a video with its file, and with what plays of it, in spans where it has some."""
         hash_ = new_hash()
         video = await self._catalog.videos.add(self.project, _arrived(hash_), _now_us(), by=None)
-        job = self._chance.choice(("queued", "running", "waiting") if open_ else ("done", "failed"))
         self.change(
             "UPDATE videos SET state = ?, media = ? WHERE id = ?", state, media, video.video.id
         )
-        self.change("UPDATE jobs SET state = ? WHERE video_id = ?", job, video.video.id)
+        if open_:
+            job = self._chance.choice(("queued", "running", "waiting"))
+            self.change("UPDATE jobs SET state = ? WHERE video_id = ?", job, video.video.id)
+        else:  # a job that is over has no row
+            self.change("DELETE FROM jobs WHERE video_id = ?", video.video.id)
         await self.put(f"sources/{hash_}/1", stays=True)
         if media is not None:
             await self._playing(hash_, media, spans)
