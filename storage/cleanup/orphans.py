@@ -358,13 +358,26 @@ async def keep_removing_orphans(
     while True:
         try:
             await verify()
-            removed = await remove_orphans(objects, known, now_us())
-            await empty_trash(objects, now_us() - trash_days * _DAY_US)
+            await _clean(objects, known, now_us(), trash_days)
         except TooManyUnknown as error:
             log.error("leftovers not removed", extra={"cause": str(error)})  # noqa: TRY400 # one line
         except StorageError as error:
             log.warning("leftovers not removed", extra={"cause": str(error)})
-        else:
-            if removed:
-                log.info("leftovers removed", extra={"leftovers": removed})
         await asyncio.sleep(_AGAIN_SECONDS)
+
+
+async def _clean(
+    objects: RemovableObjects, known: ReferenceCatalog, now_us: int, trash_days: int
+) -> None:
+    """Move orphans to the trash and empty it, also after orphans that cannot be moved."""
+    failed: ObjectError | None = None
+    removed = 0
+    try:
+        removed = await remove_orphans(objects, known, now_us)
+    except ObjectError as error:
+        failed = error
+    await empty_trash(objects, now_us - trash_days * _DAY_US)
+    if failed is not None:
+        raise failed
+    if removed:
+        log.info("leftovers removed", extra={"leftovers": removed})

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from storage.objects.addresses import TRASH, trash, trashed
+from storage.objects.base import ObjectError
 
 __all__ = ["TrashStore", "discard", "empty_trash", "find_trash"]
 
@@ -65,13 +66,25 @@ async def find_trash(objects: TrashFolders) -> list[str]:
 async def empty_trash(objects: TrashStore, until_us: int) -> int:
     """Delete what was moved to the trash up to a time; return how many cleanups had moved it.
 
+    What cannot be deleted does not stop the rest.
+
     Raises:
-        ObjectError: the store failed; the rest remains.
+        ObjectError: something could not be deleted, or the store cannot be listed.
     """
-    old = [each for each in await find_trash(objects) if each <= trash(_name(until_us))]
-    for folder in old:
-        await objects.delete_tree(folder)
-    return len(old)
+    emptied = 0
+    failed: ObjectError | None = None
+    for folder in await find_trash(objects):
+        if folder > trash(_name(until_us)):
+            break
+        try:
+            await objects.delete_tree(folder)
+        except ObjectError as error:
+            failed = failed or error
+        else:
+            emptied += 1
+    if failed is not None:
+        raise failed
+    return emptied
 
 
 def _name(at_us: int) -> str:

@@ -371,14 +371,36 @@ async def test_the_trash_is_emptied_after_its_days(
             assert kept.endswith(f"/sources/{KEPT}/1")
 
 
+async def test_the_trash_is_emptied_though_an_orphan_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_us = _now_us() + 2 * AGE_US
+    with Stubborn(tmp_path / "objects", GONE) as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            await objects.put(f"sources/{GONE}/1", b"x")
+            await objects.put("trash/20200101T000000Z/sources/x", b"x")
+            await _clean_once(
+                objects,
+                catalog,
+                now_us,
+                do_nothing_async,
+                caplog,
+                until_text="leftovers not removed",
+            )
+            assert await objects.addresses("trash") == []
+            assert await objects.addresses("sources") == [f"sources/{GONE}/1"]
+
+
 async def _clean_once(
     objects: DiskObjects,
     catalog: Catalog,
     now_us: int,
     verifying: Callable[[], Awaitable[None]],
     caplog: pytest.LogCaptureFixture,
+    *,
+    until_text: str = "leftovers",
 ) -> None:
-    """Let the background task clean up once; it logs a line when it has."""
+    """Let the background task clean up once; it logs a line with that text when it has."""
     caplog.clear()
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(
@@ -386,5 +408,5 @@ async def _clean_once(
                 objects, catalog.references, lambda: now_us, verifying, trash_days=7
             )
         )
-        await until(lambda: bool(caplog.records))
+        await until(lambda: until_text in caplog.text)
         task.cancel()

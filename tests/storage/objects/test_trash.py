@@ -70,6 +70,25 @@ async def test_nothing_in_the_trash_is_replaced(objects: DiskObjects) -> None:
     assert await objects.get("videos/a/x") == b"two"
 
 
+class Stubborn(DiskObjects):
+    """A disk that keeps one folder."""
+
+    async def delete_tree(self, prefix: str) -> None:
+        if prefix == STAMP:
+            raise StoreFailed(prefix, "Operation not permitted")
+        await super().delete_tree(prefix)
+
+
+async def test_what_cannot_be_deleted_keeps_nothing_else(tmp_path: Path) -> None:
+    with Stubborn(tmp_path) as objects:
+        for later in range(3):
+            await objects.put(f"videos/{later}/x", b"x")
+            await discard(objects, f"videos/{later}", NOW_US + later * DAY_US)
+        with pytest.raises(StoreFailed):
+            await empty_trash(objects, NOW_US + DAY_US)
+        assert [each.split("/")[-2] for each in await objects.addresses("trash")] == ["0", "2"]
+
+
 async def test_it_is_emptied_by_the_time_of_the_cleanup(objects: DiskObjects) -> None:
     for age in (2, 1, 0):
         await objects.put(f"videos/{age}/x", b"x")
