@@ -23,6 +23,7 @@ from headend.install.installation import catalog_location, create_data_folder, i
 from headend.install.locks import DataFolderError, schema_in_use, writer_lock
 from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.wiring import Role, RunningService
+from headend.security_log import security_log
 from headend.systemd import keep_watchdog, notify
 from headend.welcome import welcome
 from storage.errors import CatalogUnavailable, StorageError
@@ -65,6 +66,7 @@ def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> 
         with ExitStack() as locks:
             if role.writes:
                 locks.enter_context(writer_lock(folder, role.name))
+            locks.enter_context(security_log(folder, role.name))
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 if role.installs:
                     runner.run(install(folder, catalog_location(settings)))

@@ -8,6 +8,7 @@ the same address locks no owner out. Playback is not limited here.
 Each process counts by itself: with n processes a caller gets up to n times the rate.
 """
 
+import logging
 import math
 import time
 from collections import OrderedDict
@@ -21,6 +22,8 @@ from api.http.errors import ApiError
 from media.networks import client_network
 
 __all__ = ["UNLIMITED", "CallerRateLimiter", "RateLimits", "TokenBuckets", "peer_address"]
+
+security = logging.getLogger("security")
 
 _MINUTE: Final = 60.0  # seconds
 # An entry is about 200 bytes. Clients choose their addresses, so the table must be bounded.
@@ -108,7 +111,9 @@ class CallerRateLimiter:
         Raises:
             ApiError: 429, there were too many.
         """
-        _refuse_for(self._addresses.acquire(client_network(address), self._clock()))
+        wait = self._addresses.acquire(client_network(address), self._clock())
+        security.info("rate limited" if wait else "token refused", extra={"peer": address})
+        _refuse_for(wait)
 
     def count(self, number: int) -> None:
         """Count a request with a valid token, whose id is `number`; links have negative numbers.
@@ -116,7 +121,10 @@ class CallerRateLimiter:
         Raises:
             ApiError: 429, there were too many.
         """
-        _refuse_for(self._tokens.acquire(str(number), self._clock()))
+        wait = self._tokens.acquire(str(number), self._clock())
+        if wait:
+            security.info("rate limited", extra={"token": number})
+        _refuse_for(wait)
 
 
 def _refuse_for(seconds: float) -> None:

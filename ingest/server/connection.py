@@ -38,6 +38,7 @@ from media.stream_keys import StreamKey
 __all__ = ["ConnectionCounters", "ConnectionHost", "PublisherConnection"]
 
 log = logging.getLogger(__name__)
+security = logging.getLogger("security")
 
 _ENTROPY_BYTES: Final = 1536
 # A close right after a status, with unread input, makes the kernel send a reset that can overtake
@@ -338,10 +339,12 @@ class PublisherConnection(asyncio.Protocol):
         delay = self._listener.count_wrong_key(self.host)
         if delay is None:
             self._listener.counters.count_refusal(_TOO_MANY_WRONG)
+            security.info("rate limited", extra={"peer": self.host, "cause": _TOO_MANY_WRONG})
             if self._should_log("refused", _TOO_MANY_WRONG):
                 log.info("refused", extra={**self._log_fields(), "cause": _TOO_MANY_WRONG})
             self.abort()
             return
+        security.info("wrong key", extra={"peer": self.host})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay):
                 await self._ended.wait()

@@ -27,6 +27,7 @@ from media.networks import client_network
 __all__ = ["RtmpListener", "listening"]
 
 log = logging.getLogger(__name__)
+security = logging.getLogger("security")
 
 _TICK_SECONDS: Final = 0.5
 _BACKLOG: Final = 256
@@ -116,6 +117,7 @@ class RtmpListener:
         refusal = self._admission.admit(host, asyncio.get_running_loop().time())
         if refusal is not None:
             self.counters.count_refusal(refusal)
+            security.info("rate limited", extra={"peer": host, "cause": refusal})
             if self.should_log("refused", refusal, host):
                 log.info("refused", extra={"peer": connection.peer, "cause": refusal})
             sock.close()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from headend.install.certificates import ensure_local_certificates
+from headend.security_log import security_log_path
 from tests.support.e2e.service import SCALE, fetch, service
 from tests.support.waiting import poll
 
@@ -38,6 +39,9 @@ def test_a_first_start_is_ready_within_three_seconds_and_a_second_keeps_everythi
         listed = fetch(f"{first.http}/api/projects/1/streams", token=first.token)
         seen = (first.hash, first.key, first.token, Path(first.authority).read_bytes())
         assert first.stop() == 0
+    events = security_log_path(folder, "serve").read_text().splitlines()
+    security = [json.loads(line) for line in events]
+    assert {(each["event"], each["peer"]) for each in security} == {("token refused", "127.0.0.1")}
     assert stat.S_IMODE((folder / "owner.token").stat().st_mode) == 0o600
     assert "My first stream" in listed.text
     with service(folder) as second:

@@ -48,6 +48,7 @@ from transcode.protocol.messages import (
 __all__ = ["LiveRun"]
 
 log = logging.getLogger(__name__)
+security = logging.getLogger("security")
 
 # An engine at work reports about once a second.
 SILENT_SECONDS: Final = 15.0
@@ -421,6 +422,7 @@ class LiveRun:
         self._deaths.record(now, lived=now - began)
         causes = "; ".join(str(error) for error in _leaves(lost))
         log.error("engine lost", extra={"stream": self.stream, "cause": causes})
+        security.info("engine lost", extra={"stream": self.stream, "cause": causes})
         self._services.record_event(self.stream, "engine lost", {"cause": causes})
         if self._publication is not None:
             await self._publication.drop_partial()

@@ -29,6 +29,7 @@ from transcode.vod.rendition_store import OutOfStep
 __all__ = ["EngineOutcome", "run_engine", "warning_sentences"]
 
 log = logging.getLogger(__name__)
+security = logging.getLogger("security")
 
 _WARNING_SENTENCES: Final = {
     "picture not decoded": "Some pictures are damaged and could not be decoded.",
@@ -111,6 +112,8 @@ async def run_engine(
     if status != 0 or failure is not None or not outcome.finished:
         facts = {"video": name, "status": status, "cause": repr(failure)}
         log.warning("engine lost", extra=facts)
+        if status < 0:  # a signal: a crash, or a limit of the sandbox
+            security.info("engine lost", extra={"video": name, "cause": f"signal {-status}"})
         raise AttemptFailed("The transcoder broke off; the file may be damaged.")
     return outcome
 

@@ -1,5 +1,6 @@
 """Token buckets, and callers who are counted by them."""
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -94,7 +95,8 @@ def test_never_more_than_a_minute_and_what_filled_up(per_minute: int, steps: lis
 # -- callers -----------------------------------------------------------------------------------
 
 
-def test_guesses_of_one_address_are_limited() -> None:
+def test_guesses_of_one_address_are_limited(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="security")
     callers = CallerRateLimiter(RateLimits(requests=0, attempts=5), clock=ManualClock())
     for _ in range(5):
         callers.count_unauthenticated(HERE)
@@ -103,6 +105,12 @@ def test_guesses_of_one_address_are_limited() -> None:
     assert refused.value.status_code == HTTPStatus.TOO_MANY_REQUESTS
     assert (refused.value.headers or {})["Retry-After"] == "12"
     callers.count_unauthenticated("192.0.2.2")
+    events = [(each.msg, vars(each)["peer"]) for each in caplog.records]
+    assert events == [
+        *[("token refused", HERE)] * 5,
+        ("rate limited", HERE),
+        ("token refused", "192.0.2.2"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -351,6 +351,8 @@ def test_a_flood_of_wrong_keys_is_counted_each_and_told_in_a_few_lines(
     assert summed.getMessage() == f"refused {60 - LINES_PER_NETWORK} more"
     assert vars(summed)["cause"] == "wrong key"
     assert secret not in everything(caplog.records)
+    events = [(each.msg, vars(each)["peer"]) for each in caplog.records if each.name == "security"]
+    assert events == [("wrong key", "127.0.0.1")] * 60
 
 
 def test_what_is_summed_is_told_at_the_end_too(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,7 @@
 """Live runs with real engines, a real disk and the real edge."""
 
 import asyncio
+import logging
 import os
 import signal
 from pathlib import Path
@@ -100,7 +101,11 @@ def test_sources_that_begin_faster_than_they_are_made_are_all_made(
     assert [segment.discontinuity for segment in made.segments] == [False] + [True] * 6
 
 
-def test_engines_that_die_again_and_again_end_the_run(tmp_path: Path, source: Source) -> None:
+def test_engines_that_die_again_and_again_end_the_run(
+    tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="security")
+
     async def story() -> None:
         with DiskObjects(tmp_path) as objects:
             async with running(objects) as run:
@@ -118,6 +123,8 @@ def test_engines_that_die_again_and_again_end_the_run(tmp_path: Path, source: So
     assert "engine ended with status" in repr(caught.value)
     assert playlist(tmp_path).ended
     assert children() == []
+    lost = [vars(each)["stream"] for each in caplog.records if each.name == "security"]
+    assert len(lost) == 5
 
 
 def test_an_engine_that_stands_still_costs_media_and_not_memory(

@@ -1,0 +1,94 @@
+"""The log of security events: a file in the data folder, apart from all other logs and events.
+
+Modules log these events with the logger `security`: wrong stream keys, refused tokens, callers over
+a rate limit, engines that ended unexpectedly. Each line is a JSON object with `time`, `event`, and
+facts such as `peer`, the client's address; a flood is summed up. A thread writes, so that a slow
+disk holds up nothing else. Each role has a file of its own, with four older ones beside it.
+"""
+
+import datetime
+import json
+import logging
+import queue
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
+from pathlib import Path
+from typing import Any, Final
+
+from ingest.server.log_throttle import LogThrottle
+
+__all__ = ["security_log", "security_log_path"]
+
+_LOGGER: Final = "security"
+# The throttle passes 30 lines of about 150 bytes a minute and event: days, even in a flood.
+_FILE_BYTES: Final = 4 << 20
+_OLDER_FILES: Final = 4
+_WAITING: Final = 1000  # events that wait for the disk; more are lost
+_FACTS: Final = ("peer", "stream", "video", "token", "cause")
+
+
+def security_log_path(folder: Path, role: str) -> Path:
+    """Return the newest file of a role."""
+    return folder / f"security-{role}.log"
+
+
+class _Events(QueueHandler):
+    """Passes events on to the writing thread, as far as the throttle lets them pass."""
+
+    def __init__(self, events: queue.Queue[Any], clock: Callable[[], float]) -> None:
+        super().__init__(events)
+        self._throttle = LogThrottle()
+        self._clock = clock
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass an event on, after the summaries that are due."""
+        now = self._clock()
+        for summary in self._throttle.finished_summaries(now):
+            facts = {"event": summary.event, "more": summary.count, "seconds": summary.seconds}
+            self._put(record, facts)
+        event = record.getMessage()
+        facts = {name: value for name in _FACTS if (value := getattr(record, name, None))}
+        if self._throttle.should_log(event, "", str(facts.get("peer", "")), now):
+            self._put(record, {"event": event, **facts})
+
+    def _put(self, record: logging.LogRecord, facts: dict[str, Any]) -> None:
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line = {"time": moment.isoformat(timespec="milliseconds"), **facts}
+        passed = logging.makeLogRecord({"msg": json.dumps(line), "levelno": logging.INFO})
+        try:
+            self.enqueue(passed)
+        except queue.Full:
+            return  # the disk does not answer; the service goes on
+
+
+@contextmanager
+def security_log(
+    folder: Path, role: str, *, clock: Callable[[], float] = time.monotonic
+) -> Generator[Path]:
+    """Write security events to the role's file for the length of the block; yields its path.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    path = security_log_path(folder, role)
+    file = RotatingFileHandler(
+        path, maxBytes=_FILE_BYTES, backupCount=_OLDER_FILES, encoding="utf-8"
+    )
+    events: queue.Queue[Any] = queue.Queue(_WAITING)
+    handler = _Events(events, clock)
+    listener = QueueListener(events, file)
+    logger = logging.getLogger(_LOGGER)
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False  # the ordinary log has lines of its own
+    listener.start()
+    try:
+        yield path
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+        listener.stop()
+        file.close()

@@ -1,0 +1,52 @@
+"""Security events in a file of their own: who, what, and how much of a flood."""
+
+import json
+import logging
+import stat
+from pathlib import Path
+from typing import Any
+
+from headend.security_log import security_log, security_log_path
+
+SECURITY = logging.getLogger("security")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:  # Any: JSON
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_an_event_is_a_line_with_the_clients_address(tmp_path: Path) -> None:
+    with security_log(tmp_path, "serve") as path:
+        SECURITY.info("wrong key", extra={"peer": "192.0.2.1", "secret": "not a fact"})
+    SECURITY.info("wrong key", extra={"peer": "192.0.2.2"})  # afterwards nobody writes
+    (line,) = lines(path)
+    assert line.pop("time").endswith("+00:00")
+    assert line == {"event": "wrong key", "peer": "192.0.2.1"}
+    assert path == tmp_path / "security-serve.log"
+
+
+def test_a_flood_of_one_address_hides_no_other_and_is_summed_up(tmp_path: Path) -> None:
+    now = 0.0
+    with security_log(tmp_path, "api", clock=lambda: now) as path:
+        for _ in range(1000):
+            SECURITY.info("token refused", extra={"peer": "192.0.2.1"})
+        SECURITY.info("token refused", extra={"peer": "192.0.2.2"})
+        now = 61.0
+        SECURITY.info("rate limited", extra={"peer": "192.0.2.3"})
+    events = [{key: each[key] for key in each if key != "time"} for each in lines(path)]
+    refused = {"event": "token refused", "peer": "192.0.2.1"}
+    assert events == [
+        *[refused] * 5,
+        {"event": "token refused", "peer": "192.0.2.2"},
+        {"event": "token refused", "more": 995, "seconds": 61.0},
+        {"event": "rate limited", "peer": "192.0.2.3"},
+    ]
+
+
+def test_the_file_goes_on_after_a_restart(tmp_path: Path) -> None:
+    for number in range(2):
+        with security_log(tmp_path, "serve"):
+            SECURITY.info("engine lost", extra={"stream": f"{number}"})
+    path = security_log_path(tmp_path, "serve")
+    assert [each["stream"] for each in lines(path)] == ["0", "1"]
+    assert stat.S_ISREG(path.stat().st_mode)
