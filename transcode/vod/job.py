@@ -168,7 +168,8 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         self._context = context
         self._work = work
         self._assembler = VideoAssembler(context)
-        self._made: tuple[str, ...] | None = ()
+        self._waits_for_spans = False
+        self._kept: set[str | None] | None = None  # folders of the video that was completed
 
     async def extend_lease(self) -> None:
         """See `LeasedTask.extend_lease`."""
@@ -203,13 +204,14 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         """Publish the video; see `LeasedTask.finish`."""
         if outcome is None:
             log.info("waiting for spans", extra=self.facts)
-            self._made = None
+            self._waits_for_spans = True
             self._context.on_work_queued()
             return
-        made = outcome.video
-        await self._context.transcoding.complete(self.held, made, self._context.now_us())
+        made, work = outcome.video, self._work
+        replaced = await self._context.transcoding.complete(self.held, made, self._context.now_us())
         log.info("video completed", extra={**self.facts, "bytes": made.size})
-        self._made = outcome.folders
+        kept = {*outcome.folders, made.posters, work.posters, made.previews}
+        self._kept = kept - set(replaced.folders).difference(outcome.folders)
 
     async def fail(self, reason: str) -> None:
         """Fail the video; see `LeasedTask.fail`."""
@@ -217,16 +219,19 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
 
     async def clean_up(self) -> None:
         """Remove what this and older attempts left, but what plays."""
-        if self._made is None:  # its spans are still to be made
+        if self._waits_for_spans:
+            return
+        if self._kept is not None:
+            await self._sweep(self._kept, self.held.attempt, self.held.id)
             return
         try:
             shown = await self._context.transcoding.find_folders(self.held.video)
         except CatalogError as error:  # then `storage.cleanup.orphans` removes them
             log.warning("leftovers stay", extra={**self.facts, "cause": str(error)})
             return
-        await self._sweep({*self._made, *shown}, self.held.attempt, self.held.id)
+        await self._sweep(shown, self.held.attempt, self.held.id)
         media = shown[0] if shown else None
-        if not self._made and media is not None and media.startswith(f"{self._work.generation}-"):
+        if media is not None and media.startswith(f"{self._work.generation}-"):
             await remove_unlisted(self._context.objects, self._work.hash, media)
 
     async def put_back(self, *, failed: bool) -> None:
