@@ -27,6 +27,7 @@ __all__ = [
     "live_state",
     "live_stream",
     "live_variants",
+    "partial_import",
     "replaced_source",
     "slate_folder",
     "slate_picture",
@@ -168,6 +169,14 @@ def video_sources(hash_: str) -> str:
 def video_source(hash_: str, generation: int) -> str:
     """Return an uploaded file of a video; `generation` is 1 for the first."""
     return f"sources/{hash_}/{generation}"
+
+
+def partial_import(hash_: str, attempt: int | None = None) -> str:
+    """Return the file of a video's import that is under way, which is never served.
+
+    Attempts continue it; one that finds it locked has a file of its own, by its number.
+    """
+    return f"sources/{hash_}/import" if attempt is None else f"sources/{hash_}/import-{attempt}"
 
 
 def imported_source(hash_: str, attempt: int) -> str:

@@ -11,16 +11,16 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Final, Protocol
 
 import httpcore
 import msgspec
 
 from storage.fetch_policy import BadWebAddress, WebAddress
-from storage.objects.incoming_file import IncomingFile, IncomingFileTooLarge
+from storage.objects.incoming_file import IncomingFileTooLarge
 from transcode.imports.http_client import FetchInterrupted, FetchRefused, ImportClient
 
-__all__ = ["DownloadLimits", "OnProgress", "download"]
+__all__ = ["DownloadLimits", "FileVersion", "Inflow", "OnProgress", "download"]
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 # Another attempt may get another response.
@@ -35,6 +35,32 @@ _OLD_ENOUGH: Final = timedelta(seconds=60)
 _PROGRESS_BYTES: Final = 1 << 20
 
 OnProgress = Callable[[int, int | None], Awaitable[None]]  # bytes received, bytes in all if known
+
+
+class Inflow(Protocol):
+    """The file that a download is written to."""
+
+    @property
+    def size(self) -> int:
+        """The bytes received so far."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Append bytes."""
+        ...
+
+    async def restart(self) -> None:
+        """Empty the file."""
+        ...
+
+
+class FileVersion(msgspec.Struct):
+    """The version of the file that the bytes so far are of: its `validator` for `If-Range`.
+
+    None if there are none, or if the server cannot resume.
+    """
+
+    validator: str | None = None
 
 
 class DownloadLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,22 +83,28 @@ class DownloadLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 async def download(
     address: WebAddress,
-    inflow: IncomingFile,
+    inflow: Inflow,
     *,
     client: ImportClient,
     limits: DownloadLimits,
     on_progress: OnProgress,
+    version: FileVersion | None = None,
 ) -> None:
     """Download the whole file at `address` into `inflow`.
 
-    `on_progress` is called as bytes arrive; an exception that it raises ends the download.
+    Bytes that `inflow` has already are kept if they are of `version` and the server has it still;
+    `version` is kept up to date. `on_progress` is called as bytes arrive; an exception that it
+    raises ends the download.
 
     Raises:
         FetchRefused: the file cannot be downloaded.
         ObjectError: it cannot be stored.
     """
-    fetching = _Download(address, inflow, client=client, limits=limits, on_progress=on_progress)
+    version = version or FileVersion()
+    fetching = _Download(address, inflow, version, client, limits, on_progress)
     try:
+        if inflow.size and version.validator is None:
+            await inflow.restart()
         async with asyncio.timeout(limits.seconds):
             await fetching.run()
     except TimeoutError as error:
@@ -83,16 +115,13 @@ async def download(
 
 
 class _Download:
-    """One download. `_size` and `_validator` are known after the first response.
-
-    `_validator` is None if the server cannot resume.
-    """
+    """One download. `_size` and the version's validator are known after the first response."""
 
     def __init__(
         self,
         address: WebAddress,
-        inflow: IncomingFile,
-        *,
+        inflow: Inflow,
+        version: FileVersion,
         client: ImportClient,
         limits: DownloadLimits,
         on_progress: OnProgress,
@@ -103,11 +132,11 @@ class _Download:
         self._limits = limits
         self._on_progress = on_progress
         self._size: int | None = None
-        self._validator: str | None = None
+        self._version = version
 
     async def run(self) -> None:
         """Try until the file is whole or further attempts are of no use."""
-        failures, furthest = 0, 0
+        failures, furthest = 0, self._inflow.size
         while True:
             try:
                 await self._try()
@@ -120,12 +149,12 @@ class _Download:
                     raise FetchRefused(error.reason) from error
             else:
                 return
-            if self._validator is None:
+            if self._version.validator is None:
                 await self._restart()
             await asyncio.sleep(self._limits.pause_seconds * 4 ** (failures - 1))
 
     async def _restart(self) -> None:
-        self._size = self._validator = None
+        self._size = self._version.validator = None
         await self._inflow.restart()
 
     async def _try(self) -> None:
@@ -147,8 +176,8 @@ class _Download:
 
     def _request_headers(self) -> dict[str, str]:
         headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "headend"}
-        if self._validator is not None and self._inflow.size:
-            headers |= {"Range": f"bytes={self._inflow.size}-", "If-Range": self._validator}
+        if self._version.validator is not None and self._inflow.size:
+            headers |= {"Range": f"bytes={self._inflow.size}-", "If-Range": self._version.validator}
         return headers
 
     async def _receive(self, response: httpcore.Response, headers: Mapping[str, str]) -> None:
@@ -166,27 +195,37 @@ class _Download:
             raise FetchInterrupted(f"The server answered {status}.")
         if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
             raise FetchRefused("The server sends the file compressed, which was not asked for.")
-        if status == 206 and self._inflow.size and self._validator is not None:
+        if status == 206 and self._inflow.size and self._version.validator is not None:
             await self._check_range(headers)
         elif status == 200:
             if self._inflow.size:
                 await self._restart()
             length = headers.get("content-length", "")
             self._size = int(length) if _LENGTH.fullmatch(length) else None
-            self._validator = _validator(headers)
+            self._version.validator = _validator(headers)
+        elif status == 416 and self._has_all(headers):
+            self._size = self._inflow.size
         elif status == 416 and self._inflow.size:
             await self._restart()
             raise FetchInterrupted("The server answered 416.")
         else:
             raise FetchRefused(f"The server answered {status}.")
 
+    def _has_all(self, headers: Mapping[str, str]) -> bool:
+        """Return whether there is nothing after what was received, of the same version.
+
+        The range is checked only after `If-Range` (RFC 9110, section 13.2.2).
+        """
+        size = self._inflow.size
+        return size > 0 and headers.get("content-range", "") == f"bytes */{size}"
+
     async def _check_range(self, headers: Mapping[str, str]) -> None:
         found = _RANGE.fullmatch(headers.get("content-range", ""))
         start, end, size = (int(text) for text in found.groups()) if found else (0, 0, 0)
-        tag = headers.get("etag", self._validator)
+        tag = headers.get("etag", self._version.validator)
         goes_on = found is not None and start == self._inflow.size and end == size - 1
         same = self._size in (None, size) and (
-            tag == self._validator or not _is_tag(self._validator)
+            tag == self._version.validator or not _is_tag(self._version.validator)
         )
         if not goes_on or not same:
             await self._restart()

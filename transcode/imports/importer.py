@@ -1,8 +1,9 @@
 """Files fetched from addresses, as jobs: each becomes the source of its video.
 
-A file is downloaded to a temporary of this process, and probed in a sandbox when it is whole, as an
-upload is. Then it is renamed to an address of the attempt's own, and one transaction gives it to
-the video. An attempt that lost its lease changes nothing, and removes what it put there.
+A file is downloaded to a partial file, which later attempts continue, and probed in a sandbox when
+it is whole, as an upload is. Then it is renamed to an address of the attempt's own, and one
+transaction gives it to the video. An attempt that lost its lease changes nothing, and removes what
+it put there.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import ClassVar, Final
 
 import msgspec
@@ -25,9 +27,10 @@ from storage.job_leases import LEASE_US, HeldJob
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming_file import open_incoming_file
-from transcode.imports.download import DownloadLimits, download
+from storage.objects.resumable_file import FileStillLocked
+from transcode.imports.download import DownloadLimits, FileVersion, download
 from transcode.imports.http_client import FetchRefused, ImportClient
+from transcode.imports.partial_file import PartialFile, open_partial_file
 from transcode.jobs.catalog_retry import longest_wait, until_answered
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 from transcode.jobs.store_health import StoreHealth
@@ -93,7 +96,7 @@ class Importer:
         clock: Callable[[], float] = time.monotonic,
         health: StoreHealth | None = None,
     ) -> None:
-        self._context = ImportContext(
+        self.context = ImportContext(
             jobs=jobs,
             imports=imports,
             objects=objects,
@@ -120,7 +123,7 @@ class Importer:
         Raises:
             CatalogError: the database did not answer.
         """
-        context = self._context
+        context = self.context
         async with self._leasing:
             free = self._places - self._running.total()
             busy = frozenset(each for each, count in self._running.items() if count >= free)
@@ -151,11 +154,11 @@ class Importer:
         """
         try:
             work = await until_answered(
-                lambda: self._context.imports.begin(held, self._context.now_us()),
+                lambda: self.context.imports.begin(held, self.context.now_us()),
                 within=longest_wait(held.lease_us),
                 facts={"job": held.id, "attempt": held.attempt},
             )
-            await ImportJob(self._context, work, held).run()
+            await ImportJob(self.context, work, held).run()
         finally:
             if self._running[held.project] > 1:
                 self._running[held.project] -= 1
@@ -197,7 +200,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
             raise InputRefused(error.reason) from error
         except StoreFull as error:
             raise AttemptFailed(_FULL) from error
-        except ObjectError as error:
+        except (ObjectError, FileStillLocked) as error:
             log.error("import not stored", extra={**self.facts, "cause": str(error)})  # noqa: TRY400  # one line
             raise AttemptFailed(_NOT_KEPT) from error
 
@@ -208,15 +211,25 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
         except BadWebAddress as error:
             raise FetchRefused(error.reason) from error
         bounds = context.limits
-        async with open_incoming_file(
-            context.objects, max_bytes=bounds.max_bytes, min_free_bytes=context.least_free
+        work = self._work
+        async with open_partial_file(
+            context.objects,
+            work.hash,
+            attempt=self.held.attempt,
+            received=work.received if work.validator is not None else 0,
+            max_bytes=bounds.max_bytes,
+            min_free_bytes=context.least_free,
         ) as inflow:
+            version = FileVersion(validator=work.validator if inflow.size else None)
+            if inflow.size:
+                log.info("import resumed", extra={**self.facts, "bytes": inflow.size})
             await download(
                 address,
                 inflow,
                 client=context.client,
                 limits=bounds,
-                on_progress=self._record_progress,
+                on_progress=partial(self._record_progress, inflow, version),
+                version=version,
             )
             await inflow.flush()
             landed = await probe_source(context.probe, inflow.path, self._source, inflow.size)
@@ -239,7 +252,9 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
         """Remove the files of this and older attempts, but the one that the video has."""
         # And no others: the owner may have given the video another file by now.
         attempts = range(self.held.attempt + 1)
-        sources = {addresses.imported_source(self._work.hash, each) for each in attempts}
+        hash_ = self._work.hash
+        sources = {addresses.imported_source(hash_, each) for each in attempts}
+        sources |= {addresses.partial_import(hash_, each) for each in (None, *attempts)}
         await self._remove(sources - {self._kept})
 
     async def put_back(self, *, failed: bool) -> None:
@@ -247,8 +262,9 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
         await self._context.imports.requeue(self.held, self._context.now_us(), failed=failed)
 
     async def discard(self) -> None:
-        """Remove this attempt's file."""
-        await self._remove({self._source})
+        """Remove this attempt's file, but not what later attempts continue."""
+        own = addresses.partial_import(self._work.hash, self.held.attempt)
+        await self._remove({self._source, own})
 
     async def _remove(self, sources: Collection[str]) -> None:
         with contextlib.suppress(ObjectError):  # then `storage.cleanup.orphans` removes them
@@ -258,11 +274,14 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
                 if address in sources:
                     await self._context.objects.delete(address)
 
-    async def _record_progress(self, received: int, size: int | None) -> None:
-        """Record how much was received, every `_PROGRESS_SECONDS`.
+    async def _record_progress(
+        self, inflow: PartialFile, version: FileVersion, _received: int, size: int | None
+    ) -> None:
+        """Record how much is on the disk, and of which version, every `_PROGRESS_SECONDS`.
 
         Raises:
             JobLost: the lease is lost.
+            StoreFailed: the disk failed.
         """
         now = self._context.clock()
         recorded = self._progress_recorded
@@ -270,6 +289,9 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
             return
         self._progress_recorded = now
         try:
-            await self._context.imports.progress(self.held, received, size, self._context.now_us())
+            safe = await inflow.sync()
+            await self._context.imports.progress(
+                self.held, safe, size, self._context.now_us(), validator=version.validator
+            )
         except CatalogError as error:
             log.warning("progress not written", extra={**self.facts, "cause": str(error)})

@@ -85,7 +85,9 @@ Index("ix_uploads_video_id", uploads.c.video_id)
 Index("ix_uploads_expires_us", uploads.c.expires_us)
 
 # Where a video's file is fetched from, until it is there. `url` may hold secrets. Without a foreign
-# key to tokens: `token_id` is whose bearer asked, for the event.
+# key to tokens: `token_id` is whose bearer asked, for the event. `received` bytes of the file are
+# on the disk, of the version that `validator` names (an entity tag or a date; null: none that a
+# server would continue).
 imports = Table(
     "imports",
     METADATA,
@@ -93,6 +95,8 @@ imports = Table(
     Column("url", Text, nullable=False),
     Column("token_id", Integer),
     Column("created_us", BigInteger, nullable=False),
+    Column("received", BigInteger, nullable=False, server_default="0"),
+    Column("validator", Text),
 )
 
 # A stretch of a video that one worker makes; leased as `jobs` are, and `failures` counted apart.

@@ -52,11 +52,16 @@ class NewImport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be fetched, for which video."""
+    """What is to be fetched, for which video.
+
+    `received` bytes are on the disk already, of the version of the file that `validator` names.
+    """
 
     video: int
     hash: PublicHash
     url: str
+    received: int = 0
+    validator: str | None = None
 
     def __repr__(self) -> str:
         return f"ImportWork({self.hash})"
@@ -131,12 +136,32 @@ class Imports:
         async with self._database.writing() as connection:
             hash_ = await _locked(connection, held)
             await jobs.extend(connection, held, now_us)
-            asked = select(_TABLE.url).where(_TABLE.video_id == held.video)
-            url = (await connection.execute(asked)).scalar_one_or_none()
-            return ImportWork(video=held.video, hash=hash_, url=url or "")
+            asked = select(_TABLE.url, _TABLE.received, _TABLE.validator)
+            row = (
+                await connection.execute(asked.where(_TABLE.video_id == held.video))
+            ).one_or_none()
+            if row is None:
+                return ImportWork(video=held.video, hash=hash_, url="")
+            return ImportWork(
+                video=held.video,
+                hash=hash_,
+                url=row.url,
+                received=row.received,
+                validator=row.validator,
+            )
 
-    async def progress(self, held: HeldJob, received: int, size: int | None, now_us: int) -> None:
-        """Report how many bytes were fetched, and extend the lease; `size` None is not known.
+    async def progress(
+        self,
+        held: HeldJob,
+        received: int,
+        size: int | None,
+        now_us: int,
+        *,
+        validator: str | None = None,
+    ) -> None:
+        """Report how many bytes are on the disk, and extend the lease; `size` None is not known.
+
+        A later attempt continues from there if the server has that version of the file still.
 
         Raises:
             JobLost: the job is not held any more.
@@ -144,6 +169,8 @@ class Imports:
         async with self._database.writing() as connection:
             await _locked(connection, held)
             await jobs.extend(connection, held, now_us)
+            safe = update(imports).where(_TABLE.video_id == held.video)
+            await connection.execute(safe.values(received=received, validator=validator))
             if size is not None:
                 sized = update(videos_table).where(_VIDEO.id == held.video, _VIDEO.size != size)
                 await connection.execute(sized.values(size=size, updated_us=now_us))
@@ -178,6 +205,8 @@ class Imports:
         """
         async with self._database.writing() as connection:
             await transcoding.fail(connection, held, reason, now_us)
+            over = update(imports).where(_TABLE.video_id == held.video)
+            await connection.execute(over.values(received=0, validator=None))
             secret = _TABLE.url.contains("?")
             await connection.execute(delete(imports).where(_TABLE.video_id == held.video, secret))
 

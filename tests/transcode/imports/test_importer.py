@@ -23,7 +23,7 @@ from storage.catalog.videos.jobs import IMPORT
 from storage.errors import CatalogError, VideoNotFailed
 from storage.fetch_policy import parse_networks
 from storage.job_leases import LEASE_US, HeldJob, JobLost
-from storage.objects.addresses import imported_source, replaced_source
+from storage.objects.addresses import imported_source, partial_import, replaced_source
 from storage.objects.disk import DiskObjects
 from tests.support.transcode.transcode_fixture import now_us
 from tests.support.transcode.web_servers import (
@@ -36,9 +36,10 @@ from tests.support.transcode.web_servers import (
 from tests.support.waiting import until
 from transcode.imports.download import DownloadLimits
 from transcode.imports.http_client import ImportClient
-from transcode.imports.importer import Importer
+from transcode.imports.importer import Importer, ImportJob
 from transcode.jobs.worker_pool import WorkerPool
 
+MiB = 1 << 20
 PATIENCE = 60.0
 QUERY = "X-Signature=hush-hush"
 
@@ -477,3 +478,96 @@ async def test_one_project_s_imports_leave_places_for_another_s(
     again = await importer.lease(secrets.token_hex(8))
     assert again is not None
     assert again.project == 1
+
+
+async def begun_and_killed(imports: ImportFixture, port: int) -> HeldJob:
+    """Import until some of the file is on the disk, and stop as a killed process does."""
+    held = await imports.lease()
+    work = await imports.catalog.imports.begin(held, now_us())
+    killed = ImportJob(imports.importer(port).context, work, held)
+    async with asyncio.TaskGroup() as tasks:
+        making = tasks.create_task(killed.make())
+
+        async def is_safe() -> bool:
+            return await received(imports, held) > MiB
+
+        await until(is_safe, within=PATIENCE)
+        making.cancel()
+    return held
+
+
+async def received(imports: ImportFixture, held: HeldJob) -> int:
+    return (await imports.catalog.imports.begin(held, now_us())).received
+
+
+def slow_server(data: bytes, tags: list[str], *, ranges: bool = True) -> Responder:
+    """Serve a file: the first time half of it, and then nothing; later what is asked for.
+
+    `tags` are those of the versions that it has in turn.
+    """
+    asked_before: list[WebRequest] = []
+
+    async def serve(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+        tag = tags[min(len(asked_before), len(tags) - 1)]
+        asked_before.append(asked)
+        if len(asked_before) > 1:
+            await file_server(data, tag=tag, ranges=ranges)(asked, writer)
+            return
+        writer.write(response_bytes("200 OK", f"Content-Length: {len(data)}", f"ETag: {tag}"))
+        for start in range(0, len(data) // 2, MiB):
+            writer.write(data[start : start + MiB])
+            await writer.drain()
+            await asyncio.sleep(0.3)
+        await asyncio.Event().wait()
+
+    return serve
+
+
+def padded(film: bytes) -> bytes:
+    """A film with so much room behind it that it takes a while to arrive."""
+    room = 16 * MiB
+    return film + (room + 8).to_bytes(4) + b"free" + bytes(room)
+
+
+@pytest.mark.parametrize(
+    ("tags", "ranges"),
+    [
+        pytest.param(['"one"'], True, id="the same file"),
+        pytest.param(['"one"', '"two"'], True, id="another file by now"),
+        pytest.param(['"one"'], False, id="a server without ranges"),
+    ],
+)
+async def test_an_import_whose_worker_was_killed_resumes_where_the_server_allows_it(
+    imports: ImportFixture, short_film: Path, tags: list[str], ranges: bool
+) -> None:
+    data = padded(await asyncio.to_thread(short_film.read_bytes))
+    async with web_server(slow_server(data, tags, ranges=ranges)) as site:
+        whole = await imports.ask(site.port)
+        killed = await begun_and_killed(imports, site.port)
+        safe = await received(imports, killed)
+        assert await imports.sources(whole) == [partial_import(whole.video.hash)]
+        await imports.importer(site.port).do(await imports.lease(LEASE_US + 1))
+        second = site.requests[1]
+        assert second.headers["if-range"] == '"one"'
+        assert MiB < second.range_start == safe
+        assert len(site.requests) == 2
+    (source,) = await imports.sources(whole)
+    assert source == imported_source(whole.video.hash, 2)
+    assert await imports.objects.get(source) == data
+
+
+async def test_what_came_of_an_import_that_is_given_up_is_removed(
+    imports: ImportFixture, short_film: Path
+) -> None:
+    data = padded(await asyncio.to_thread(short_film.read_bytes))
+    async with web_server(slow_server(data, ['"one"'])) as site:
+        whole = await imports.ask(site.port, query="")
+        await begun_and_killed(imports, site.port)
+    later_us = LEASE_US + 1
+    for attempt in range(3):  # the server is gone
+        held = await imports.lease((attempt + 1) * later_us)
+        await imports.importer(site.port).do(held)
+        if (await imports.status(whole.video.id)).state == "failed":
+            break
+    assert (await imports.status(whole.video.id)).state == "failed"
+    assert await imports.sources(whole) == []
