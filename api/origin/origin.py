@@ -20,7 +20,7 @@ from typing import Any, Final
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from api.http.client_address import RawHeaders
-from api.http.open_file import open_file
+from api.http.open_file import FileOpener, OpenFile
 from api.http.response import (
     METHODS,
     Headers,
@@ -91,6 +91,7 @@ class Origin:
         # opening the file.
         self._root = f"{objects.root}/"
         self._edge = edge
+        self._files = FileOpener(clock)
         self._verdicts = visibility
         self._card = card
         self._clock = clock
@@ -118,8 +119,7 @@ class Origin:
         """Return a response, a coroutine that returns one, or None: the request needs ASGI.
 
         `path` is as on the wire: one with a query or an escape goes through ASGI. The caller sends
-        the response and closes it. `peer` is the address at the other end of the connection. Only
-        opening a file may block.
+        the response and closes it. `peer` is the address at the other end of the connection.
         """
         if method not in {"GET", "HEAD"}:
             return None
@@ -158,16 +158,12 @@ class Origin:
     def _at_hand(
         self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess
     ) -> Representation | None:
-        """Return an object that is in memory or can be opened; None if it may be elsewhere."""
+        """Return an object that is in memory or was opened recently, if there is one."""
         address = None if verdict.shown is None else object_address(match, verdict.shown)
         if address is None:
             return None
         if match["media"] or match["poster"] or match["preview"]:
-            try:
-                file = open_file(self._root + address)
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-            return Representation(body=file, headers=_headers(match, verdict.access), tag=file.tag)
+            return _file(self._files.open_known(self._root + address), match, verdict.access)
         if match["part"]:
             return _part(self._edge.local_part(address), match, verdict.access)
         text = self._edge.local_playlist(address) or self._remembered(address)
@@ -177,11 +173,14 @@ class Origin:
         self, match: re.Match[str], request: HttpRequest, verdict: ViewerAccess
     ) -> Representation | None:
         held = self._at_hand(match, request, verdict)
+        address = None if verdict.shown is None else object_address(match, verdict.shown)
+        if held is None and address and (match["media"] or match["poster"] or match["preview"]):
+            file = await self._files.open(self._root + address)
+            held = _file(file, match, verdict.access)
         if held is not None or match["media"] or match["preview"]:
             return held
         if match["poster"] == DEFAULT_POSTER_LABEL:
             return self._placeholder(match, verdict)
-        address = None if verdict.shown is None else object_address(match, verdict.shown)
         if address is None or match["poster"]:
             return None
         if match["part"]:
@@ -260,6 +259,14 @@ def _described(kind: str, cached: str, coding: str) -> Headers:
     if coding:
         more["content-encoding"] = coding
     return media_headers(kind, cached, more)
+
+
+def _file(
+    file: OpenFile | None, match: re.Match[str], access: AccessLevel
+) -> Representation | None:
+    if file is None:
+        return None
+    return Representation(body=file, headers=_headers(match, access), tag=file.tag)
 
 
 def _part(part: bytes | None, match: re.Match[str], access: AccessLevel) -> Representation | None:

@@ -25,7 +25,11 @@ class DiskThreads:
 
         If the caller is cancelled, work that has begun goes on to its end.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        return await self.submit(work)
+
+    def submit(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """Begin work that blocks and return its future, for a caller that must see its end."""
+        return asyncio.get_running_loop().run_in_executor(self._executor, work)
 
 
 # Publications of live runs. Each writes one object after the other, in milliseconds: eight threads

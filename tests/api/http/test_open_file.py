@@ -1,11 +1,14 @@
 """Reading files for viewers."""
 
+import asyncio
+import contextlib
 import os
 from pathlib import Path
 
 import pytest
 
-from api.http.open_file import open_file
+from api.http.open_file import FileOpener, open_file
+from tests.support.waiting import until
 
 MEGABYTE = 1 << 20
 
@@ -74,3 +77,88 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "x").symlink_to(tmp_path / "secret")
     with pytest.raises(OSError, match="symbolic links"):
         open_file(tmp_path / "x")
+
+
+# -- opening --------------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def has_open(path: Path) -> bool:
+    """Return whether this process has a file open."""
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # that of the listing itself
+            if each.readlink() == path:
+                return True
+    return False
+
+
+async def test_a_file_is_known_for_a_while_after_it_was_opened(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"media")
+    clock = Clock()
+    opener = FileOpener(clock)
+    assert opener.open_known(str(path)) is None
+    first = await opener.open(str(path))
+    assert first is not None
+    first.close()
+    for passed in (9.0, 9.0):  # each opening renews it
+        clock.now += passed
+        again = opener.open_known(str(path))
+        assert again is not None
+        assert again.size == 5
+        again.close()
+    clock.now += 10.1
+    assert opener.open_known(str(path)) is None
+
+
+async def test_a_file_that_is_gone_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    opener = FileOpener()
+    assert await opener.open(str(path)) is None
+    path.write_bytes(b"media")
+    file = await opener.open(str(path))
+    assert file is not None
+    file.close()
+    path.unlink()
+    assert opener.open_known(str(path)) is None
+
+
+async def test_the_event_loop_goes_on_while_a_disk_opens_a_file(tmp_path: Path) -> None:
+    """A named pipe opens like a file on a disk that sleeps: once its other end is opened."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    opener = FileOpener()
+    loop = asyncio.get_running_loop()
+    turns: list[float] = []
+    async with asyncio.TaskGroup() as tasks:
+        opening = tasks.create_task(opener.open(str(path)))
+        while len(turns) < 5:
+            await asyncio.sleep(0.01)
+            turns.append(loop.time())
+        assert not opening.done()
+        os.close(os.open(path, os.O_WRONLY))
+    file = opening.result()
+    assert file is not None
+    file.close()
+
+
+async def test_a_file_that_nobody_waits_for_any_more_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    opener = FileOpener()
+    async with asyncio.TaskGroup() as tasks:
+        opening = tasks.create_task(opener.open(str(path)))
+        await asyncio.sleep(0.05)
+        opening.cancel()
+    os.close(os.open(path, os.O_WRONLY))
+    await until(lambda: not has_open(path))
+    assert opening.cancelled()

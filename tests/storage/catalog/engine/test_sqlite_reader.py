@@ -196,17 +196,17 @@ WAITING = "WITH RECURSIVE n(i) AS (SELECT wait() UNION ALL SELECT i + wait() FRO
 
 
 async def test_a_question_that_waits_without_work_is_moved_to_a_thread(place: Path) -> None:
-    """Two hundred reads of 2 ms take no CPU and would hold the loop up for 0.4 s."""
+    """Four hundred reads of 2 ms take no CPU and would hold the loop up for 0.8 s."""
     async with opened(place) as reader:
         stall(reader, 0.002)
-        gaps = await gaps_while(ask(reader, WAITING.format(200) + " SELECT count(*) FROM n"))
-        assert max(gaps) < 0.15
+        gaps = await gaps_while(ask(reader, WAITING.format(400) + " SELECT count(*) FROM n"))
+        assert max(gaps) < 0.4
 
 
 async def test_after_a_disk_has_stalled_questions_are_asked_on_threads(place: Path) -> None:
     async with opened(place) as reader:
         seen = Whereabouts(reader)
-        stall(reader, 0.3)
+        stall(reader, 0.8)
         await ask(reader, "SELECT here()")
         await ask(reader, "SELECT wait()")  # cannot be interrupted
         await ask(reader, "SELECT here()")
@@ -214,7 +214,7 @@ async def test_after_a_disk_has_stalled_questions_are_asked_on_threads(place: Pa
         assert here == threading.get_ident()
         assert there != here
         gaps = await gaps_while(ask(reader, "SELECT wait()"))
-        assert max(gaps) < 0.15
+        assert max(gaps) < 0.4
 
 
 async def gaps_while(work: Coroutine[Any, Any, object]) -> list[float]:
