@@ -128,9 +128,9 @@ def build_multivariant(
 
     The variant whose encoder's ceiling is nearest to 2 Mbit/s comes first, then the others from the
     largest down. In a run without video the audio is the only variant; a video without sound has no
-    audio rendition, and no measure of one. Renditions that are `gaps`
-    now are left out, so that no player begins with one. If all video rungs are gaps, the result is
-    `previous`, which is then needed.
+    audio rendition, and no measure of one. Renditions that are `gaps` now are left out, so that no
+    player begins with one. If all video rungs are gaps, the result is `previous`, which is then
+    needed.
 
     `bounds` holds the peak rates of renditions whose encoders bound them, in bit/s, while the run
     goes on. None: it is over, and the measured peaks are final.

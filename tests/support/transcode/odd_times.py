@@ -121,6 +121,19 @@ ODD_TIMES: Final = (
         beeps=9,
     ),
     Item(
+        "rate-falls.mp4",
+        "a frame rate that falls from 60 to 10 and to 5",
+        clip(
+            *(*PLAIN, "-vsync", "vfr"),
+            size=_TINY,
+            rate="60",
+            filters="select='if(lt(t,1),1,if(lt(t,2),not(mod(n-3,6)),not(mod(n-3,12))))'",
+        ),
+        size=_TINY,
+        own=True,
+        kept=True,
+    ),
+    Item(
         "one-keyframe.mp4",
         "one keyframe in 12 s",
         clip(*_ONE_KEY, size=_TINY, seconds=12, rate="30"),

@@ -57,6 +57,19 @@ def _as_cbcs(mp4: bytes) -> bytes:
     return mp4.replace(b"schm\0\0\0\0cenc", b"schm\0\0\0\0cbcs")
 
 
+def _with_fonts(path: Path) -> None:
+    """Make an MKV with the fonts of its subtitles, as releases with styled subtitles have them."""
+    whole, font = path.with_name("whole.mkv"), path.with_name("font.ttf")
+    _FILM(whole)
+    font.write_bytes(bytes(2_000))
+    fonts = [
+        word
+        for place in range(100)
+        for word in ("-attach", font, f"-metadata:s:t:{place}", "mimetype=font/ttf")
+    ]
+    ffmpeg("-i", whole, "-c", "copy", *fonts, "-y", path)
+
+
 _DARK: Final = ("color=black:s=160x90:r=25:d=3",)
 _LARGER: Final = ("color=black:s=320x180:r=25:d=3",)
 _QUIET: Final = ("anullsrc=r=8000:cl=mono:d=3",)
@@ -70,6 +83,14 @@ ODD_TRACKS: Final = (
             others=(_QUIET,),
             maps=("0:a", *("1",) * 69, "0:v"),
         ),
+        size=_TINY,
+        own=True,
+        kept=True,
+    ),
+    Item(
+        "fonts.mkv",
+        "100 fonts attached",
+        _with_fonts,
         size=_TINY,
         own=True,
         kept=True,
