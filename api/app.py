@@ -24,6 +24,7 @@ from api.library.events import EventsController
 from api.library.labels import CategoriesController, TagsController
 from api.library.players import PlayersController
 from api.library.projects import ProjectsController
+from api.library.quotas import ProjectQuotas, QuotaLimits
 from api.library.resolutions import ResolutionsController
 from api.library.tokens import TokensController
 from api.ports import MediaRemover
@@ -51,6 +52,7 @@ __all__ = ["create_app"]
 
 _BEARER: Final = "bearer"
 _PUBLIC: Final = ImportRules()
+_NO_QUOTAS: Final = QuotaLimits()
 
 
 _CONTROLLERS: Final = (
@@ -88,13 +90,14 @@ def _clock_us() -> int:
     return time.time_ns() // 1_000
 
 
-def _api(
+def _api(  # noqa: PLR0913, PLR0917  # the parts of the API, each by its name
     catalog: Catalog,
     presenter: Presenter,
     media: MediaRemover | None,
     ingest: IngestClient,
     intake: UploadIntake | None,
     import_rules: ImportRules,
+    quotas: ProjectQuotas,
     clock_us: Callable[[], int],
     guard: Guard,
 ) -> Router:
@@ -112,6 +115,7 @@ def _api(
             "ingest": Provide(lambda: ingest, sync_to_thread=False),
             "intake": Provide(lambda: intake, sync_to_thread=False),
             "import_rules": Provide(lambda: import_rules, sync_to_thread=False),
+            "quotas": Provide(lambda: quotas, sync_to_thread=False),
             "video_presenter": Provide(lambda: video_presenter, sync_to_thread=False),
             "clock_us": Provide(lambda: clock_us, sync_to_thread=False),
             "now_us": Provide(clock_us, sync_to_thread=False),
@@ -127,6 +131,7 @@ def _linked(
     catalog: Catalog,
     presenter: Presenter,
     intake: UploadIntake,
+    quotas: ProjectQuotas,
     clock_us: Callable[[], int],
     callers: CallerRateLimiter | None,
 ) -> Router:
@@ -139,6 +144,7 @@ def _linked(
             "catalog": Provide(lambda: catalog, sync_to_thread=False),
             "presenter": Provide(lambda: presenter, sync_to_thread=False),
             "intake": Provide(lambda: intake, sync_to_thread=False),
+            "quotas": Provide(lambda: quotas, sync_to_thread=False),
             "clock_us": Provide(lambda: clock_us, sync_to_thread=False),
         },
         response_headers={"Cache-Control": "no-store"},
@@ -177,6 +183,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     ingest: IngestClient | None = None,
     rate_limiter: CallerRateLimiter | None = None,
     import_rules: ImportRules = _PUBLIC,
+    quotas: QuotaLimits = _NO_QUOTAS,
     clock_us: Callable[[], int] = _clock_us,
     debug: bool = False,
 ) -> Litestar:
@@ -187,9 +194,10 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     a `rate_limiter` requests are unlimited. `media` deletes the media of deleted records; without
     it they stay. Without an `intake` there are no upload endpoints. `ingest` sends commands to the
     process that receives encoders; the default finds it by polling the catalog. `import_rules` say
-    from where videos may be fetched.
+    from where videos may be fetched, `quotas` how much each project may have.
     """
     guard = needs_token(catalog, rate_limiter)
+    project_quotas = ProjectQuotas(catalog, quotas, clock_us)
     most = 0 if intake is None else intake.most_upload
     presenter = Presenter(addresses=addresses, broadcaster_key=broadcaster_key)
     return Litestar(
@@ -201,13 +209,14 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
                 ingest or IngestClient(catalog, media),
                 intake,
                 import_rules,
+                project_quotas,
                 clock_us,
                 guard,
             ),
             *(
                 ()
                 if intake is None
-                else (_linked(catalog, presenter, intake, clock_us, rate_limiter),)
+                else (_linked(catalog, presenter, intake, project_quotas, clock_us, rate_limiter),)
             ),
             Router("/", route_handlers=handlers, include_in_schema=False),
         ],

@@ -5,6 +5,6 @@ imports none of them.
 
 Read in this order: `ticks` (units of time), `track` and `packet` (what a source sends), `ladder`
 (the renditions made of it), `stream_keys` (who publishes), `encoder_report` (what is measured of
-an encoder), then `hls` and `codecs`. `countries`, `languages` and `no_op` are small tables and
-stand-ins.
+an encoder), then `hls` and `codecs`. `networks` holds what limits count a client by; `countries`,
+`languages` and `no_op` are small tables and stand-ins.
 """

@@ -1,8 +1,8 @@
 """What every handler uses, of whatever noun.
 
-Errors first: `errors`. Requests: `auth`, `rate_limit`, `concurrency_limit`, `client_address`, then
-the bodies `json_body`, `multipart` (`filenames`, `multipart_schemas`) and `tus`. Lists:
-`parameters`, `paging`. Browsers: `cors`, `options`. Responses that bypass Litestar (origin, pages,
-static files): `response`, with `conditional`, `open_file` and `static_files`. Around all of it:
-`access_log` and `openapi`. No endpoints and no bodies of a noun.
+Errors first: `errors`. Requests: `auth`, `rate_limit`, `fair_share`, `concurrency_limit`,
+`client_address`, then the bodies `json_body`, `multipart` (`filenames`, `multipart_schemas`) and
+`tus`. Lists: `parameters`, `paging`. Browsers: `cors`, `options`. Responses that bypass Litestar
+(origin, pages, static files): `response`, with `conditional`, `open_file` and `static_files`.
+Around all of it: `access_log` and `openapi`. No endpoints and no bodies of a noun.
 """

@@ -3,7 +3,7 @@
 `projects`, `tokens`, `labels` (tags and categories), `players` and `events` hold one controller a
 noun, with its bodies; `countries` and `resolutions` are constant lists. `lookup` finds the project
 of a path for all of `api`, and `references` reads the tags, countries and resolutions that bodies
-of streams and videos name.
+of streams and videos name. `quotas` refuses what a project may not have.
 
 Guards stand on each handler, never on a controller: Litestar would apply those to OPTIONS, too.
 Handlers' docstrings are descriptions in the OpenAPI document. Read `lookup` first, then `players`.

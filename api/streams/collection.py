@@ -11,6 +11,7 @@ from api.http.errors import documented
 from api.http.json_body import described, read_body
 from api.http.paging import ListQuery, envelope
 from api.library.lookup import PROJECT, ProjectId, list_url, provide_list_query
+from api.library.quotas import ProjectQuotas
 from api.schemas.common import Listing, StreamAdded, StreamAddition, StreamItem, named_schema
 from api.schemas.presenter import Presenter
 from storage.catalog import Catalog
@@ -65,9 +66,11 @@ class StreamsController(Controller):
         project: NamedDependency[ProjectRecord],
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
+        quotas: NamedDependency[ProjectQuotas],
         now_us: NamedDependency[int],
     ) -> StreamAdded:
         """Make a stream with a key and one backup; it goes on air when an encoder sends."""
         body = await read_body(request, StreamAddition)
+        await quotas.require_stream(project.id)
         record = await catalog.streams.add(project.id, str(body.title), now_us, by=request.auth.id)
         return StreamAdded(message="Stream added.", stream=presenter.stream(record, show_key=True))

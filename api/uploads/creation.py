@@ -23,6 +23,7 @@ from api.http.tus import (
     read_metadata,
     require_version,
 )
+from api.library.quotas import ProjectQuotas
 from api.library.references import unknown_label
 from api.uploads.intake import content_length, require_room
 from api.uploads.metadata import REPLACES, read_details, read_replaced
@@ -48,13 +49,14 @@ async def create(
     request: Request[Any, Any, Any],  # Any: what Litestar leaves open to every application
     catalog: Catalog,
     receiver: UploadReceiver,
+    quotas: ProjectQuotas,
     project: int,
     link: LinkRecord | None = None,
 ) -> UploadRecord:
     """Create an upload, and receive the bytes that came with the request.
 
     Raises:
-        ApiError: 400, 404, 409, 412, 413, 415, 422, 429 or 503.
+        ApiError: 400, 403, 404, 409, 412, 413, 415, 422, 429 or 503.
     """
     require_version(request.headers)
     intake = receiver.intake
@@ -64,6 +66,7 @@ async def create(
     checksum = read_checksum(request.headers) if with_bytes else None
     metadata = read_metadata(creation.metadata)
     await require_room(intake, creation.length)
+    await quotas.require_file(project, creation.length)
     now_us = receiver.clock_us()
     new = _new_upload(creation, metadata, link, most=most, expires_us=now_us + intake.keep_us)
     if new.replaces is None:

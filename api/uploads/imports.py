@@ -17,6 +17,7 @@ from api.http.errors import documented, invalid
 from api.http.filenames import file_title, slug
 from api.http.json_body import described, read_body
 from api.library.lookup import PROJECT
+from api.library.quotas import ProjectQuotas
 from api.library.references import CountryReferences, TagReferences, unknown_label
 from api.schemas.text_fields import Description, OptionalTitle
 from api.uploads.metadata import VideoDetails, wanted_details
@@ -99,11 +100,13 @@ class ImportsController(Controller):
         catalog: NamedDependency[Catalog],
         video_presenter: NamedDependency[VideoPresenter],
         import_rules: NamedDependency[ImportRules],
+        quotas: NamedDependency[ProjectQuotas],
         now_us: NamedDependency[int],
     ) -> VideoAdded:
         """Have a file fetched and made playable; its progress is told by web socket."""
         order = await read_body(request, ImportOrder)
         address = _address(order.url, import_rules)
+        await quotas.require_file(project.id, None)
         name = address.file_name or _NAMELESS
         details = {key: getattr(order, key) for key in VideoDetails.__struct_fields__}
         new = NewImport(

@@ -21,9 +21,10 @@ from api.http.cors import is_upload_options
 from api.http.errors import ApiError
 from api.http.parameters import missing
 from api.http.rate_limit import UNLIMITED, CallerRateLimiter
+from api.library.quotas import ProjectQuotas
 from api.schemas.presenter import Presenter
 from api.uploads.creation import create
-from api.uploads.intake import VIDEO_FORM_BYTES, UploadIntake, link_holders
+from api.uploads.intake import VIDEO_FORM_BYTES, UploadIntake, content_length, link_holders
 from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.replace_file import replace_from_form
@@ -115,14 +116,16 @@ class LinkController(Controller):
         receiver: NamedDependency[UploadReceiver],
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
+        quotas: NamedDependency[ProjectQuotas],
     ) -> Response[LinkUsed | None]:
         """Create the upload of a link, or receive its file as one form."""
         link = request.auth
         _require_unused(link, receiver.clock_us())
         if request.content_type[0] == _MULTIPART:
+            await quotas.require_file(link.project, content_length(request))
             used = await _receive_form(request, catalog, receiver)
             return Response(used, status_code=HTTPStatus.CREATED)
-        record = await create(request, catalog, receiver, link.project, link)
+        record = await create(request, catalog, receiver, quotas, link.project, link)
         url = f"{presenter.addresses.http}/api/upload-links/{link_secret}/{record.name}"
         return Response(
             None,

@@ -18,6 +18,7 @@ from litestar.params import FromPath
 from api.http.auth import ApiRequest, needs_write
 from api.http.parameters import missing
 from api.library.lookup import PROJECT
+from api.library.quotas import ProjectQuotas
 from api.schemas.presenter import Presenter
 from api.uploads import openapi
 from api.uploads.creation import create
@@ -109,9 +110,10 @@ class ResumableUploadsController(Controller):
         receiver: NamedDependency[UploadReceiver],
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
+        quotas: NamedDependency[ProjectQuotas],
     ) -> Response[None]:
         """Begin an upload."""
-        record = await create(request, catalog, receiver, project.id)
+        record = await create(request, catalog, receiver, quotas, project.id)
         url = f"{presenter.addresses.http}/api/projects/{project.key}/uploads/{record.name}"
         return Response(
             None,

@@ -12,6 +12,7 @@ from api.http.errors import documented
 from api.http.multipart_schemas import FileForm, PosterForm, VideoForm
 from api.http.parameters import missing
 from api.library.lookup import PROJECT
+from api.library.quotas import ProjectQuotas
 from api.ports import FileFacts
 from api.uploads.intake import (
     MAX_PICTURE,
@@ -19,6 +20,7 @@ from api.uploads.intake import (
     PICTURE_FORM_BYTES,
     VIDEO_FORM_BYTES,
     UploadIntake,
+    content_length,
     make_posters,
     new_poster_folder,
     put_posters,
@@ -60,12 +62,14 @@ class VideoUploadController(Controller):
         catalog: NamedDependency[Catalog],
         video_presenter: NamedDependency[VideoPresenter],
         intake: NamedDependency[UploadIntake],
+        quotas: NamedDependency[ProjectQuotas],
         clock_us: NamedDependency[Callable[[], int]],
     ) -> VideoAdded:
         """Take a video in as one file and have it made playable; its progress is told by web
         socket.
         """
         caller = request.auth.id
+        await quotas.require_file(project.id, content_length(request))
 
         async def add(arrived: NewVideo) -> WholeVideo:
             return await catalog.videos.add(project.id, arrived, clock_us(), by=caller)
@@ -103,6 +107,7 @@ class VideoFilesController(Controller):
         catalog: NamedDependency[Catalog],
         video_presenter: NamedDependency[VideoPresenter],
         intake: NamedDependency[UploadIntake],
+        quotas: NamedDependency[ProjectQuotas],
         clock_us: NamedDependency[Callable[[], int]],
     ) -> VideoChanged:
         """Take another file in for a video; what it had plays on until all of the new one is made.
@@ -111,6 +116,7 @@ class VideoFilesController(Controller):
         """
         caller = request.auth.id
         number = video.video.id
+        await quotas.require_file(video.video.project, content_length(request))
 
         async def record(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
             return await catalog.videos.replace(number, file, clock_us(), by=caller)

@@ -29,6 +29,7 @@ __all__ = [
     "IngestSettings",
     "LiveSettings",
     "LogSettings",
+    "QuotaSettings",
     "RecordingSettings",
     "RedisSettings",
     "RtmpSettings",
@@ -328,6 +329,28 @@ class ImportSettings(_Section, frozen=True, kw_only=True):
         return found
 
 
+class QuotaSettings(_Section, frozen=True, kw_only=True):
+    """What each project may have, where several share an installation; 0: no quota."""
+
+    project_streams: Annotated[int, _describe("streams of one project; 0: no quota", ge=0)] = 0
+    project_bytes: Annotated[
+        int,
+        _describe(
+            "files of one project, what is made of them, and recordings; 0: no quota",
+            "bytes",
+            ge=0,
+        ),
+    ] = 0
+    project_minutes: Annotated[
+        int,
+        _describe(
+            "length of the files that one project adds for transcoding within 30 days; 0: no quota",
+            "min",
+            ge=0,
+        ),
+    ] = 0
+
+
 class StorageSettings(_Section, frozen=True, kw_only=True):
     """Storage of media."""
 
@@ -394,6 +417,7 @@ class ServiceSettings(_Section, frozen=True, kw_only=True):
     database: DatabaseSettings = DatabaseSettings()
     transcode: TranscodeSettings = TranscodeSettings()
     imports: ImportSettings = ImportSettings()
+    quotas: QuotaSettings = QuotaSettings()
     storage: StorageSettings = StorageSettings()
     uploads: UploadLimits = UploadLimits()
     limits: Limits = Limits()

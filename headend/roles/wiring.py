@@ -21,6 +21,7 @@ from api.app import create_app
 from api.http.auth import needs_token
 from api.http.client_address import TrustedProxies
 from api.http.rate_limit import CallerRateLimiter, RateLimits
+from api.library.quotas import QuotaLimits
 from api.pusher.delivery import delivering_notices
 from api.pusher.private import private_channel_handlers
 from api.pusher.signed import signed_event_handlers
@@ -276,7 +277,7 @@ def _application(
         ),
         address_of=origin.clients.client_address,
     )
-    first = context.first
+    first, quotas = context.first, context.settings.quotas
     media = StoredMedia(context.objects, context.edge)
     app = create_app(
         catalog=catalog,
@@ -290,6 +291,11 @@ def _application(
         ingest=IngestClient(catalog, media, nudge),
         rate_limiter=callers,
         import_rules=import_rules(context.settings.imports),
+        quotas=QuotaLimits(
+            streams=quotas.project_streams,
+            stored_bytes=quotas.project_bytes,
+            minutes=quotas.project_minutes,
+        ),
         handlers=[
             *origin.handlers,
             *status_handlers(

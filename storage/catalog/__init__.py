@@ -26,6 +26,7 @@ from storage.catalog.maintenance.references import References
 from storage.catalog.projects.installation import Installation
 from storage.catalog.projects.removal import RemovedProjects
 from storage.catalog.projects.repository import Projects
+from storage.catalog.projects.usage import Usage
 from storage.catalog.queries.visibility import Visibility
 from storage.catalog.streams.commands import Commands
 from storage.catalog.streams.live_state import LiveStates
@@ -58,6 +59,7 @@ class Catalog:
         """By which leases are made and judged; whoever leases work reads it now and then."""
         self.installation = Installation(database)
         self.projects = Projects(database)
+        self.usage = Usage(database)
         self.removed_projects = RemovedProjects(database)
         self.tokens = Tokens(database)
         self.labels = Labels(database)

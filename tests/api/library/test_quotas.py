@@ -1,0 +1,116 @@
+"""Quotas of projects: what exceeds one is refused with its reason, wherever it comes in."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from litestar.testing import AsyncTestClient
+
+from api.app import create_app
+from api.library.quotas import QuotaLimits
+from headend.roles.upload_intake import create_intake
+from media.stream_keys import new_hash
+from storage.catalog import open_catalog
+from storage.catalog.records.videos import NewVideo
+from storage.objects.disk import DiskObjects
+from tests.support.api.application import ADDRESSES, NOW_US, STREAMS, ApiService
+from tests.support.api.tus_client import TUS, UPLOADS
+from tests.support.sql import migrated
+
+pytestmark = pytest.mark.anyio
+
+DAY_US = 24 * 3600 * 1_000_000
+FORM = {"video": ("film.mp4", b"x" * 1000, "video/mp4")}
+
+
+@asynccontextmanager
+async def limited(folder: Path, limits: QuotaLimits) -> AsyncGenerator[ApiService]:
+    """Open an application whose projects have these quotas."""
+    with DiskObjects(folder / "objects") as objects:
+        async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
+            first = await catalog.installation.first_start(NOW_US)
+            app = create_app(
+                catalog=catalog,
+                addresses=ADDRESSES,
+                broadcaster_key=first.broadcaster_key,
+                intake=create_intake(objects, min_free_bytes=0),
+                quotas=limits,
+                clock_us=lambda: NOW_US,
+            )
+            owner = {"Authorization": f"Bearer {first.owner_token}"}
+            async with AsyncTestClient(app) as client:
+                yield ApiService(client, catalog, first.project.key, first.broadcaster_key, owner)
+
+
+async def add_video(house: ApiService, size: int, minutes: int = 0, age_days: int = 0) -> int:
+    file = NewVideo(
+        hash=new_hash(), title=None, file_title="x", description="", name="x", size=size,
+        source="sources/x/1", length_us=minutes * 60_000_000,
+    )  # fmt: skip
+    added = await house.catalog.videos.add(1, file, NOW_US - age_days * DAY_US, by=None)
+    return added.video.id
+
+
+async def all_ways(house: ApiService, number: int) -> list[httpx.Response]:
+    """Add a file of 1000 bytes in each way that there is, and return the answers."""
+    links = f"/api/projects/{house.key}/upload-links"
+    posted = await house.client.post(links, json={}, headers=house.owner)
+    link = httpx.URL(posted.json()["upload_link"]["address"]).path
+    length = {**TUS, "Upload-Length": "1000"}
+    url = {"url": "https://files.example/film.mp4"}
+    replaced = f"/api/videos/{number}/file"
+    post, put = house.client.post, house.client.put
+    return [
+        await post("/api/projects/1/videos", files=FORM, headers=house.owner),
+        await put(replaced, files=FORM, headers=house.owner),
+        await post(UPLOADS, headers={**house.owner, **length}),
+        await post(link, files=FORM),
+        await post(link, headers=length),
+        await post("/api/projects/1/imports", json=url, headers=house.owner),
+    ]
+
+
+async def test_a_project_has_no_more_streams_than_its_quota(tmp_path: Path) -> None:
+    async with limited(tmp_path, QuotaLimits(streams=2)) as house:  # the first start makes one
+        await house.add()
+        answer = await house.client.post(STREAMS, json={"title": "x"}, headers=house.owner)
+        assert answer.status_code == 403
+        message = "This project may have 2 streams, and has as many."
+        assert answer.json() == {"message": message}
+        added = await house.client.post("/api/projects", json={"name": "b"}, headers=house.owner)
+        other = f"/api/projects/{added.json()['project']['id']}/streams"
+        await house.add(path=other)
+
+
+async def test_no_file_comes_in_beyond_the_bytes_of_a_project(tmp_path: Path) -> None:
+    async with limited(tmp_path, QuotaLimits(stored_bytes=1500)) as house:
+        number = await add_video(house, 1500)
+        for answer in await all_ways(house, number):
+            assert answer.status_code == 403
+            assert answer.json()["message"] == (
+                "This project may store 1500 bytes, and stores 1500: there is no room for this"
+                " file."
+            )
+
+
+async def test_what_unfinished_uploads_announced_counts(tmp_path: Path) -> None:
+    async with limited(tmp_path, QuotaLimits(stored_bytes=1500)) as house:
+        headers = {**house.owner, **TUS, "Upload-Length": "1000"}
+        statuses = [(await house.client.post(UPLOADS, headers=headers)).status_code for _ in "ab"]
+        assert statuses == [201, 403]
+
+
+async def test_no_file_comes_in_beyond_the_minutes_of_a_month(tmp_path: Path) -> None:
+    async with limited(tmp_path, QuotaLimits(minutes=60)) as house:
+        number = await add_video(house, 1, minutes=59)
+        await add_video(house, 1, minutes=500, age_days=31)
+        headers = {**house.owner, **TUS, "Upload-Length": "1000"}
+        assert (await house.client.post(UPLOADS, headers=headers)).status_code == 201
+        await add_video(house, 1, minutes=1)
+        for answer in await all_ways(house, number):
+            assert answer.status_code == 403
+            assert answer.json()["message"] == (
+                "This project may add files of 60 minutes within 30 days, and added 60."
+            )

@@ -1,0 +1,51 @@
+"""What a project uses, counted on both databases."""
+
+from media.stream_keys import new_hash
+from storage.catalog import Catalog
+from storage.catalog.projects.usage import ProjectUsage
+from storage.catalog.records.uploads import NewUpload, UploadDetails
+from storage.catalog.records.videos import NewVideo
+
+MINUTE = 60_000_000  # microseconds
+
+
+def video(size: int, minutes: int = 0, source: str = "sources/x/1") -> NewVideo:
+    return NewVideo(
+        hash=new_hash(), title=None, file_title="x", description="", name="x", size=size,
+        source=source, length_us=minutes * MINUTE,
+    )  # fmt: skip
+
+
+def upload(length: int | None, replaces: int | None = None) -> NewUpload:
+    return NewUpload(
+        name=f"{new_hash()}{new_hash()}", length=length, most_bytes=1 << 40, metadata="",
+        hash=new_hash(), file_title="x", slug="x", wanted=UploadDetails(), expires_us=1 << 60,
+        replaces=replaces,
+    )  # fmt: skip
+
+
+async def test_an_empty_project_uses_nothing(catalog: Catalog) -> None:
+    project = (await catalog.projects.add("One", 1)).id
+    assert await catalog.usage.find(project, 0) == ProjectUsage(
+        streams=0, stored_bytes=0, file_us=0
+    )
+
+
+async def test_streams_files_and_unfinished_uploads_of_a_project_are_counted(
+    catalog: Catalog,
+) -> None:
+    mine = (await catalog.projects.add("One", 1)).id
+    other = (await catalog.projects.add("Other", 1)).id
+    for project in (mine, mine, other):
+        await catalog.streams.add(project, "Title", 1, by=None)
+    old = await catalog.videos.add(mine, video(1000, minutes=5), 10, by=None)
+    await catalog.videos.add(mine, video(200, minutes=3), 20, by=None)
+    await catalog.videos.add(other, video(7777, minutes=7), 20, by=None)
+    assert await catalog.usage.find(mine, 0) == ProjectUsage(
+        streams=2, stored_bytes=1200, file_us=8 * MINUTE
+    )
+    assert (await catalog.usage.find(mine, 15)).file_us == 3 * MINUTE
+    await catalog.uploads.begin(mine, upload(30), 30)
+    await catalog.uploads.begin(mine, upload(4, replaces=old.video.id), 30)
+    await catalog.uploads.begin(mine, upload(None), 30)
+    assert (await catalog.usage.find(mine, 0)).stored_bytes == 1234
