@@ -137,9 +137,11 @@ class _NoticeReader:
         while True:
             try:
                 await self._deliver_new()
-            except StorageError as error:
-                if not failing:
+            except Exception as error:  # no fault here may end the service
+                if not failing and isinstance(error, StorageError):
                     log.warning("notices not read", extra={"reason": str(error)})
+                elif not failing:
+                    log.exception("notices not delivered")
                 failing = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)

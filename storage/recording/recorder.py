@@ -306,14 +306,20 @@ class Recorder:
     # -- finalizing -------------------------------------------------------------------------------
 
     async def _finalize_ended_runs(self) -> None:
+        failing = False
         while True:
             self._due.clear()
             try:
                 for row in await self._catalog.find_all():
                     if (row.stream, row.run) not in self._queues:
                         await self._finalize_if_ended(row)
+                failing = False
             except StorageError as error:
                 log.warning("recordings not looked for", extra={"cause": str(error)})
+            except Exception:  # a fault here must not end the recordings of present runs
+                if not failing:
+                    log.exception("recordings not looked for")
+                failing = True
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_SECONDS):
                     await self._due.wait()

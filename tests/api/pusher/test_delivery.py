@@ -135,6 +135,7 @@ class FakeNoticeStore:
         self.notices: list[int] = []
         self.first = 1
         self.away = False
+        self.faults: list[Exception] = []  # raised one after the other
         self.looks = 0
 
     async def newest(self) -> int:
@@ -144,6 +145,8 @@ class FakeNoticeStore:
         self.looks += 1
         if self.away:
             raise CatalogUnavailable("away")
+        if self.faults:
+            raise self.faults.pop(0)
         found = [
             OutboxRecord(id=number, channel="a", event=f"{number}", body="{}", except_socket=None)
             for number in self.notices
@@ -259,3 +262,16 @@ async def test_old_notices_are_trimmed_and_new_ones_stay(tmp_path: Path) -> None
         assert gone
         assert {each.event[:3] for each in found} == {"new"}
         assert (await catalog.outbox.read_after(found[3].id, 1000))[1] is False
+
+
+async def test_an_unexpected_fault_is_logged_once_and_delivery_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hub, shelf = Hub(PusherSettings()), FakeNoticeStore()
+    ear = Ear(hub, "a")
+    async with delivering_notices(shelf, hub, MemoryBus(), poll_seconds=OFTEN):
+        shelf.faults += [KeyError("gone"), KeyError("gone")]
+        shelf.notices += [1, 2]
+        assert named(await ear.hears(2)) == ["1", "2"]
+    (logged,) = [each for each in caplog.records if each.msg == "notices not delivered"]
+    assert logged.exc_info is not None

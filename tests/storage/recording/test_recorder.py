@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records.videos import VideoRecord
 from storage.live.publication import Publication
@@ -371,3 +373,26 @@ async def test_a_recording_of_a_restored_catalog_does_not_cost_the_video_it_beca
         await until(made.is_bare)
         trash = await made.disk.addresses("trash")
         assert [each.split("/", 2)[2] for each in trash] == before
+
+
+async def test_a_fault_of_the_search_for_ended_runs_ends_no_recording_of_a_present_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with run_recorder(tmp_path) as made:
+        publication = await made.open()
+        studio = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, studio)
+        await steps(made, studio, publication, 3)
+        await made.caught_up(publication)
+        with monkeypatch.context() as faulty:
+            # A bug of ours: it finds rows that are none.
+            faulty.setattr(made.catalog.recordings, "find_all", lambda: asyncio.sleep(0, [None]))
+            for _ in range(2):
+                made.recorder.check_ended()
+                await until(lambda: "recordings not looked for" in caplog.text)
+        await steps(made, studio, publication, 3)
+        await publication.finish()
+        (video,) = await made.all_over()
+        assert video.length_us == 6 * 2_000_000
+    logged = [each for each in caplog.records if each.msg == "recordings not looked for"]
+    assert [each.exc_info is not None for each in logged] == [True]
