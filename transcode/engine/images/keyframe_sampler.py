@@ -125,17 +125,19 @@ def _next(
                 return None
         frame = decode_whole(picture, packet)
         if frame is not None:
-            return _keyframe(frame, start, seen)
+            return _keyframe(frame, picture, start, seen)
         since_key += bool(since_key)
         if since_key > _ORDER or count > _MOST_PACKETS:
             break
     # A decoder holds a picture back until it knows which one is shown before it.
     frame = decode_whole(picture, None)
-    return None if frame is None else _keyframe(frame, start, seen)
+    return None if frame is None else _keyframe(frame, picture, start, seen)
 
 
-def _keyframe(frame: VideoFrame, start: int, seen: set[int]) -> SampledKeyframe | None:
-    base = frame.time_base
+def _keyframe(
+    frame: VideoFrame, picture: VideoStream, start: int, seen: set[int]
+) -> SampledKeyframe | None:
+    base = frame.time_base or picture.time_base  # a frame that was flushed has none of its own
     shown = start if frame.pts is None or not base else to_ticks(frame.pts, base)
     if shown in seen:
         return None
