@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from ingest.rtmp.messages import MessageType
+from ingest.rtmp.session import Session
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     BAD_NAME,
@@ -201,3 +202,29 @@ def test_a_second_encoder_is_told_that_the_name_is_taken_and_the_owner_hears_of_
             await first.close()
 
     play_fast(story())
+
+
+def test_a_fault_on_the_tick_of_one_connection_ends_no_other(
+    loop: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    faults = [KeyError("a bug of ours")]
+    whole = Session.tick
+
+    def tick(session: Session, now: float) -> None:
+        if faults:
+            raise faults.pop()
+        whole(session, now)
+
+    async def story() -> None:
+        place = LoopbackPorts()
+        async with loopback_listener(place) as inside:
+            wires = [await inside.dial() for _ in range(2)]
+            await until(lambda: inside.counters.connections == 2)
+            monkeypatch.setattr(Session, "tick", tick)
+            await until(lambda: not faults and inside.counters.connections == 1)
+            wires.append(await inside.publishing(place))
+            for wire in wires:
+                await wire.close()
+
+    play(story(), loop)
+    assert [record.msg for record in caplog.records if record.exc_info] == ["connection failed"]
