@@ -163,7 +163,7 @@ class TokensController(Controller):
         "/tokens/{token_id:str}",
         guards=[needs_write],
         summary="Revoke a token",
-        responses=documented(*CHANGE_ERRORS),
+        responses=documented(*CHANGE_ERRORS, HTTPStatus.UNPROCESSABLE_ENTITY),
     )
     async def revoke_token(
         self,
