@@ -19,6 +19,7 @@ command_of ffmpeg ffmpeg
 command_of gst-launch-1.0 gstreamer1.0-tools
 command_of chromium chromium
 command_of redis-server redis-server
+command_of faketime faketime
 # Debian has it beside the path, in a folder for each version.
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command_of initdb postgresql
 command_of systemd-analyze systemd

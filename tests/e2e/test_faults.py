@@ -1,0 +1,306 @@
+"""The service's surroundings fail during a stream: what viewers, the owner and the log notice.
+
+Two encoders show a clock in their pictures, and a file is transcoded meanwhile. A viewer keeps all
+that the playlists name; afterwards the clock says which pictures are missing.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from tests.conftest import Proof
+from tests.support.e2e import clock_video
+from tests.support.e2e.clock_video import Keeper, joints
+from tests.support.e2e.encoder_pair import Pair, pair
+from tests.support.e2e.hls_reader import multivariant
+from tests.support.e2e.publishers import persisting
+from tests.support.e2e.service import Running, service
+from tests.support.e2e.uploaded_videos import completed, upload
+from tests.support.postgres import PostgresServer
+from tests.support.storage.full_disk import MIB, small_disk
+from tests.support.waiting import poll
+
+pytestmark = [pytest.mark.e2e, pytest.mark.prove]
+
+_RUNG: Final = "360p"
+_FPS: Final = 30
+_ENVIRONMENT: Final = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
+_ROOT: Final = "a test of a stalled disk mounts one: run it as root"
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a service runs on, and how that fails and recovers; `seconds` is for how long.
+
+    `most_lost` is how many seconds of pictures may be lost.
+    """
+
+    data: Path
+    environment: dict[str, str]
+    fail: Callable[[Running], None]
+    recover: Callable[[Running], None]
+    seconds: float
+    most_lost: float = 0.0
+
+
+@contextmanager
+def without_database(folder: Path, request: pytest.FixtureRequest) -> Generator[Surroundings]:
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    with server.fresh_database() as url:
+        environment = {"HEADEND_DATABASE__URL": url}
+        yield Surroundings(
+            folder / "data", environment, lambda _: server.stop(), lambda _: server.start(), 30
+        )
+
+
+@contextmanager
+def without_redis(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+    program = shutil.which("redis-server")
+    assert program is not None, "redis-server is missing: apt-get install redis-server"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command = [program, "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
+    running: list[subprocess.Popen[bytes]] = []
+
+    def answers() -> bool:
+        with socket.socket() as caller:
+            return caller.connect_ex(("127.0.0.1", port)) == 0
+
+    def start() -> None:
+        running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder))
+        poll(answers, within=10, what="Redis")
+
+    def stop() -> None:
+        running[-1].kill()
+        running[-1].wait()
+
+    start()
+    try:
+        environment = {"HEADEND_REDIS__URL": f"redis://127.0.0.1:{port}/0"}
+        yield Surroundings(folder / "data", environment, lambda _: stop(), lambda _: start(), 30)
+    finally:
+        stop()
+
+
+@contextmanager
+def on_a_full_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+    with small_disk(folder / "disk", 256 * MIB) as disk:
+        yield Surroundings(
+            disk.folder / "data",
+            {},
+            lambda _: disk.fill(),
+            lambda _: disk.empty(),
+            15,
+            most_lost=20,
+        )
+
+
+@contextmanager
+def on_a_stalled_disk(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+    """A file system of its own on a loop device, which is frozen: whoever writes waits."""
+    assert os.geteuid() == 0, _ROOT
+    image, place = folder / "disk.img", folder / "disk"
+    with image.open("wb") as file:
+        file.truncate(512 * MIB)
+    place.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    subprocess.run(["mount", "-o", "loop", image, place], check=True)
+
+    def freeze(*, frozen: bool) -> None:
+        subprocess.run(["fsfreeze", "-f" if frozen else "-u", place], check=True)
+
+    try:
+        yield Surroundings(
+            place / "data", {}, lambda _: freeze(frozen=True), lambda _: freeze(frozen=False), 20
+        )
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            freeze(frozen=False)
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@contextmanager
+def held_up(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+    """The process stands still, as while its machine is paused; its engines go on."""
+    yield Surroundings(
+        folder / "data",
+        {},
+        lambda running: running.process.send_signal(signal.SIGSTOP),
+        lambda running: running.process.send_signal(signal.SIGCONT),
+        3,
+    )
+
+
+@contextmanager
+def with_a_clock_off(folder: Path, hours: int) -> Generator[Surroundings]:
+    """The time of day jumps; the monotonic clock goes on, as with the kernel's."""
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    assert found, "libfaketime is missing: apt-get install faketime"
+    offset = folder / "offset"
+    offset.write_text("+0")
+    environment = {
+        "LD_PRELOAD": str(found[0]),
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_CACHE_DURATION": "1",  # or each look at the clock reads the file
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    yield Surroundings(
+        folder / "data",
+        environment,
+        lambda _: _write(offset, f"{hours:+d}h"),
+        lambda _: _write(offset, "+0"),
+        15,
+    )
+
+
+def _write(place: Path, text: str) -> None:
+    place.write_text(text)
+
+
+@contextmanager
+def an_hour_ahead(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+    with with_a_clock_off(folder, 1) as surroundings:
+        yield surroundings
+
+
+@contextmanager
+def an_hour_back(folder: Path, _: pytest.FixtureRequest) -> Generator[Surroundings]:
+    with with_a_clock_off(folder, -1) as surroundings:
+        yield surroundings
+
+
+def both_encoders(stack: ExitStack, stream: Pair) -> None:
+    """Start both encoders, and wait until the primary is on air and the backup sends."""
+    stack.enter_context(persisting(clock_video.encoder(stream.url(0))))
+    poll(lambda: multivariant(stream.playlist), within=30, what="a playlist")
+    stack.enter_context(persisting(clock_video.encoder(stream.url(1))))
+    poll(lambda: stream.receives() == 2, within=20, what="both encoders")
+
+
+class Viewer(Keeper):
+    """Keeps what the playlists name, and counts what it asked for in vain."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.failures: list[str] = []
+        self.slowest = 0.0  # seconds that it took to read all playlists and what is new in them
+
+    def look(self) -> None:
+        """Fetch what is new; a failure is counted."""
+        began = time.monotonic()
+        try:
+            super().look()
+        except (AssertionError, OSError) as error:
+            self.failures.append(str(error)[:200])
+        self.slowest = max(self.slowest, time.monotonic() - began)
+
+    def longest_wait(self) -> float:
+        """Return the longest time between two new segments, in seconds."""
+        named = sorted(set(self.named[_RUNG].values()))
+        return max(after - before for before, after in pairwise(named))
+
+
+@contextmanager
+def viewing(stream: Pair) -> Generator[Viewer]:
+    """Watch a stream for the length of the block."""
+    viewer = Viewer(stream.playlist)
+    thread = threading.Thread(target=viewer.run, name="viewer")
+    thread.start()
+    try:
+        yield viewer
+    finally:
+        viewer.stop()
+        thread.join()
+
+
+def lost_pictures(viewer: Viewer, folder: Path) -> int:
+    """Return how many pictures the clock of the encoders has and the media have not."""
+    gaps = (joint.gap_ms for joint in joints(viewer.pictures(_RUNG, folder)))
+    return round(sum(gap for gap in gaps if gap > 0) * _FPS / 1000)
+
+
+def logged(running: Running, after: int) -> str:
+    """Return the warnings and errors in the log from a place on, each with its count."""
+    lines = running.log.read_text()[after:].splitlines()
+    found = (
+        re.search(
+            r'level="?(?:warning|error).*?event="([^"]*)"|level=(?:warning|error)'
+            r".*?event=(\S+)",
+            line,
+        )
+        for line in lines
+    )
+    counts = Counter(match[1] or match[2] for match in found if match is not None)
+    return ", ".join(f"{event} ({count})" for event, count in counts.items()) or "nothing"
+
+
+@pytest.mark.parametrize(
+    ("what", "failing"),
+    [
+        pytest.param("PostgreSQL stopped for 30 s", without_database, id="database"),
+        pytest.param("Redis killed for 30 s", without_redis, id="redis"),
+        pytest.param("the disk full for 15 s", on_a_full_disk, id="full disk"),
+        pytest.param("the disk frozen for 20 s", on_a_stalled_disk, id="stalled disk"),
+        pytest.param("the process held up for 3 s", held_up, id="held up"),
+        pytest.param("the time of day an hour ahead for 15 s", an_hour_ahead, id="clock ahead"),
+        pytest.param("the time of day an hour back for 15 s", an_hour_back, id="clock back"),
+    ],
+)
+def test_a_fault_around_the_service_during_a_stream(
+    what: str,
+    failing: Callable[[Path, pytest.FixtureRequest], AbstractContextManager[Surroundings]],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    two_rungs: Path,
+    proof: Proof,
+) -> None:
+    with ExitStack() as world:
+        around = world.enter_context(failing(tmp_path, request))
+        environment = {**_ENVIRONMENT, **around.environment}
+        running = world.enter_context(service(around.data, environment=environment))
+        stream = pair(running, what)
+        both_encoders(world, stream)
+        with viewing(stream) as viewer:
+            poll(lambda: len(viewer.named.get(_RUNG, ())) >= 3, within=30, what="segments")
+            status, added = upload(running, two_rungs)
+            assert status == 201, added
+            events, place = len(stream.told()), len(running.log.read_text())
+            around.fail(running)
+            time.sleep(around.seconds)  # for as long as the fault lasts
+            around.recover(running)
+            newest = max(viewer.named[_RUNG])
+            poll(lambda: max(viewer.named[_RUNG]) >= newest + 4, within=60, what="going on")
+            completed(running, added["video"]["id"], within=120)
+        told = [each["type"] for each in stream.told()[events:]]
+        lost = lost_pictures(viewer, tmp_path / "kept")
+        figures = {
+            "pictures lost": lost,
+            "requests that failed": len(viewer.failures),
+            "longest wait for a segment": f"{viewer.longest_wait():.1f} s",
+            "slowest look": f"{viewer.slowest:.1f} s",
+            "discontinuities": len(viewer.marks(_RUNG)),
+            "events": ", ".join(told) or "none",
+            "log": logged(running, place),
+        }
+        measured = "; ".join(f"{name}: {figure}" for name, figure in figures.items())
+        most = round(around.most_lost * _FPS)
+        asked = f"at most {most} pictures lost, no request failed, all goes on"
+        proof(f"{what}, with a backup and a file being transcoded", measured, asked)
+        assert lost <= most, measured
+        assert viewer.failures == [], measured
+        assert running.process.poll() is None, "it goes on"
+        assert (stream.record()["live"], stream.receives()) == (True, 2)
