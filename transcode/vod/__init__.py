@@ -2,7 +2,7 @@
 
 Read `job` first (a job is leased and done), then `asset_attempt` (what one attempt makes in one
 piece), `span_job` (the spans of a long asset, which all workers share) and `assembler` (all pieces
-become playlists). `span_planner` and `asset_plan` are pure rules; `engine_task` runs one engine,
+become playlists). `asset_plan` has the rules, which are pure; `engine_task` runs one engine,
 `rendition_store` stores its segments, `playlists`, `posters`, `previews` and `subtitles` store the
 rest; `attempt_cleanup` removes what nothing names. `worker_pool` and `core_budget` say how much
 runs at once. Decoding and encoding are in `transcode.engine`.

@@ -2,8 +2,8 @@
 
 The file's own pictures make the top rung if every player can play them and their keyframes bound
 every segment; `audio_survey` decides about its sound. The times of all pictures determine where
-segments begin and which spans can be made apart (`transcode.vod.span_planner`). The last picture is
-held while sound continues.
+segments begin and which spans can be made apart (`span_planner`). The last picture is held while
+sound continues.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -29,9 +29,10 @@ from transcode.engine.input.container import BadUpload, Upload, audio_stream, vi
 from transcode.engine.input.demux import decode_times, demux, packet_times, to_ticks
 from transcode.engine.input.random_access import fits_config
 from transcode.engine.input.stray_times import time_line
+from transcode.engine.output.segment_grid import HOLE
 from transcode.engine.vod.audio_survey import AudioSurvey, OwnAudio
+from transcode.engine.vod.span_planner import cuts_at_keyframes, cuts_by_clock, plan_spans
 from transcode.protocol.file_messages import AssetOrder, SpanOrder, Surveyed
-from transcode.vod.span_planner import GAP_TICKS, cuts_at_keyframes, cuts_by_clock, plan_spans
 
 __all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
 
@@ -124,7 +125,7 @@ def survey(upload: Upload, order: AssetOrder) -> Survey | None:
         return found
     if sound_end is not None:
         audio_end = sound_end + found.offset
-        found.end = audio_end if audio_end - found.end > GAP_TICKS else found.end
+        found.end = audio_end if audio_end - found.end > HOLE else found.end
     ladder = order.ladder.renditions
     cuts = video.cuts(ladder[0], found) if order.reuse else None
     if cuts is not None:

@@ -11,12 +11,11 @@ from typing import Final
 import msgspec
 
 from media.ticks import VIDEO_SCALE
+from transcode.engine.output.segment_grid import HOLE, SLACK
 
 __all__ = [
-    "GAP_TICKS",
     "LONGEST_SEGMENT_TICKS",
     "SEGMENT_TICKS",
-    "SLACK_TICKS",
     "SpanBounds",
     "cuts_at_keyframes",
     "cuts_by_clock",
@@ -25,10 +24,6 @@ __all__ = [
 
 SEGMENT_TICKS: Final = 2 * VIDEO_SCALE
 LONGEST_SEGMENT_TICKS: Final = 4 * VIDEO_SCALE
-# Timestamps in whole milliseconds are off by less than half a frame at 60 frames/s.
-SLACK_TICKS: Final = 750
-# A frame that comes this long after a cut does not open its segment: the one before is repeated.
-GAP_TICKS: Final = VIDEO_SCALE // 2
 # A span costs the start of a process, 0.3 s, and the decoding from the keyframe before it. When a
 # worker dies, half a span is lost on average; the last worker keeps the others waiting as long.
 _SHORTEST: Final = 10 * VIDEO_SCALE
@@ -72,7 +67,7 @@ def cuts_at_keyframes(entries: Sequence[int], start: int, end: int) -> tuple[int
                 return None
             cuts.append(newest)  # early, because the next keyframe comes too late
         newest = time
-        if time < end and time - cuts[-1] >= SEGMENT_TICKS - SLACK_TICKS:
+        if time < end and time - cuts[-1] >= SEGMENT_TICKS - SLACK:
             cuts.append(time)
     return _without_stub(cuts, end)
 
@@ -80,7 +75,7 @@ def cuts_at_keyframes(entries: Sequence[int], start: int, end: int) -> tuple[int
 def cuts_by_clock(start: int, newest: int) -> tuple[int, ...]:
     """Return cuts every two seconds, up to the newest frame."""
     return _without_stub(
-        [start, *range(start + SEGMENT_TICKS - SLACK_TICKS, newest + 1, SEGMENT_TICKS)], newest
+        [start, *range(start + SEGMENT_TICKS - SLACK, newest + 1, SEGMENT_TICKS)], newest
     )
 
 
@@ -128,7 +123,7 @@ def _next(
     if 2 * (end - cuts[last]) <= 3 * target:
         return None
     found: tuple[int, int] | None = None
-    for place in range(bisect_left(cuts, cuts[last] + target - SLACK_TICKS), len(cuts)):
+    for place in range(bisect_left(cuts, cuts[last] + target - SLACK), len(cuts)):
         if 2 * (end - cuts[place]) < target:
             break
         if found is not None and cuts[place] - cuts[last] > 2 * target:
@@ -147,7 +142,7 @@ def _is_steady(place: int, cuts: Sequence[int], shown: Sequence[int]) -> bool:
     """Return whether there are frames close to a cut, on both sides."""
     at = bisect_left(shown, cuts[place])
     before = bisect_left(shown, cuts[place - 1])
-    return at < len(shown) and shown[at] - cuts[place] <= GAP_TICKS and at - before >= _STEADY
+    return at < len(shown) and shown[at] - cuts[place] <= HOLE and at - before >= _STEADY
 
 
 def _decode_lead(time: int, keys: Sequence[int]) -> int:

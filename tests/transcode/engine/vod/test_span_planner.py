@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transcode.vod.span_planner import (
+from transcode.engine.output.segment_grid import SLACK
+from transcode.engine.vod.span_planner import (
     LONGEST_SEGMENT_TICKS,
     SEGMENT_TICKS,
-    SLACK_TICKS,
     cuts_at_keyframes,
     cuts_by_clock,
     plan_spans,
@@ -49,8 +49,8 @@ def test_the_clock_cuts_every_two_seconds_as_far_as_pictures_go() -> None:
     assert cuts_by_clock(100, 100) == (100,)
     assert cuts_by_clock(0, 5 * SECOND) == (
         0,
-        SEGMENT_TICKS - SLACK_TICKS,
-        2 * SEGMENT_TICKS - SLACK_TICKS,
+        SEGMENT_TICKS - SLACK,
+        2 * SEGMENT_TICKS - SLACK,
     )
 
 
