@@ -164,10 +164,18 @@ def test_a_test_that_strayed_is_noticed(tmp_path: Path) -> None:
 
 
 def own_tests(module: Path, root: Path = ROOT) -> list[Path]:
-    """Return the test files of one module: `test_<module>.py` and `test_<module>_<subject>.py`."""
+    """Return the test files of one module: `test_<module>.py` and `test_<module>_<subject>.py`.
+
+    A file is that of the module with the longest name that fits.
+    """
     folder = root / "tests" / module.parent.relative_to(root)
     title = f"test_{module.stem.strip('_')}"
-    return [*folder.glob(f"{title}.py"), *folder.glob(f"{title}_*.py")]
+    others = [f"test_{each.stem}" for each in module.parent.glob(f"{module.stem.strip('_')}_*.py")]
+    return [
+        found
+        for found in (*folder.glob(f"{title}.py"), *folder.glob(f"{title}_*.py"))
+        if not any(found.stem == other or found.stem.startswith(f"{other}_") for other in others)
+    ]
 
 
 def test_every_module_has_a_test_of_its_own() -> None:
@@ -189,6 +197,9 @@ def test_a_module_without_a_test_is_noticed(tmp_path: Path) -> None:
     assert own_tests(tmp_path / "ingest" / "live.py", tmp_path)
     assert not own_tests(tmp_path / "ingest" / "takeover.py", tmp_path)
     assert not own_tests(tmp_path / "media" / "live.py", tmp_path)
+    (tmp_path / "ingest").mkdir()
+    (tmp_path / "ingest" / "live_takeover.py").touch()
+    assert not own_tests(tmp_path / "ingest" / "live.py", tmp_path)
 
 
 def test_a_class_name_means_one_thing() -> None:
