@@ -127,6 +127,8 @@ async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenera
     Raises:
         BusUnavailable: the URL is none of Redis.
     """
+    # A socket of the same host has no connection that could vanish.
+    keepalive = {} if url.startswith("unix:") else {"socket_keepalive": True}
     try:
         client: Any = aioredis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]  # Any: redis-py annotates in part only
             url,
@@ -135,7 +137,7 @@ async def open_redis_bus(url: str, *, namespace: str = "headend") -> AsyncGenera
             retry=Retry(NoBackoff(), 1),
             socket_connect_timeout=_SECONDS,
             socket_timeout=_SECONDS,
-            socket_keepalive=True,
+            **keepalive,
         )
     except ValueError:
         # The URL may hold a password, and so may the text of the error: neither is shown.

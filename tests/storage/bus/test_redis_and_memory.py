@@ -29,6 +29,7 @@ async def redis_server(port: int, folder: Path) -> AsyncGenerator[asyncio.subpro
         pytest.fail("redis-server is missing: apt-get install redis-server")
     server = await asyncio.create_subprocess_exec(
         program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder),
+        "--unixsocket", str(folder / "redis.socket"),
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -164,6 +165,16 @@ async def test_two_services_in_one_redis_do_not_hear_each_other(tmp_path: Path) 
         await two.publish("t", b"of two")
         await one.publish("t", b"of one")
         assert await read(box) == BusMessage("t", b"of one")
+
+
+async def test_redis_is_reached_by_a_socket_of_its_host(tmp_path: Path) -> None:
+    async with (
+        redis_server(free_port(), tmp_path),
+        open_redis_bus(f"unix://{tmp_path / 'redis.socket'}") as bus,
+        bus.subscribe("t") as box,
+    ):
+        await bus.publish("t", b"heard")
+        assert await read(box) == BusMessage("t", b"heard")
 
 
 async def test_no_redis_at_the_start_is_said_once_and_looked_for(
