@@ -46,8 +46,9 @@ __all__ = [
 
 
 PREFIX: Final = "HEADEND_"
-# Variables with this prefix that are not settings. The second one scales the deadlines of tests.
-_NOT_SETTINGS: Final = frozenset({"HEADEND_CONFIG", "HEADEND_TEST_SCALE"})
+# Variables with the prefix that are not settings: the file's place, and those of the tests.
+_FILE_VARIABLE: Final = "HEADEND_CONFIG"
+_TEST_PREFIX: Final = "HEADEND_TEST_"
 _HIDDEN: Final = "(set)"  # shown instead of a secret
 
 
@@ -456,7 +457,9 @@ def load(
         for name, value in _flat(_read(file)):
             _put(values, sources, name, value, str(file))
     for variable, text in environment.items():
-        if variable.startswith(PREFIX) and variable not in _NOT_SETTINGS:
+        if variable == _FILE_VARIABLE or variable.startswith(_TEST_PREFIX):
+            continue
+        if variable.startswith(PREFIX):
             name = variable.removeprefix(PREFIX).lower().replace("__", ".")
             _put(values, sources, name, text, variable)
     for name, text in options.items():
