@@ -251,7 +251,9 @@ async def test_without_the_bus_events_are_only_later(
                 await say(catalog, name)
                 assert named(await ear.hears(1)) == [name]
     assert away.said >= 1
-    assert [each.message for each in caplog.records] == ["notices are told late"]
+    # Alembic logs, too, where another test has let it.
+    ours = [each.message for each in caplog.records if not each.name.startswith("alembic")]
+    assert ours == ["notices are told late"]
 
 
 async def test_old_notices_are_trimmed_and_new_ones_stay(tmp_path: Path) -> None:
