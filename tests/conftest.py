@@ -5,6 +5,7 @@ reports.
 """
 
 import asyncio
+import logging
 import os
 import shutil
 from collections import defaultdict
@@ -43,6 +44,21 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     with forbid_the_world() if item.config.getoption("--quick") else nullcontext():
         return (yield)
+
+
+@pytest.fixture(autouse=True)
+def root_logger_stays_as_it_is() -> Generator[None]:
+    """What a test changes in the root logger, others of its process find in their own logs."""
+    root = logging.getLogger()
+    before = root.level, [each for each in root.handlers if not _is_pytests(each)]
+    yield
+    after = root.level, [each for each in root.handlers if not _is_pytests(each)]
+    root.setLevel(before[0])
+    assert after == before, "this test configured logging for the whole process"
+
+
+def _is_pytests(handler: logging.Handler) -> bool:
+    return type(handler).__module__.startswith("_pytest.")
 
 
 @pytest.hookimpl(trylast=True)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, or_, select, update
+from sqlalchemy import Row, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import Country, encode_countries
@@ -40,6 +40,7 @@ from storage.catalog.videos import (
     imports,
     jobs,
     replacement,
+    rows,
 )
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
@@ -72,26 +73,6 @@ class VideoChange(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name in self.__struct_fields__ if getattr(self, name) is not msgspec.UNSET]
 
 
-async def _locked(
-    connection: AsyncConnection, video: int
-) -> Row[Any] | None:  # Any: the row of a whole table has no static type
-    asked = select(table).where(_ROW.id == video).with_for_update()
-    return (await connection.execute(asked)).one_or_none()
-
-
-async def _change(
-    connection: AsyncConnection,
-    row: Row[Any],
-    now_us: int,
-    values: _Values,  # Any: as above
-) -> None:
-    await connection.execute(
-        update(table)
-        .where(_ROW.id == row.id)
-        .values(version=_ROW.version + 1, updated_us=now_us, **values)
-    )
-
-
 async def set_posters(
     connection: AsyncConnection,
     video: int,
@@ -105,7 +86,7 @@ async def set_posters(
 
     `folder` begins with `OWN_POSTERS`: what is made of the video later leaves such a one alone.
     """
-    row = await _locked(connection, video)
+    row = await rows.lock(connection, video)
     if row is None:
         return None
     values: _Values = {
@@ -113,14 +94,14 @@ async def set_posters(
         "poster_labels": ",".join(poster_labels),
         "image_us": now_us,
     }
-    await _change(connection, row, now_us, values)
+    await rows.change(connection, row, now_us, values)
     await _record(connection, row, "video edited", {"keys": ["poster"]}, now_us, by)
     return await video_queries.read(connection, video), row.posters
 
 
 async def _record(
     connection: AsyncConnection,
-    row: Row[Any],  # Any: as above
+    row: Row[Any],  # Any: the row of a whole table has no static type
     kind: str,
     facts: dict[str, object],
     now_us: int,
@@ -155,7 +136,7 @@ async def _retry(
         "warnings": "[]",
         "transcoding_us": None,
     }
-    await _change(connection, row, now_us, values)
+    await rows.change(connection, row, now_us, values)
     await _record(connection, row, "video queued again", {}, now_us, by)
     await broadcast.enqueue_video(connection, row.id, _event("queued"), now_us)
     counters.move_video(connection, row.project_id, row.phase, "inprogress")
@@ -262,7 +243,7 @@ class Videos:
             NoSuchLabel: a tag or the category is none of the video's project.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, video)
+            row = await rows.lock(connection, video)
             if row is None:
                 return None
             if not change.keys:
@@ -283,7 +264,7 @@ class Videos:
                 await labels.link_tags(
                     connection, row.project_id, "video", video, change.tags, now_us
                 )
-            await _change(connection, row, now_us, values)
+            await rows.change(connection, row, now_us, values)
             await _record(connection, row, "video edited", {"keys": change.keys}, now_us, by)
             return await video_queries.read(connection, video)
 
@@ -296,19 +277,19 @@ class Videos:
             NoSuchLabel: the player is none of the video's project.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, video)
+            row = await rows.lock(connection, video)
             if row is None:
                 return None
             if player is not None:
                 await players.require(connection, row.project_id, player)
-            await _change(connection, row, now_us, {"player_id": player})
+            await rows.change(connection, row, now_us, {"player_id": player})
             await _record(connection, row, "video edited", {"keys": ["player"]}, now_us, by)
             return await video_queries.read(connection, video)
 
     async def publish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
         """Show a video; one that does not play yet is shown as soon as it does."""
         async with self._database.writing() as connection:
-            row = await _locked(connection, video)
+            row = await rows.lock(connection, video)
             if row is None:
                 return None
             published = row.media is not None
@@ -316,7 +297,7 @@ class Videos:
                 values: _Values = {"hidden": False, "published": published}
                 if published and not row.published:
                     values["published_us"] = now_us
-                await _change(connection, row, now_us, values)
+                await rows.change(connection, row, now_us, values)
                 await _record(connection, row, "video published", {"plays": published}, now_us, by)
                 await broadcast.enqueue_video(connection, video, _event(row.state), now_us)
             return await video_queries.read(connection, video)
@@ -324,11 +305,11 @@ class Videos:
     async def unpublish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
         """Hide a video, for good until it is published again."""
         async with self._database.writing() as connection:
-            row = await _locked(connection, video)
+            row = await rows.lock(connection, video)
             if row is None:
                 return None
             if row.published or not row.hidden:
-                await _change(connection, row, now_us, {"hidden": True, "published": False})
+                await rows.change(connection, row, now_us, {"hidden": True, "published": False})
                 await _record(connection, row, "video unpublished", {}, now_us, by)
                 await broadcast.enqueue_video(connection, video, _event(row.state), now_us)
             return await video_queries.read(connection, video)
@@ -336,11 +317,11 @@ class Videos:
     async def keep(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
         """Let a recording never expire; a video that does not expire stays as it is."""
         async with self._database.writing() as connection:
-            row = await _locked(connection, video)
+            row = await rows.lock(connection, video)
             if row is None:
                 return None
             if row.expires_us is not None:
-                await _change(connection, row, now_us, {"expires_us": None})
+                await rows.change(connection, row, now_us, {"expires_us": None})
                 await _record(connection, row, "recording kept", {}, now_us, by)
             return await video_queries.read(connection, video)
 
@@ -351,7 +332,7 @@ class Videos:
             VideoNotFailed: it has not failed, or its file is gone.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, video)
+            row = await rows.lock(connection, video)
             if row is None:
                 return None
             await _retry(connection, row, now_us, by)
@@ -377,7 +358,7 @@ class Videos:
         for number in numbers:
             with suppress(VideoNotFailed):  # any more
                 async with self._database.writing() as connection:
-                    row = await _locked(connection, number)
+                    row = await rows.lock(connection, number)
                     if row is not None:
                         await _retry(connection, row, now_us, by)
                         retried += 1

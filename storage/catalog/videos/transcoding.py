@@ -23,7 +23,7 @@ from storage.catalog.records.transcoding import (
     VideoWork,
 )
 from storage.catalog.schema.tables import video_resolutions, videos
-from storage.catalog.videos import jobs
+from storage.catalog.videos import jobs, rows
 from storage.job_leases import HeldJob, JobLost
 
 __all__ = [
@@ -88,7 +88,7 @@ async def mark_failed(
         "reason": reason,
         "warnings": _texts(warnings),
     }
-    await _change(connection, row, now_us, values)
+    await rows.change(connection, row, now_us, values)
     await _record(connection, row, "video failed", {"reason": reason}, now_us)
     await broadcast.enqueue_video(connection, row.id, _FAILED, now_us)
     counters.move_video(connection, row.project_id, row.phase, "failed")
@@ -97,24 +97,10 @@ async def mark_failed(
 async def _locked(
     connection: AsyncConnection, held: HeldJob
 ) -> Row[Any]:  # Any: the row of a whole table has no static type
-    asked = select(videos).where(_TABLE.id == held.video).with_for_update()
-    row = (await connection.execute(asked)).one_or_none()
+    row = await rows.lock(connection, held.video)
     if row is None:
         raise JobLost(held)
     return row
-
-
-async def _change(
-    connection: AsyncConnection,
-    row: Row[Any],  # Any: as above
-    now_us: int,
-    values: dict[str, Any],  # Any: columns of every type
-) -> None:
-    await connection.execute(
-        update(videos)
-        .where(_TABLE.id == row.id)
-        .values(version=_TABLE.version + 1, updated_us=now_us, **values)
-    )
 
 
 async def _record(
@@ -168,7 +154,7 @@ class Transcoding:
                 await _record(
                     connection, row, "transcoding began", {"attempt": held.attempt}, now_us
                 )
-            await _change(connection, row, now_us, values)
+            await rows.change(connection, row, now_us, values)
             await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
             return VideoWork(
                 video=row.id,
@@ -199,7 +185,7 @@ class Transcoding:
             row = await _locked(connection, held)
             await jobs.extend(connection, held, now_us)
             values = {"length_us": length_us, "width": width, "height": height}
-            await _change(connection, row, now_us, values)
+            await rows.change(connection, row, now_us, values)
             table = video_resolutions.c
             asked = select(table.number, table.width, table.height).where(table.video_id == row.id)
             before = {tuple(each) for each in await connection.execute(asked)}
@@ -233,7 +219,7 @@ class Transcoding:
             percent, eta = max(row.progress, min(percent, _NEARLY)), min(eta, named_rows.MAX_ID)
             if (percent, eta) == (row.progress, row.eta):
                 return
-            await _change(connection, row, now_us, {"progress": percent, "eta": eta})
+            await rows.change(connection, row, now_us, {"progress": percent, "eta": eta})
             await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
 
     async def complete(self, held: HeldJob, made: MadeVideo, now_us: int) -> ReplacedFolders:
@@ -269,7 +255,7 @@ class Transcoding:
             values["previews"] = made.previews
             values["subtitles"] = msgspec.json.encode(made.subtitles).decode()
             replaced += [] if row.previews in (None, made.previews) else [row.previews]
-            await _change(connection, row, now_us, values)
+            await rows.change(connection, row, now_us, values)
             await _plays(connection, row.id, made.rungs)
             facts = {"size": made.size, "warnings": len(made.warnings)}
             await _record(connection, row, "video completed", facts, now_us)
@@ -293,7 +279,7 @@ class Transcoding:
             }
             if not row.hidden and not row.published:
                 values |= {"published": True, "published_us": now_us}
-            await _change(connection, row, now_us, values)
+            await rows.change(connection, row, now_us, values)
             await _plays(connection, row.id, made.rungs)
             await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
 
@@ -316,5 +302,5 @@ class Transcoding:
                 await jobs.retry(connection, held, now_us)
             else:
                 await jobs.release(connection, held, now_us)
-            await _change(connection, row, now_us, {"state": "queued", "eta": 0})
+            await rows.change(connection, row, now_us, {"state": "queued", "eta": 0})
             await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)

@@ -94,7 +94,8 @@ async def test_a_document_is_rendered_once_and_beside_the_event_loop() -> None:
     def thread() -> int:
         return threading.get_ident()
 
-    async with AsyncTestClient(Litestar([thread], openapi_config=config)) as client:
+    app = Litestar([thread], openapi_config=config, logging_config=None)
+    async with AsyncTestClient(app) as client:
         loop = (await client.get("/thread")).json()
         answers = [(await client.get(path)).text for path in ("/schema", "/schema/")]
     assert answers[0] == answers[1]

@@ -273,7 +273,7 @@ QUICK = (
     Attack("media before publish", early_media, "before leave"),
     Attack("wrong keys", wrong_keys, "wrong key"),
     Attack("300 connections", connections, "too many new connections"),
-    Attack("a flood of acknowledgements", acknowledgements, "chunks a second", key=True),
+    Attack("a flood of acknowledgements", acknowledgements, "a second", key=True),
     Attack("reads nothing", deaf, "left unread", key=True),
     Attack("aggregate bombs", bad_media.aggregate_bombs, "messages in an aggregate", key=True),
     Attack("huge metadata", bad_media.huge_metadata, "more than 65,536", key=True),

@@ -1,0 +1,40 @@
+"""A video's row: nobody else has it while it is locked, and each change gives it a new version."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from media.stream_keys import new_hash
+from storage.catalog import Catalog
+from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.videos import NewVideo
+from storage.catalog.videos import rows
+
+NOW = 1_800_000_000_000_000
+
+
+@pytest.fixture
+async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
+    await catalog.installation.first_start(NOW)
+    async with open_database(database_url(place), create=False) as opened:
+        yield opened
+
+
+async def test_a_change_raises_the_version_and_tells_the_time(
+    catalog: Catalog, database: Database
+) -> None:
+    new = NewVideo(hash=new_hash(), title=None, file_title="x", description="", name="x", size=0)
+    video = (await catalog.videos.add(1, new, NOW, by=None)).video.id
+    async with database.writing() as connection:
+        before = await rows.lock(connection, video)
+        assert before is not None
+        await rows.change(connection, before, NOW + 5, {"progress": 7})
+        after = await rows.lock(connection, video)
+    assert after is not None
+    assert (after.version, after.updated_us, after.progress) == (before.version + 1, NOW + 5, 7)
+
+
+async def test_a_video_that_is_not_there_has_no_row(database: Database) -> None:
+    async with database.writing() as connection:
+        assert await rows.lock(connection, 99) is None
