@@ -5,7 +5,7 @@ A part is one CMAF chunk (moof + mdat); a segment is the concatenation of its pa
 
 import msgspec
 
-__all__ = ["InitSection", "Part", "Segment"]
+__all__ = ["InitSection", "Part", "Segment", "SegmentStart"]
 
 
 class InitSection(msgspec.Struct, frozen=True, kw_only=True, tag="init"):
@@ -18,6 +18,20 @@ class InitSection(msgspec.Struct, frozen=True, kw_only=True, tag="init"):
     number: int
     codecs: str
     data: bytes
+
+
+class SegmentStart(msgspec.Struct, frozen=True, kw_only=True, tag="segment start", gc=False):
+    """A segment begins, and its first part follows. A gap has none.
+
+    All fields are as in the segment's own report, which comes after its last part.
+    """
+
+    rendition: str
+    sequence: int
+    epoch: int
+    start: int
+    init: int
+    discontinuity: bool
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part", gc=False):

@@ -23,7 +23,7 @@ import msgspec
 
 from media.hls.m3u8 import render
 from media.hls.playlist import MediaPlaylist
-from media.hls.segment import InitSection, Part, Segment
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_PEAK_RATE, AUDIO_RENDITION, Rendition
 from media.ticks import MICROSECONDS
 from storage.edge.base import Edge
@@ -243,7 +243,7 @@ class Publication:
         encoded = {rung.name: rung.peak_rate for rung in renditions if rung.name != reused}
         self._peak_rates = {**encoded, AUDIO_RENDITION: AUDIO_PEAK_RATE}
 
-    async def append(self, report: InitSection | Part | Segment) -> None:
+    async def append(self, report: InitSection | SegmentStart | Part | Segment) -> None:
         """Store a report of the engine, and list the step that it completes.
 
         Raises:
@@ -253,6 +253,8 @@ class Publication:
         match report:
             case InitSection():
                 await self._append_init(report)
+            case SegmentStart():  # its report has all of it again
+                pass
             case Part():
                 self._steps.add_part(report)
                 address = live_part(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from media.hls.segment import InitSection, Part, Segment
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.packet import MediaPacket
 from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import Track
@@ -322,7 +322,9 @@ class LiveRun:
 
     async def _handle(self, report: EngineReport) -> None:
         match report:
-            case InitSection() | Part() | Segment() if self._publication is not None:
+            case InitSection() | SegmentStart() | Part() | Segment() if (
+                self._publication is not None
+            ):
                 await self._publish(self._publication, report)
             case Prepared() if self._publication is not None:
                 await self._prepare(self._publication, report)
@@ -385,7 +387,7 @@ class LiveRun:
         log.info(event, extra={"stream": self.stream, **facts})
 
     async def _publish(
-        self, publication: Publication, report: InitSection | Part | Segment
+        self, publication: Publication, report: InitSection | SegmentStart | Part | Segment
     ) -> None:
         try:
             await publication.append(report)

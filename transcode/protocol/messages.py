@@ -4,7 +4,7 @@ Sans-IO. A frame is a 4-byte big-endian length and one message as a MessagePack 
 reads `EngineOrder`s from its standard input and writes `EngineReport`s to its standard output:
 
     parent: Begin, (Packet | LeaveOut)..., Finish    one epoch = one source with one set of tracks
-    engine: Prepared, InitSection..., (Part..., Segment)..., EpochFinished
+    engine: Prepared, InitSection..., (SegmentStart, Part..., Segment)..., EpochFinished
     parent: Begin, ...                    the next epoch of the same run
     parent: Begin (splice), Packet...     another source replaces that one, in the same epoch
     engine: Spliced                       or EpochFinished, Prepared..., if that is impossible
@@ -26,7 +26,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from media.hls.segment import InitSection, Part, Segment
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import Ladder
 from media.track import AudioTrack, VideoTrack
 from transcode.protocol.file_messages import Ready, SubtitleTrack, Surveyed
@@ -316,6 +316,7 @@ M = TypeVar("M")
 EngineReport = (
     Prepared
     | InitSection
+    | SegmentStart
     | Part
     | Segment
     | Spliced

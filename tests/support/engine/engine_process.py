@@ -7,7 +7,9 @@ import threading
 from collections.abc import Iterable
 from typing import TypeVar
 
-from media.hls.segment import InitSection, Part, Segment
+import msgspec
+
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from tests.support.engine.sources import Source
@@ -85,6 +87,7 @@ class Made:
         """Whether all renditions have the same segments, at the same time, with the same marks."""
         pictures = [name for name in self.names if name != AUDIO_RENDITION]
         first = self.segments(pictures[0])
+        self._announced()
         for name in self.names:
             segments = self.segments(name)
             assert [each.sequence for each in segments] == [each.sequence for each in first]
@@ -97,6 +100,21 @@ class Made:
                 slack = max(most, FRAME if one.gap or other.gap else 0)
                 assert abs(one.start - other.start) <= slack
         return True
+
+    def _announced(self) -> None:
+        """Assert that each segment was announced before its first part, as it was then made."""
+        starts: dict[tuple[str, int], SegmentStart] = {}
+        for report in self.reports:
+            match report:
+                case SegmentStart():
+                    starts[report.rendition, report.sequence] = report
+                case Part():
+                    assert (report.rendition, report.sequence) in starts
+                case Segment() if not report.gap:
+                    start = msgspec.structs.asdict(starts[report.rendition, report.sequence])
+                    assert start.items() <= msgspec.structs.asdict(report).items()
+                case _:
+                    pass
 
     def files(self, name: str) -> list[bytes]:
         """Each stretch under one init section as a file: the init section and its segments."""

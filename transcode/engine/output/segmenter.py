@@ -2,16 +2,17 @@
 
 `LiveSegmenter` sends a part as soon as it is long enough; it derives the duration of a sample from
 the decode time of the next one. `FileSegmenter` gets samples with durations and sends a segment in
-one part, unless that is too large for the pipe. Both send a segment when the start of the next one
-is known. The parts of a segment, joined, are the segment, so no media are kept. Sample times are
-ticks of the rendition's own scale; reports use 90 000 ticks a second.
+one part, unless that is too large for the pipe. Both announce a segment before its first part, and
+report it when the start of the next one is known. The parts of a segment, joined, are the segment,
+so no media are kept. Sample times are ticks of the rendition's own scale; reports use 90 000 ticks
+a second.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from media.hls.fmp4 import Sample, fragment
-from media.hls.segment import InitSection, Part, Segment
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ticks import VIDEO_SCALE, rescale
 from transcode.engine.output.segment_grid import Cut
 from transcode.protocol.messages import EngineReport
@@ -134,7 +135,21 @@ class Segmenter:
         """Send the samples that wait."""
         raise NotImplementedError
 
+    def _send_start(self, segment: _OpenSegment) -> None:
+        self._send(
+            SegmentStart(
+                rendition=self.name,
+                sequence=segment.cut.sequence,
+                epoch=self._epoch,
+                start=segment.start,
+                init=segment.init,
+                discontinuity=segment.cut.discontinuity,
+            )
+        )
+
     def _send_part(self, segment: _OpenSegment, samples: list[Sample], length: int) -> None:
+        if not segment.parts:
+            self._send_start(segment)
         self._fragment += 1
         data = fragment(samples, number=self._fragment)
         self._send(

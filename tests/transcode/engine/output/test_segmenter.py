@@ -2,11 +2,12 @@
 
 import itertools
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from media.hls.fmp4 import Sample
-from media.hls.segment import InitSection, Part, Segment
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from transcode.engine.output.segment_grid import Cut
 from transcode.engine.output.segmenter import FileSegmenter, LiveSegmenter
 from transcode.protocol.messages import EngineReport
@@ -34,6 +35,35 @@ def parts(sent: list[EngineReport]) -> list[Part]:
 
 def segments(sent: list[EngineReport]) -> list[Segment]:
     return [report for report in sent if isinstance(report, Segment)]
+
+
+def test_a_segment_is_announced_before_its_first_part_as_its_report_says_later() -> None:
+    sent: list[EngineReport] = []
+    of = track(sent, init=2)
+    of.describe("avc1.640028", b"init")
+    for place in range(90):
+        cut = Cut(sequence=4 + place // 60, at=0, discontinuity=True) if place % 60 == 0 else None
+        of.add(sample(place, key=cut is not None), cut)
+    of.gap(Cut(sequence=6, at=90 * FRAME), 90 * FRAME)
+    of.end()
+    kinds = [type(report) for report in sent[1:]]
+    assert kinds == [
+        *(SegmentStart, Part, Part, Part, Part, Segment),
+        *(SegmentStart, Part, Part, Segment),
+        Segment,  # the gap
+    ]
+    starts = [report for report in sent if isinstance(report, SegmentStart)]
+    for start, segment in zip(starts, segments(sent), strict=False):
+        assert msgspec.structs.asdict(start).items() <= msgspec.structs.asdict(segment).items()
+
+
+def test_a_segment_that_is_given_up_before_its_first_part_is_not_announced() -> None:
+    sent: list[EngineReport] = []
+    of = track(sent)
+    of.add(sample(0, key=True), Cut(sequence=0, at=0))
+    of.discard()
+    of.end()
+    assert [type(report) for report in sent] == [Segment]
 
 
 def test_parts_hold_what_fits_into_the_target() -> None:
