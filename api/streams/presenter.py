@@ -35,6 +35,8 @@ def present_settings(record: OwnerSettings | None, noun: str, addresses: Address
         failover=FailoverBody(**msgspec.structs.asdict(record.failover)),
         slate=SlateBody(picture=picture),
         recording=RecordingBody(**msgspec.structs.asdict(record.recording)),
+        latency=record.latency,
+        dvr_seconds=record.dvr_seconds,
     )
 
 

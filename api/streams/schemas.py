@@ -11,7 +11,13 @@ from api.library.references import CountryReferences, TagReferences
 from api.schemas.common import Backup, StreamBody, shown_as
 from api.schemas.text_fields import Description, Title
 from media.encoder_report import ClockReport, NetworkReport, PictureReport, SoundReport
-from storage.catalog.records.settings import DETECT_SECONDS, KEEP_DAYS, MAX_SECONDS, RETURN_SECONDS
+from storage.catalog.records.settings import (
+    DETECT_SECONDS,
+    DVR_SECONDS,
+    KEEP_DAYS,
+    MAX_SECONDS,
+    RETURN_SECONDS,
+)
 
 __all__ = [
     "BackupAdded",
@@ -39,6 +45,8 @@ Mode = Literal["prefer_primary", "sticky"]
 Detect = Annotated[float, msgspec.Meta(ge=DETECT_SECONDS[0], le=DETECT_SECONDS[1])]
 Return = Annotated[float, msgspec.Meta(ge=RETURN_SECONDS[0], le=RETURN_SECONDS[1])]
 Days = Annotated[int, msgspec.Meta(ge=KEEP_DAYS[0], le=KEEP_DAYS[1])]
+Latency = Literal["low", "normal"]
+Dvr = Annotated[float, msgspec.Meta(ge=DVR_SECONDS[0], le=DVR_SECONDS[1])]
 
 
 class StreamEdit(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,18 +160,28 @@ class RecordingEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 @shown_as("Settings")
 class SettingsBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a stream, or of all streams of a project."""
+    """The settings of a stream, or of all streams of a project; null as in `FailoverBody`.
+
+    `latency` says whether playlists are low-latency HLS, `dvr_seconds` how far viewers may go back.
+    """
 
     failover: FailoverBody
     slate: SlateBody
     recording: RecordingBody
+    latency: str | None
+    dvr_seconds: float | None
 
 
 class SettingsEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be set; null takes back what was. The slate has an address of its own."""
+    """What is to be set; null takes back what was. The slate has an address of its own.
+
+    `dvr_seconds` 0 is the length of a live playlist (`live.listed_seconds`).
+    """
 
     failover: FailoverEdit | msgspec.UnsetType = msgspec.UNSET
     recording: RecordingEdit | msgspec.UnsetType = msgspec.UNSET
+    latency: Latency | msgspec.UnsetType | None = msgspec.UNSET
+    dvr_seconds: Dvr | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class SettingsData(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,8 +59,8 @@ class StreamSettingsController(Controller):
         presenter: NamedDependency[Presenter],
         now_us: NamedDependency[int],
     ) -> SettingsChanged:
-        """Set who is on air, how long a run waits, what is recorded; null takes back what was
-        set.
+        """Set who is on air, how long a run waits, what is recorded, how late viewers are and how
+        far they may go back; null takes back what was set.
         """
         change = await _read_change(request)
         record = await catalog.settings.change_stream(
@@ -113,7 +113,7 @@ class ProjectSettingsController(Controller):
 
 async def _read_change(request: ApiRequest) -> SettingsChange:
     body = await read_body(request, SettingsEdit)
-    change = SettingsChange()
+    change = SettingsChange(latency=body.latency, dvr_seconds=body.dvr_seconds)
     if body.failover is not msgspec.UNSET:
         failover = FailoverChange(**msgspec.structs.asdict(body.failover))
         change = msgspec.structs.replace(change, failover=failover)

@@ -197,6 +197,23 @@ class LiveSettings(_Section, frozen=True, kw_only=True):
     kept_seconds: Annotated[
         float, _describe("segments are kept after they left the playlist for", "s", ge=30)
     ] = 60.0
+    latency: Annotated[
+        Literal["low", "normal"],
+        _describe(
+            "`low`: playlists are low-latency HLS; `normal`: they are not",
+            reason="players without low latency play the same playlists",
+        ),
+    ] = "low"
+    part_seconds: Annotated[
+        float,
+        _describe(
+            "target duration of a partial segment",
+            "s",
+            reason="players stay at least three of them behind; each costs every viewer a request",
+            ge=0.2,
+            le=1,
+        ),
+    ] = 0.5
     poster_seconds: Annotated[
         float, _describe("time between two posters of a live stream", "s", ge=2, le=3600)
     ] = 30.0

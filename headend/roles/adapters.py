@@ -10,6 +10,7 @@ from media.stream_keys import Slot, StreamKey
 from storage.catalog import Catalog
 from storage.catalog.records.settings import StreamFailover
 from storage.errors import StorageError
+from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
 
 __all__ = ["CatalogDirectory", "CatalogEventLog", "CatalogJournal", "EngineSinks"]
@@ -22,7 +23,8 @@ class CatalogDirectory:
 
     Settings of a stream or its project take precedence over the defaults given here: how long a run
     waits for an encoder that was lost (`reconnect_seconds`) or ended properly (`goodbye_seconds`),
-    the failover policy, and whether and for how many days runs are recorded.
+    the failover policy, whether and for how many days runs are recorded, and whether playlists are
+    low-latency HLS.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class CatalogDirectory:
         policy: Policy | None = None,
         record: bool = False,
         keep_days: int = 30,
+        low_latency: bool = True,
     ) -> None:
         self._catalog = catalog
         self._reconnect_seconds = reconnect_seconds
@@ -41,6 +44,7 @@ class CatalogDirectory:
         self._policy = Policy() if policy is None else policy
         self._record = record
         self._keep_days = keep_days
+        self._low_latency = low_latency
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         """Look up the key whatever the application, so that all refusals take the same time."""
@@ -51,7 +55,8 @@ class CatalogDirectory:
         slot = Slot.of_application(application)
         if record is None or slot is None or slot.number not in record.slots:
             return None
-        failover, recording = record.failover, record.recording
+        settings = record.settings
+        failover, recording = settings.failover, settings.recording
         return Grant(
             stream=record.id,
             hash=record.hash,
@@ -65,6 +70,10 @@ class CatalogDirectory:
             slate=record.slate,
             record=_set_or(recording.enabled, self._record),
             keep_days=_set_or(recording.keep_days, self._keep_days),
+            low_latency=self._low_latency
+            if settings.latency is None
+            else settings.latency == "low",
+            dvr_seconds=_set_or(settings.dvr_seconds, 0.0),
         )
 
 
@@ -122,10 +131,14 @@ class CatalogEventLog:
 
 
 class EngineSinks:
-    """Opens a live transcoding run as the sink of a stream's packets."""
+    """Opens a live transcoding run as the sink of a stream's packets.
 
-    def __init__(self, transcoding: LiveTranscoding) -> None:
+    `part_seconds` is the target duration of a partial segment.
+    """
+
+    def __init__(self, transcoding: LiveTranscoding, *, part_seconds: float = 0.5) -> None:
         self._transcoding = transcoding
+        self._part_seconds = part_seconds
 
     def run(
         self, grant: Grant, notify: Callable[[], None]
@@ -134,7 +147,12 @@ class EngineSinks:
         return self._transcoding.run(
             stream=grant.hash,
             active=grant.active,
-            window=grant.reconnect_seconds,
+            settings=RunSettings(
+                resume_seconds=grant.reconnect_seconds,
+                low_latency=grant.low_latency,
+                part_seconds=self._part_seconds,
+                dvr_seconds=grant.dvr_seconds,
+            ),
             notify=notify,
             slate=grant.slate,
             record=grant.record,

@@ -39,7 +39,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     the same for one that said goodbye. `proof` changes with the stream's key. `paused`: the owner
     had paused the output of a run that a restart interrupted. `slate` is the object address of the
     slate's picture (None: the default card). `record`: runs are kept as videos, for `keep_days`
-    days.
+    days. `low_latency`: playlists are low-latency HLS. `dvr_seconds` is how far viewers may go
+    back. A run keeps the settings of the grant that it began with.
     """
 
     stream: int
@@ -54,6 +55,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     slate: str | None = None
     record: bool = False
     keep_days: int = 30
+    low_latency: bool = True
+    dvr_seconds: float = 0.0
 
 
 class KeyDirectory(Protocol):

@@ -44,6 +44,18 @@ class LiveWindow(msgspec.Struct, frozen=True, kw_only=True):
         if self.kept_seconds < self.listed_seconds + MediaPlaylist().target:
             raise ValueError("segments are kept for longer than a playlist is: `listed` and 4 s")
 
+    def reaching_back(self, dvr_seconds: float) -> "LiveWindow":
+        """Return the window in which viewers may go back for so long, or this one if it is longer.
+
+        Segments that left its playlists are kept for as long as the standard demands, if that is
+        longer than they are kept now.
+        """
+        listed = max(self.listed_seconds, dvr_seconds)
+        return LiveWindow(
+            listed_seconds=listed,
+            kept_seconds=max(self.kept_seconds, listed + MediaPlaylist().target),
+        )
+
 
 class StepSegment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A segment of one rendition of a step; fields as in `media.hls.segment.Segment`.

@@ -23,7 +23,7 @@ from transcode.live.epochs import Epochs
 from transcode.live.keyframe_monitor import KeyframeMonitor
 from transcode.live.load_shedding import RunLoad
 from transcode.live.metrics import RunMetrics
-from transcode.live.ports import RunServices
+from transcode.live.ports import RunServices, RunSettings
 from transcode.live.posters import LivePosters
 from transcode.protocol.engine_process import EngineLost, EngineProcess, spawn_engine
 from transcode.protocol.messages import (
@@ -67,17 +67,17 @@ class LiveRun:
         services: RunServices,
         stream: str,
         active: frozenset[str],
-        window: float,
+        settings: RunSettings,
         on_playable: Callable[[], None],
         posters: LivePosters | None = None,
         slate: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stream = stream
+        self.settings = settings
         self.metrics = RunMetrics()
         self.backlog = Backlog(services.wall_us, services.lag)
         self._services = services
-        self._window = window
         self._on_playable = on_playable
         self._posters = posters
         self._slate = slate
@@ -300,6 +300,7 @@ class LiveRun:
             sequence=publication.next_sequence,
             inits=publication.next_inits,
             discontinuity=publication.next_sequence > 0,
+            part=round(self.settings.part_seconds * VIDEO_SCALE),
             off=tuple(sorted(self.metrics.off)),
             poster=self._posters.every if self._posters is not None else 0,
             splice=source.splice,
@@ -308,7 +309,7 @@ class LiveRun:
     async def _open_publication(self, *, picture: bool) -> Publication:
         if self._publication is None:
             self._publication = await self._services.open_publication(
-                self.stream, self._window, picture=picture
+                self.stream, self.settings, picture=picture
             )
             self._epochs.renditions = self._publication.renditions
             self._log("publication opens", run=self._publication.run)

@@ -2,11 +2,28 @@
 
 from typing import Protocol
 
+import msgspec
+
 from media.loop_lag import LoopLag
 from storage.live.publication import Publication
 from transcode.live.engine_deaths import EngineDeaths
 
-__all__ = ["RunServices"]
+__all__ = ["RunServices", "RunSettings"]
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is set for a run when it begins; a change applies to the next run.
+
+    `resume_seconds` is how old the last step of an interrupted run may be for it to continue.
+    `low_latency`: its playlists are low-latency HLS. `part_seconds` is the target duration of a
+    partial segment. `dvr_seconds` is how far viewers may go back, if that is farther than the
+    playlists of all runs reach.
+    """
+
+    resume_seconds: float = 60.0
+    low_latency: bool = True
+    part_seconds: float = 0.5
+    dvr_seconds: float = 0.0
 
 
 class RunServices(Protocol):
@@ -18,7 +35,9 @@ class RunServices(Protocol):
         """Return the time of day, in microseconds since the Unix epoch."""
         ...
 
-    async def open_publication(self, stream: str, window: float, *, picture: bool) -> Publication:
+    async def open_publication(
+        self, stream: str, settings: RunSettings, *, picture: bool
+    ) -> Publication:
         """Resume the stream's newest run if a restart interrupted it, else begin another.
 
         `picture` is True if the source has video; a run keeps what it began with.

@@ -18,6 +18,7 @@ from transcode.live.cpu_idle import IdleMeter
 from transcode.live.engine_deaths import EngineDeaths
 from transcode.live.live_run import LiveRun
 from transcode.live.load_shedding import LoadShedder
+from transcode.live.ports import RunSettings
 from transcode.live.posters import LivePosters
 
 __all__ = ["LiveTranscoding", "RecordEvent"]
@@ -99,17 +100,20 @@ class LiveTranscoding:
             for stream, off in governor.decide(now, loads, idle).items():
                 self.runs[stream].shed_rungs(off)
 
-    async def open_publication(self, stream: str, window: float, *, picture: bool) -> Publication:
+    async def open_publication(
+        self, stream: str, settings: RunSettings, *, picture: bool
+    ) -> Publication:
         """Resume the stream's newest run if a restart interrupted it, else begin another."""
+        window = self._window.reaching_back(settings.dvr_seconds)
         async with self._opening:
-            resumed = await self._resume(stream, window)
+            resumed = await self._resume(stream, settings.resume_seconds, window)
             if resumed is not None:
                 if bool(resumed.renditions) is picture:
                     self._record(resumed)
                     return resumed
                 await resumed.finish()
             publication = await Publication.open(
-                self._objects, self._edge, hash=stream, now_us=self.wall_us(), window=self._window
+                self._objects, self._edge, hash=stream, now_us=self.wall_us(), window=window
             )
             self._record(publication)
             return publication
@@ -144,8 +148,8 @@ class LiveTranscoding:
 
     async def _end_abandoned(self, stream: str, window: float) -> bool:
         async with self._opening:
-            going_on = stream in self.runs or await self._resume(stream, window) is not None
-            left = None if going_on else await self._resume(stream, _ANY_AGE)
+            resumed = stream in self.runs or await self._resume(stream, window, self._window)
+            left = None if resumed else await self._resume(stream, _ANY_AGE, self._window)
             if left is not None:
                 await left.finish()
                 log.info("run ended", extra={"stream": stream, "run": left.run})
@@ -153,13 +157,13 @@ class LiveTranscoding:
                     self._recorder.check_ended()
             return left is not None
 
-    async def _resume(self, stream: str, within: float) -> Publication | None:
+    async def _resume(self, stream: str, within: float, window: LiveWindow) -> Publication | None:
         return await Publication.resume(
             self._objects,
             self._edge,
             hash=stream,
             now_us=self.wall_us(),
-            window=self._window,
+            window=window,
             within_seconds=within,
         )
 
@@ -169,7 +173,7 @@ class LiveTranscoding:
         *,
         stream: str,
         active: frozenset[str],
-        window: float,
+        settings: RunSettings,
         notify: Callable[[], None],
         record: bool = False,
         keep_days: int = 30,
@@ -184,7 +188,7 @@ class LiveTranscoding:
             services=self,
             stream=stream,
             active=active,
-            window=window,
+            settings=settings,
             on_playable=notify,
             posters=self._posters,
             slate=slate,

@@ -9,7 +9,7 @@ import msgspec
 
 from media.countries import Country
 from media.stream_keys import PublicHash, StreamKey
-from storage.catalog.records.settings import StreamFailover, StreamRecording
+from storage.catalog.records.settings import StreamSettings
 
 __all__ = [
     "BackupRecord",
@@ -153,9 +153,9 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What ingest needs of a stream whose key was right.
 
     `slots` are the numbers of the slots that exist (0 = primary), `active` the labels of the
-    resolutions that are on. `proof` is another one once the key is. `failover` and `recording` are
-    what was set for the stream or its project. `slate` is the address of the picture that stands
-    in while nobody is on air, None for the card.
+    resolutions that are on. `proof` is another one once the key is. `settings` are those of the
+    stream, with its project's where it has none of its own. `slate` is the address of the picture
+    that is shown while no encoder is on air, None for the card.
     """
 
     id: int
@@ -164,8 +164,7 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
     slots: frozenset[int]
     active: frozenset[str]
     proof: str
-    failover: StreamFailover = StreamFailover()
-    recording: StreamRecording = StreamRecording()
+    settings: StreamSettings = StreamSettings()
     paused: bool = False
     slate: str | None = None
 

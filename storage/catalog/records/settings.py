@@ -9,7 +9,9 @@ import msgspec
 
 __all__ = [
     "DETECT_SECONDS",
+    "DVR_SECONDS",
     "KEEP_DAYS",
+    "LATENCIES",
     "MAX_SECONDS",
     "MODES",
     "RETURN_SECONDS",
@@ -35,8 +37,11 @@ RETURN_SECONDS: Final = (0.0, 600.0)
 # Ten years are for ever, on a disk.
 KEEP_DAYS: Final = (1, 3650)
 MODES: Final = ("prefer_primary", "sticky")
+LATENCIES: Final = ("low", "normal")
+# Least and most. Twelve hours are a day's event; what is longer is watched from its recording.
+DVR_SECONDS: Final = (0.0, 43_200.0)
 
-_Section = TypeVar("_Section", bound=msgspec.Struct)
+_S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class StreamFailover(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,10 +72,19 @@ class StreamRecording(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a stream or a project, section by section."""
+    """The settings of a stream or a project; None as in `StreamFailover`.
+
+    Attributes:
+        failover: What a run does without its encoder.
+        recording: Whether runs become videos.
+        latency: One of `LATENCIES`: whether playlists are low-latency HLS.
+        dvr_seconds: How far viewers may go back in a run; at least the length of a live playlist.
+    """
 
     failover: StreamFailover = StreamFailover()
     recording: StreamRecording = StreamRecording()
+    latency: str | None = None
+    dvr_seconds: float | None = None
 
 
 class OwnerSettings(StreamSettings, frozen=True, kw_only=True):
@@ -104,10 +118,12 @@ class RecordingChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of the settings, section by section."""
+    """A change of `StreamSettings`; UNSET leaves a field as it is, None removes the setting."""
 
     failover: FailoverChange = FailoverChange()
     recording: RecordingChange = RecordingChange()
+    latency: str | msgspec.UnsetType | None = msgspec.UNSET
+    dvr_seconds: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
 def effective_settings(settings: str, defaults: str) -> StreamSettings:
@@ -115,11 +131,7 @@ def effective_settings(settings: str, defaults: str) -> StreamSettings:
 
     Both arguments are `settings` columns, as JSON.
     """
-    own, fallback = parse_settings(settings), parse_settings(defaults)
-    return StreamSettings(
-        failover=_merge(own.failover, fallback.failover),
-        recording=_merge(own.recording, fallback.recording),
-    )
+    return _merge(parse_settings(settings), parse_settings(defaults))
 
 
 def parse_settings(settings: str) -> StreamSettings:
@@ -127,7 +139,13 @@ def parse_settings(settings: str) -> StreamSettings:
     return msgspec.json.decode(settings, type=StreamSettings)
 
 
-def _merge(own: _Section, fallback: _Section) -> _Section:
-    """Return a section with each field that is None in `own` filled from `fallback`."""
-    unset = [field for field in own.__struct_fields__ if getattr(own, field) is None]
-    return msgspec.structs.replace(own, **{field: getattr(fallback, field) for field in unset})
+def _merge(own: _S, fallback: _S) -> _S:
+    """Return settings, or a section, with each key that is None in `own` filled from `fallback`."""
+    merged: dict[str, object] = {}
+    for field in own.__struct_fields__:
+        value, default = getattr(own, field), getattr(fallback, field)
+        is_section = isinstance(value, msgspec.Struct)
+        merged[field] = (
+            _merge(value, default) if is_section else default if value is None else value
+        )
+    return msgspec.structs.replace(own, **merged)

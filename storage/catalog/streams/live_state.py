@@ -140,8 +140,7 @@ class LiveStates:
             slots=slots,
             active=labels,
             proof=found.digest,
-            failover=settings.failover,
-            recording=settings.recording,
+            settings=settings,
             paused=found.paused,
             slate=own or default,
         )

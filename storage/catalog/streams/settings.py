@@ -1,10 +1,10 @@
 """What owners set for a stream, and for a project as the default of its streams.
 
-The settings are stored as a JSON object of sections that holds only the keys that were set, so that
-a default which changes later reaches every stream without a setting of its own. The slate is a
-column beside it: the name of a picture, which is an object at an address made of its owner and that
-name (`storage.objects.addresses.slate_picture`). Names are never reused, so an address always shows
-the same picture. The values are `storage.catalog.records.settings`.
+The settings are stored as a JSON object that holds only the keys that were set, some of them in
+sections, so that a default which changes later reaches every stream without a setting of its own.
+The slate is a column beside it: the name of a picture, which is an object at an address made of its
+owner and that name (`storage.objects.addresses.slate_picture`). Names are never reused, so an
+address always shows the same picture. The values are `storage.catalog.records.settings`.
 """
 
 import json
@@ -33,25 +33,29 @@ __all__ = ["SettingsRepository", "project_slate", "stream_slate"]
 
 def _changed(settings: str, change: SettingsChange) -> tuple[str, list[str]]:
     """Return the settings after a change, and the sorted keys of those that differ."""
-    tree = json.loads(settings)
-    keys: list[str] = []
-    for section in SettingsChange.__struct_fields__:
-        before: dict[str, object] = tree.get(section, {})
-        after = dict(before)
-        wanted = msgspec.structs.asdict(getattr(change, section))
-        for key, value in wanted.items():
-            if value is None:
-                after.pop(key, None)
-            elif value is not msgspec.UNSET:
-                after[key] = value
-        tree[section] = after
-        keys += [f"{section}.{key}" for key in wanted if before.get(key) != after.get(key)]
+    tree: dict[str, Any] = json.loads(settings)  # Any: JSON
+    keys = _apply(change, tree)
     return json.dumps(tree), sorted(keys)
 
 
+def _apply(change: msgspec.Struct, tree: dict[str, Any]) -> list[str]:
+    """Change a tree of settings, or a section of it; return the keys of those that differ."""
+    keys: list[str] = []
+    for key in change.__struct_fields__:
+        wanted, before = getattr(change, key), tree.get(key)
+        if isinstance(wanted, msgspec.Struct):
+            keys += [f"{key}.{inner}" for inner in _apply(wanted, tree.setdefault(key, {}))]
+        elif wanted is not msgspec.UNSET and wanted != before:
+            keys.append(key)
+            if wanted is None:
+                del tree[key]
+            else:
+                tree[key] = wanted
+    return keys
+
+
 def _owner_settings(settings: str, slate: str | None) -> OwnerSettings:
-    parsed = parse_settings(settings)
-    return OwnerSettings(failover=parsed.failover, recording=parsed.recording, slate=slate)
+    return OwnerSettings(**msgspec.structs.asdict(parse_settings(settings)), slate=slate)
 
 
 def stream_slate(hash_: str, name: str | None) -> str | None:

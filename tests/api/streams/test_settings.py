@@ -1,6 +1,7 @@
 """What is set for a stream, and for a project as the default of its streams; on both databases."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,8 @@ NOTHING: Json = {
     },
     "slate": {"picture": None},
     "recording": {"enabled": None, "keep_days": None},
+    "latency": None,
+    "dvr_seconds": None,
 }
 PROJECT = "/api/projects/1/settings"
 
@@ -52,9 +55,12 @@ async def path_of(house: ApiService, kind: str) -> str:
     return PROJECT if kind == "project" else f"/api/streams/{stream['id']}/settings"
 
 
-def but(**sections: Json) -> Json:
+def but(**changes: Any) -> Json:  # Any: a section, or a value
     """Return settings of which nothing is set but this."""
-    return {name: {**NOTHING[name], **sections.get(name, {})} for name in NOTHING}
+    settings = {**NOTHING, **changes}
+    for section in ("failover", "slate", "recording"):
+        settings[section] = {**NOTHING[section], **settings[section]}
+    return settings
 
 
 both = pytest.mark.parametrize("kind", ["stream", "project"])
@@ -70,23 +76,35 @@ async def test_what_is_set_stays_until_null_takes_it_back(house: ApiService, kin
     two = but(failover=failover, recording={"enabled": True})
     body: Json = {"failover": {"goodbye_seconds": 0}, "recording": {"enabled": True}}
     assert await put(house, path, body) == two
+    two |= await put(house, path, {"latency": "low", "dvr_seconds": 3600})
+    assert (two["latency"], two["dvr_seconds"]) == ("low", 3600)
+    two = await put(house, path, {"latency": "normal"})
+    assert two == but(
+        failover=failover, recording={"enabled": True}, latency="normal", dvr_seconds=3600
+    )
     unchanged: list[Json] = [{}, {"failover": {}}, {"recording": {}}]
     for nothing in unchanged:
         assert await put(house, path, nothing) == two
     assert await get(house, path) == two
     body = {"failover": {"mode": None}, "recording": {"enabled": None, "keep_days": 3}}
+    body["latency"] = None
     del failover["mode"]
-    assert await put(house, path, body) == but(failover=failover, recording={"keep_days": 3})
+    rest = but(failover=failover, recording={"keep_days": 3}, dvr_seconds=3600)
+    assert await put(house, path, body) == rest
+    assert await put(house, path, {"dvr_seconds": None}) == but(
+        failover=failover, recording={"keep_days": 3}
+    )
 
 
 @both
 async def test_the_bounds_can_be_set_themselves(house: ApiService, kind: str) -> None:
     path = await path_of(house, kind)
-    for failover, keep_days in (
-        ({"detect_seconds": 1, "return_seconds": 0, "reconnect_seconds": 0}, 1),
-        ({"detect_seconds": 30, "return_seconds": 600, "reconnect_seconds": 86_400}, 3650),
+    for failover, keep_days, dvr in (
+        ({"detect_seconds": 1, "return_seconds": 0, "reconnect_seconds": 0}, 1, 0),
+        ({"detect_seconds": 30, "return_seconds": 600, "reconnect_seconds": 86_400}, 3650, 43_200),
     ):
         body: Json = {"failover": failover, "recording": {"keep_days": keep_days}}
+        body["dvr_seconds"] = dvr
         assert await put(house, path, body) == but(**body)
 
 
@@ -134,6 +152,12 @@ WRONG: list[tuple[Json, str]] = [
     ({"recording": {"keep_days": 3651}}, "recording"),
     ({"recording": {"keep_days": 1.5}}, "recording"),
     ({"recording": {"days": 1}}, "recording"),
+    ({"latency": "lowest"}, "latency"),
+    ({"latency": ""}, "latency"),
+    ({"latency": True}, "latency"),
+    ({"dvr_seconds": -1}, "dvr_seconds"),
+    ({"dvr_seconds": 43_201}, "dvr_seconds"),
+    ({"dvr_seconds": "60"}, "dvr_seconds"),
     # It has an address of its own.
     ({"slate": {"picture": None}}, "slate"),
     ({"recordings": {}}, "recordings"),

@@ -32,12 +32,16 @@ def test_texts_of_variables_become_what_the_setting_is() -> None:
         file=None,
         environment={
             "HEADEND_LIVE__LISTED_SECONDS": "45",
+            "HEADEND_LIVE__LATENCY": "normal",
+            "HEADEND_LIVE__PART_SECONDS": "0.25",
             "HEADEND_LIMITS__CONNECTIONS": "12",
             "HEADEND_HTTP__PUBLIC_URL": "https://tv.example.org",
         },
         options={},
     )
     assert settings.live.listed_seconds == 45.0
+    assert settings.live.latency == "normal"
+    assert settings.live.part_seconds == 0.25
     assert settings.limits.connections == 12
     assert settings.http.public_url == "https://tv.example.org"
 
@@ -50,6 +54,9 @@ def test_texts_of_variables_become_what_the_setting_is() -> None:
         ({"HEADEND_LIVE__LISTED_SECONDS": "long"}, ("HEADEND_LIVE__LISTED_SECONDS", "float")),
         ({"HEADEND_LIVE__LISTED_SECONDS": "1"}, ("HEADEND_LIVE__LISTED_SECONDS", ">= 12")),
         ({"HEADEND_LIVE__LISTED_SECONDS": "60"}, ("live.kept_seconds", "64 s")),
+        ({"HEADEND_LIVE__LATENCY": "lowest"}, ("HEADEND_LIVE__LATENCY", "lowest")),
+        ({"HEADEND_LIVE__PART_SECONDS": "0.1"}, ("HEADEND_LIVE__PART_SECONDS", ">= 0.2")),
+        ({"HEADEND_LIVE__PART_SECONDS": "1.1"}, ("HEADEND_LIVE__PART_SECONDS", "<= 1")),
         ({"HEADEND_LOG__FORMAT": "xml"}, ("HEADEND_LOG__FORMAT", "xml")),
     ],
 )

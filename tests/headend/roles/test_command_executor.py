@@ -379,10 +379,13 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
             True,
             7,
         )
+        assert (grant.low_latency, grant.dvr_seconds) == (True, 0.0)
         assert (grant.paused, grant.slate) == (False, None)
         change = SettingsChange(
             failover=FailoverChange(mode="sticky", return_seconds=0.0, goodbye_seconds=0.0),
             recording=RecordingChange(enabled=False),
+            latency="normal",
+            dvr_seconds=3600.0,
         )
         assert await inside.catalog.settings.change_stream(
             inside.stream.id, change, now_us=NOW, by=BY
@@ -396,5 +399,6 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
             False,
             7,
         )
+        assert (grant.low_latency, grant.dvr_seconds) == (False, 3600.0)
 
     play(tmp_path, story)

@@ -1,8 +1,16 @@
 """What a run's notes say, and that those of older versions are still read."""
 
 import msgspec
+import pytest
 
-from storage.live.run_state import RunState, Step, StepSegment, media_playlists, next_init_numbers
+from storage.live.run_state import (
+    LiveWindow,
+    RunState,
+    Step,
+    StepSegment,
+    media_playlists,
+    next_init_numbers,
+)
 
 # As they were written before segments could be missing.
 OLDER = b"""{
@@ -50,6 +58,24 @@ def test_notes_are_read_as_they_were_written() -> None:
     )
     notes = RunState(listed=(step,), oldest_shown=3)
     assert msgspec.json.decode(msgspec.json.encode(notes), type=RunState) == notes
+
+
+@pytest.mark.parametrize(
+    ("dvr", "listed", "kept"),
+    [
+        pytest.param(0.0, 30.0, 60.0, id="not set"),
+        pytest.param(20.0, 30.0, 60.0, id="shorter than the window of all runs"),
+        pytest.param(50.0, 50.0, 60.0, id="within what is kept"),
+        # A segment and the longest playlist that named it (6.2.2).
+        pytest.param(14_400.0, 14_400.0, 14_404.0, id="four hours"),
+    ],
+)
+def test_a_window_reaches_back_as_far_as_viewers_may_go(
+    dvr: float, listed: float, kept: float
+) -> None:
+    window = LiveWindow(listed_seconds=30.0, kept_seconds=60.0)
+    expected = LiveWindow(listed_seconds=listed, kept_seconds=kept)
+    assert window.reaching_back(dvr) == expected
 
 
 def step_of(**there: bool) -> Step:

@@ -287,6 +287,8 @@ SETTINGS: Final[dict[str, Shape]] = {
     },
     "slate": {"picture": Nullable(URL)},
     "recording": {"enabled": Nullable(BOOLEAN), "keep_days": Nullable(INTEGER)},
+    "latency": Nullable(STRING),
+    "dvr_seconds": Nullable(NUMBER),
 }
 
 # Each operation's answer, whole.

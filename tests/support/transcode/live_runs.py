@@ -15,6 +15,7 @@ from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source
 from transcode.live.live_run import LiveRun
+from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding, RecordEvent
 
 __all__ = ["RUNG", "STREAM", "children", "playlist", "running", "send", "tracks_of"]
@@ -55,7 +56,9 @@ def _command(pid: str) -> bytes:
 
 @asynccontextmanager
 async def running(
-    objects: DiskObjects, record_event: RecordEvent = do_nothing
+    objects: DiskObjects,
+    record_event: RecordEvent = do_nothing,
+    settings: RunSettings | None = None,
 ) -> AsyncGenerator[LiveRun, None]:
     transcoding = LiveTranscoding(
         objects=objects,
@@ -64,7 +67,7 @@ async def running(
         record_event=record_event,
     )
     async with transcoding.run(
-        stream=STREAM, active=frozenset(), window=60.0, notify=lambda: None
+        stream=STREAM, active=frozenset(), settings=settings or RunSettings(), notify=lambda: None
     ) as run:
         yield run
 

@@ -9,12 +9,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from storage.live.run_state import RunState
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
-from tests.support.transcode.live_runs import RUNG, children, playlist, running, send, tracks_of
+from tests.support.transcode.live_runs import (
+    RUNG,
+    STREAM,
+    children,
+    playlist,
+    running,
+    send,
+    tracks_of,
+)
 from tests.support.waiting import until
 from transcode.live.backlog import QUEUE_BYTES
 from transcode.live.live_run import LiveRun
+from transcode.live.ports import RunSettings
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +66,25 @@ def test_a_run_that_is_left_without_an_end_stays_open(tmp_path: Path, source: So
     assert [segment.discontinuity for segment in made.segments] == [False] * 4 + [True] + [
         False
     ] * 3
+
+
+@pytest.mark.parametrize(("part_seconds", "parts"), [(0.5, 4), (1.0, 2)])
+def test_parts_are_as_long_as_the_run_wants_them(
+    tmp_path: Path, source: Source, part_seconds: float, parts: int
+) -> None:
+    """The source has a keyframe each second and 30 frames; its segments last 2 s."""
+
+    async def story() -> None:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects, settings=RunSettings(part_seconds=part_seconds)) as run:
+                run.begin(tracks_of(source))
+                send(run, source, end=5000)
+                run.finish()
+
+    asyncio.run(story())
+    (path,) = (tmp_path / "live" / STREAM).glob("*/state.json")
+    state = msgspec.json.decode(path.read_bytes(), type=RunState)
+    assert {step.segments[RUNG].parts for step in state.listed[:2]} == {parts}
 
 
 def test_a_killed_engine_is_replaced_and_the_run_goes_on(tmp_path: Path, source: Source) -> None:

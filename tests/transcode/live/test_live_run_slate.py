@@ -23,6 +23,7 @@ from tests.support.engine.sources import Source, ffmpeg, scenes, source_of
 from tests.support.transcode.live_runs import RUNG, STREAM, children, playlist, send, tracks_of
 from tests.support.waiting import until
 from transcode.live.live_run import LiveRun
+from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
 
 SHIFT = 1_000_000
@@ -68,7 +69,7 @@ async def running(root: Path, slate: bytes | None = None) -> AsyncGenerator[Live
         async with transcoding.run(
             stream=STREAM,
             active=frozenset(),
-            window=60.0,
+            settings=RunSettings(),
             notify=lambda: None,
             slate=SLATE if slate is not None else None,
         ) as run:
@@ -322,7 +323,7 @@ def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source) -> N
                 services=home,
                 stream=STREAM,
                 active=frozenset(),
-                window=60.0,
+                settings=RunSettings(),
                 on_playable=lambda: None,
                 clock=clock,
             )

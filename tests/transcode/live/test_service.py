@@ -8,15 +8,27 @@ from pathlib import Path
 
 import pytest
 
+from media.hls import m3u8
+from media.hls.playlist import MediaPlaylist
+from media.ticks import VIDEO_SCALE
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
+from tests.support.storage.engine_reports import (
+    HASH,
+    LOW,
+    NOON_US,
+    WINDOW,
+    ReportMaker,
+    append_all,
+)
 from tests.support.transcode.live_runs import children, playlist, running, send, tracks_of
 from tests.support.waiting import until
 from transcode.live import service as live_service
 from transcode.live.event_queue import EventQueue
 from transcode.live.live_run import LiveRun
+from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
 
 
@@ -50,6 +62,30 @@ def test_a_run_whose_engine_does_not_come_to_its_end_ends_all_the_same(
     assert playlist(tmp_path).ended, "who watches is told"
     assert "run cut short" in caplog.text
     assert children() == []
+
+
+@pytest.mark.parametrize(("dvr", "listed"), [(0.0, 12.0), (40.0, 40.0)])
+async def test_a_publication_lists_what_the_runs_settings_ask_for(
+    tmp_path: Path, dvr: float, listed: float
+) -> None:
+    with DiskObjects(tmp_path) as objects:
+        home = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=WINDOW)
+        settings = RunSettings(dvr_seconds=dvr)
+        maker = ReportMaker(LOW)
+        for _ in range(2):  # the second one resumes the run of the first
+            publication = await home.open_publication(HASH, settings, picture=True)
+            if publication.renditions:
+                maker = ReportMaker.continuing(publication, salt="resumed")
+            await publication.prepare(maker.epoch, (LOW,), NOON_US)
+            await append_all(publication, maker.begin())
+            for _ in range(30):
+                await append_all(publication, maker.step())
+        playlists = list((tmp_path / "live" / HASH).glob("*/*/index.m3u8"))
+        assert len(playlists) == 2
+        for path in playlists:
+            parsed = m3u8.parse(path.read_text())
+            assert isinstance(parsed, MediaPlaylist)
+            assert sum(segment.duration for segment in parsed.segments) == listed * VIDEO_SCALE
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +125,7 @@ def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
                 opening = home.run(
                     stream=f"Ab3dEf6hIj9{number}",
                     active=frozenset({"480p", "360p"}),
-                    window=60.0,
+                    settings=RunSettings(),
                     notify=lambda: None,
                 )
                 run = await block.enter_async_context(opening)

@@ -12,6 +12,7 @@ from storage.catalog.records.settings import (
     SettingsChange,
     StreamFailover,
     StreamRecording,
+    StreamSettings,
     effective_settings,
 )
 
@@ -66,6 +67,13 @@ def test_a_streams_own_settings_come_first_key_by_key(
     assert (found.mode, found.detect_seconds, found.return_seconds) == expected
 
 
+def test_latency_and_dvr_come_from_the_project_where_the_stream_has_none() -> None:
+    found = effective_settings('{"latency": "normal"}', '{"latency": "low", "dvr_seconds": 60}')
+    assert (found.latency, found.dvr_seconds) == ("normal", 60.0)
+    found = effective_settings('{"dvr_seconds": 0}', '{"dvr_seconds": 60}')
+    assert (found.latency, found.dvr_seconds) == (None, 0.0)
+
+
 def test_off_is_set_too() -> None:
     own, behind = (
         '{"recording": {"enabled": false}}',
@@ -81,30 +89,43 @@ async def test_what_ingest_is_told_is_the_streams_own_before_its_projects(
     settings = catalog.settings
     assert await settings.find_stream(stream.id) == OwnerSettings()
 
-    async def told() -> tuple[StreamFailover, StreamRecording]:
+    async def told() -> StreamSettings:
         found = await catalog.live_state.find_ingest(stream.key)
         assert found is not None
         windows = await catalog.live_state.find_reconnect_windows()
-        assert windows == {stream.hash: found.failover.reconnect_seconds}
-        return found.failover, found.recording
+        assert windows == {stream.hash: found.settings.failover.reconnect_seconds}
+        return found.settings
 
-    assert await told() == (StreamFailover(), StreamRecording())
+    assert await told() == StreamSettings()
     everything = SettingsChange(
-        failover=ALL_FAILOVER, recording=RecordingChange(enabled=True, keep_days=7)
+        failover=ALL_FAILOVER,
+        recording=RecordingChange(enabled=True, keep_days=7),
+        latency="low",
+        dvr_seconds=3600.0,
     )
     for_all = await settings.change_project(1, everything, now_us=NOW, by=BY)
     failover = StreamFailover(**msgspec.structs.asdict(ALL_FAILOVER))
-    recording = StreamRecording(enabled=True, keep_days=7)
-    assert for_all == OwnerSettings(failover=failover, recording=recording)
+    expected = StreamSettings(
+        failover=failover,
+        recording=StreamRecording(enabled=True, keep_days=7),
+        latency="low",
+        dvr_seconds=3600.0,
+    )
+    assert for_all == OwnerSettings(**msgspec.structs.asdict(expected))
     assert await settings.find_project(1) == for_all
     assert await settings.find_stream(stream.id) == OwnerSettings()
-    assert await told() == (failover, recording)
-    own = await settings.change_stream(stream.id, changed(goodbye_seconds=0.0), now_us=NOW, by=BY)
-    assert own == OwnerSettings(failover=StreamFailover(goodbye_seconds=0.0))
-    assert await told() == (msgspec.structs.replace(failover, goodbye_seconds=0.0), recording)
-    back = await settings.change_stream(stream.id, changed(goodbye_seconds=None), now_us=NOW, by=BY)
-    assert back == OwnerSettings()
-    assert await told() == (failover, recording)
+    assert await told() == expected
+    change = SettingsChange(failover=FailoverChange(goodbye_seconds=0.0), latency="normal")
+    own = await settings.change_stream(stream.id, change, now_us=NOW, by=BY)
+    assert own == OwnerSettings(failover=StreamFailover(goodbye_seconds=0.0), latency="normal")
+    assert await told() == msgspec.structs.replace(
+        expected,
+        failover=msgspec.structs.replace(failover, goodbye_seconds=0.0),
+        latency="normal",
+    )
+    change = SettingsChange(failover=FailoverChange(goodbye_seconds=None), latency=None)
+    assert await settings.change_stream(stream.id, change, now_us=NOW, by=BY) == OwnerSettings()
+    assert await told() == expected
 
 
 async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> None:
@@ -113,6 +134,8 @@ async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> 
     both = SettingsChange(
         failover=FailoverChange(mode="sticky", detect_seconds=2.0),
         recording=RecordingChange(enabled=False),
+        latency="normal",
+        dvr_seconds=60.0,
     )
     await settings.change_stream(stream.id, both, now_us=NOW, by=BY)
     again = SettingsChange(failover=FailoverChange(mode="sticky", detect_seconds=3.0))
@@ -128,7 +151,13 @@ async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> 
     assert await kinds(catalog) == [
         (
             "stream settings changed",
-            ["failover.detect_seconds", "failover.mode", "recording.enabled"],
+            [
+                "dvr_seconds",
+                "failover.detect_seconds",
+                "failover.mode",
+                "latency",
+                "recording.enabled",
+            ],
         ),
         ("stream settings changed", ["failover.detect_seconds"]),
     ]
