@@ -21,7 +21,9 @@ PICTURE = b"\xff\xd8 a picture"
 def client(tmp_path: Path) -> Generator[TestClient[Litestar]]:
     with DiskObjects(tmp_path) as objects:
         anyio.run(objects.put, slate_picture(OWNER, NAME), PICTURE)
-        with TestClient(Litestar(slate_image_handlers(objects), openapi_config=None)) as opened:
+        with TestClient(
+            Litestar(slate_image_handlers(objects), openapi_config=None, logging_config=None)
+        ) as opened:
             yield opened
 
 

@@ -105,7 +105,7 @@ def serving_pages(records: Records, where: Addresses | None = None) -> Generator
         *document_handlers(verdicts, OneProject(), at),
         *oembed_handlers(verdicts, at),
     ]
-    with TestClient(Litestar(handlers, openapi_config=None)) as client:
+    with TestClient(Litestar(handlers, openapi_config=None, logging_config=None)) as client:
         yield client
 
 
