@@ -1,4 +1,4 @@
-"""The workers of a process: transcoding of uploaded files, and imports from web addresses."""
+"""The workers of a process: they transcode files, import them, and preview recordings."""
 
 import os
 import secrets
@@ -22,6 +22,7 @@ from transcode.jobs.store_health import StoreHealth
 from transcode.jobs.worker_pool import WorkerPool
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
+from transcode.vod.recording_previews import PreviewMaker
 from transcode.vod.worker_pool import TranscodeWorkers
 
 __all__ = [
@@ -88,17 +89,40 @@ def import_rules(settings: ImportSettings) -> ImportRules:
 def file_workers(
     context: RoleContext, may_begin: Callable[[], bool] = always
 ) -> tuple[BackgroundTask, ...]:
-    """Return the tasks that transcode and import files; both judge the store together.
+    """Return the tasks that transcode and import files and make previews of recordings.
 
-    A file is begun only while `may_begin` returns True.
+    All judge the store together. Work is begun only while `may_begin` returns True.
     """
     catalog, objects, settings = context.catalog, context.objects, context.settings
     health = create_store_health(catalog, objects, settings.storage.min_free_bytes)
     workers = create_file_workers(settings.transcode, catalog, objects, may_begin, health=health)
     importers = _create_importers(context, health)
+    previews = _create_preview_workers(context, health, may_begin)
     return (
         BackgroundTask("transcoding of files", workers.run),
         BackgroundTask("imports", importers.run),
+        BackgroundTask("previews of recordings", previews.run),
+    )
+
+
+def _create_preview_workers(
+    context: RoleContext, health: StoreHealth, may_begin: Callable[[], bool]
+) -> WorkerPool[HeldJob]:
+    """Return the worker of this process that makes previews; it starts with `run`.
+
+    It is one, beside the budget of cores: a recording takes 3 s of CPU, at the lowest priority.
+    """
+    maker = PreviewMaker(
+        jobs=context.catalog.jobs,
+        previews=context.catalog.previews,
+        objects=context.objects,
+        path_of=context.objects.path,
+        now_us=context.catalog.clock.now_us,
+        lease_us=round(context.settings.transcode.lease_seconds * MICROSECONDS),
+        health=health,
+    )
+    return WorkerPool(
+        maker, size=1, new_owner=_new_owner, may_begin=may_begin, health=health, prefix="preview "
     )
 
 
@@ -127,7 +151,7 @@ def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[H
     return WorkerPool(
         importer,
         size=settings.at_once,
-        new_owner=lambda: secrets.token_hex(16),
+        new_owner=_new_owner,
         health=health,
         prefix="import ",
     )

@@ -17,13 +17,14 @@ import msgspec
 
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["Sample", "audio_init", "fragment", "video_init"]
+__all__ = ["Sample", "audio_init", "first_chunk_bytes", "fragment", "video_init"]
 
 _TRACK: Final = 1
 # sample_flags (14496-12, 8.8.3.1): "depends on no other", or "depends on others, no sync sample".
 _SYNC: Final = 0x0200_0000
 _NOT_SYNC: Final = 0x0101_0000
 
+_BOX: Final = struct.Struct(">I4s")
 _MOVIE_SCALE: Final = 1_000
 _UNITY: Final = struct.pack(">9i", 0x1_0000, 0, 0, 0, 0x1_0000, 0, 0, 0, 0x4000_0000)
 _UNDETERMINED: Final = 0x55C4  # the language "und", 5 bits a letter
@@ -109,6 +110,22 @@ def fragment(samples: Sequence[Sample], *, number: int) -> bytes:
     return b"".join((head, *[sample.data for sample in samples]))
 
 
+def first_chunk_bytes(data: bytes) -> int:
+    """Return the size of a segment's first chunk; `data` begins with its moof and mdat's header.
+
+    Raises:
+        ValueError: the data begin otherwise.
+    """
+    try:
+        size, kind = _BOX.unpack_from(data)
+        more, other = _BOX.unpack_from(data, size)
+    except struct.error as error:
+        raise ValueError("no chunk, or the beginning of one") from error
+    if (kind, other) != (b"moof", b"mdat") or min(size, more) < _BOX.size:
+        raise ValueError(f"{kind!r} and {other!r} instead of a chunk")
+    return int(size + more)
+
+
 # Sizes of the boxes within traf; trun has entries of variable number.
 _TFHD, _TFHD_WITH_DEFAULTS, _TFDT, _TRUN = 16, 24, 20, 20
 _DEFAULT_BASE_IS_MOOF: Final = 0x02_0000
@@ -158,7 +175,7 @@ def _plain_head(first: Sample, entries: list[int], number: int) -> bytes:
 
 
 def _box(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I4s", 8 + len(body), kind) + body
+    return _BOX.pack(8 + len(body), kind) + body
 
 
 def _full(kind: bytes, version: int, flags: int, body: bytes) -> bytes:

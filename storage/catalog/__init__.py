@@ -36,6 +36,7 @@ from storage.catalog.uploads.links import UploadLinks
 from storage.catalog.uploads.repository import Uploads
 from storage.catalog.videos.imports import Imports
 from storage.catalog.videos.jobs import Jobs
+from storage.catalog.videos.previews import RecordingPreviews
 from storage.catalog.videos.recordings import Recordings
 from storage.catalog.videos.repository import Videos
 from storage.catalog.videos.spans import Spans
@@ -73,6 +74,7 @@ class Catalog:
         self.videos = Videos(database)
         self.visibility = Visibility(database)
         self.recordings = Recordings(database)
+        self.previews = RecordingPreviews(database)
         self.imports = Imports(database)
         self.jobs = Jobs(database)
         self.spans = Spans(database)

@@ -18,6 +18,7 @@ from tests.support.e2e.hls_reader import (
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, Running, fetch, service
+from tests.support.e2e.thumbnails import difference, fetch_thumbnails, first_picture
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -83,6 +84,7 @@ def test_a_run_becomes_a_video_that_plays(
     assert seconds < 5 * SCALE
     collect(headend.playlist, live)
     same_as_live(headend, video, live)
+    has_previews(headend, video)
     plays(headend, video, browser, tmp_path)
 
 
@@ -113,6 +115,34 @@ def same_as_live(headend: Running, video: Json, live: dict[str, Collected]) -> N
         assert (rung["transcoded"], rung["transcode_duration"]) == (1, 0)
     length = sum(segment.duration for segment in held["audio"].segments.values()) / 90_000
     assert abs(float(detail["length"]) - length) < 0.1
+
+
+def has_previews(headend: Running, video: Json) -> None:
+    """The picture of each moment is the one that plays then."""
+
+    def listed() -> str | None:
+        address = fetch(f"{headend.http}/json/videos/{video['hash']}.json").json["previews"]
+        return str(address) if address else None
+
+    poll(listed, within=30, what="previews")
+    address = listed()
+    assert address is not None
+    held: dict[str, Collected] = {}
+    collect(f"{headend.http}/videos/{video['hash']}/index.m3u8", held)
+    (rendition,) = [one for name, one in held.items() if name != "audio"]
+    starts: dict[int, bytes] = {}
+    elapsed = 0
+    for _, segment in sorted(rendition.segments.items()):
+        data = rendition.inits[segment.init] + segment.data
+        starts[round(elapsed / 90)] = first_picture(data)
+        elapsed += segment.duration
+    found = fetch_thumbnails(address)
+    assert list(found) == list(starts)
+    for at, shown in found.items():
+        unlike = [difference(shown, each) for each in starts.values()]
+        # The source repeats, so that other moments may look the same.
+        assert difference(shown, starts[at]) <= min(unlike) + 1
+        assert max(unlike) > 20
 
 
 def plays(headend: Running, video: Json, browser: Chromium, tmp_path: Path) -> None:

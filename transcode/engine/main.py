@@ -6,6 +6,7 @@
     python -m transcode.engine asset ORDER       survey it; make what is made in one piece
     python -m transcode.engine span ORDER        make some segments of its renditions
     python -m transcode.engine poster ORDER      its posters and previews
+    python -m transcode.engine previews ORDER    previews of the keyframes on standard input
     python -m transcode.engine subtitles         its subtitles
     python -m transcode.engine still ORDER       posters of a picture on standard input
 
@@ -27,6 +28,7 @@ import msgspec
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.images.cover_art import make_covers
 from transcode.engine.images.poster import make_posters
+from transcode.engine.images.recording_previews import make_previews
 from transcode.engine.images.still import make_stills
 from transcode.engine.images.subtitles import read_subtitles
 from transcode.engine.input.container import BadUpload
@@ -34,7 +36,7 @@ from transcode.engine.input.probe import probe
 from transcode.engine.live.session import LiveSession
 from transcode.engine.vod.asset import NICE_ADVANTAGE, make_asset, make_span
 from transcode.engine.vod.live_fallback import convert
-from transcode.protocol.file_messages import AssetOrder, SpanOrder
+from transcode.protocol.file_messages import AssetOrder, PreviewOrder, SpanOrder
 from transcode.protocol.messages import (
     EngineOrder,
     EngineReport,
@@ -90,13 +92,18 @@ _SANDBOXES: Final = {
     "asset": _Sandbox(nice=_FILE_NICE - NICE_ADVANTAGE),
     "span": _Sandbox(nice=_FILE_NICE),
     "poster": _Sandbox(memory_bytes=1 << 30, cpu_seconds=60, nice=_FILE_NICE),
+    "previews": _Sandbox(memory_bytes=1 << 30, cpu_seconds=60, nice=_FILE_NICE),
     # A long file must be read whole if its container has no index of its subtitles.
     "subtitles": _Sandbox(memory_bytes=1 << 30, cpu_seconds=60, nice=_FILE_NICE, closed=True),
     "still": _Sandbox(memory_bytes=1 << 30, cpu_seconds=20, nice=_FILE_NICE, closed=True),
 }
 
 
-_ORDERS: Final[dict[str, type[AssetOrder | SpanOrder]]] = {"asset": AssetOrder, "span": SpanOrder}
+_ORDERS: Final[dict[str, type[AssetOrder | SpanOrder | PreviewOrder]]] = {
+    "asset": AssetOrder,
+    "span": SpanOrder,
+    "previews": PreviewOrder,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -153,7 +160,7 @@ def _read(kind: str, wanted: list[str], reports: ReportWriter) -> int:
         form = _ORDERS.get(kind, FileOrder)
         make = msgspec.json.decode(wanted[0], type=form) if wanted else None
         return _make(kind, make, sys.stdin.fileno(), reports)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, WireError) as error:
         sys.stderr.write(f"invalid order: {error}\n")
         return _WRONG_CALL
     except BadUpload as error:
@@ -164,7 +171,10 @@ def _read(kind: str, wanted: list[str], reports: ReportWriter) -> int:
 
 
 def _make(
-    kind: str, make: FileOrder | AssetOrder | SpanOrder | None, file: int, reports: ReportWriter
+    kind: str,
+    make: FileOrder | AssetOrder | SpanOrder | PreviewOrder | None,
+    file: int,
+    reports: ReportWriter,
 ) -> int:
     match kind, make:
         case "probe", None:
@@ -175,6 +185,9 @@ def _make(
             make_asset(file, make, reports)
         case "span", SpanOrder():
             make_span(file, make, reports)
+        case "previews", PreviewOrder():
+            for previews in make_previews(file, make):
+                reports.send(previews)
         case ("subtitles", None) | ("poster" | "still", FileOrder()):
             for report in _found(kind, make, file, reports):
                 reports.send(report)

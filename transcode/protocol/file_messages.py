@@ -10,7 +10,15 @@ import msgspec
 from media.hls.webvtt import Cue
 from media.ladder import Ladder, Rendition
 
-__all__ = ["AssetOrder", "Ready", "SpanOrder", "SubtitleTrack", "Surveyed"]
+__all__ = [
+    "AssetOrder",
+    "Keyframe",
+    "PreviewOrder",
+    "Ready",
+    "SpanOrder",
+    "SubtitleTrack",
+    "Surveyed",
+]
 
 
 class AssetOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +55,26 @@ class SpanOrder(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     rate: int
     threads: int = 1
+
+
+class PreviewOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Thumbnails of the `Keyframe`s that follow on the engine's standard input.
+
+    `width` and `height` are the size in which the video is shown.
+    """
+
+    width: int
+    height: int
+
+
+class Keyframe(msgspec.Struct, frozen=True, kw_only=True, tag="keyframe", gc=False):
+    """A keyframe of a video, shown `at` milliseconds from its first picture.
+
+    `data` is an init section and a chunk that begins with the keyframe.
+    """
+
+    at: int
+    data: bytes
 
 
 class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):

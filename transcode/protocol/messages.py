@@ -13,7 +13,8 @@ reads `EngineOrder`s from its standard input and writes `EngineReport`s to its s
 
 An engine that works on a file (probe, asset, span, poster, ...) gets no orders: the file is its
 standard input, and the task is JSON in its arguments. It reports `Probed`, `Poster`s, or one epoch
-as above; or `Refused`. `BytesRead` comes about once a second while it reads.
+as above; or `Refused`. `BytesRead` comes about once a second while it reads. An engine that makes
+thumbnails of a recording gets `Keyframe`s instead of a file, and reports `Previews`.
 
 The epochs of a run share sequence numbers and the output clock; every epoch after the first begins
 with a discontinuity. Orders and `Progress` name a source by its own epoch, segments by the epoch
@@ -29,7 +30,7 @@ import msgspec
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import Ladder
 from media.track import AudioTrack, VideoTrack
-from transcode.protocol.file_messages import Ready, SubtitleTrack, Surveyed
+from transcode.protocol.file_messages import Keyframe, Ready, SubtitleTrack, Surveyed
 
 __all__ = [
     "FILE_NOT_READ",
@@ -339,7 +340,7 @@ EngineReport = (
 _encoder = msgspec.msgpack.Encoder()
 
 
-def pack(message: EngineOrder | EngineReport) -> bytes:
+def pack(message: EngineOrder | Keyframe | EngineReport) -> bytes:
     """Return a message with its length in front."""
     body = _encoder.encode(message)
     return _LENGTH.pack(len(body)) + body

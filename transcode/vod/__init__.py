@@ -5,5 +5,6 @@ piece), `span_job` (the spans of a long asset, which all workers share) and `ass
 become playlists). `asset_plan` has the rules, which are pure; `engine_task` runs one engine,
 `rendition_store` stores its segments, `playlists`, `posters`, `previews` and `subtitles` store the
 rest; `attempt_cleanup` removes what nothing names. `worker_pool` and `core_budget` say how much
-runs at once. Decoding and encoding are in `transcode.engine`.
+runs at once. `recording_previews` is a job of its own, for recordings. Decoding and encoding are in
+`transcode.engine`.
 """

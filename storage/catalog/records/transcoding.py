@@ -9,6 +9,7 @@ __all__ = [
     "MadeSubtitles",
     "MadeVideo",
     "PlannedRung",
+    "PreviewWork",
     "RemainingMedia",
     "ReplacedFolders",
     "VideoWork",
@@ -28,6 +29,14 @@ class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
     media: str | None
     posters: str | None
     previews: str | None = None
+
+
+class PreviewWork(msgspec.Struct, frozen=True, kw_only=True):
+    """A recording whose previews are to be made; its media are in the folder `media`."""
+
+    hash: PublicHash
+    generation: int
+    media: str
 
 
 class PlannedRung(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from storage.job_leases import (
 
 __all__ = [
     "IMPORT",
+    "PREVIEWS",
     "TRANSCODE",
     "Jobs",
     "end",
@@ -38,9 +39,11 @@ __all__ = [
     "wait_for_spans",
 ]
 
-# The kinds that there are: a file is made playable, or fetched from an address.
+# The kinds that there are: a file is made playable, or fetched from an address; a recording, which
+# plays already, gets its previews.
 TRANSCODE: Final = "transcode"
 IMPORT: Final = "import"
+PREVIEWS: Final = "previews"
 _QUEUED, _RUNNING = "queued", "running"
 _WAITING: Final = "waiting"  # for its spans: held by nobody, and not to be taken
 # A project's jobs are leased by their age.
@@ -53,7 +56,7 @@ _NO_FACTS: Final = msgspec.json.encode(JobFacts()).decode()
 async def enqueue(
     connection: AsyncConnection, video: int, now_us: int, kind: str = TRANSCODE
 ) -> int:
-    """Have a video transcoded, or its file fetched; returns the job's number.
+    """Add a job of a kind to a video; returns its number.
 
     An older job of the video ends with this: nobody holds it any more.
     """

@@ -25,6 +25,7 @@ from storage.catalog.queries.casefold import fold
 from storage.catalog.schema.tables import stream_tags, streams, tags, video_resolutions
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recordings
+from storage.catalog.videos import jobs
 from storage.catalog.videos import queries as video_queries
 from storage.errors import NoSuchLabel, NoSuchProject
 
@@ -291,7 +292,7 @@ class Recordings:
         now_us: int,
         name_of: Callable[[str], str],
     ) -> int | None:
-        """Replace a recording with its video; returns the video's number.
+        """Replace a recording with its video, whose previews are then due; returns its number.
 
         `name_of` makes a title's slug. None means that the recording is gone with its project: the
         caller must delete its media.
@@ -325,6 +326,7 @@ class Recordings:
                     for rung in made.rungs
                 ]
                 await connection.execute(insert(video_resolutions), rows)
+                await jobs.enqueue(connection, video, now_us, jobs.PREVIEWS)
             wanted = [TagById(tag) for tag in facts.tags]
             await labels.link_tags(connection, recording.project, "video", video, wanted, now_us)
             told = {"video": recording.hash, "seconds": round(made.length_us / MICROSECONDS, 3)}

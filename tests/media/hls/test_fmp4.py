@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from media.codecs.aac import build
 from media.codecs.avc import AvcConfig
-from media.hls.fmp4 import Sample, audio_init, fragment, video_init
+from media.hls.fmp4 import Sample, audio_init, first_chunk_bytes, fragment, video_init
 
 Coded = tuple[bytes, list[Sample]]
 
@@ -278,3 +278,28 @@ def test_a_decoder_can_begin_at_any_segment(picture: Coded, tmp_path: Path) -> N
     path = tmp_path / "second.mp4"
     path.write_bytes(picture_init(picture) + b"".join(chunks[2:]))
     assert ffmpeg(path) == ("", 20)
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_the_first_chunk_of_a_segment_ends_where_the_next_begins(key: bool) -> None:
+    first, second = (
+        fragment(
+            [Sample(dts=at + n, pts=at + n, duration=1, key=key, data=b"x" * 70) for n in range(9)],
+            number=at,
+        )
+        for at in (0, 9)
+    )
+    assert first_chunk_bytes(first + second) == len(first)
+    assert first_chunk_bytes(first[: first.index(b"mdat") + 4]) == len(first)
+
+
+@given(st.binary(max_size=64))
+def test_what_is_no_chunk_has_no_size(data: bytes) -> None:
+    with pytest.raises(ValueError, match="chunk"):
+        first_chunk_bytes(data)
+
+
+@pytest.mark.parametrize("data", [b"\0\0\0\x04moof\0\0\0\x08mdat", b"\0\0\0\x08moof\0\0\0\x01mdat"])
+def test_a_box_shorter_than_its_header_is_no_chunk(data: bytes) -> None:
+    with pytest.raises(ValueError, match="chunk"):
+        first_chunk_bytes(data)

@@ -1,7 +1,7 @@
 """Keyframes from all over a file, each decoded once: the candidates for its stills.
 
-The sample times are visited from coarse to fine, so a caller that stops early has seen the whole
-file, only less densely. A keyframe that several sample times lead to is yielded once.
+The order of the samples is that of `media.sample_times`. A keyframe that several sample times lead
+to is yielded once.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -17,31 +17,21 @@ from av.error import FFmpegError
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from media.sample_times import coarse_to_fine, sample_times
 from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
 from transcode.engine.input.container import Upload
 from transcode.engine.input.demux import demux, packet_times, to_ticks
 from transcode.engine.input.whole_picture import decode_whole
 
 __all__ = [
-    "MOST_SAMPLES",
     "SampledKeyframe",
-    "coarse_to_fine",
     "first_picture_time",
     "sample_keyframes",
-    "sample_times",
 ]
 
 _MOST_PACKETS: Final = 300
 # Packets are not in presentation order; no codec holds back more than 16 pictures.
 _ORDER: Final = 32
-# Minimum distance of two samples, so that a file of a few seconds has several.
-_LEAST_STEP: Final = 500_000  # µs
-_STEP: Final = 2 * MICROSECONDS
-# Up to here one sheet of thumbnails; beyond, one thumbnail every ten seconds is enough.
-_FINE: Final = 100
-_COARSE_STEP: Final = 10 * MICROSECONDS
-# Four sheets. Each sample costs a seek and a keyframe, 20 ms at 1080p: 8 s for over an hour.
-MOST_SAMPLES: Final = 400
 
 
 class SampledKeyframe(msgspec.Struct, frozen=True):
@@ -49,30 +39,6 @@ class SampledKeyframe(msgspec.Struct, frozen=True):
 
     at: int
     frame: VideoFrame
-
-
-def sample_times(length_us: int) -> list[int]:
-    """Return where to sample a file of that length, in microseconds from its beginning."""
-    if length_us <= _LEAST_STEP:
-        return [0]
-    step = min(max(_STEP, length_us // _FINE), _COARSE_STEP)
-    if length_us < _FINE * _LEAST_STEP:
-        step = _LEAST_STEP
-    step = max(step, -(-length_us // MOST_SAMPLES))
-    return list(range(0, length_us, step))
-
-
-def coarse_to_fine(count: int) -> Iterator[int]:
-    """Yield the numbers below `count`, each once: every eighth before every fourth, and so on."""
-    step = 1
-    while step < count:
-        step *= 2
-    seen = -1  # all multiples of the step before are out
-    while step and count:
-        for number in range(0, count, step):
-            if seen < 0 or number % seen:
-                yield number
-        seen, step = step, step // 2
 
 
 def first_picture_time(upload: Upload, picture: VideoStream) -> int:

@@ -11,7 +11,6 @@ from fractions import Fraction
 from itertools import islice, pairwise
 from typing import Final
 
-from av.error import FFmpegError
 from av.video.frame import VideoFrame
 
 from media.ladder import Rendition
@@ -20,7 +19,7 @@ from transcode.engine.codec.scaler import Cascade
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.images.image_score import ImageScorer
 from transcode.engine.images.keyframe_sampler import SampledKeyframe, sample_keyframes
-from transcode.engine.images.preview_sheets import COLUMNS, PER_SHEET, make_sheets, thumbnail_size
+from transcode.engine.images.preview_sheets import Thumbnails
 from transcode.engine.input.container import BadUpload, open_upload, pixel_aspect, video_stream
 from transcode.engine.input.whole_picture import first_whole_picture
 from transcode.protocol.messages import FileOrder, Poster, Previews
@@ -58,14 +57,15 @@ def make_posters(
             raise BadUpload("The file has no picture.")
         aspect = pixel_aspect(picture)
         found = sample_keyframes(upload, picture, make.length_us or upload.duration or 0, is_over)
-        candidates = _Candidates(aspect, thumbnail_size(rungs[0].width, rungs[0].height))
+        thumbnails = Thumbnails(rungs[0].width, rungs[0].height)
+        candidates = _Candidates(aspect, thumbnails)
         for moment in islice(found, _JUDGED):
             candidates.judge(moment)
         best = candidates.best() or _any_picture(descriptor, reports)
         yield from _in_sizes(best, aspect, rungs)
         for moment in found:
             candidates.keep(moment)
-    previews = candidates.previews()
+    previews = thumbnails.previews()
     if previews is not None:
         yield previews
 
@@ -86,14 +86,11 @@ def luma_and_detail(frame: VideoFrame) -> tuple[float, float]:
 class _Candidates:
     """The keyframes so far: the best, and thumbnails of all of them."""
 
-    def __init__(self, aspect: Fraction, size: tuple[int, int]) -> None:
+    def __init__(self, aspect: Fraction, thumbnails: Thumbnails) -> None:
         self._aspect = aspect
-        self._size = size
+        self._thumbnails = thumbnails
         self._merit = ImageScorer()
-        self._sizes = ((2 * size[0], 2 * size[1]), size)
-        self._cascade = Cascade(self._sizes)
         self._best: tuple[float, VideoFrame] | None = None
-        self._small: list[tuple[int, VideoFrame]] = []
 
     def judge(self, moment: SampledKeyframe) -> None:
         """Add a keyframe that may become the poster."""
@@ -106,34 +103,11 @@ class _Candidates:
 
     def keep(self, moment: SampledKeyframe) -> VideoFrame | None:
         """Add a keyframe; return a smaller copy, None if its format cannot be read."""
-        if moment.frame.interlaced_frame:
-            # Deinterlacing would use the previous keyframe, which is not its neighbour.
-            self._cascade = Cascade(self._sizes)
-        try:
-            copy, small = self._cascade.scale(moment.frame, self._aspect)
-        except (FFmpegError, ValueError):
-            self._cascade = Cascade(self._sizes)
-            return None
-        self._small.append((moment.at, small))
-        return copy
+        return self._thumbnails.add(moment.at, moment.frame, self._aspect)
 
     def best(self) -> VideoFrame | None:
         """Return the picture for the poster; None if there was no keyframe."""
         return None if self._best is None else self._best[1]
-
-    def previews(self) -> Previews | None:
-        """Return the thumbnails in order; None if there is only one picture."""
-        found = sorted(self._small, key=lambda each: each[0])
-        if len(found) < 2:
-            return None
-        return Previews(
-            width=self._size[0],
-            height=self._size[1],
-            columns=COLUMNS,
-            per_sheet=PER_SHEET,
-            times=tuple(at for at, _ in found),
-            sheets=tuple(make_sheets([small for _, small in found])),
-        )
 
 
 def _any_picture(descriptor: int, reports: ReportWriter | None) -> VideoFrame:

@@ -4,19 +4,63 @@ Thumbnails fill a sheet from left to right, then down. All have one size and squ
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Final
 
+from av.error import FFmpegError
 from av.video.frame import VideoFrame
 
 from transcode.engine.codec.jpeg import encode_jpeg
+from transcode.engine.codec.scaler import Cascade
+from transcode.protocol.messages import Previews
 
-__all__ = ["COLUMNS", "PER_SHEET", "SIDE", "make_sheets", "thumbnail_size"]
+__all__ = ["COLUMNS", "PER_SHEET", "SIDE", "Thumbnails", "make_sheets", "thumbnail_size"]
 
 SIDE: Final = 160  # the longer side of a picture, in pixels
 COLUMNS: Final = 10
 PER_SHEET: Final = 100  # 1600 x 900, 200 to 400 kB: one file for some minutes around the pointer
 _LEAST: Final = 16  # a thinner strip would be too thin to point at
 _QUALITY: Final = 6  # from 2 (best) to 31: shown briefly, at a tenth of the picture's size
+
+
+class Thumbnails:
+    """The thumbnails of a video that is shown in `width` x `height`, added in any order."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self._size = thumbnail_size(width, height)
+        self._sizes = ((2 * self._size[0], 2 * self._size[1]), self._size)
+        self._cascade = Cascade(self._sizes)
+        self._small: list[tuple[int, VideoFrame]] = []
+
+    def add(self, at: int, frame: VideoFrame, aspect: Fraction) -> VideoFrame | None:
+        """Add a keyframe that is shown `at` milliseconds; `aspect` is that of its pixels.
+
+        Return a copy of twice the thumbnail's size, or None if its format cannot be read.
+        """
+        if frame.interlaced_frame:
+            # Deinterlacing would use the previous keyframe, which is not its neighbour.
+            self._cascade = Cascade(self._sizes)
+        try:
+            copy, small = self._cascade.scale(frame, aspect)
+        except (FFmpegError, ValueError):
+            self._cascade = Cascade(self._sizes)
+            return None
+        self._small.append((at, small))
+        return copy
+
+    def previews(self) -> Previews | None:
+        """Return the thumbnails in order; None if there are fewer than two."""
+        found = sorted(self._small, key=lambda each: each[0])
+        if len(found) < 2:
+            return None
+        return Previews(
+            width=self._size[0],
+            height=self._size[1],
+            columns=COLUMNS,
+            per_sheet=PER_SHEET,
+            times=tuple(at for at, _ in found),
+            sheets=tuple(make_sheets([small for _, small in found])),
+        )
 
 
 def thumbnail_size(width: int, height: int) -> tuple[int, int]:

@@ -39,6 +39,7 @@ __all__ = [
     "BadUpload",
     "Upload",
     "audio_stream",
+    "open_media",
     "open_upload",
     "pixel_aspect",
     "video_stream",
@@ -125,13 +126,7 @@ def open_upload(
     send = reports.send if reports is not None else do_nothing
     reporter = ReadReporter(send, os.fstat(descriptor).st_size, clock)
     file = _ReportedFile(descriptor, reporter)
-    try:
-        file.seek(0)
-        found = av.open(file, options=dict(_OPTIONS), io_open=_deny, buffer_size=_READ_BYTES)
-    except (FFmpegError, MemoryError, ValueError) as error:
-        raise BadUpload(_UNREADABLE) from error
-    if not isinstance(found, InputContainer):
-        raise TypeError(type(found).__name__)
+    found = open_media(file)
     if len(found.streams) >= MOST_TRACKS:
         raise BadUpload(_TOO_MANY)
     # The key's id in a WebM (WebM Encryption, section 3); MP4 marks packets (see `demux`).
@@ -142,6 +137,22 @@ def open_upload(
             raise BadUpload(_UNKNOWN_PICTURE)
         if audio_stream(found) is None:
             raise BadUpload("The file has neither a picture nor sound that could be played.")
+    return found
+
+
+def open_media(file: io.FileIO | io.BytesIO) -> Upload:
+    """Return the media in a file, read from its beginning.
+
+    Raises:
+        BadUpload: it has none of the known formats, or is too damaged to start with.
+    """
+    try:
+        file.seek(0)
+        found = av.open(file, options=dict(_OPTIONS), io_open=_deny, buffer_size=_READ_BYTES)
+    except (FFmpegError, MemoryError, ValueError) as error:
+        raise BadUpload(_UNREADABLE) from error
+    if not isinstance(found, InputContainer):
+        raise TypeError(type(found).__name__)
     return found
 
 

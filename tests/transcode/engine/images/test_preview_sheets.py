@@ -1,13 +1,19 @@
 """Small pictures side by side in one."""
 
 import io
+from fractions import Fraction
 
 import av
 import pytest
 
 from tests.support.engine.raw_images import flat
 from tests.support.engine.upload_files import picture_size
-from transcode.engine.images.preview_sheets import PER_SHEET, make_sheets, thumbnail_size
+from transcode.engine.images.preview_sheets import (
+    PER_SHEET,
+    Thumbnails,
+    make_sheets,
+    thumbnail_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +61,20 @@ def test_each_picture_stands_in_its_place() -> None:
     assert found[-1] - found[0] > 130
     # What is left of the last row is black.
     assert data[24 * plane.line_size + 9 * 16 + 8] < 10
+
+
+def test_thumbnails_are_sorted_by_time_and_a_single_one_is_none() -> None:
+    thumbnails = Thumbnails(64, 64)
+    copy = thumbnails.add(2000, flat(200, size=(64, 64)), Fraction(1))
+    assert copy is not None
+    assert (copy.width, copy.height) == (320, 320)
+    assert thumbnails.previews() is None
+    thumbnails.add(0, flat(40, size=(32, 64)), Fraction(2))  # pixels twice as wide as high
+    made = thumbnails.previews()
+    assert made is not None
+    assert (made.times, made.width, made.height) == ((0, 2000), 160, 160)
+    with av.open(io.BytesIO(made.sheets[0]), "r", format="jpeg_pipe") as container:
+        plane = next(container.decode(video=0)).planes[0]
+    row = bytes(plane)[80 * plane.line_size :]
+    assert row[10] == row[150] < 60
+    assert row[170] == row[310] > 180

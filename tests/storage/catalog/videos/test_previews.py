@@ -1,0 +1,123 @@
+"""The previews of recordings in the catalog: due with the video, named when their job ends."""
+
+import pytest
+
+from storage.catalog import Catalog
+from storage.catalog.records.transcoding import PreviewWork
+from storage.catalog.records.videos import WholeVideo
+from storage.catalog.videos.jobs import IMPORT, PREVIEWS
+from storage.catalog.videos.recordings import MadeRecording, RecordedRung
+from storage.job_leases import HeldJob, JobLost, pause_us
+
+NOW_US = 1_769_860_859_123_456
+RUNG = RecordedRung(number=1, width=640, height=360, size=1000)
+
+
+async def recorded(catalog: Catalog, *rungs: RecordedRung) -> WholeVideo:
+    """A recording that has just become a video."""
+    project = await catalog.projects.add("films", NOW_US)
+    stream = await catalog.streams.add(project.id, "The news", NOW_US)
+    row = await catalog.recordings.begin(stream.key.hash, "20260131T120000123", 30, NOW_US)
+    assert row is not None
+    made = MadeRecording(
+        media="1-1", size=5000, length_us=6_500_000, width=640, height=360, rungs=rungs
+    )
+    video = await catalog.recordings.finish(row, made, NOW_US, str.lower)
+    assert video is not None
+    return await whole(catalog, video)
+
+
+async def whole(catalog: Catalog, video: int) -> WholeVideo:
+    found = await catalog.videos.find(video)
+    assert found is not None
+    return found
+
+
+async def lease(catalog: Catalog, owner: str = "worker", later_us: int = 0) -> HeldJob | None:
+    return await catalog.jobs.lease(owner, NOW_US + later_us, PREVIEWS)
+
+
+async def held(catalog: Catalog) -> HeldJob:
+    found = await lease(catalog)
+    assert found is not None
+    return found
+
+
+async def folder(catalog: Catalog, video: int) -> str | None:
+    return (await catalog.transcoding.find_folders(video))[2]
+
+
+async def test_a_recording_is_due_for_previews_and_nothing_else(catalog: Catalog) -> None:
+    video = (await recorded(catalog, RUNG)).video
+    assert not await catalog.jobs.has_due(NOW_US)
+    assert await catalog.jobs.lease("worker", NOW_US, IMPORT) is None
+    job = await held(catalog)
+    assert job.video == video.id
+    work = await catalog.previews.begin(job, NOW_US)
+    assert work == PreviewWork(hash=video.hash, generation=1, media="1-1")
+    assert (await whole(catalog, video.id)).video.state == "completed"
+
+
+async def test_sound_alone_is_due_for_nothing(catalog: Catalog) -> None:
+    await recorded(catalog)
+    assert await lease(catalog) is None
+
+
+async def test_previews_are_named_with_the_end_of_their_job(catalog: Catalog) -> None:
+    before = await recorded(catalog, RUNG)
+    video = before.video.id
+    notices, _ = await catalog.outbox.read_after(0, 100)
+    job = await held(catalog)
+    await catalog.previews.finish(job, "previews-1-1", 700, NOW_US + 5)
+    after = await whole(catalog, video)
+    assert await folder(catalog, video) == "previews-1-1"
+    assert after.video.storage_size == before.video.storage_size + 700
+    assert after.video.version == before.video.version + 1
+    assert after.video.state == "completed"
+    (notice,), _ = await catalog.outbox.read_after(notices[-1].id, 100)
+    assert notice.event == "completed"
+    assert f"video.{after.video.hash}" in notice.channel.split()
+    assert await lease(catalog, later_us=500_000_000) is None
+    with pytest.raises(JobLost):
+        await catalog.previews.finish(job, "previews-1-2", 700, NOW_US)
+    assert await folder(catalog, video) == "previews-1-1"
+
+
+@pytest.mark.parametrize("failed", [True, False])
+async def test_an_end_without_previews_changes_nothing(catalog: Catalog, failed: bool) -> None:
+    before = await recorded(catalog, RUNG)
+    job = await held(catalog)
+    if failed:
+        await catalog.previews.fail(job)
+    else:
+        await catalog.previews.finish(job, None, 0, NOW_US)
+    assert await whole(catalog, before.video.id) == before
+    assert await folder(catalog, before.video.id) is None
+    assert await lease(catalog, later_us=500_000_000) is None
+
+
+async def test_a_failed_attempt_waits_and_one_given_back_does_not(catalog: Catalog) -> None:
+    before = await recorded(catalog, RUNG)
+    await catalog.previews.requeue(await held(catalog), NOW_US, failed=False)
+    job = await held(catalog)
+    assert (job.attempt, job.failures) == (2, 0)
+    await catalog.previews.requeue(job, NOW_US, failed=True)
+    assert await lease(catalog, later_us=pause_us(1) - 1) is None
+    again = await lease(catalog, later_us=pause_us(1))
+    assert again is not None
+    assert (again.attempt, again.failures) == (3, 1)
+    assert (await whole(catalog, before.video.id)).video.state == "completed"
+
+
+async def test_of_a_deleted_video_everything_is_refused(catalog: Catalog) -> None:
+    before = await recorded(catalog, RUNG)
+    job = await held(catalog)
+    await catalog.videos.remove(before.video.id, NOW_US, by=None)
+    for refused in (
+        catalog.previews.begin(job, NOW_US),
+        catalog.previews.finish(job, "previews-1-1", 1, NOW_US),
+        catalog.previews.fail(job),
+        catalog.previews.requeue(job, NOW_US, failed=True),
+    ):
+        with pytest.raises(JobLost):
+            await refused

@@ -1,0 +1,52 @@
+"""The thumbnails of a video as a player fetches them, and pictures to compare them with."""
+
+import io
+import re
+from urllib.parse import urljoin
+
+import av
+from av.video.frame import VideoFrame
+
+from tests.support.e2e.service import fetch
+
+__all__ = ["difference", "fetch_thumbnails", "first_picture"]
+
+_CUE = re.compile(r"(\d\d):(\d\d):(\d\d)\.(\d{3}) --> \S+\n(\S+)#xywh=(\d+),(\d+),(\d+),(\d+)")
+_SIZE = (160, 90)
+
+
+def fetch_thumbnails(address: str) -> dict[int, bytes]:
+    """Return the grey thumbnails of a list, by the milliseconds that they are shown from."""
+    found: dict[int, bytes] = {}
+    sheets: dict[str, tuple[bytes, int]] = {}
+    for hours, minutes, seconds, rest, name, *area in _CUE.findall(fetch(address).text):
+        at = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1000 + int(rest)
+        left, top, width, height = map(int, area)
+        assert (width, height) == _SIZE
+        if name not in sheets:
+            plane = _first_frame(fetch(urljoin(address, name)).body, "jpeg_pipe").planes[0]
+            sheets[name] = bytes(plane), plane.line_size
+        data, line = sheets[name]
+        rows = range(top, top + height)
+        found[at] = b"".join(data[row * line + left : row * line + left + width] for row in rows)
+    return found
+
+
+def first_picture(data: bytes) -> bytes:
+    """Return the first picture of a fragmented MP4, grey and as small as a thumbnail."""
+    frame = _first_frame(data, "mp4")
+    small = frame.reformat(width=_SIZE[0], height=_SIZE[1], format="yuvj420p").planes[0]
+    rows = range(small.height)
+    line = small.line_size
+    pixels = bytes(small)
+    return b"".join(pixels[row * line : row * line + small.width] for row in rows)
+
+
+def difference(one: bytes, other: bytes) -> float:
+    """Return the mean difference of two pictures, from 0 to 255."""
+    return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / len(one)
+
+
+def _first_frame(data: bytes, form: str) -> VideoFrame:
+    with av.open(io.BytesIO(data), "r", format=form) as container:
+        return next(container.decode(video=0))

@@ -1,0 +1,104 @@
+"""Recordings as they become videos: real segments of a real engine, in a catalog and on a disk."""
+
+from pathlib import Path
+
+from media.hls.m3u8 import render
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment, Variant
+from media.ladder import Ladder, Rendition
+from storage.catalog.records.videos import WholeVideo
+from storage.catalog.videos.recordings import MadeRecording, RecordedRung
+from tests.support.engine.engine_process import ORIGIN, Made, begin, orders, run
+from tests.support.engine.sources import ffmpeg, source_of
+from tests.support.transcode.transcode_fixture import VodFixture, now_us
+from transcode.protocol.messages import EngineOrder
+
+__all__ = ["MEDIA", "RUNG", "STEP", "add_recording", "record", "staircase"]
+
+MEDIA = "1-1"
+RUNG = "240p"
+STEP = 2  # seconds of each segment, and of each shade of `staircase`
+_LADDER = Ladder((Rendition(name=RUNG, width=320, height=180, rate=300_000),))
+
+
+def staircase(path: Path, *, steps: int, first: int = 0, rate: int = 25) -> Path:
+    """Make an FLV that gets lighter with each segment, by 20 from step to step."""
+    picture = (
+        f"color=black:s=320x180:r={rate}:d={STEP * steps},"
+        f"geq=lum='30+20*({first}+floor(T/{STEP}))':cb=128:cr=128"
+    )
+    coding = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-bf", "2")
+    gop = str(rate * STEP)
+    ffmpeg(
+        *("-f", "lavfi", "-i", picture, *coding, "-g", gop, "-keyint_min", gop),
+        *("-sc_threshold", "0", "-threads", "1", "-f", "flv", "-y", path),
+    )
+    return path
+
+
+def record(folder: Path, *epochs: int) -> Made:
+    """Have an engine make a run; each epoch has so many steps, and an init section of its own."""
+    given: list[list[EngineOrder]] = []
+    done = 0
+    for number, steps in enumerate(epochs):
+        source = source_of(
+            staircase(folder / f"{number}.flv", steps=steps, first=done, rate=25 + 5 * number)
+        )
+        order = begin(
+            source,
+            ladder=_LADDER,
+            epoch=number,
+            start=ORIGIN + done * STEP * 90_000,
+            sequence=done,
+            discontinuity=number > 0,
+            reuse=False,
+        )
+        given.append(orders(source, order))
+        done += steps
+    return run(*given)
+
+
+async def add_recording(vod: VodFixture, made: Made | None, *, gaps: frozenset[int]) -> WholeVideo:
+    """Add the recording of what an engine made; without it, one of sound alone.
+
+    Segments in `gaps` are gaps of its playlist.
+    """
+    catalog, objects = vod.catalog, vod.objects
+    now = now_us()
+    stream = (await catalog.streams.add(1, "Morning", now)).key.hash
+    row = await catalog.recordings.begin(stream, "20260131T120000123", 30, now)
+    assert row is not None
+    folder = f"videos/{row.hash}/{MEDIA}"
+    variants: tuple[Variant, ...] = ()
+    length_us = 10_000_000
+    rungs: tuple[RecordedRung, ...] = ()
+    if made is not None:
+        for init in made.inits(RUNG):
+            await objects.put(f"{folder}/{RUNG}/init-{init.number}.mp4", init.data)
+        listed: list[PlaylistSegment] = []
+        for each in made.segments(RUNG):
+            gap = each.sequence in gaps
+            if not gap:
+                await objects.put(f"{folder}/{RUNG}/{each.sequence}.m4s", made.data(each))
+            listed.append(
+                PlaylistSegment(
+                    uri=f"{each.sequence}.m4s",
+                    duration=each.duration,
+                    map_uri=None if gap else f"init-{each.init}.mp4",
+                    discontinuity=each.discontinuity,
+                    gap=gap,
+                )
+            )
+        playlist = MediaPlaylist(segments=tuple(listed), ended=True, whole=True)
+        await objects.put(f"{folder}/{RUNG}/index.m3u8", render(playlist).encode())
+        length_us = playlist.duration * 100 // 9
+        uri = f"{MEDIA}/{RUNG}/index.m3u8"
+        variants = (Variant(uri=uri, bandwidth=300_000, width=320, height=180),)
+        rungs = (RecordedRung(number=7, width=320, height=180, size=1000),)
+    index = render(MultivariantPlaylist(variants=variants)).encode()
+    await objects.put(f"{folder}/index.m3u8", index)
+    made_recording = MadeRecording(
+        media=MEDIA, size=5000, length_us=length_us, width=320, height=180, rungs=rungs
+    )
+    video = await catalog.recordings.finish(row, made_recording, now, str.lower)
+    assert video is not None
+    return await vod.whole_video(video)

@@ -1,0 +1,90 @@
+"""Thumbnails of keyframes that come through a pipe, made by a real engine in its sandbox."""
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import av
+import msgspec
+import pytest
+
+from tests.support.engine.engine_process import Made, run_raw
+from tests.support.transcode.recordings import RUNG, record
+from transcode.engine.images.recording_previews import make_previews
+from transcode.protocol.file_messages import Keyframe, PreviewOrder
+from transcode.protocol.messages import Previews, pack
+
+ORDER = PreviewOrder(width=320, height=180)
+TEXT = msgspec.json.encode(ORDER).decode()
+
+
+@pytest.fixture(scope="module")
+def keyframes(tmp_path_factory: pytest.TempPathFactory) -> list[Keyframe]:
+    """Four keyframes of two epochs, each lighter than the one before."""
+    made = record(tmp_path_factory.mktemp("run"), 2, 2)
+    return list(_keyframes(made))
+
+
+def _keyframes(made: Made) -> Iterator[Keyframe]:
+    inits = {init.number: init.data for init in made.inits(RUNG)}
+    for number, segment in enumerate(made.segments(RUNG)):
+        chunk = next(part for part in made.parts(RUNG) if part.sequence == segment.sequence)
+        yield Keyframe(at=2000 * number, data=inits[segment.init] + chunk.data)
+
+
+def previews(keyframes: Iterable[Keyframe]) -> list[Previews]:
+    made = run_raw(b"".join(pack(each) for each in keyframes), "previews", TEXT)
+    assert (made.status, made.complaints) == (0, "")
+    return made.of(Previews)
+
+
+def lumas(sheet: bytes, count: int) -> list[int]:
+    """The luma in the middle of each thumbnail of the first row."""
+    with av.open(io.BytesIO(sheet), "r", format="jpeg_pipe") as container:
+        plane = next(container.decode(video=0)).planes[0]
+    middle = bytes(plane)[45 * plane.line_size :]
+    return [middle[160 * number + 80] for number in range(count)]
+
+
+def test_keyframes_of_several_epochs_are_thumbnails_in_order(keyframes: list[Keyframe]) -> None:
+    (made,) = previews(keyframes[place] for place in (0, 2, 1, 3))
+    assert (made.width, made.height, made.times) == (160, 90, (0, 2000, 4000, 6000))
+    (sheet,) = made.sheets
+    found = lumas(sheet, 4)
+    assert [round((each - found[0]) / 23.3) for each in found] == [0, 1, 2, 3]
+
+
+def test_what_cannot_be_decoded_is_left_out(keyframes: list[Keyframe]) -> None:
+    first, second, third, _ = keyframes
+    bad = [
+        Keyframe(at=2000, data=b"no media"),
+        Keyframe(at=2000, data=b""),
+        Keyframe(at=2000, data=second.data[:700]),
+    ]
+    (made,) = previews([first, *bad, third])
+    assert made.times == (0, 4000)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_pictures_are_no_previews(keyframes: list[Keyframe], count: int) -> None:
+    assert previews(keyframes[:count]) == []
+
+
+def test_input_that_is_no_keyframe_ends_the_engine(keyframes: list[Keyframe]) -> None:
+    made = run_raw(b"\xff" * 8, "previews", TEXT)
+    assert (made.status, made.reports) == (2, [])
+    assert "a frame of" in made.complaints
+    assert run_raw(b"", "previews", "{}").status == 2
+
+
+def test_keyframes_after_the_time_limit_are_left_out(
+    tmp_path: Path, keyframes: list[Keyframe]
+) -> None:
+    (tmp_path / "pipe").write_bytes(b"".join(pack(each) for each in keyframes))
+    for seconds, count in ((30.0, 1), (-1.0, 0)):
+        file = os.open(tmp_path / "pipe", os.O_RDONLY)
+        try:
+            assert len(list(make_previews(file, ORDER, cpu_seconds=seconds))) == count
+        finally:
+            os.close(file)

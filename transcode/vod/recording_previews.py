@@ -1,0 +1,325 @@
+"""The previews of recordings: jobs that read keyframes from a recording's own segments.
+
+A recording is a video as soon as its run is over, because nothing is encoded again; its previews
+follow. Of the smallest rendition, the first chunk of each sampled segment is read, at most 400 of
+150 kB at 360p, and decoded by a sandboxed engine. Segments that are gaps, or missing, have no
+thumbnail. Without previews the video plays all the same.
+"""
+
+import asyncio
+import logging
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar, Final
+
+import msgspec
+
+from media.hls.fmp4 import first_chunk_bytes
+from media.hls.m3u8 import M3u8Error, parse
+from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, Variant
+from media.sample_times import coarse_to_fine, sample_times
+from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
+from storage.catalog.records.transcoding import PreviewWork
+from storage.catalog.videos.jobs import PREVIEWS, Jobs
+from storage.catalog.videos.previews import RecordingPreviews
+from storage.job_leases import LEASE_US, HeldJob
+from storage.objects.addresses import video_media, video_variants
+from storage.objects.base import ObjectError, ObjectMissing, Objects
+from transcode.jobs.catalog_retry import longest_wait, until_answered
+from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+from transcode.jobs.patient_objects import PatientObjects
+from transcode.jobs.store_health import StoreHealth
+from transcode.protocol.engine_process import (
+    SILENT_SECONDS,
+    EngineLost,
+    EngineProcess,
+    spawn_engine,
+)
+from transcode.protocol.file_messages import Keyframe, PreviewOrder
+from transcode.protocol.messages import Previews, WireError
+from transcode.vod.attempt_cleanup import remove_folders
+from transcode.vod.previews import store_previews
+
+__all__ = [
+    "PreviewContext",
+    "PreviewJob",
+    "PreviewMaker",
+    "SampledSegment",
+    "read_keyframe",
+    "sampled_segments",
+]
+
+log = logging.getLogger(__name__)
+
+_HEAD_BYTES: Final = 1 << 16  # the head of a chunk is 16 bytes for each of its pictures
+_MOST_CHUNK_BYTES: Final = 16 << 20  # half a second of 160 Mbit/s is 10 MB
+_BROKE: Final = "The engine broke off."
+_NOT_READ: Final = "The recording could not be read, or its previews not be stored."
+_NO_PLAYLIST: Final = "The recording has no playlist that can be read."
+
+
+class SampledSegment(msgspec.Struct, frozen=True):
+    """A segment whose first picture is shown `at` milliseconds; its files below the rendition."""
+
+    at: int
+    init: str
+    media: str
+
+
+def sampled_segments(playlist: MediaPlaylist) -> list[SampledSegment]:
+    """Return the segments of a playlist whose first pictures become thumbnails, in order."""
+    starts: list[int] = []
+    length = 0
+    for segment in playlist.segments:
+        starts.append(length)
+        length += segment.duration
+    found: dict[int, SampledSegment] = {}
+    for at_us in sample_times(rescale(length, VIDEO_SCALE, MICROSECONDS)):
+        number = bisect_right(starts, rescale(at_us, MICROSECONDS, VIDEO_SCALE)) - 1
+        segment = playlist.segments[number] if number >= 0 else None
+        if segment is not None and segment.map_uri is not None:  # not a gap
+            at = rescale(starts[number], VIDEO_SCALE, MILLISECONDS)
+            found[number] = SampledSegment(at, segment.map_uri, segment.uri)
+    return list(found.values())
+
+
+def read_keyframe(init: Path, media: Path) -> bytes | None:
+    """Return an init section and a segment's first chunk; None if either is missing or damaged.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    try:
+        with media.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            size = first_chunk_bytes(head)
+            if size > _MOST_CHUNK_BYTES:
+                return None
+            return init.read_bytes() + head[:size] + file.read(max(0, size - len(head)))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+class PreviewContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What previews are made with; the fields are described in `PreviewMaker`."""
+
+    jobs: Jobs
+    previews: RecordingPreviews
+    objects: Objects
+    path_of: Callable[[str], Path]
+    now_us: Callable[[], int]
+    clock: Callable[[], float]
+    health: StoreHealth
+
+
+class PreviewMaker:
+    """Leases and does the jobs that make previews of recordings.
+
+    `path_of` returns the file that holds an object; `clock` is monotonic, in seconds; leases last
+    `lease_us` unless they are extended. What is made is stored while the store is well by `health`.
+    """
+
+    def __init__(
+        self,
+        *,
+        jobs: Jobs,
+        previews: RecordingPreviews,
+        objects: Objects,
+        path_of: Callable[[str], Path],
+        now_us: Callable[[], int],
+        lease_us: int = LEASE_US,
+        clock: Callable[[], float] = time.monotonic,
+        health: StoreHealth | None = None,
+    ) -> None:
+        self._lease_us = lease_us
+        self._last_project = 0
+        health = health or StoreHealth()
+        self._context = PreviewContext(
+            jobs=jobs,
+            previews=previews,
+            objects=PatientObjects(objects, health),
+            path_of=path_of,
+            now_us=now_us,
+            clock=clock,
+            health=health,
+        )
+
+    async def lease(self, owner: str) -> HeldJob | None:
+        """Lease the next job, of the projects in turn; `owner` is a new random name.
+
+        Raises:
+            CatalogError: the database did not answer.
+        """
+        held = await self._context.jobs.lease(
+            owner,
+            self._context.now_us(),
+            PREVIEWS,
+            lease_us=self._lease_us,
+            after=self._last_project,
+        )
+        if held is not None:
+            self._last_project = held.project
+        return held
+
+    async def do(self, held: HeldJob) -> None:
+        """Do a job to its end (see `LeasedTask.run`).
+
+        Raises:
+            JobLost: another worker holds the lease now, or the video is gone.
+            CatalogError: the end could not be recorded; the lease will expire.
+        """
+        work = await until_answered(
+            lambda: self._context.previews.begin(held, self._context.now_us()),
+            within=longest_wait(held.lease_us),
+            facts={"job": held.id, "attempt": held.attempt},
+        )
+        await PreviewJob(self._context, work, held).run()
+
+
+class PreviewJob(LeasedTask[HeldJob, int]):
+    """One attempt at the previews of a recording; its outcome is their size in bytes, 0 for none.
+
+    An engine that neither reads nor reports for `seconds` is killed.
+    """
+
+    events: ClassVar = TaskEvents(
+        begun="previews begun",
+        failed="no previews",
+        given_up="no previews",
+        put_back="previews put back",
+        given_back="previews given back",
+        not_given_back="previews not given back",
+    )
+    spent_reason: ClassVar = "Making the previews broke off {} times and was given up."
+
+    def __init__(
+        self,
+        context: PreviewContext,
+        work: PreviewWork,
+        held: HeldJob,
+        *,
+        seconds: float = SILENT_SECONDS,
+    ) -> None:
+        facts = {"video": work.hash, "job": held.id, "attempt": held.attempt}
+        super().__init__(held, facts, context.clock, context.health)
+        self._context = context
+        self._work = work
+        self._seconds = seconds
+
+    def _folder(self, attempt: int) -> str:
+        return f"previews-{self._work.generation}-{attempt}"
+
+    async def extend_lease(self) -> None:
+        """See `LeasedTask.extend_lease`."""
+        await self._context.jobs.extend(self.held, self._context.now_us())
+
+    async def make(self) -> int:
+        """Make the previews and store them; see `LeasedTask.make`."""
+        try:
+            return await self._make()
+        except (ObjectMissing, M3u8Error) as error:
+            raise InputRefused(_NO_PLAYLIST) from error
+        except (ObjectError, OSError) as error:
+            log.warning("previews not stored", extra={**self.facts, "cause": str(error)})
+            raise AttemptFailed(_NOT_READ) from error
+
+    async def _make(self) -> int:
+        work, objects = self._work, self._context.objects
+        variants = parse((await objects.get(video_variants(work.hash, work.media))).decode())
+        smallest = _smallest(variants)
+        if smallest is None:
+            return 0
+        address = f"{video_media(work.hash, work.media)}/{smallest.uri.partition('/')[2]}"
+        text = (await objects.get(address)).decode()
+        playlist = await asyncio.to_thread(parse, text)  # half a second for a day
+        if not isinstance(playlist, MediaPlaylist):
+            raise M3u8Error("no media playlist")
+        made = await self._run_engine(address.rpartition("/")[0], playlist, smallest)
+        if made is None:
+            return 0
+        length_us = rescale(playlist.duration, VIDEO_SCALE, MICROSECONDS)
+        folder = self._folder(self.held.attempt)
+        size = await store_previews(objects, work.hash, folder, made, length_us)
+        await objects.make_durable(video_media(work.hash, folder))
+        return size
+
+    async def _run_engine(
+        self, rendition: str, playlist: MediaPlaylist, shown: Variant
+    ) -> Previews | None:
+        """Return the thumbnails of a playlist whose files are below `rendition`, if any."""
+        order = PreviewOrder(width=shown.width, height=shown.height)
+        made: Previews | None = None
+        failure: Exception | None = None
+        arguments = msgspec.json.encode(order).decode()
+        async with spawn_engine("previews", self._work.hash, arguments) as engine:
+            try:
+                await self._send(engine, rendition, sampled_segments(playlist))
+                engine.close_input()
+                async for report in engine.reports(silent_seconds=self._seconds):
+                    if isinstance(report, Previews):
+                        made = report
+            except (EngineLost, WireError, TimeoutError, OSError) as error:
+                # Raised in the block of the engine it would come out as an ExceptionGroup.
+                failure = error
+                engine.kill()
+            status = await engine.wait()
+        if isinstance(failure, OSError) and not isinstance(failure, TimeoutError):
+            raise failure
+        if failure is not None or status != 0:
+            facts = {**self.facts, "status": status, "cause": repr(failure)}
+            log.warning("engine lost", extra=facts)
+            raise AttemptFailed(_BROKE)
+        return made
+
+    async def _send(
+        self, engine: EngineProcess, rendition: str, samples: Sequence[SampledSegment]
+    ) -> None:
+        missing = 0
+        for number in coarse_to_fine(len(samples)):
+            sample = samples[number]
+            init, media = (
+                self._context.path_of(f"{rendition}/{name}") for name in (sample.init, sample.media)
+            )
+            data = await asyncio.to_thread(read_keyframe, init, media)
+            if data is None:
+                missing += 1
+                continue
+            async with asyncio.timeout(self._seconds):
+                await engine.send(Keyframe(at=sample.at, data=data))
+        if missing:
+            log.warning("segments not read", extra={**self.facts, "segments": missing})
+
+    async def finish(self, outcome: int) -> None:
+        """Name the previews in the video's row; see `LeasedTask.finish`."""
+        folder = self._folder(self.held.attempt) if outcome else None
+        await self._context.previews.finish(self.held, folder, outcome, self._context.now_us())
+        log.info("previews made", extra={**self.facts, "bytes": outcome})
+
+    async def fail(self, reason: str) -> None:
+        """End the job; the video remains as it is."""
+        del reason  # the log has it
+        await self._context.previews.fail(self.held)
+
+    async def clean_up(self) -> None:
+        """Remove the folders of older attempts, whose workers were killed."""
+        folders = [self._folder(attempt) for attempt in range(1, self.held.attempt)]
+        await remove_folders(self._context.objects, self._work.hash, folders)
+
+    async def put_back(self, *, failed: bool) -> None:
+        """See `LeasedTask.put_back`."""
+        await self._context.previews.requeue(self.held, self._context.now_us(), failed=failed)
+
+    async def discard(self) -> None:
+        """Remove the folder of this attempt."""
+        folder = self._folder(self.held.attempt)
+        await remove_folders(self._context.objects, self._work.hash, [folder])
+
+
+def _smallest(variants: MediaPlaylist | MultivariantPlaylist) -> Variant | None:
+    """Return the variant with the smallest picture; None if there is sound alone."""
+    if not isinstance(variants, MultivariantPlaylist):
+        raise M3u8Error("no multivariant playlist")
+    pictures = (each for each in variants.variants if each.width and each.height)
+    return min(pictures, key=lambda each: each.width * each.height, default=None)
