@@ -84,6 +84,6 @@ advisories: setup ## known vulnerabilities of the pinned packages, by what their
 	@$(BIN)/python scripts/advisories.py requirements/runtime.txt requirements/dev.txt
 
 clean: ## remove what was built or fetched, never ./data
-	rm -rf .venv bench/pyrtmp/.venv bench/nms/node_modules web/node_modules dist
+	rm -rf .venv bench/pyrtmp/.venv bench/nms/node_modules bench/players/node_modules web/node_modules dist
 	rm -rf .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -29,7 +29,7 @@ if [ "${1:-}" = all ]; then # the real OBS, for the proofs
     command_of obs obs-studio
     command_of xvfb-run xvfb
 fi
-if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest` and `bench.origin`
+if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`, `bench.origin` and `bench.latency`
     [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
     command_of node nodejs
     command_of npm npm

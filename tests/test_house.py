@@ -81,7 +81,7 @@ def declared() -> set[str]:
     lines = [*PROJECT["project"]["dependencies"], *(each for each in groups if str(each) == each)]
     lines += pins(ROOT / "bench" / "pyrtmp" / "requirements.in")
     javascript: set[str] = set()
-    for folder in ("web", "bench/nms", "tests/e2e/node"):
+    for folder in ("web", "bench/nms", "bench/players", "tests/e2e/node"):
         package = json.loads((ROOT / folder / "package.json").read_text())
         javascript |= {*package.get("dependencies", ()), *package.get("devDependencies", ())}
     return {Requirement(line).name for line in lines} | javascript
@@ -273,7 +273,7 @@ def test_the_pins_satisfy_what_the_project_declares(file: str, groups: list[str]
         assert all(wanted.specifier.contains(version) for version in found), wanted.name
 
 
-@pytest.mark.parametrize("folder", ["web", "bench/nms", "tests/e2e/node"])
+@pytest.mark.parametrize("folder", ["web", "bench/nms", "bench/players", "tests/e2e/node"])
 def test_a_lock_of_javascript_names_no_registry(folder: str) -> None:
     lock = json.loads((ROOT / folder / "package-lock.json").read_text())
     packages = lock["packages"]

@@ -20,7 +20,8 @@ from typing import Final
 from bench.api.rows import VIDEOS, fill
 from bench.ingest.processes import NoAnswer, child
 from bench.origin.load import Kind, requests_per_cpu_second
-from bench.origin.servers import ROOT, START_SECONDS, Broken, Missing, Serving, tool
+from bench.origin.servers import ROOT, START_SECONDS, Broken, Serving
+from bench.tools import ToolMissing, tool
 
 __all__ = ["LEAST", "main", "missed", "table"]
 
@@ -37,7 +38,7 @@ def main() -> int:
     options = _options()
     try:
         figures = _measure(options)
-    except Missing as error:
+    except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2
     except Broken as error:

@@ -24,7 +24,8 @@ from bench.ingest.measure import (
     measure,
 )
 from bench.ingest.report import missed, table
-from bench.ingest.servers import SERVERS, BenchServer, TlsFiles, ToolMissing
+from bench.ingest.servers import SERVERS, BenchServer, TlsFiles
+from bench.tools import ToolMissing
 from headend.install.certificates import ensure_local_certificates
 
 __all__ = ["main"]

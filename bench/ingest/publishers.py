@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FfmpegPublisher", "publishing"]
+__all__ = ["FfmpegPublisher", "looping", "publishing"]
 
 _REPORT_SECONDS: Final = "0.2"
 END_SECONDS: Final = 5.0
@@ -97,3 +97,15 @@ def publishing(clip: Path, urls: Sequence[str]) -> Generator[list[FfmpegPublishe
             found.append(publisher)
             time.sleep(1 / 30 / len(urls) + 0.05)
         yield found
+
+
+@contextmanager
+def looping(clip: Path, url: str) -> Generator[None, None, None]:
+    """Publish a recording again and again for the length of the block."""
+    command = ["ffmpeg", "-v", "error", "-nostdin", "-re", "-stream_loop", "-1", "-i", str(clip)]
+    process = subprocess.Popen([*command, "-c", "copy", "-f", "flv", url])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()

@@ -19,9 +19,10 @@ from typing import Any, Final
 
 from bench.ingest.clip import SourceClip
 from bench.ingest.processes import Child, NoAnswer, child
+from bench.tools import ToolMissing, free_port, install
 from media.no_op import do_nothing
 
-__all__ = ["PYRTMP", "SERVERS", "BenchServer", "RunningServer", "TlsFiles", "ToolMissing", "ours"]
+__all__ = ["PYRTMP", "SERVERS", "BenchServer", "RunningServer", "TlsFiles", "ours"]
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0  # a deadline; each starts within 2 s on an idle machine
@@ -31,10 +32,6 @@ NGINX_MODULES: Final = Path("/usr/lib/nginx/modules")
 # 4096 costs it a fifth more, so it is measured at its best.
 NGINX_CHUNK, NMS_CHUNK = 60_000, 65_535
 _HANDSHAKE_BYTES: Final = 3073
-
-
-class ToolMissing(Exception):
-    """A tool is not installed; the message says how to install it."""
 
 
 @dataclass(frozen=True)
@@ -177,14 +174,7 @@ NMS: Final = ROOT / "bench" / "nms"
 
 
 def _prepare_nms(_tls: bool) -> None:
-    for tool, package in (("node", "nodejs"), ("npm", "npm")):
-        if shutil.which(tool) is None:
-            raise ToolMissing(f"node-media-server needs {tool}: apt-get install {package}")
-    lock = (NMS / "package-lock.json").read_text()
-    stamp = NMS / "node_modules" / ".filled"
-    if not stamp.exists() or stamp.read_text() != lock:
-        subprocess.run(["npm", "ci", "--silent"], cwd=NMS, check=True, timeout=300)
-        stamp.write_text(lock)
+    install(NMS)
 
 
 @contextmanager
@@ -231,12 +221,6 @@ def lost_wire(chunk_bytes: int) -> Callable[[dict[str, Any], SourceClip], str]:
 
 
 # -- all ----------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def _await_port(port: int, running: Child) -> None:

@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 
 from bench.origin.load import KINDS, Kind, check, kinds, requests_per_cpu_second
 from bench.origin.report import missed, table
-from bench.origin.servers import Broken, Missing, nginx, ours, tool
+from bench.origin.servers import Broken, nginx, ours
+from bench.tools import ToolMissing, tool
 
 __all__ = ["main"]
 
@@ -24,7 +25,7 @@ def main() -> int:
     options = _options()
     try:
         figures, asked = _measure(options)
-    except Missing as error:
+    except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2
     except Broken as error:

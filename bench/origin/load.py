@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bench.ingest.processes import cpu_ns
-from bench.origin.servers import Broken, Published, Serving, tool
+from bench.origin.servers import Broken, Published, Serving
+from bench.tools import tool
 
 __all__ = ["KINDS", "Kind", "check", "kinds", "requests_per_cpu_second"]
 
@@ -96,7 +97,7 @@ def requests_per_cpu_second(
 
     Raises:
         Broken: a request failed, or none was answered.
-        Missing: `wrk` is not installed.
+        ToolMissing: `wrk` is not installed.
     """
     command = [tool("wrk", "wrk"), "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "20s"]
     for name, value in headers.items():

@@ -8,7 +8,6 @@ browsers need from an origin. It compresses a playlist for each request.
 import grp
 import os
 import pwd
-import shutil
 import socket
 import sys
 import time
@@ -19,8 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.ingest.processes import NoAnswer, child
+from bench.tools import free_port, tool
 
-__all__ = ["Broken", "Missing", "Published", "Serving", "nginx", "ours", "tool"]
+__all__ = ["Broken", "Published", "Serving", "nginx", "ours"]
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0  # a deadline; both start within 3 s on an idle machine
@@ -67,10 +67,6 @@ http {{
 """
 
 
-class Missing(Exception):
-    """A tool is not installed; the message says how to install it."""
-
-
 class Broken(Exception):
     """A server does not start, or gives a wrong response."""
 
@@ -91,18 +87,6 @@ class Serving:
 
     port: int
     pid: int
-
-
-def tool(name: str, package: str) -> str:
-    """Return a program's path.
-
-    Raises:
-        Missing: it is not installed.
-    """
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-    if found is None:
-        raise Missing(f"{name} is missing: apt-get install --no-install-recommends {package}")
-    return found
 
 
 @contextmanager
@@ -130,12 +114,12 @@ def nginx(folder: Path, published: Published) -> Generator[Serving, None, None]:
     """Run nginx with the files.
 
     Raises:
-        Missing: it is not installed.
+        ToolMissing: it is not installed.
         Broken: it does not start.
     """
     program = tool("nginx", "nginx-light")
     folder.mkdir()
-    port = _free_port()
+    port = free_port()
     settings = folder / "nginx.conf"
     text = _CONFIGURATION.format(
         folder=folder,
@@ -154,11 +138,6 @@ def nginx(folder: Path, published: Published) -> Generator[Serving, None, None]:
                 raise Broken(f"nginx does not start: {log.read_text()[-2000:]}")
             time.sleep(_LOOK_SECONDS)
         yield Serving(port, running.process.pid)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
 
 
 def _answers(port: int) -> bool:

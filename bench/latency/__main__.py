@@ -1,0 +1,202 @@
+"""The command `python -m bench.latency`: how old the picture is that a viewer sees.
+
+An encoder burns the time of day into its pictures and publishes them; Chromium plays the stream,
+and the page reads the time off every frame that it presents. Headend is watched in its own page,
+nginx-rtmp's HLS in hls.js as it is, one after the other. The status is 1 if a target is missed,
+and 2 if a tool is missing.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+from playwright.sync_api import Browser
+
+from bench.ingest.clip import make_clip
+from bench.ingest.processes import Child, child, cpu_ns
+from bench.ingest.publishers import looping
+from bench.latency.encoder import PROFILES
+from bench.latency.report import HEADINGS, Figures, Target, figures, missed, row
+from bench.latency.servers import LiveServer, headend, nginx
+from bench.latency.viewer import bare_page, browser, watch
+from bench.tools import ToolMissing
+
+__all__ = ["MODES", "main"]
+
+ROOT: Final = Path(__file__).parents[2]
+_ACCEPTED_SECONDS: Final = 60.0
+_ENDED_SECONDS: Final = 30.0
+_CLIP_SECONDS: Final = 20
+_QUIET_SECONDS: Final = 60.0  # for load shedding to come to rest, if there are further streams
+
+
+class Mode(msgspec.Struct, frozen=True):
+    """One way to watch: the server, and the page's address of it."""
+
+    about: str
+    server: str
+    address: Callable[[LiveServer, str], str]
+
+
+MODES: Final = {
+    "low": Mode("Headend, its page", "headend", lambda at, _: at.watch),
+    "normal": Mode(
+        "Headend, its page, `?latency=normal`",
+        "headend",
+        lambda at, _: f"{at.watch}?latency=normal",
+    ),
+    "hls.js": Mode("Headend, hls.js as it is", "headend", lambda at, bare: f"{bare}#{at.playlist}"),
+    "hls.js-normal": Mode(
+        "Headend, hls.js as it is, `?latency=normal`",
+        "headend",
+        lambda at, bare: f"{bare}#{at.playlist}?latency=normal",
+    ),
+    "nginx": Mode("nginx-rtmp, hls.js as it is", "nginx", lambda at, bare: f"{bare}#{at.playlist}"),
+}
+_DEFAULT: Final = ("low", "normal", "nginx")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is measured; times in seconds."""
+
+    modes: list[str]
+    profiles: list[str]
+    seconds: float
+    before: float
+    settle: float
+    streams: int
+
+
+def target(mode: str, profile: str, streams: int) -> Target | None:
+    """Return what is asked of a mode, None where there is nothing to ask."""
+    match mode:
+        case "low" if streams > 1:
+            return Target(2.5)
+        case "low" if profile == "fast":
+            return Target(2.0, 2.5, 0)
+        case "low" if profile == "obs":
+            return Target(3.0)
+        case "normal":
+            return Target(7.0)
+        case _:
+            return None
+
+
+@contextmanager
+def _encoder(url: str, profile: str, folder: Path) -> Generator[Child]:
+    command = [sys.executable, "-m", "bench.latency.encoder", url, "--profile", profile]
+    with child(command, folder / f"encoder-{profile}.log", cwd=ROOT) as running:
+        running.wait("accepted", _ACCEPTED_SECONDS)
+        yield running
+
+
+def _encoder_delay(encoder: Child) -> float:
+    """Stop an encoder and return the median of its delay in seconds."""
+    encoder.process.send_signal(signal.SIGTERM)
+    return float(encoder.wait("ended", _ENDED_SECONDS)["delay"])
+
+
+@contextmanager
+def _server(name: str, folder: Path, streams: int) -> Generator[LiveServer]:
+    folder.mkdir()
+    with ExitStack() as stack:
+        if name == "nginx":
+            yield stack.enter_context(nginx(folder))
+            return
+        running = stack.enter_context(headend(folder, streams))
+        if running.others:
+            clip = make_clip(folder, _CLIP_SECONDS)
+            for url in running.others:
+                stack.enter_context(looping(clip.path, url))
+            time.sleep(_QUIET_SECONDS)
+        yield running
+
+
+def _measure(
+    plan: Plan, modes: Sequence[str], profile: str, at: LiveServer, pages: tuple[Browser, str]
+) -> Generator[tuple[str, Figures, Target | None]]:
+    """Watch one server in each mode in turn; an encoder publishes anew for each of them."""
+    chromium, bare = pages
+    for mode in modes:
+        with (
+            TemporaryDirectory(prefix="headend-bench-") as folder,
+            _encoder(at.publish, profile, Path(folder)) as encoder,
+        ):
+            time.sleep(plan.before)
+            spent: list[int] = []
+            address = MODES[mode].address(at, bare)
+            watched = watch(
+                chromium,
+                address,
+                plan.settle + plan.seconds,
+                lambda spent=spent: spent.append(cpu_ns(at.pid)),
+            )
+            cpu = (cpu_ns(at.pid) - spent[0]) / 1e9 / (plan.settle + plan.seconds)
+            found = figures(watched, plan.settle, cpu, _encoder_delay(encoder))
+        yield (
+            f"{MODES[mode].about}; encoder `{profile}`",
+            found,
+            target(mode, profile, plan.streams),
+        )
+
+
+def measure(plan: Plan) -> Generator[tuple[str, Figures, Target | None]]:
+    """Yield each row's name, figures and target as it is measured."""
+    with (
+        TemporaryDirectory(prefix="headend-bench-") as name,
+        browser() as chromium,
+        bare_page() as bare,
+    ):
+        servers = list(dict.fromkeys(MODES[mode].server for mode in plan.modes))
+        for profile in plan.profiles:
+            for server in servers:
+                modes = [mode for mode in plan.modes if MODES[mode].server == server]
+                with _server(server, Path(name) / f"{server}-{profile}", plan.streams) as at:
+                    yield from _measure(plan, modes, profile, at, (chromium, bare))
+
+
+def main() -> int:
+    """Run what the command line asks for and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bench.latency", description=__doc__)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(_DEFAULT))
+    parser.add_argument("--profiles", nargs="+", choices=PROFILES, default=["fast", "obs"])
+    parser.add_argument("--minutes", type=float, default=10.0, help="of each, measured: 10")
+    parser.add_argument("--before", type=float, default=15.0, help="seconds published before: 15")
+    parser.add_argument("--settle", type=float, default=10.0, help="seconds not measured: 10")
+    parser.add_argument("--streams", type=int, default=1, help="of Headend; one of them is watched")
+    options = parser.parse_args()
+    plan = Plan(
+        modes=options.modes,
+        profiles=options.profiles,
+        seconds=options.minutes * 60,
+        before=options.before,
+        settle=options.settle,
+        streams=options.streams,
+    )
+    print(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {plan.streams} stream(s), 720p30"
+    )
+    print(f"at 2.5 Mbit/s, {plan.seconds:g} s for each row\n\n{HEADINGS}", flush=True)
+    results: list[tuple[str, Figures, Target | None]] = []
+    try:
+        for name, found, asked in measure(plan):
+            results.append((name, found, asked))
+            print(row(name, found, asked), flush=True)
+    except ToolMissing as error:
+        print(error, file=sys.stderr)
+        return 2
+    wrong = missed(results)
+    print("\n" + ("\n".join(wrong) if wrong else "All targets are met."))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

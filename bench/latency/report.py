@@ -1,0 +1,124 @@
+"""What was watched, as a table, and the targets that it missed."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from bench.latency.viewer import Watched
+
+__all__ = ["HEADINGS", "Figures", "Target", "figures", "missed", "row"]
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The latency that is asked for, in seconds; `stalls` None if they are only counted."""
+
+    median: float
+    p95: float | None = None
+    stalls: int | None = None
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """One measured period.
+
+    Latencies and times are seconds. `stalls` counts the times at which a playing video had to wait
+    since its first frame, those before the measured period too; `rates` are the lowest and the
+    highest playback rate, `heights` the renditions' heights in the order of their share of frames.
+    """
+
+    median: float
+    p95: float
+    most: float
+    frames: int
+    unread: int
+    stalls: int
+    longest: float
+    rates: tuple[float, float]
+    heights: list[int]
+    start: float
+    cpu: float
+    encoder: float
+
+
+HEADINGS: Final = (
+    "| watched | median | p95 | most | stalls | longest frame | rate | renditions | first frame "
+    "after | encoder's delay | server's CPU per s | target |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def figures(watched: Watched, settle: float, cpu: float, encoder: float) -> Figures:
+    """Return the figures of what was presented, without its first `settle` seconds.
+
+    `cpu` is the server's CPU seconds for a second of the measured period, `encoder` the median of
+    the seconds from drawing a picture to sending it.
+
+    Raises:
+        ValueError: fewer than two frames are left.
+    """
+    since = watched.frames[0].at + settle * 1000 if watched.frames else 0
+    frames = [frame for frame in watched.frames if frame.at >= since]
+    if len(frames) < 2:
+        raise ValueError(f"no frames to measure: {len(watched.frames)} presented")
+    latencies = sorted(frame.latency / 1000 for frame in frames)
+    heights = [frame.height for frame in frames]
+    return Figures(
+        median=statistics.median(latencies),
+        p95=latencies[len(latencies) * 95 // 100],
+        most=latencies[-1],
+        frames=len(frames),
+        unread=watched.unread,
+        stalls=len(watched.stalls),
+        longest=watched.longest / 1000,
+        rates=(min(frame.rate for frame in frames), max(frame.rate for frame in frames)),
+        heights=sorted(set(heights), key=heights.count, reverse=True),
+        start=watched.start,
+        cpu=cpu,
+        encoder=encoder,
+    )
+
+
+def row(name: str, found: Figures, target: Target | None) -> str:
+    """Return a row of the table."""
+    low, high = found.rates
+    rate = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
+    cells = [
+        name,
+        *(f"{value:.2f} s" for value in (found.median, found.p95, found.most)),
+        str(found.stalls),
+        f"{found.longest:.2f} s",
+        rate,
+        ", ".join(f"{height}p" for height in found.heights),
+        f"{found.start:.1f} s",
+        f"{found.encoder:.2f} s",
+        f"{found.cpu:.2f} s",
+        _asked(target),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _asked(target: Target | None) -> str:
+    if target is None:
+        return ""
+    asked = [f"<= {target.median:.1f} s"]
+    if target.p95 is not None:
+        asked.append(f"p95 <= {target.p95:.1f} s")
+    if target.stalls is not None:
+        asked.append(f"{target.stalls} stalls")
+    return ", ".join(asked)
+
+
+def missed(results: Sequence[tuple[str, Figures, Target | None]]) -> list[str]:
+    """Return the targets that were missed, each as a sentence."""
+    wrong: list[str] = []
+    for name, found, target in results:
+        if target is None:
+            continue
+        if found.median > target.median:
+            wrong.append(f"{name}: median {found.median:.2f} s, more than {target.median:.1f} s")
+        if target.p95 is not None and found.p95 > target.p95:
+            wrong.append(f"{name}: p95 {found.p95:.2f} s, more than {target.p95:.1f} s")
+        if target.stalls is not None and found.stalls > target.stalls:
+            wrong.append(f"{name}: {found.stalls} stalls, more than {target.stalls}")
+    return wrong

@@ -1,0 +1,152 @@
+"""Debian's Chromium, which watches one stream and reads the clock off every presented frame."""
+
+import functools
+import http.server
+import shutil
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from bench.tools import ToolMissing, install
+
+__all__ = ["Frame", "Watched", "bare_page", "browser", "watch"]
+
+_HERE: Final = Path(__file__).parent
+_PLAYERS: Final = _HERE.parent / "players"
+_PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
+# No sandbox: benchmarks run as root in containers. The rest keeps it off the network and quiet.
+_FLAGS: Final = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--autoplay-policy=no-user-gesture-required",
+]
+_START_SECONDS: Final = 60.0  # a deadline for the first picture
+_TYPES: Final = {".html": "text/html", ".js": "text/javascript"}
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True):
+    """A presented frame: the time of day and the latency (both ms), and what showed it."""
+
+    at: float
+    latency: float
+    rate: float
+    height: int
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page presented.
+
+    `stalls` are the times of day (ms) at which a playing video had to wait, `longest` is the
+    longest time (ms) between two presented frames, `start` the seconds from opening the page to
+    its first frame, `unread` the number of frames without a readable clock.
+    """
+
+    frames: list[Frame]
+    stalls: list[float]
+    longest: float
+    unread: int
+    errors: list[str]
+    start: float = 0.0
+
+
+@contextmanager
+def browser() -> Generator[Browser]:
+    """Run a headless Chromium.
+
+    Raises:
+        ToolMissing: none is installed.
+    """
+    program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+    if program is None:
+        raise ToolMissing("Chromium is missing: apt-get install chromium")
+    with sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=program, args=_FLAGS)
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+@contextmanager
+def bare_page() -> Generator[str]:
+    """Serve a page with hls.js as it is; its address takes the playlist's after a `#`.
+
+    Raises:
+        ToolMissing: Node, which installs hls.js, is not there.
+    """
+    files = {
+        "/bare.html": _HERE / "bare.html",
+        "/hls.js": install(_PLAYERS) / "hls.js" / "dist" / "hls.min.js",
+    }
+    handler = functools.partial(_Files, files)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/bare.html"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Files(http.server.BaseHTTPRequestHandler):
+    """Answers with one of a few files."""
+
+    def __init__(self, files: dict[str, Path], *arguments: object) -> None:
+        self._files = files
+        super().__init__(*arguments)  # pyright: ignore[reportArgumentType]  # socketserver's own three
+
+    def do_GET(self) -> None:
+        path = self._files.get(self.path)
+        body = path.read_bytes() if path else b""
+        self.send_response(200 if path else 404)
+        self.send_header("Content-Type", _TYPES[path.suffix] if path else "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its name
+        """Write nothing."""
+
+
+def watch(running: Browser, address: str, seconds: float, on_start: Callable[[], None]) -> Watched:
+    """Watch an address for so long after its first frame, and return what it presented.
+
+    `on_start` is called when the first frame was presented.
+
+    Raises:
+        TimeoutError: no frame with a clock was presented.
+    """
+    page = running.new_page(viewport={"width": 1280, "height": 800})
+    try:
+        page.add_init_script(path=_HERE / "probe.js")
+        opened = time.monotonic()
+        page.goto(address, wait_until="domcontentloaded")
+        while page.evaluate("() => latencyProbe.started") is None:
+            if time.monotonic() > opened + _START_SECONDS:
+                raise TimeoutError(f"no picture within {_START_SECONDS:g} s: {_state(page)}")
+            page.wait_for_timeout(50)
+        start = time.monotonic() - opened
+        on_start()
+        page.wait_for_timeout(seconds * 1000)
+        found = msgspec.convert(page.evaluate("() => latencyProbe"), Watched)
+        return msgspec.structs.replace(found, start=start)
+    finally:
+        page.close()
+
+
+def _state(page: Page) -> object:
+    return page.evaluate(
+        "() => [latencyProbe, window.headend?.state(), window.headend?.faults, document.title]"
+    )

@@ -1,0 +1,46 @@
+"""What the benchmarks need of the machine: programs, packages of Node, free ports."""
+
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+__all__ = ["ToolMissing", "free_port", "install", "tool"]
+
+
+class ToolMissing(Exception):
+    """A tool is not installed; the message says how to install it."""
+
+
+def tool(name: str, package: str) -> str:
+    """Return a program's path.
+
+    Raises:
+        ToolMissing: it is not installed.
+    """
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    if found is None:
+        raise ToolMissing(f"{name} is missing: apt-get install --no-install-recommends {package}")
+    return found
+
+
+def install(folder: Path) -> Path:
+    """Install the packages that a folder's lock names; return the folder that holds them.
+
+    Raises:
+        ToolMissing: Node is not installed.
+    """
+    tool("node", "nodejs")
+    npm = tool("npm", "npm")
+    lock = (folder / "package-lock.json").read_text()
+    stamp = folder / "node_modules" / ".filled"
+    if not stamp.exists() or stamp.read_text() != lock:
+        subprocess.run([npm, "ci", "--silent"], cwd=folder, check=True, timeout=300)
+        stamp.write_text(lock)
+    return stamp.parent
+
+
+def free_port() -> int:
+    """Return a TCP port of 127.0.0.1 that nothing listens on at the moment."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
