@@ -1,11 +1,14 @@
 """Requests and responses as values, for the routes that Litestar does not serve itself.
 
 The origin, the pages and the static files build an `HttpResponse`; the fast path of the server or
-`send_response` (ASGI) sends it. No routing and no request bodies. Pure except for sending and for
-closing files. Source: RFC 9110, sections 13 (conditions), 14 (ranges) and 15 (status codes).
+`send_response` (ASGI) sends it. A response that is not ready yet is a `PendingResponse`. No routing
+and no request bodies. Pure except for waiting, sending and closing files.
+Source: RFC 9110, sections 13 (conditions), 14 (ranges) and 15 (status codes).
 """
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -22,6 +25,7 @@ __all__ = [
     "HttpRequest",
     "HttpResponse",
     "PageHandlers",
+    "PendingResponse",
     "Representation",
     "cross_origin_response",
     "encode_headers",
@@ -32,6 +36,7 @@ __all__ = [
     "send_page",
     "send_response",
     "text_response",
+    "wait_for",
 ]
 
 METHODS: Final = "GET, HEAD, OPTIONS"
@@ -114,6 +119,32 @@ class HttpResponse(msgspec.Struct, frozen=True):
         """Close the file, if there is one."""
         if self.file is not None:
             self.file.close()
+
+
+class PendingResponse(ABC):
+    """A response that is not ready yet; it is delivered to one subscriber.
+
+    It holds no task, timer or future, so that thousands can wait at a time. All calls are made on
+    the event loop.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def subscribe(self, callback: Callable[[HttpResponse], None]) -> None:
+        """Have `callback` called once, later, with the response; it never raises.
+
+        The callback is not called from within this call: a response that is ready is returned in
+        place of this object. The subscriber closes the response. An object without a subscriber
+        can be dropped.
+        """
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Forget the subscriber, whose client is gone; its callback is not called any more.
+
+        Without effect once the response was delivered.
+        """
 
 
 # -- building -------------------------------------------------------------------------------------
@@ -217,6 +248,30 @@ def _respond(request: HttpRequest, representation: Representation) -> HttpRespon
     if isinstance(representation.body, OpenFile):
         return HttpResponse(status, headers, b"", representation.body, start, stop)
     return HttpResponse(status, headers, representation.body[start:stop])
+
+
+# -- waiting --------------------------------------------------------------------------------------
+
+
+async def wait_for(pending: PendingResponse) -> HttpResponse:
+    """Wait for a response, as ASGI needs it; a cancelled wait cancels the response."""
+    answer: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
+
+    def deliver(response: HttpResponse) -> None:
+        if answer.cancelled():  # the waiting task has yet to learn of it
+            response.close()
+        else:
+            answer.set_result(response)
+
+    pending.subscribe(deliver)
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if answer.cancelled():
+            pending.cancel()  # has no effect after the delivery
+        else:  # delivered and cancelled in the same turn of the event loop
+            answer.result().close()
+        raise
 
 
 # -- sending over ASGI ----------------------------------------------------------------------------

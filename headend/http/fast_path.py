@@ -6,6 +6,9 @@ in one write. A file is sent with `sendfile`, without a copy in this process. Wh
 cannot send at once (the socket is full, or the file is not in the page cache) goes through the
 transport in small pieces under its flow control, so a slow reader holds one piece at most.
 
+A request whose answer is a `PendingResponse` is parked (`headend.http.parked`): the connection
+keeps nothing of it but that object, and requests behind it wait for their turn.
+
 uvicorn keeps everything else: parsing, keep-alive, pipelining, draining, and every request without
 a fast path. `sendfile` needs Linux (`RWF_NOWAIT`); elsewhere all files are sent in pieces.
 
@@ -24,18 +27,20 @@ from typing import Any, Final, cast
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from api.http.open_file import OpenFile
-from api.http.response import HttpResponse
+from api.http.response import HttpResponse, PendingResponse, cross_origin_response
 from headend.http.limits import BoundedProtocol
+from headend.http.parked import ParkedConnections
 from media.no_op import do_nothing
 
-__all__ = ["FastPath", "FastPathProtocol"]
+__all__ = ["FastAnswer", "FastPath", "FastPathProtocol"]
 
+# A response, now or later; or a coroutine that returns one of them.
+FastAnswer = (
+    HttpResponse | PendingResponse | Coroutine[Any, Any, HttpResponse | PendingResponse] | None
+)
 # Takes the method, the target, the headers (names in lower case) and the peer's address (None for a
-# local socket). Returns a response, a coroutine that returns one, or None: the request needs ASGI.
-FastPath = Callable[
-    [str, str, Sequence[tuple[bytes, bytes]], str | None],
-    HttpResponse | Coroutine[Any, Any, HttpResponse] | None,
-]
+# local socket). Returns None if the request needs ASGI.
+FastPath = Callable[[str, str, Sequence[tuple[bytes, bytes]], str | None], FastAnswer]
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +55,11 @@ _PIECE_BYTES: Final = 64 * 1024
 
 _SERVER_ERROR: Final = HttpResponse(
     500, ((b"content-length", b"0"), (b"cache-control", b"no-store"))
+)
+
+_NOT_IN_TIME: Final = cross_origin_response(503, {"retry-after": "1", "cache-control": "no-store"})
+_DRAINING: Final = cross_origin_response(
+    503, {"retry-after": "1", "cache-control": "no-store", "connection": "close"}
 )
 
 _STATUS_LINES: Final = {
@@ -112,19 +122,33 @@ class _FileTransfer:
 
 
 class FastPathProtocol(BoundedProtocol):
-    """One connection; `fast_path` is the application's."""
+    """One connection; `fast_path` is the application's, `parked` the server's."""
 
     fast_path: FastPath
+    parked: ParkedConnections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start."""
         super().connection_made(transport)
         self._handle: int = transport.get_extra_info("socket").fileno()
+        self._pending: PendingResponse | None = None
+        self._is_draining = False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the descriptor, which may now belong to another connection."""
+        """Cancel a parked request, and forget the descriptor: another connection may get it."""
         self._handle = -1
+        pending = self._unpark()
         super().connection_lost(exc)
+        if pending is not None:
+            pending.cancel()
+
+    def shutdown(self) -> None:
+        """End after the answer that is being sent; a parked request is not waited for."""
+        self._is_draining = True
+        if self._pending is None:
+            super().shutdown()
+        else:
+            self.give_up()
 
     def handle_head(self) -> None:
         """Answer through the fast path, or pass the request to the application."""
@@ -143,9 +167,17 @@ class FastPathProtocol(BoundedProtocol):
             or parser.should_upgrade()
         ):
             return False
-        answer = self.fast_path(
-            parser.get_method().decode(), self.url.decode(), self.headers, self._peer
-        )
+        try:
+            answer = self.fast_path(
+                parser.get_method().decode(), self.url.decode(), self.headers, self._peer
+            )
+            if isinstance(answer, PendingResponse):
+                self._park(answer)
+                self.cycle = _PARKED
+                return True
+        except Exception:  # the per-connection edge: uvicorn would blame the client
+            log.exception("request failed")
+            answer = _SERVER_ERROR
         if answer is None:
             return False
         if not isinstance(answer, HttpResponse):
@@ -194,10 +226,15 @@ class FastPathProtocol(BoundedProtocol):
         self.tasks.add(task)
 
     async def _send_when_ready(
-        self, cycle: RequestResponseCycle, pending: Coroutine[Any, Any, HttpResponse]
+        self,
+        cycle: RequestResponseCycle,
+        coming: Coroutine[Any, Any, HttpResponse | PendingResponse],
     ) -> None:
         try:
-            answer = await pending
+            answer = await coming
+            if isinstance(answer, PendingResponse):
+                self._park_later(cycle, answer)
+                return
         except asyncio.CancelledError:
             self.transport.abort()
             raise
@@ -235,6 +272,76 @@ class FastPathProtocol(BoundedProtocol):
         finally:
             transfer.file.close()
 
+    # -- parked requests --------------------------------------------------------------------------
+
+    def on_body(self, body: bytes) -> None:
+        """Handle a piece of a body; that of a parked request is dropped."""
+        super().on_body(b"" if self.cycle is _PARKED else body)
+
+    def _park(self, pending: PendingResponse) -> None:
+        pending.subscribe(self._answer_parked)
+        self._pending = pending
+        self.parked.add(self, self.loop)
+
+    def _park_later(self, cycle: RequestResponseCycle, pending: PendingResponse) -> None:
+        """Park a request whose answer was looked up in a task; others may be behind it by now."""
+        if self.transport.is_closing():
+            return
+        self._park(pending)
+        if self.cycle is cycle:
+            self.cycle = _PARKED
+        if self._is_draining:
+            self.give_up()
+
+    def _unpark(self) -> PendingResponse | None:
+        """End the parked request, if there is one, and return its response."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self.parked.remove(self)
+            if self.cycle is _PARKED:  # else it is the cycle of the last request behind it
+                self.cycle = _COMPLETED
+        return pending
+
+    def give_up(self) -> None:
+        """Answer 503 in place of the parked request's response; close if the server drains."""
+        pending = self._unpark()
+        if pending is not None:
+            pending.cancel()
+            self._send_parked(_DRAINING if self._is_draining else _NOT_IN_TIME)
+
+    def _answer_parked(self, answer: HttpResponse) -> None:
+        """Send the response of the parked request."""
+        if self._unpark() is None:
+            answer.close()
+        else:
+            self._send_parked(answer)
+
+    def _send_parked(self, answer: HttpResponse) -> None:
+        """Send an answer; what goes wrong ends this connection, not the caller's loop over many."""
+        try:
+            if self.transport.is_closing():
+                answer.close()
+                return
+            head = self._head(answer)
+            if answer.file is not None:
+                self._send_parked_file(_FileTransfer(head, answer, answer.file))
+                return
+            # One write for uvloop, without a copy of a body that many answers share.
+            self.transport.writelines((head, answer.body) if answer.body else (head,))
+            if self._is_draining:
+                self.transport.close()
+            self.on_response_complete()
+        except Exception:  # the per-connection edge: others wait for the same answer
+            log.exception("request failed")
+            answer.close()
+            self.transport.abort()
+
+    def _send_parked_file(self, transfer: _FileTransfer) -> None:
+        cycle = self._new_cycle()
+        if self.cycle is _COMPLETED:
+            self.cycle = cycle
+        self._start_task(self._send_rest(cycle, transfer))
+
     def _new_cycle(self) -> RequestResponseCycle:
         """Return the cycle of a request whose answer has begun, for uvicorn's own code."""
         cycle = RequestResponseCycle(
@@ -267,8 +374,8 @@ class FastPathProtocol(BoundedProtocol):
         self.transport.abort()
 
 
-def _completed() -> RequestResponseCycle:
-    """Return a completed cycle, shared by connections whose last request took the fast path."""
+def _shared_cycle(*, complete: bool) -> RequestResponseCycle:
+    """Return a cycle for all connections whose last request took the fast path."""
     nothing: Any = None  # not used once a request is complete
     cycle = RequestResponseCycle(
         scope=nothing,
@@ -283,8 +390,10 @@ def _completed() -> RequestResponseCycle:
         keep_alive=True,
         on_response=do_nothing,
     )
-    cycle.response_started = cycle.response_complete = True
+    cycle.response_started = True
+    cycle.response_complete = complete
     return cycle
 
 
-_COMPLETED: Final = _completed()
+_COMPLETED: Final = _shared_cycle(complete=True)
+_PARKED: Final = _shared_cycle(complete=False)

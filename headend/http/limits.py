@@ -34,6 +34,8 @@ _WRITE_BYTES: Final = 64 * 1024
 # Requests that come before the answer to an earlier one. Browsers and proxies send none, a few
 # programs send some; each that waits holds 2 KB.
 _MOST_PIPELINED: Final = 32
+# An idle connection: players ask again within a target duration, 4 s.
+_KEEP_ALIVE_SECONDS: Final = 5
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"content-length: 0\r\nconnection: close\r\n\r\n"
@@ -58,6 +60,7 @@ class BoundedProtocol(HttpToolsProtocol):
     head_seconds: float = _HEAD_SECONDS
     linger_seconds: float = _LINGER_SECONDS
     write_seconds: float = _WRITE_SECONDS
+    keep_alive_seconds: float = _KEEP_ALIVE_SECONDS
     limiter: ConnectionLimiter
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -65,6 +68,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         # A single byte that the socket does not accept pauses the writer.
         transport.set_write_buffer_limits(high=0)
+        self.timeout_keep_alive = self.keep_alive_seconds
         self._stage = _Stage.BETWEEN
         self._pending_bytes = self._heads = 0
         self._refused = False
@@ -121,6 +125,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """Hand the connection over to the WebSocket protocol, which has its own limits."""
         if self._refused:
             return
+        if self._is_answering():  # an earlier answer would be written among the frames
+            self._refuse(b"")
+            return
         self._stage = _Stage.BETWEEN
         self._stop_timer()
         self._stop_write_timer()
@@ -140,6 +147,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stage = _Stage.BODY
         self._pending_bytes = 0
         self._stop_timer()
+        # Started by an answer that was complete before the rest of its packet was parsed.
+        self._unset_keepalive_if_required()
         self._heads += 1
         if max(self._heads - 1, len(self.pipeline)) >= _MOST_PIPELINED:
             self._refuse(b"")

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from api.http.response import HttpResponse
-from headend.http.fast_path import FastPath
+from api.http.response import HttpResponse, PendingResponse
+from headend.http.fast_path import FastAnswer, FastPath
 from headend.http.server import Application
 
 __all__ = ["CountedApplication", "HttpMetrics"]
@@ -49,11 +49,15 @@ class HttpMetrics(Collector):
             family.add_metric((room, status), count)
         yield family
 
-    def count(self, path: str, status: int) -> None:
-        """Count an answer to a request for `path`."""
-        room = path.split("/", 2)[1] if path.startswith("/") else ""
-        key = (room if room in _ROOMS else _OTHER, f"{status // 100}xx")
+    def count(self, room: str, status: int) -> None:
+        """Count an answer to a request for a path of this room."""
+        key = (room, f"{status // 100}xx")
         self._answers[key] = self._answers.get(key, 0) + 1
+
+
+def _room(path: str) -> str:
+    room = path.split("/", 2)[1] if path.startswith("/") else ""
+    return room if room in _ROOMS else _OTHER
 
 
 class CountedApplication:
@@ -71,23 +75,52 @@ class CountedApplication:
 
         async def counted(message: _Message) -> None:
             if message["type"] == "http.response.start":
-                self._metrics.count(scope["path"], message["status"])
+                self._metrics.count(_room(scope["path"]), message["status"])
             await send(message)
 
         await self._app(scope, receive, counted)
 
     def _counted_fast_path(
         self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], peer: str | None
-    ) -> HttpResponse | Coroutine[Any, Any, HttpResponse] | None:
+    ) -> FastAnswer:
         found = (
             self._fast_path(method, path, headers, peer) if self._fast_path is not None else None
         )
         if isinstance(found, HttpResponse):
-            self._metrics.count(path, found.status)
+            self._metrics.count(_room(path), found.status)
             return found
+        if isinstance(found, PendingResponse):
+            return _CountedPending(self._metrics, _room(path), found)
         return None if found is None else self._counted(path, found)
 
-    async def _counted(self, path: str, coming: Coroutine[Any, Any, HttpResponse]) -> HttpResponse:
+    async def _counted(
+        self, path: str, coming: Coroutine[Any, Any, HttpResponse | PendingResponse]
+    ) -> HttpResponse | PendingResponse:
         answer = await coming
-        self._metrics.count(path, answer.status)
+        if isinstance(answer, PendingResponse):
+            return _CountedPending(self._metrics, _room(path), answer)
+        self._metrics.count(_room(path), answer.status)
         return answer
+
+
+class _CountedPending(PendingResponse):
+    """A response that is counted when it is delivered; one that is cancelled is not."""
+
+    __slots__ = ("_callback", "_metrics", "_pending", "_room")
+    _callback: Callable[[HttpResponse], None]
+
+    def __init__(self, metrics: HttpMetrics, room: str, pending: PendingResponse) -> None:
+        self._metrics = metrics
+        self._room = room
+        self._pending = pending
+
+    def subscribe(self, callback: Callable[[HttpResponse], None]) -> None:
+        self._callback = callback
+        self._pending.subscribe(self._deliver)
+
+    def cancel(self) -> None:
+        self._pending.cancel()
+
+    def _deliver(self, answer: HttpResponse) -> None:
+        self._metrics.count(self._room, answer.status)
+        self._callback(answer)

@@ -13,6 +13,7 @@ import uvicorn
 from headend.http.connections import ConnectionLimiter
 from headend.http.fast_path import FastPath, FastPathProtocol
 from headend.http.limits import BoundedProtocol
+from headend.http.parked import ParkedConnections
 from headend.http.websockets import MAX_MESSAGE, SocketProtocol
 
 __all__ = ["Application", "serving"]
@@ -52,6 +53,7 @@ def _protocol(app: Application, connections: ConnectionLimiter) -> type[asyncio.
     class Fast(FastPathProtocol):
         limiter = connections
         fast_path = staticmethod(function)
+        parked = ParkedConnections()
 
     return Fast
 

@@ -1,6 +1,8 @@
 """Responses as values, and how they are sent."""
 
 import asyncio
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from api.http.open_file import open_file
 from api.http.response import (
     HttpRequest,
     HttpResponse,
+    PendingResponse,
     Representation,
     cross_origin_response,
     json_response,
@@ -20,7 +23,9 @@ from api.http.response import (
     send_page,
     send_response,
     text_response,
+    wait_for,
 )
+from tests.support.waiting import until
 
 BODY = bytes(range(100))
 TAG = '"abc"'
@@ -142,3 +147,66 @@ def test_of_a_repeated_header_the_last_counts_and_irrelevant_ones_are_dropped() 
     headers = [(b"range", b"bytes=0-1"), (b"cookie", b"x"), (b"range", b"bytes=2-3")]
     assert HttpRequest.of("GET", headers) == HttpRequest("GET", {"range": "bytes=2-3"})
     assert msgspec.structs.asdict(HttpRequest.of("GET", []))["headers"] == {}
+
+
+class Later(PendingResponse):
+    """A response that the test delivers."""
+
+    callback: Callable[[HttpResponse], None] | None = None
+    cancelled = 0
+
+    def subscribe(self, callback: Callable[[HttpResponse], None]) -> None:
+        self.callback = callback
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+    def deliver(self, response: HttpResponse) -> None:
+        assert self.callback is not None
+        self.callback(response)
+
+
+def test_a_pending_response_can_be_waited_for() -> None:
+    async def go() -> None:
+        later = Later()
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(wait_for(later))
+            await until(lambda: later.callback is not None)
+            later.deliver(text_response(200, "ready"))
+        assert (waiting.result().body, later.cancelled) == (b"ready\n", 0)
+
+    asyncio.run(go())
+
+
+def test_a_cancelled_wait_cancels_the_response() -> None:
+    async def go() -> None:
+        later = Later()
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(wait_for(later))
+            await until(lambda: later.callback is not None)
+            waiting.cancel()
+        assert (waiting.cancelled(), later.cancelled) == (True, 1)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("first", ["delivery", "cancellation"])
+def test_a_response_that_comes_with_the_cancellation_is_closed(tmp_path: Path, first: str) -> None:
+    (tmp_path / "part").write_bytes(BODY)
+
+    async def go() -> None:
+        later = Later()
+        file = open_file(tmp_path / "part")
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(wait_for(later))
+            await until(lambda: later.callback is not None)
+            if first == "cancellation":
+                waiting.cancel()
+            later.deliver(HttpResponse(200, (), b"", file, 0, len(BODY)))
+            if first == "delivery":
+                waiting.cancel()
+        assert waiting.cancelled()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(file.handle)
+
+    asyncio.run(go())
