@@ -20,7 +20,7 @@ def tool(name: str, package: str) -> str:
     """
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
     if found is None:
-        raise ToolMissing(f"{name} is missing: apt-get install --no-install-recommends {package}")
+        raise ToolMissing(f"{name} is missing: apt-get install {package}")
     return found
 
 
