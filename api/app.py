@@ -1,6 +1,5 @@
 """Builds the HTTP application: the API under /api, its description under /schema, other routes."""
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -47,6 +46,7 @@ from api.videos.collection import VideosController
 from api.videos.item import VideoController
 from api.videos.presenter import VideoPresenter
 from storage.catalog import Catalog
+from storage.wall_clock import wall_clock_us
 
 __all__ = ["create_app"]
 
@@ -84,10 +84,6 @@ _UPLOAD_CONTROLLERS: Final = (
     StreamSlateController,
     ProjectSlateController,
 )
-
-
-def _clock_us() -> int:
-    return time.time_ns() // 1_000
 
 
 def _api(  # noqa: PLR0913, PLR0917  # the parts of the API, each by its name
@@ -184,7 +180,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     rate_limiter: CallerRateLimiter | None = None,
     import_rules: ImportRules = _PUBLIC,
     quotas: QuotaLimits = _NO_QUOTAS,
-    clock_us: Callable[[], int] = _clock_us,
+    clock_us: Callable[[], int] = wall_clock_us,
     debug: bool = False,
 ) -> Litestar:
     """Return the application.

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +31,7 @@ from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
+from storage.wall_clock import wall_clock_us
 
 __all__ = ["main"]
 
@@ -39,10 +39,6 @@ _PRIVATE_FILES: Final = 0o077  # files are made with mode 0600, folders with 070
 _SIZE_HELP: Final = "WIDTHxHEIGHT in pixels."
 
 Command = Callable[..., Any]  # decorated by click
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000
 
 
 def _settings_options(command: Command) -> Command:
@@ -206,11 +202,11 @@ def doctor(
     settings = _read(config, **given)[0]
     if cleans:
         try:
-            removed = asyncio.run(clean(settings, _now_us(), confirmed=confirms))
+            removed = asyncio.run(clean(settings, wall_clock_us(), confirmed=confirms))
         except (DataFolderError, StorageError) as error:
             raise click.ClickException(str(error)) from error
         click.echo(f"removed: {removed}", err=True)
-    found = asyncio.run(examine(settings, _now_us()))
+    found = asyncio.run(examine(settings, wall_clock_us()))
     click.echo(findings.as_json(found) if as_json else findings.as_text(found))
     sys.exit(int(findings.needs_action(found)))
 
@@ -265,7 +261,7 @@ def token_create(
     settings = _read(config, **given)[0]
 
     async def work(catalog: Catalog) -> None:
-        record, text = await catalog.tokens.add(name, project, write=write, now_us=_now_us())
+        record, text = await catalog.tokens.add(name, project, write=write, now_us=wall_clock_us())
         click.echo(f"{record.id}\t{text}")
 
     _with_catalog(settings, work)
@@ -302,7 +298,7 @@ def token_revoke(
     async def work(catalog: Catalog) -> None:
         if await catalog.tokens.find(number) is None:
             raise click.ClickException(f"there is no token {number}")
-        for record in await catalog.tokens.revoke(number, _now_us(), descendants=descendants):
+        for record in await catalog.tokens.revoke(number, wall_clock_us(), descendants=descendants):
             click.echo(f"{record.id}\trevoked\t{record.name}")
 
     _with_catalog(settings, work)

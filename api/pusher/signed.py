@@ -8,7 +8,6 @@ protocol has no nonce.
 
 import hashlib
 import hmac
-import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Protocol, TypeVar
@@ -25,6 +24,7 @@ from api.pusher.limits import MAX_CHANNELS, MAX_DATA_BYTES, MAX_NAME
 from api.pusher.protocol import is_channel, is_socket_id, signature
 from media.ticks import MICROSECONDS
 from storage.catalog.events.broadcast import OutboxEvent
+from storage.wall_clock import wall_clock_us
 
 __all__ = ["APP", "EventPublisher", "is_signed", "signed_event_handlers"]
 
@@ -110,7 +110,7 @@ def signed_event_handlers(
     *,
     key: str,
     secret: str,
-    clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    clock_us: Callable[[], int] = wall_clock_us,
 ) -> list[HTTPRouteHandler]:
     """Return the handlers; `key` and `secret` are those of the installation."""
 

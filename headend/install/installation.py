@@ -4,7 +4,6 @@
 file in the folder, or a PostgreSQL database if the settings name one; all else is in the folder.
 """
 
-import time
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 from storage.installation_key import KeyStore, ReadableKey, bind, refuse_media, verify
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
+from storage.wall_clock import wall_clock_us
 
 __all__ = [
     "DATABASE",
@@ -72,7 +72,7 @@ async def install(folder: Path, place: str | Path | None = None) -> bool:
         return False
     with schema_change(folder):
         async with open_catalog(place, migrate=True) as catalog:
-            first = await catalog.installation.first_start(time.time_ns() // 1000)
+            first = await catalog.installation.first_start(wall_clock_us())
             if first.owner_token is not None:
                 _keep(folder / OWNER_TOKEN, first.owner_token)
             with DiskObjects(folder / OBJECTS) as objects:

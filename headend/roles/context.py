@@ -1,6 +1,5 @@
 """What every role runs on: catalog and objects of a data folder, sockets, bus, the loop's lag."""
 
-import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -31,12 +30,7 @@ from storage.catalog.records.common import FirstStart
 from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 
-__all__ = ["RoleContext", "open_context", "wall_clock_us"]
-
-
-def wall_clock_us() -> int:
-    """Return the wall clock in microseconds since the Unix epoch."""
-    return time.time_ns() // 1000
+__all__ = ["RoleContext", "open_context"]
 
 
 class RoleContext(msgspec.Struct, frozen=True, kw_only=True):

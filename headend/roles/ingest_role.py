@@ -16,7 +16,7 @@ from headend.config.listen_sockets import ListenSockets
 from headend.install.certificates import RtmpsCertificate
 from headend.roles.adapters import CatalogDirectory, CatalogEventLog, CatalogJournal, EngineSinks
 from headend.roles.command_executor import CommandExecutor
-from headend.roles.context import RoleContext, wall_clock_us
+from headend.roles.context import RoleContext
 from headend.roles.ingest_metrics import IngestMetrics
 from headend.roles.media_remover import StoredMedia
 from headend.roles.supervision import BackgroundTask, run_in_background
@@ -29,6 +29,7 @@ from storage.errors import StorageError
 from storage.live.publication import LiveWindow
 from storage.objects.disk_threads import LIVE
 from storage.recording.recorder import Recorder
+from storage.wall_clock import wall_clock_us
 from transcode.live.event_queue import EventQueue
 from transcode.live.posters import LivePosters
 from transcode.live.service import LiveTranscoding

@@ -6,13 +6,13 @@ pages show. The next ingest resets them when it starts; until then an API proces
 
 import asyncio
 import logging
-import time
 from pathlib import Path
 from typing import Final
 
 from headend.install.locks import DataFolderError, writer_vacancy
 from storage.catalog import Catalog
 from storage.errors import StorageError
+from storage.wall_clock import wall_clock_us
 
 __all__ = ["keep_resetting_stale_streams"]
 
@@ -53,7 +53,7 @@ async def keep_resetting_stale_streams(
 async def _reset_streams(catalog: Catalog) -> bool:
     try:
         async with asyncio.timeout(_WRITE_SECONDS):
-            await catalog.live_state.reset(time.time_ns() // 1000)
+            await catalog.live_state.reset(wall_clock_us())
     except (StorageError, TimeoutError) as error:
         log.warning("streams not taken off the air", extra={"cause": repr(error)})
         return False

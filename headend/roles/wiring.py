@@ -37,7 +37,7 @@ from headend.http.metrics import CountedApplication, HttpMetrics
 from headend.http.server import Application, serving
 from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
-from headend.roles.context import RoleContext, open_context, wall_clock_us
+from headend.roles.context import RoleContext, open_context
 from headend.roles.ingest_role import run_ingest
 from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
 from headend.roles.origin_role import OriginRole
@@ -53,6 +53,7 @@ from storage.cleanup.expired_uploads import keep_removing_expired_uploads
 from storage.cleanup.orphans import keep_removing_orphans
 from storage.errors import StorageError
 from storage.objects.disk_threads import VIEWERS
+from storage.wall_clock import wall_clock_us
 
 __all__ = ["API", "INGEST", "SERVE", "TRANSCODE", "Role", "RunningService"]
 

@@ -14,6 +14,7 @@ from storage.errors import StorageError
 from storage.live.publication import LiveWindow, Publication
 from storage.objects.base import Objects
 from storage.recording.recorder import Recorder
+from storage.wall_clock import wall_clock_us
 from transcode.live.cpu_idle import IdleMeter
 from transcode.live.engine_deaths import EngineDeaths
 from transcode.live.live_run import LiveRun
@@ -51,7 +52,7 @@ class LiveTranscoding:
         objects: Objects,
         edge: Edge,
         window: LiveWindow,
-        wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        wall_us: Callable[[], int] = wall_clock_us,
         record_event: RecordEvent = do_nothing,
         posters: LivePosters | None = None,
         recorder: Recorder | None = None,

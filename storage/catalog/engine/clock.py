@@ -7,16 +7,14 @@ are. Between two readings the time goes on by this host's monotonic clock.
 import time
 from collections.abc import Awaitable, Callable
 
+from storage.wall_clock import wall_clock_us
+
 __all__ = ["DatabaseClock"]
 
 
 def _monotonic_us() -> int:
     # Unlike CLOCK_MONOTONIC it goes on while a virtual machine is suspended.
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
-
-
-def _wall_us() -> int:
-    return time.time_ns() // 1000
 
 
 class DatabaseClock:
@@ -30,7 +28,7 @@ class DatabaseClock:
         read: Callable[[], Awaitable[int]],
         *,
         monotonic_us: Callable[[], int] = _monotonic_us,
-        wall_us: Callable[[], int] = _wall_us,
+        wall_us: Callable[[], int] = wall_clock_us,
     ) -> None:
         self._read = read
         self._monotonic_us = monotonic_us

@@ -1,6 +1,5 @@
 """The clock by which leases are judged: the database's, on whatever host the workers are."""
 
-import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from storage.catalog.engine.clock import DatabaseClock
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.records.videos import NewVideo
 from storage.job_leases import LEASE_US
+from storage.wall_clock import wall_clock_us
 
 pytestmark = pytest.mark.anyio
 
@@ -23,10 +23,6 @@ HOUR = 3600 * SECOND
 async def database(place: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
     async with open_database(database_url(place), create=False) as opened:
         yield opened
-
-
-def wall_us() -> int:
-    return time.time_ns() // 1000
 
 
 async def test_a_clock_follows_the_database_and_no_host() -> None:
@@ -46,10 +42,10 @@ async def test_a_clock_follows_the_database_and_no_host() -> None:
 
 
 async def test_databases_tell_the_time(database: Database) -> None:
-    before = wall_us()
+    before = wall_clock_us()
     found = await database.now_us()
     # The server of the test is on this host; SQLite counts milliseconds.
-    assert before - 2_000 <= found <= wall_us() + 2_000
+    assert before - 2_000 <= found <= wall_clock_us() + 2_000
 
 
 async def test_a_worker_whose_host_is_an_hour_ahead_takes_nothing_from_others(
@@ -58,12 +54,12 @@ async def test_a_worker_whose_host_is_an_hour_ahead_takes_nothing_from_others(
     here = DatabaseClock(database.now_us)
     ahead = DatabaseClock(
         database.now_us,
-        monotonic_us=lambda: wall_us() + HOUR,
-        wall_us=lambda: wall_us() + HOUR,
+        monotonic_us=lambda: wall_clock_us() + HOUR,
+        wall_us=lambda: wall_clock_us() + HOUR,
     )
     await here.synchronize()
     await ahead.synchronize()
-    await catalog.installation.first_start(wall_us())
+    await catalog.installation.first_start(wall_clock_us())
     hash_ = new_hash()
     file = NewVideo(
         hash=hash_, title=None, file_title="film", description="", name="film", size=1,
