@@ -74,10 +74,10 @@ class _PageRenderer:
     def __init__(self, assets: Assets, addresses: Addresses, verdicts: VisibilityCache) -> None:
         self._addresses = addresses
         self._verdicts = verdicts
-        parts = {name: _text(name) for name in ("player", "bar")}
+        player = _text("player")
         self._templates: dict[PageKind, Template] = {
-            "watch": Template(Template(_text("watch")).safe_substitute(parts)),
-            "embed": Template(Template(_text("embed")).safe_substitute(parts)),
+            "watch": Template(Template(_text("watch")).safe_substitute(player=player)),
+            "embed": Template(Template(_text("embed")).safe_substitute(player=player)),
         }
         # A page opened under another name of this host (a LAN address) fetches media from there:
         # media addresses are relative unless there is a separate playback address.

@@ -8,6 +8,9 @@ import Hls, {
   type LevelLoadedData,
 } from "hls.js";
 
+import { JUMP, type Latency } from "./latency";
+import { bufferedTo } from "./ranges";
+
 /** One rung in the menu. */
 export interface Rung {
   index: number; // level index in hls.js
@@ -27,7 +30,8 @@ export interface Fault {
  *
  * `broken`: it gave up and waits for `mend`. `closed`: the playlist has its end. `late`: it had
  * its end when it was first read, so the run was over before this page came. `ready`: it would
- * outlast a segment that comes late.
+ * outlast a segment that comes late; at low latency, it is as far from the edge as it shall play.
+ * `behind`: seconds from the position to the newest media, where the engine knows them.
  */
 export interface Engine {
   readonly hls: Hls | null;
@@ -35,7 +39,10 @@ export interface Engine {
   readonly closed: boolean;
   readonly late: boolean;
   readonly ready: boolean;
+  readonly behind: number | null;
   readonly rungs: readonly Rung[];
+  /** Keep the distance; only an engine at low latency does. */
+  steer(now: number, following: boolean): void;
   mend(): void;
   stop(): void;
 }
@@ -43,7 +50,7 @@ export interface Engine {
 // Segments are 2 s (at most 4 s, the target duration), a playlist lists the newest 30 s. A reload
 // that finds nothing new may be repeated only half a target duration, 2 s, later, so the buffer
 // must outlast one segment and that wait.
-const CONFIG: Partial<HlsConfig> = {
+const LIVE_DISTANCE: Partial<HlsConfig> = {
   // In seconds, since hls.js' counts are of target durations: its default of 3 would be 12 s
   // behind, six of our segments. When an encoder falls silent the next segment comes up to 3 s late
   // (for 2 s nobody can tell, and the other encoder's next keyframe may be the nearer one) and up
@@ -51,7 +58,19 @@ const CONFIG: Partial<HlsConfig> = {
   // back.
   liveSyncDuration: 8,
   // Behind this it jumps to the edge: beyond, segments leave the 30 s window as they are asked for.
-  liveMaxLatencyDuration: 24,
+  liveMaxLatencyDuration: JUMP,
+};
+
+// Where the playlist has parts: as near as it allows. Where it has none, or not yet, see `#distance`.
+const LOW_LATENCY: Partial<HlsConfig> = {
+  lowLatencyMode: true,
+  // `Latency` counts the stalls.
+  liveSyncOnStallIncrease: 0,
+};
+
+const NORMAL_LATENCY: Partial<HlsConfig> = { ...LIVE_DISTANCE, lowLatencyMode: false };
+
+const CONFIG: Partial<HlsConfig> = {
   // A live stream has no duration; browsers then show their live controls.
   liveDurationInfinity: true,
   backBufferLength: 30,
@@ -74,6 +93,9 @@ const CONFIG: Partial<HlsConfig> = {
 // viewer would stall at the first late one. Until then its first picture is shown.
 const STOCK = 8;
 
+// Seconds of a long live window that hls.js must not play: media there are about to leave it.
+const WINDOW_MARGIN = 6;
+
 // Seconds: less than one picture or audio frame, by which their ends may differ.
 const HOLE = 0.1;
 
@@ -92,15 +114,19 @@ function patience(whole: number, tries: number): HlsConfig["fragLoadPolicy"] {
   };
 }
 
-/** Load `address` into `video`; `report` is called for each error, `loaded` for each playlist. */
+/**
+ * Load `address` into `video`; `report` is called for each error, `loaded` for each playlist.
+ * `latency` keeps the distance to the live edge where the playlist has parts; null: as without.
+ */
 export function engineFor(
   video: HTMLVideoElement,
   address: string,
+  latency: Latency | null,
   report: (fault: Fault) => void,
   loaded: () => void,
 ): Engine {
   // Chromium plays HLS itself, but without a choice of rungs, so hls.js comes first.
-  if (Hls.isSupported()) return new HlsEngine(video, address, report, loaded);
+  if (Hls.isSupported()) return new HlsEngine(video, address, latency, report, loaded);
   return new NativeEngine(video, address, report);
 }
 
@@ -120,11 +146,14 @@ class HlsEngine implements Engine {
   constructor(
     video: HTMLVideoElement,
     private readonly address: string,
+    private readonly latency: Latency | null,
     private readonly report: (fault: Fault) => void,
     private readonly loaded: () => void,
   ) {
     this.#video = video;
-    this.hls = new Hls(CONFIG);
+    this.hls = new Hls({ ...CONFIG, ...(latency === null ? NORMAL_LATENCY : LOW_LATENCY) });
+    // Not among the options: there it would count for playlists with parts, too.
+    if (latency !== null) this.hls.config.liveSyncDuration = STOCK;
     this.hls.on(Events.MANIFEST_PARSED, () => {
       this.rungs = this.hls.levels
         .map((level, index) => ({
@@ -156,11 +185,36 @@ class HlsEngine implements Engine {
     this.hls.destroy();
   }
 
+  get behind(): number | null {
+    const details = this.hls.latestLevelDetails;
+    return details?.live ? details.edge + details.age - this.#video.currentTime : null;
+  }
+
+  steer(now: number, following: boolean): void {
+    const { behind, latency } = this;
+    if (latency === null || latency.target === null || behind === null || this.closed) return;
+    const video = this.#video;
+    const ahead = bufferedTo(video) - video.currentTime;
+    const course = latency.steer({ now, behind, ahead, following });
+    this.hls.targetLatency = course.target;
+    if (video.playbackRate !== course.rate) video.playbackRate = course.rate;
+    const edge = this.hls.liveSyncPosition;
+    if (course.jump && edge !== null && !video.seeking) video.currentTime = edge;
+  }
+
   #loaded({ details }: LevelLoadedData): void {
+    // A speed that was right for the live edge is not for the rest of an ended run.
+    if (this.#seen && !this.closed && !details.live) this.#video.playbackRate = 1;
     this.closed = !details.live;
     if (!this.#seen) this.late = this.closed;
     this.#seen = true;
-    if (this.closed || details.totalduration >= STOCK) this.ready = true;
+    const parts = details.live && details.canBlockReload && details.partHoldBack > 0;
+    if (parts) this.latency?.ask(details.partHoldBack);
+    const window = details.edge - details.fragmentStart;
+    const stock = (parts ? this.latency?.target : null) ?? STOCK;
+    if (this.closed || window >= stock) this.ready = true;
+    // Viewers may go back as far as the playlist goes.
+    if (details.live) this.hls.config.liveMaxLatencyDuration = Math.max(JUMP, window - WINDOW_MARGIN);
     this.loaded();
   }
 
@@ -199,6 +253,7 @@ class NativeEngine implements Engine {
   readonly hls = null;
   readonly late = false;
   readonly ready = true; // it buffers by itself
+  readonly behind = null;
   readonly rungs: readonly Rung[] = [];
   broken = false;
   readonly #failed = (): void => {
@@ -218,6 +273,10 @@ class NativeEngine implements Engine {
 
   get closed(): boolean {
     return Number.isFinite(this.video.duration);
+  }
+
+  steer(): void {
+    // The player of the browser keeps its distance itself.
   }
 
   mend(): void {

@@ -1,57 +1,61 @@
-/** The usual player keys: k or space, m, f, l, and the arrows. */
+/** The keys that viewers know from YouTube: which key does what. */
 
-const STEP = 5; // seconds
-const LOUDER = 0.1;
+/** What a key asks for; `amount` is in seconds, shares of 1, or steps. */
+export type Action =
+  | { does: "toggle" | "mute" | "full" | "captions" | "picture" | "start" | "end" }
+  | { does: "seek"; amount: number }
+  | { does: "louder"; amount: number }
+  | { does: "part"; amount: number } // to this share of the time line
+  | { does: "frame"; amount: number }
+  | { does: "speed"; amount: number };
 
-/** Listen on the whole page, without doing twice what the video element does itself. */
-export function bindKeys(video: HTMLVideoElement, goLive: () => void): void {
-  const actions: Record<string, () => void> = {
-    " ": () => toggle(video),
-    k: () => toggle(video),
-    m: () => {
-      video.muted = !video.muted;
-    },
-    f: () => void fullScreen(video),
-    l: goLive,
-    ArrowLeft: () => seek(video, -STEP),
-    ArrowRight: () => seek(video, STEP),
-    ArrowUp: () => sound(video, LOUDER),
-    ArrowDown: () => sound(video, -LOUDER),
-  };
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
-    // Buttons, menus and links have keys of their own.
-    if (event.target instanceof Element && event.target.closest("button, select, a, input")) return;
-    const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (action === undefined) return;
-    event.preventDefault();
-    action();
-  });
+/** What has the focus: it may have keys of its own. */
+export type Focus = "none" | "button" | "slider" | "text";
+
+/** The part of a `KeyboardEvent` that counts. */
+export interface Key {
+  key: string;
+  ctrlKey: boolean;
+  altKey: boolean;
+  metaKey: boolean;
 }
 
-/** Play or pause. */
-export function toggle(video: HTMLVideoElement): void {
-  if (video.paused) void video.play().catch(() => undefined);
-  else video.pause();
+const ACTIONS: ReadonlyMap<string, Action> = new Map<string, Action>([
+  [" ", { does: "toggle" }],
+  ["k", { does: "toggle" }],
+  ["j", { does: "seek", amount: -10 }],
+  ["l", { does: "seek", amount: 10 }],
+  ["m", { does: "mute" }],
+  ["f", { does: "full" }],
+  ["c", { does: "captions" }],
+  ["i", { does: "picture" }],
+  ["ArrowLeft", { does: "seek", amount: -5 }],
+  ["ArrowRight", { does: "seek", amount: 5 }],
+  ["ArrowUp", { does: "louder", amount: 0.1 }],
+  ["ArrowDown", { does: "louder", amount: -0.1 }],
+  ["Home", { does: "start" }],
+  ["End", { does: "end" }],
+  [",", { does: "frame", amount: -1 }],
+  [".", { does: "frame", amount: 1 }],
+  ["<", { does: "speed", amount: -1 }],
+  [">", { does: "speed", amount: 1 }],
+]);
+
+const MOVES = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]);
+
+/** Return what a key asks for, or null: nothing, or the focused element's own. */
+export function actionOf({ key, ctrlKey, altKey, metaKey }: Key, focus: Focus): Action | null {
+  if (ctrlKey || altKey || metaKey || focus === "text") return null;
+  if (focus === "button" && key === " ") return null;
+  if (focus === "slider" && MOVES.has(key)) return null;
+  if (/^[0-9]$/.test(key)) return { does: "part", amount: Number(key) / 10 };
+  return ACTIONS.get(key.length === 1 ? key.toLowerCase() : key) ?? null;
 }
 
-function seek(video: HTMLVideoElement, by: number): void {
-  const { seekable } = video;
-  if (seekable.length === 0) return;
-  const [first, last] = [seekable.start(0), seekable.end(seekable.length - 1)];
-  video.currentTime = Math.min(Math.max(video.currentTime + by, first), last);
-}
-
-function sound(video: HTMLVideoElement, by: number): void {
-  video.volume = Math.min(Math.max(video.volume + by, 0), 1);
-  if (by > 0) video.muted = false;
-}
-
-async function fullScreen(video: HTMLVideoElement): Promise<void> {
-  try {
-    if (document.fullscreenElement) await document.exitFullscreen();
-    else await video.requestFullscreen();
-  } catch {
-    // A frame without permission for full screen; the video element has no button either.
-  }
+/** Return what kind of element has the focus. */
+export function focusOf(target: EventTarget | null): Focus {
+  if (!(target instanceof Element)) return "none";
+  if (target.closest("input[type=range]")) return "slider";
+  if (target.closest("input, textarea, select, [contenteditable]")) return "text";
+  return target.closest("button, a, summary") ? "button" : "none";
 }

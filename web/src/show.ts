@@ -4,6 +4,7 @@
  */
 
 import { engineFor, type Engine, type Fault } from "./engine";
+import { Latency } from "./latency";
 import { ask, refusal, type Answer } from "./runs";
 import { decide, pollAfter, WEDGED, type State } from "./state";
 
@@ -17,10 +18,20 @@ const PATIENCE = 15_000; // ms
 // end at the same time.
 const END = 0.5; // seconds
 
-/** What is played, and whether it starts without an action of the viewer. */
+// A viewer this near to where the edge is to be played watches live; further away, the past.
+const NEAR = 3; // seconds
+
+/** What is played, and how. */
 export interface Manner {
   video: boolean; // has an end and no live edge
-  autoplay: boolean;
+  autoplay: boolean; // starts without an action of the viewer
+  low: boolean; // as near to the live edge as the playlist allows
+}
+
+/** The part of the media that the viewer may choose from, in seconds. */
+export interface Span {
+  start: number;
+  end: number;
 }
 
 /** Owns the engine and the state; calls `changed` when the state changes. */
@@ -44,26 +55,91 @@ export class Show {
   #asked = 0;
   #asking = false;
   #askAt: number | null = 0;
+  #following = true; // the viewer wants the live edge and has not gone back
+  #latency = new Latency();
+  #latencyOf: string | null = null; // its run
+  readonly #left = new AbortController();
 
   constructor(
     readonly video: HTMLVideoElement,
     private readonly playlist: string,
-    private readonly manner: Manner,
+    private manner: Manner,
     private readonly changed: () => void,
   ) {}
 
   /** Start to poll for the stream; everything else follows. */
   start(): void {
     const { video } = this;
-    video.addEventListener("waiting", () => {
-      if (this.#begun && !video.seeking && this.engine?.closed === false) this.stalls += 1;
-    });
-    document.addEventListener("visibilitychange", () => this.#look());
-    video.addEventListener("playing", () => {
-      this.#touched = true;
-    });
-    setInterval(() => this.#look(), TICK);
+    const { signal } = this.#left;
+    video.addEventListener("waiting", () => this.#wait(), { signal });
+    document.addEventListener("visibilitychange", () => this.#look(), { signal });
+    video.addEventListener("playing", () => (this.#touched = true), { signal });
+    video.addEventListener("pause", () => (this.#following &&= video.ended), { signal });
+    video.addEventListener("timeupdate", () => this.#steer(performance.now()), { signal });
+    const timer = setInterval(() => this.#look(), TICK);
+    signal.addEventListener("abort", () => clearInterval(timer));
     this.#look();
+  }
+
+  /** Stop everything, for good. */
+  stop(): void {
+    this.#left.abort();
+    this.#leave();
+  }
+
+  /** Whether it has a live edge now. */
+  get live(): boolean {
+    return this.edge !== null;
+  }
+
+  /** What the viewer may choose from; null while that is not known. */
+  get span(): Span | null {
+    const { video, edge, engine } = this;
+    if (engine === null) return null;
+    if (edge !== null) {
+      const start = video.seekable.length === 0 ? edge : video.seekable.start(0);
+      return start < edge ? { start, end: edge } : null;
+    }
+    if (!Number.isFinite(video.duration) || video.duration <= 0) return null;
+    // An ended run begins where its window was.
+    const start = this.manner.video ? 0 : (engine.hls?.latestLevelDetails?.fragmentStart ?? 0);
+    return { start: Math.max(0, start), end: video.duration };
+  }
+
+  /** Go to a position as the viewer wishes; not beyond what there is. */
+  seek(position: number): void {
+    const { span, edge } = this;
+    if (span === null || !Number.isFinite(position)) return;
+    const to = Math.min(Math.max(position, span.start), span.end);
+    this.#following = edge !== null && to > edge - NEAR;
+    this.video.currentTime = to;
+  }
+
+  /** Whether it plays as near to the live edge as the playlist allows. */
+  get low(): boolean {
+    return this.manner.low;
+  }
+
+  /** Play nearer to the live edge, or further from it; the run is loaded anew. */
+  setLow(low: boolean): void {
+    if (low === this.manner.low) return;
+    this.manner = { ...this.manner, low };
+    if (this.run !== null && !this.#over) this.#begin(this.run);
+  }
+
+  #wait(): void {
+    if (!this.#begun || this.video.seeking || this.engine?.closed !== false) return;
+    this.stalls += 1;
+    if (this.#following) this.#latency.stalled(performance.now());
+  }
+
+  #steer(now: number): void {
+    const { engine, video } = this;
+    if (engine === null || !this.#begun || this.#held || video.paused || video.seeking) return;
+    const behind = engine.behind;
+    const target = this.#latency.target;
+    if (behind !== null && target !== null && behind < target + NEAR) this.#following = true;
+    engine.steer(now, this.#following);
   }
 
   /** Seconds behind the newest picture that the stream offers; null while nothing plays. */
@@ -83,13 +159,21 @@ export class Show {
   /** Go to the live edge and play. */
   goLive(): void {
     const { edge } = this;
+    this.#following = true;
     if (edge !== null) this.video.currentTime = edge;
-    void this.#play();
+    void this.play();
+  }
+
+  /** Play or pause; from the beginning where it is over. */
+  toggle(): void {
+    if (this.video.paused) void this.play();
+    else this.video.pause();
   }
 
   #look(): void {
     const now = performance.now();
     this.#watch(now);
+    this.#steer(now);
     const state = decide({
       answered: this.#answered,
       refused: this.#refused,
@@ -190,25 +274,38 @@ export class Show {
       this.faults.push(fault);
       if (this.faults.length > KEPT_FAULTS) this.faults.shift();
     };
-    this.engine = engineFor(this.video, this.playlist, report, () => this.#look());
+    // What a run's stalls have taught outlives its engine.
+    if (run !== this.#latencyOf) this.#latency = new Latency();
+    this.#latencyOf = run;
+    this.#following = true;
+    const latency = this.manner.low && !this.manner.video ? this.#latency : null;
+    this.engine = engineFor(this.video, this.#address(), latency, report, () => this.#look());
+  }
+
+  #address(): string {
+    if (this.manner.low || this.manner.video) return this.playlist;
+    return `${this.playlist}${this.playlist.includes("?") ? "&" : "?"}latency=normal`;
   }
 
   /** Enough is available: play. */
   #release(): void {
     this.#held = false;
     this.video.autoplay = true;
-    void this.#play();
+    void this.play();
   }
 
   #leave(): void {
     this.engine?.stop();
+    // Nothing else sets the speed of a live stream.
+    if (!this.manner.video) this.video.playbackRate = 1;
     this.engine = null;
     this.run = null;
     this.#begun = this.#held = this.#over = false;
     this.#position = 0;
   }
 
-  async #play(): Promise<void> {
+  /** Play; muted where the browser allows no sound before the viewer acts. */
+  async play(): Promise<void> {
     try {
       await this.video.play();
     } catch (error) {

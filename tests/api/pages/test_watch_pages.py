@@ -195,13 +195,13 @@ def test_other_methods_are_refused(client: Client, method: str) -> None:
 
 
 def _stage(page: str) -> dict[str, str]:
-    """The attributes of the stage, and the words of the video element as `video`."""
-    stage = re.search(r'<div class="stage"([^>]*)>', page)
-    video = re.search(r'<video data-part="video" ([a-z ]*?) ?playsinline', page)
-    assert stage
-    assert video
-    found = dict(re.findall(r'data-([a-z]+)="([^"]*)"', stage[1]))
-    return found | {"video": video[1].strip()}
+    """The attributes of the player, and those without a value as `video`."""
+    player = re.search(r"<headend-player([^>]*)>", page)
+    assert player
+    found = dict(re.findall(r'data-([a-z]+)="([^"]*)"', player[1]))
+    behaviour = re.search(r'" ([a-z ]*)$', player[1])
+    assert behaviour
+    return found | {"video": behaviour[1].strip()}
 
 
 @pytest.mark.parametrize("kind", ["watch", "embed"])

@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { bufferedTo } from "../src/ranges.ts";
+
+const video = (currentTime, ...ranges) => ({
+  currentTime,
+  buffered: {
+    length: ranges.length,
+    start: (at) => ranges[at][0],
+    end: (at) => ranges[at][1],
+  },
+});
+
+test("the buffer ends where the range of the position ends", () => {
+  assert.equal(bufferedTo(video(5, [0, 3], [4, 9], [20, 30])), 9);
+  assert.equal(bufferedTo(video(3.95, [4, 9])), 9);
+});
+
+test("between ranges, or without any, nothing is buffered", () => {
+  assert.equal(bufferedTo(video(15, [0, 9], [20, 30])), 15);
+  assert.equal(bufferedTo(video(0)), 0);
+});
