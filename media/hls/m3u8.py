@@ -1,15 +1,18 @@
 """Renders and parses HLS playlists as text (M3U8); the values are in `media.hls.playlist`.
 
 Source: draft-pantos-hls-rfc8216bis, sections 4.1 (lines), 4.2 (attribute lists), 4.4 (tags).
-Any text gives a playlist or `M3u8Error`. Byte ranges, keys and low-latency tags are not supported:
-ranges are an error, because ignoring them would change a segment's meaning; other unknown tags are
-ignored, as the standard requires of clients.
+Any text gives a playlist or `M3u8Error`. Byte ranges, keys and low-latency tags are not supported
+(`media.hls.live_m3u8` has the latter): ranges and skipped segments are an error, because ignoring
+them would change what the playlist says; other unknown tags are ignored, as the standard requires
+of clients.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+import msgspec
 
 from media.hls.playlist import (
     AudioRendition,
@@ -21,12 +24,36 @@ from media.hls.playlist import (
 )
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 
-__all__ = ["MAX_TEXT", "M3u8Error", "SegmentLines", "parse", "render", "render_with", "utc_text"]
+__all__ = [
+    "ENDLIST",
+    "MAX_TEXT",
+    "VERSION",
+    "Lines",
+    "M3u8Error",
+    "MediaParser",
+    "SegmentLines",
+    "attributes_of",
+    "closing_text",
+    "decimal_of",
+    "header",
+    "integer_of",
+    "merge_lines",
+    "opening_lines",
+    "parse",
+    "playlist_lines",
+    "render",
+    "render_with",
+    "seconds_text",
+    "segment_lines",
+    "uri_text",
+    "utc_text",
+]
 
 MAX_TEXT: Final = 4 << 20  # characters; a day of 2 s segments is 43 200 entries, below 4 MiB
 # EXT-X-MAP in media playlists needs 6; fMP4 renditions are usual from 7 on. EXT-X-GAP would be
 # 8, but clients ignore tags that they do not know.
-_VERSION: Final = 7
+VERSION: Final = 7
+ENDLIST: Final = "#EXT-X-ENDLIST\n"
 _VOD: Final = "#EXT-X-PLAYLIST-TYPE:VOD"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -50,71 +77,119 @@ def render(playlist: MediaPlaylist | MultivariantPlaylist) -> str:
         M3u8Error: a URI or name contains characters that a playlist cannot.
     """
     if isinstance(playlist, MediaPlaylist):
-        lines = _media_lines(playlist)
-    else:
-        lines = _multivariant_lines(playlist)
-    return "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{_VERSION}", *lines, ""])
+        return render_with(playlist, (SegmentLines().render(playlist.segments),))
+    return "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{VERSION}", *_multivariant_lines(playlist), ""])
 
 
 def render_with(playlist: MediaPlaylist, segments: Iterable[str]) -> str:
-    """Render a playlist that has no segments with the rendered segments of `segment_texts`.
+    """Render a playlist with already rendered segments in place of its own.
 
     For a playlist that is too long for one value: `SegmentLines` renders its segments in portions.
     """
-    opening = "\n".join(["#EXTM3U", f"#EXT-X-VERSION:{_VERSION}", *_header_lines(playlist), ""])
-    return "".join([opening, *segments, "#EXT-X-ENDLIST\n" if playlist.ended else ""])
+    return "".join([header(playlist), *segments, ENDLIST if playlist.ended else ""])
 
 
-def _media_lines(playlist: MediaPlaylist) -> Iterator[str]:
-    yield from _header_lines(playlist)
-    lines = SegmentLines()
-    for segment in playlist.segments:
-        yield lines.render_one(segment)
-    if playlist.ended:
-        yield "#EXT-X-ENDLIST"
-
-
-def _header_lines(playlist: MediaPlaylist) -> Iterator[str]:
-    yield f"#EXT-X-TARGETDURATION:{playlist.target}"
-    yield f"#EXT-X-MEDIA-SEQUENCE:{playlist.sequence}"
+def header(playlist: MediaPlaylist, *, version: int = VERSION) -> str:
+    """Render the tags that precede the segments of a media playlist."""
+    lines = [
+        "#EXTM3U",
+        f"#EXT-X-VERSION:{version}",
+        f"#EXT-X-TARGETDURATION:{playlist.target}",
+        f"#EXT-X-MEDIA-SEQUENCE:{playlist.sequence}",
+    ]
     if playlist.whole:
-        yield _VOD
+        lines.append(_VOD)
     if playlist.discontinuities:
-        yield f"#EXT-X-DISCONTINUITY-SEQUENCE:{playlist.discontinuities}"
-    yield "#EXT-X-INDEPENDENT-SEGMENTS"
+        lines.append(f"#EXT-X-DISCONTINUITY-SEQUENCE:{playlist.discontinuities}")
+    lines += ["#EXT-X-INDEPENDENT-SEGMENTS", ""]
+    return "\n".join(lines)
+
+
+class Lines(msgspec.Struct, frozen=True, gc=False):
+    """The rendered lines of consecutive segments, except for the first EXT-X-MAP.
+
+    Whether that tag is needed between `lead` and `body` depends on the segments before. `map_uri`
+    is the init section that the lines need first and `last_map_uri` the last one; both are None if
+    they need none, and then `body` is empty.
+    """
+
+    lead: str
+    map_uri: str | None = None
+    body: str = ""
+    last_map_uri: str | None = None
+
+
+def segment_lines(segment: PlaylistSegment) -> Lines:
+    """Render a segment of a playlist without parts.
+
+    Raises:
+        M3u8Error: a URI contains characters that a playlist cannot.
+    """
+    # A gap is never decoded: the next segment has its own init section.
+    return opening_lines(
+        None if segment.gap else segment.map_uri,
+        discontinuity=segment.discontinuity,
+        wall_us=segment.wall_us,
+        after=closing_text(segment.uri, segment.duration, gap=segment.gap),
+    )
+
+
+def opening_lines(
+    map_uri: str | None, *, discontinuity: bool, wall_us: int | None, after: str = ""
+) -> Lines:
+    """Render the tags at the beginning of a segment, followed by the text `after`."""
+    lead = "#EXT-X-DISCONTINUITY\n" if discontinuity else ""
+    if wall_us is not None:
+        after = f"#EXT-X-PROGRAM-DATE-TIME:{utc_text(wall_us)}\n{after}"
+    if map_uri is None:
+        return Lines(lead + after)
+    return Lines(lead, uri_text(map_uri), after, map_uri)
+
+
+def closing_text(uri: str, duration: int, *, gap: bool) -> str:
+    """Render the lines at the end of a segment."""
+    lines = f"#EXTINF:{seconds_text(duration)},\n{uri_text(uri)}\n"
+    return f"#EXT-X-GAP\n{lines}" if gap else lines
 
 
 class SegmentLines:
-    """Renders the segments of one playlist, in order."""
+    """Renders the segments of one playlist, in order; `map_uri` is the init section in force."""
 
-    def __init__(self) -> None:
-        self._map_uri: str | None = None
+    def __init__(self, map_uri: str | None = None) -> None:
+        self.map_uri = map_uri
 
     def render(self, segments: Iterable[PlaylistSegment]) -> str:
-        """Render the next segments, each with a line feed at the end."""
-        return "".join([f"{self.render_one(segment)}\n" for segment in segments])
-
-    def render_one(self, segment: PlaylistSegment) -> str:
-        """Render the next segment, without a line feed at the end.
+        """Render the next segments, each with a line feed at the end.
 
         Raises:
             M3u8Error: a URI contains characters that a playlist cannot.
         """
-        micros = rescale(segment.duration, VIDEO_SCALE, MICROSECONDS)
-        # Six decimals distinguish all ticks of 90 000.
-        lines = f"#EXTINF:{micros // MICROSECONDS}.{micros % MICROSECONDS:06d},\n"
-        if segment.gap:
-            lines = f"#EXT-X-GAP\n{lines}"
-        if segment.wall_us is not None:
-            lines = f"#EXT-X-PROGRAM-DATE-TIME:{utc_text(segment.wall_us)}\n{lines}"
-        # A gap is never decoded: the next segment has its own init section.
-        needed = None if segment.gap else segment.map_uri
-        if needed is not None and needed != self._map_uri:
-            self._map_uri = needed
-            lines = f'#EXT-X-MAP:URI="{_uri(needed)}"\n{lines}'
-        if segment.discontinuity:
-            lines = f"#EXT-X-DISCONTINUITY\n{lines}"
-        return lines + _uri(segment.uri)
+        return self.join(map(segment_lines, segments))
+
+    def join(self, portions: Iterable[Lines]) -> str:
+        """Return the text of the next portions, with each EXT-X-MAP that is needed."""
+        texts: list[str] = []
+        for lines in portions:
+            texts.append(lines.lead)
+            if lines.map_uri is not None:
+                if lines.map_uri != self.map_uri:
+                    texts.append(f'#EXT-X-MAP:URI="{lines.map_uri}"\n')
+                texts.append(lines.body)
+                self.map_uri = lines.last_map_uri
+        return "".join(texts)
+
+
+def merge_lines(portions: Iterable[Lines]) -> Lines:
+    """Return consecutive portions as one."""
+    lead: list[str] = []
+    following = iter(portions)
+    for lines in following:
+        lead.append(lines.lead)
+        if lines.map_uri is not None:
+            rest = SegmentLines(lines.last_map_uri)
+            body = lines.body + rest.join(following)
+            return Lines("".join(lead), lines.map_uri, body, rest.map_uri)
+    return Lines("".join(lead))
 
 
 def _multivariant_lines(playlist: MultivariantPlaylist) -> Iterator[str]:
@@ -124,7 +199,7 @@ def _multivariant_lines(playlist: MultivariantPlaylist) -> Iterator[str]:
         yield (
             f'#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="{_quoted(sound.group)}",'
             f'NAME="{_quoted(sound.name)}",AUTOSELECT=YES,DEFAULT={default},'
-            f'CHANNELS="{sound.channels}",URI="{_uri(sound.uri)}"'
+            f'CHANNELS="{sound.channels}",URI="{uri_text(sound.uri)}"'
         )
     for each in playlist.subtitles:
         language = f'LANGUAGE="{_quoted(each.language)}",' if each.language else ""
@@ -132,11 +207,11 @@ def _multivariant_lines(playlist: MultivariantPlaylist) -> Iterator[str]:
         yield (
             f'#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="{_quoted(each.group)}",'
             f'NAME="{_quoted(each.name)}",{language}AUTOSELECT=YES,DEFAULT=NO,'
-            f'FORCED={forced},URI="{_uri(each.uri)}"'
+            f'FORCED={forced},URI="{uri_text(each.uri)}"'
         )
     for variant in playlist.variants:
         yield f"#EXT-X-STREAM-INF:{','.join(_variant_attributes(variant))}"
-        yield _uri(variant.uri)
+        yield uri_text(variant.uri)
 
 
 def _variant_attributes(variant: Variant) -> Iterator[str]:
@@ -155,7 +230,18 @@ def _variant_attributes(variant: Variant) -> Iterator[str]:
         yield f'SUBTITLES="{_quoted(variant.subtitles)}"'
 
 
-def _uri(text: str) -> str:
+def seconds_text(ticks: int) -> str:
+    """Return a duration in seconds; six decimals distinguish all ticks of 90 000 a second."""
+    micros = rescale(ticks, VIDEO_SCALE, MICROSECONDS)
+    return f"{micros // MICROSECONDS}.{micros % MICROSECONDS:06d}"
+
+
+def uri_text(text: str) -> str:
+    """Return a URI that is valid in a playlist.
+
+    Raises:
+        M3u8Error: it contains characters that a playlist cannot.
+    """
     if not _URI.fullmatch(text):
         raise M3u8Error(f"no URI of a playlist: {text!r}")
     return text
@@ -187,19 +273,29 @@ def parse(text: str) -> MediaPlaylist | MultivariantPlaylist:
     Raises:
         M3u8Error: the text is not a playlist, or one with byte ranges.
     """
+    lines = playlist_lines(text)
+    if any(line.startswith(("#EXT-X-STREAM-INF:", "#EXT-X-MEDIA:")) for line in lines):
+        return _parse_multivariant(lines)
+    return MediaParser().parse(lines)
+
+
+def playlist_lines(text: str) -> list[str]:
+    """Return the lines after `#EXTM3U`.
+
+    Raises:
+        M3u8Error: the text is too long, or does not begin with that line.
+    """
     if len(text) > MAX_TEXT:
         raise M3u8Error(f"a playlist of {len(text)} characters")
     # Lines end with LF or CRLF only (4.1), so `str.splitlines` is wrong.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if lines[0] != "#EXTM3U":
         raise M3u8Error("no #EXTM3U in front")
-    if any(line.startswith(("#EXT-X-STREAM-INF:", "#EXT-X-MEDIA:")) for line in lines):
-        return _parse_multivariant(lines[1:])
-    return _MediaParser().parse(lines[1:])
+    return lines[1:]
 
 
-class _MediaParser:
-    """Collects the tags of a segment until its URI line."""
+class MediaParser:
+    """Collects the tags of a segment until its URI line; low-latency tags are for subclasses."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -212,13 +308,18 @@ class _MediaParser:
         self._gap = False
 
     def parse(self, lines: list[str]) -> MediaPlaylist:
+        """Parse the lines after `#EXTM3U`.
+
+        Raises:
+            M3u8Error: they are not a media playlist.
+        """
         for line in lines:
             if line.startswith("#"):
                 self._whole = self._whole or line == _VOD
                 name, _, value = line.partition(":")
-                self._tag(name, value)
+                self.handle_tag(name, value)
             elif line:
-                self._segment(_uri(line))
+                self.handle_uri(uri_text(line))
         if "#EXT-X-TARGETDURATION" not in self._numbers:
             raise M3u8Error("no target duration")
         return MediaPlaylist(
@@ -230,14 +331,15 @@ class _MediaParser:
             whole=self._whole,
         )
 
-    def _tag(self, name: str, value: str) -> None:
+    def handle_tag(self, name: str, value: str) -> None:
+        """Handle a tag line."""
         match name:
             case (
                 "#EXT-X-TARGETDURATION" | "#EXT-X-MEDIA-SEQUENCE" | "#EXT-X-DISCONTINUITY-SEQUENCE"
             ):
-                self._numbers[name] = _integer(value)
+                self._numbers[name] = integer_of(value)
             case "#EXTINF":
-                self._duration = _decimal(value.partition(",")[0], VIDEO_SCALE)
+                self._duration = decimal_of(value.partition(",")[0], VIDEO_SCALE)
             case "#EXT-X-DISCONTINUITY":
                 self._discontinuity = True
             case "#EXT-X-GAP":
@@ -245,18 +347,19 @@ class _MediaParser:
             case "#EXT-X-PROGRAM-DATE-TIME":
                 self._wall_us = _wall_us(value)
             case "#EXT-X-MAP":
-                attributes = _attributes(value)
+                attributes = attributes_of(value)
                 if "URI" not in attributes or "BYTERANGE" in attributes:
                     raise M3u8Error("an init section without a URI, or a range of one")
-                self._map_uri = _uri(attributes["URI"])
-            case "#EXT-X-BYTERANGE":
-                raise M3u8Error("byte ranges are not known")
+                self._map_uri = uri_text(attributes["URI"])
+            case "#EXT-X-BYTERANGE" | "#EXT-X-SKIP":
+                raise M3u8Error("byte ranges and skipped segments are not known")
             case "#EXT-X-ENDLIST":
                 self._ended = True
             case _:
                 pass
 
-    def _segment(self, uri: str) -> None:
+    def handle_uri(self, uri: str) -> None:
+        """Handle a URI line, which completes a segment."""
         if self._duration is None:
             raise M3u8Error("a segment without a duration")
         self._segments.append(
@@ -280,9 +383,9 @@ def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
     pending: dict[str, str] | None = None
     for line in lines:
         if line.startswith("#EXT-X-STREAM-INF:"):
-            pending = _attributes(line.partition(":")[2])
+            pending = attributes_of(line.partition(":")[2])
         elif line.startswith("#EXT-X-MEDIA:"):
-            attributes = _attributes(line.partition(":")[2])
+            attributes = attributes_of(line.partition(":")[2])
             if attributes.get("TYPE") == "AUDIO" and "URI" in attributes:
                 audio.append(_audio(attributes))
             elif attributes.get("TYPE") == "SUBTITLES":
@@ -290,7 +393,7 @@ def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
         elif line and not line.startswith("#"):
             if pending is None:
                 raise M3u8Error("a URI without a variant")
-            variants.append(_variant(_uri(line), pending))
+            variants.append(_variant(uri_text(line), pending))
             pending = None
     if pending is not None:
         raise M3u8Error("a variant without a URI")
@@ -301,17 +404,17 @@ def _parse_multivariant(lines: list[str]) -> MultivariantPlaylist:
 
 def _audio(attributes: dict[str, str]) -> AudioRendition:
     return AudioRendition(
-        uri=_uri(attributes["URI"]),
+        uri=uri_text(attributes["URI"]),
         group=_quoted(_required(attributes, "GROUP-ID")),
         name=_quoted(_required(attributes, "NAME")),
-        channels=_integer(attributes.get("CHANNELS", "2").partition("/")[0]),
+        channels=integer_of(attributes.get("CHANNELS", "2").partition("/")[0]),
         default=attributes.get("DEFAULT") == "YES",
     )
 
 
 def _subtitles(attributes: dict[str, str]) -> SubtitleRendition:
     return SubtitleRendition(
-        uri=_uri(_required(attributes, "URI")),
+        uri=uri_text(_required(attributes, "URI")),
         group=_required(attributes, "GROUP-ID"),
         name=_required(attributes, "NAME"),
         language=attributes.get("LANGUAGE", ""),
@@ -327,12 +430,12 @@ def _variant(uri: str, attributes: dict[str, str]) -> Variant:
         raise M3u8Error("no resolution")
     return Variant(
         uri=uri,
-        bandwidth=_integer(_required(attributes, "BANDWIDTH")),
-        average=None if average is None else _integer(average),
+        bandwidth=integer_of(_required(attributes, "BANDWIDTH")),
+        average=None if average is None else integer_of(average),
         codecs=tuple(_quoted(codecs).split(",")) if codecs else (),
         width=int(size[1]),
         height=int(size[2]),
-        frame_rate=_decimal(attributes.get("FRAME-RATE", "0"), 1000),
+        frame_rate=decimal_of(attributes.get("FRAME-RATE", "0"), 1000),
         audio=attributes.get("AUDIO"),
         subtitles=attributes.get("SUBTITLES"),
     )
@@ -344,7 +447,7 @@ def _required(attributes: dict[str, str], name: str) -> str:
     return attributes[name]
 
 
-def _attributes(text: str) -> dict[str, str]:
+def attributes_of(text: str) -> dict[str, str]:
     """Parse an attribute list (4.2); quotes are removed."""
     attributes: dict[str, str] = {}
     place = 0
@@ -357,13 +460,14 @@ def _attributes(text: str) -> dict[str, str]:
     return attributes
 
 
-def _integer(text: str) -> int:
+def integer_of(text: str) -> int:
+    """Parse a decimal number without a sign (4.2)."""
     if not _INTEGER.fullmatch(text):
         raise M3u8Error("no number")
     return int(text)
 
 
-def _decimal(text: str, scale: int) -> int:
+def decimal_of(text: str, scale: int) -> int:
     """Parse a decimal number as ticks of `scale`, rounded to the nearest."""
     match = _DECIMAL.fullmatch(text)
     if match is None:

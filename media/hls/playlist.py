@@ -15,7 +15,9 @@ __all__ = [
     "AudioRendition",
     "MediaPlaylist",
     "MultivariantPlaylist",
+    "PartialSegment",
     "PlaylistSegment",
+    "RenditionReport",
     "SubtitleRendition",
     "Variant",
 ]
@@ -39,6 +41,32 @@ class PlaylistSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     discontinuity: bool = False
     wall_us: int | None = None
     gap: bool = False
+
+
+class PartialSegment(msgspec.Struct, frozen=True, gc=False):
+    """A part of a segment, as a low-latency playlist lists it (EXT-X-PART, 4.4.4.9).
+
+    `duration` is in ticks of 90 000 a second. `independent`: it contains a sync sample. `gap`: its
+    media is missing and must not be requested.
+    """
+
+    uri: str
+    duration: int
+    independent: bool
+    gap: bool = False
+
+
+class RenditionReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How far another rendition is (EXT-X-RENDITION-REPORT, 4.4.5.4).
+
+    `uri` is its playlist, relative to the one with the report; `last_msn` and `last_part` are the
+    Media Sequence Number and the index of its newest part. If it has no part, `last_msn` is its
+    newest segment and `last_part` is None.
+    """
+
+    uri: str
+    last_msn: int
+    last_part: int | None = None
 
 
 class MediaPlaylist(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,499 @@
+"""The timeline of one rendition of a live run: what its playlists list, down to the newest part.
+
+Pure. A timeline holds the closed segments, the parts of the segment that is being made (the open
+segment) and the address of the part that comes next. What it lists is final: methods return a new
+timeline with more at the end, less at the beginning, or without the parts of older segments.
+`media.hls.live_m3u8` makes playlists of it.
+
+A segment's text is rendered once, when the segment is closed. Older segments are gathered into
+pages, whose text is one string, so that the cost of a new part or segment and of a delta update
+does not depend on the length of the window, which may be 12 h.
+
+Durations are ticks of 90 000 a second, wall-clock times microseconds since the Unix epoch.
+Source: draft-pantos-hls-rfc8216bis, sections 4.4.4.9 (parts), 6.2.2 (live playlists) and 6.2.5
+(delivery directives).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from media.hls.m3u8 import (
+    Lines,
+    closing_text,
+    merge_lines,
+    opening_lines,
+    seconds_text,
+    uri_text,
+)
+from media.hls.playlist import TARGET_SECONDS, PartialSegment, PlaylistSegment, RenditionReport
+from media.ticks import VIDEO_SCALE
+
+__all__ = [
+    "HOLD_BACK_PARTS",
+    "PAGE_SEGMENTS",
+    "ClosedSegment",
+    "OpenSegment",
+    "SegmentPage",
+    "Timeline",
+]
+
+# A page of 2 s segments spans two minutes. The newest segments, as many at least, are not in pages:
+# they span more than the skip boundary (24 s), so a delta update begins among them.
+PAGE_SEGMENTS: Final = 64
+# In target durations, the least that the standard allows: how long a playlist is and for how long
+# parts are listed (6.2.2), the distance of players from the end, and that beyond which a delta
+# update leaves segments out (4.4.3.8).
+_HELD_TARGETS: Final = 3
+_HOLD_BACK_TARGETS: Final = 3
+_SKIP_TARGETS: Final = 6
+# In part targets: the distance of low-latency players from the end that 4.4.3.8 recommends.
+HOLD_BACK_PARTS: Final = 3
+# How far ahead a blocking request may be (6.2.5.2): segments, and the Advance Part Limit, which is
+# as many parts as three seconds have, and three if parts are longer than a second.
+_SEGMENTS_AHEAD: Final = 2
+_SECONDS_AHEAD: Final = 3
+
+
+class OpenSegment(msgspec.Struct, frozen=True, kw_only=True):
+    """The segment that is being made, and its parts so far; `lines` is its text."""
+
+    map_uri: str | None
+    discontinuity: bool
+    wall_us: int | None
+    parts: tuple[PartialSegment, ...] = ()
+    lines: Lines
+
+
+class ClosedSegment(msgspec.Struct, frozen=True):
+    """A finished segment, with its text.
+
+    Near the end of the playlist it has parts, and `parted` is the text with them.
+    """
+
+    segment: PlaylistSegment
+    lines: Lines
+    parts: tuple[PartialSegment, ...] = ()
+    parted: Lines | None = None
+
+    def without_parts(self) -> "ClosedSegment":
+        """Return the segment without its parts."""
+        return ClosedSegment(self.segment, self.lines)
+
+
+class SegmentPage(msgspec.Struct, frozen=True):
+    """Consecutive closed segments without parts; their text is rendered once."""
+
+    segments: tuple[PlaylistSegment, ...]
+    lines: Lines
+    duration: int
+    discontinuities: int
+
+    @classmethod
+    def of(cls, segments: Sequence[ClosedSegment]) -> "SegmentPage":
+        """Gather segments into a page."""
+        return cls(
+            tuple(one.segment for one in segments),
+            merge_lines(one.lines for one in segments),
+            sum(one.segment.duration for one in segments),
+            sum(one.segment.discontinuity for one in segments),
+        )
+
+    def without(self, count: int) -> "SegmentPage":
+        """Return the page without its `count` oldest segments."""
+        return SegmentPage.of([_closed(segment) for segment in self.segments[count:]])
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """One rendition of a live run.
+
+    `target` is EXT-X-TARGETDURATION in seconds. `part_target` is the longest duration of a part; 0
+    if the rendition has no parts. `longest_part_target` is that of all renditions of the run, whose
+    playlists must agree on PART-HOLD-BACK (6.2.4); 0 if none is longer.
+
+    `sequence` is the Media Sequence Number of the first segment; `discontinuities` is the number of
+    discontinuities removed with their segments. `pages`, then `recent`, are the closed segments;
+    `count` is their number and `duration` their duration. `opened` is the open segment; `hint` is
+    the URI of the part that comes next, None if there is none to wait for.
+
+    `parted` is the number of closed segments from the oldest one that may have parts to the newest,
+    and `parted_duration` their duration.
+    """
+
+    target: int = TARGET_SECONDS
+    part_target: int = 0
+    longest_part_target: int = 0
+    sequence: int = 0
+    discontinuities: int = 0
+    pages: tuple[SegmentPage, ...] = ()
+    recent: tuple[ClosedSegment, ...] = ()
+    count: int = 0
+    duration: int = 0
+    opened: OpenSegment | None = None
+    hint: str | None = None
+    ended: bool = False
+    parted: int = 0
+    parted_duration: int = 0
+
+    # -- questions --------------------------------------------------------------------------------
+
+    @property
+    def next_msn(self) -> int:
+        """The Media Sequence Number of the open segment, or of the next one to be opened."""
+        return self.sequence + self.count
+
+    @property
+    def held(self) -> int:
+        """The least duration of a playlist, and how long parts are listed (6.2.2)."""
+        return _HELD_TARGETS * self.target * VIDEO_SCALE
+
+    @property
+    def hold_back(self) -> int:
+        """How far from the end players should stay (HOLD-BACK, 4.4.3.8)."""
+        return _HOLD_BACK_TARGETS * self.target * VIDEO_SCALE
+
+    @property
+    def part_hold_back(self) -> int:
+        """How far from the end players with low latency should stay (PART-HOLD-BACK, 4.4.3.8)."""
+        return HOLD_BACK_PARTS * max(self.part_target, self.longest_part_target)
+
+    @property
+    def skip_boundary(self) -> int:
+        """How far from the end a delta update begins (CAN-SKIP-UNTIL, 4.4.3.8)."""
+        return _SKIP_TARGETS * self.target * VIDEO_SCALE
+
+    @property
+    def segments(self) -> Iterator[PlaylistSegment]:
+        """The closed segments, oldest first."""
+        paged = chain.from_iterable(page.segments for page in self.pages)
+        return chain(paged, (one.segment for one in self.recent))
+
+    @property
+    def parts(self) -> tuple[PartialSegment, ...]:
+        """The parts of the open segment."""
+        return self.opened.parts if self.opened is not None else ()
+
+    @property
+    def newest(self) -> tuple[int, int | None] | None:
+        """The Media Sequence Number and the index of the newest part.
+
+        The index is None if the newest segment has no parts. None if nothing is listed.
+        """
+        if self.parts:
+            return self.next_msn, len(self.parts) - 1
+        if not self.recent:
+            return None
+        parts = self.recent[-1].parts
+        return self.next_msn - 1, len(parts) - 1 if parts else None
+
+    def has(self, msn: int, part: int | None) -> bool:
+        """Return whether a blocking request for a segment or part can be answered (6.2.5.2).
+
+        A request for a segment waits until it is closed. A part that a closed segment does not have
+        is the first part of the next one; a closed segment without parts counts as one part. An
+        ended timeline answers every request.
+        """
+        last = self.next_msn - 1
+        if self.ended or msn < last:
+            return True
+        if msn == last:
+            parts = self.recent[-1].parts if self.recent else ()
+            if part is None or part < max(len(parts), 1):
+                return True
+            msn, part = msn + 1, 0
+        return msn == self.next_msn and part is not None and part < len(self.parts)
+
+    def is_too_far(self, msn: int, part: int | None) -> bool:
+        """Return whether a blocking request is too far ahead to wait for it (6.2.5.2)."""
+        if self.ended or msn < self.next_msn:
+            return False
+        if msn >= self.next_msn + _SEGMENTS_AHEAD:
+            return True
+        if part is None:
+            return False
+        ahead = part + 1 - (len(self.parts) if msn == self.next_msn else 0)
+        return ahead * min(self.part_target or VIDEO_SCALE, VIDEO_SCALE) > (
+            _SECONDS_AHEAD * VIDEO_SCALE
+        )
+
+    def fits(self, duration: int) -> bool:
+        """Return whether the rounded duration of a segment is within the target duration."""
+        return 2 * duration < (2 * self.target + 1) * VIDEO_SCALE
+
+    def surplus(self, listed: int) -> int:
+        """Return how many of the oldest segments can leave a window that lists `listed` ticks.
+
+        The rest lasts at least `listed`, and at least three target durations (6.2.2).
+        """
+        wanted = max(listed, self.held)
+        rest = self.duration
+        for number, segment in enumerate(self.segments):
+            rest -= segment.duration
+            if rest < wanted:
+                return number
+        return 0
+
+    def report(self, uri: str) -> RenditionReport:
+        """Return what the playlists of other renditions say of this one, whose playlist is `uri`.
+
+        Raises:
+            ValueError: nothing is listed.
+        """
+        if self.parts:
+            return RenditionReport(uri=uri, last_msn=self.next_msn, last_part=len(self.parts) - 1)
+        if not self.recent:
+            raise ValueError("nothing is listed")
+        for back in range(1, self.parted + 1):
+            if parts := self.recent[-back].parts:
+                return RenditionReport(
+                    uri=uri, last_msn=self.next_msn - back, last_part=len(parts) - 1
+                )
+        return RenditionReport(uri=uri, last_msn=self.next_msn - 1)
+
+    # -- growth -----------------------------------------------------------------------------------
+
+    def open(
+        self,
+        map_uri: str | None,
+        *,
+        discontinuity: bool = False,
+        wall_us: int | None = None,
+        hint: str | None = None,
+    ) -> "Timeline":
+        """Return the timeline with an open segment, which is listed from its first part on.
+
+        `map_uri` is its init section, `wall_us` the wall-clock time of its first sample.
+
+        Raises:
+            ValueError: a segment is open, or the timeline has ended.
+            M3u8Error: a playlist cannot contain the URI or time.
+        """
+        self._check_growing()
+        lines = opening_lines(map_uri, discontinuity=discontinuity, wall_us=wall_us)
+        opened = OpenSegment(
+            map_uri=map_uri, discontinuity=discontinuity, wall_us=wall_us, lines=lines
+        )
+        return self._with(opened=opened, hint=_checked(hint))
+
+    def with_part(self, part: PartialSegment, *, hint: str | None = None) -> "Timeline":
+        """Return the timeline with one more part of the open segment.
+
+        Raises:
+            ValueError: no segment is open.
+            M3u8Error: a playlist cannot contain the URI.
+        """
+        opened = self._opened()
+        opened = msgspec.structs.replace(
+            opened,
+            parts=(*opened.parts, part),
+            lines=_appended(opened.lines, _part_text(part)),
+        )
+        return self._with(opened=opened, hint=_checked(hint))
+
+    def close(
+        self, uri: str, duration: int, *, gap: bool = False, hint: str | None = None
+    ) -> "Timeline":
+        """Return the timeline with the open segment closed.
+
+        `gap`: its media is missing, although parts of it may have been listed.
+
+        Raises:
+            ValueError: no segment is open.
+            M3u8Error: a playlist cannot contain the URI.
+        """
+        opened = self._opened()
+        segment = PlaylistSegment(
+            uri=uri,
+            duration=duration,
+            # No line of a gap without parts needs it; otherwise EXT-X-MAP is listed already.
+            map_uri=opened.map_uri if opened.parts or not gap else None,
+            discontinuity=opened.discontinuity,
+            wall_us=opened.wall_us,
+            gap=gap,
+        )
+        closed = _closed(segment)
+        if opened.parts:
+            parted = _appended(opened.lines, closing_text(uri, duration, gap=gap))
+            closed = ClosedSegment(segment, closed.lines, opened.parts, parted)
+        return self._append(closed, hint)
+
+    def with_segment(self, segment: PlaylistSegment, *, hint: str | None = None) -> "Timeline":
+        """Return the timeline with a whole segment without parts, or a gap.
+
+        Raises:
+            ValueError: a segment is open, or the timeline has ended.
+            M3u8Error: a playlist cannot contain its URIs or time.
+        """
+        self._check_growing()
+        if segment.gap and segment.map_uri is not None:  # a gap is never decoded
+            segment = msgspec.structs.replace(segment, map_uri=None)
+        return self._append(_closed(segment), hint)
+
+    def end(self) -> "Timeline":
+        """Return the timeline as ended (EXT-X-ENDLIST), without an open segment.
+
+        Raises:
+            ValueError: the open segment has parts, which are listed and must be closed first.
+        """
+        if self.parts:
+            raise ValueError("the open segment has parts")
+        return self._with(opened=None, hint=None, ended=True)
+
+    def _append(self, closed: ClosedSegment, hint: str | None) -> "Timeline":
+        """Append a closed segment, drop the parts of older ones, and gather old ones in a page."""
+        count, duration = self.count + 1, closed.segment.duration
+        recent = [*self.recent, closed]
+        parted, parted_duration = self.parted + 1, self.parted_duration + duration
+        pages = self.pages
+        paged = _page_end(self.sequence + count, len(recent))
+        while parted and (
+            parted_duration - recent[-parted].segment.duration > self.held
+            or len(recent) - parted < paged
+        ):
+            oldest = recent[-parted]
+            if oldest.parts:
+                recent[-parted] = oldest.without_parts()
+            parted, parted_duration = parted - 1, parted_duration - oldest.segment.duration
+        if paged:
+            pages = (*pages, SegmentPage.of(recent[:paged]))
+            del recent[:paged]
+        return self._with(
+            pages=pages,
+            recent=tuple(recent),
+            count=count,
+            duration=self.duration + duration,
+            opened=None,
+            hint=_checked(hint),
+            parted=parted,
+            parted_duration=parted_duration,
+        )
+
+    # -- the other end ----------------------------------------------------------------------------
+
+    def trimmed(self, count: int) -> "Timeline":
+        """Return the timeline without its `count` oldest closed segments.
+
+        The caller decides on `count` with `surplus`, because all renditions of a run should list
+        the same segments.
+
+        Raises:
+            ValueError: the timeline has fewer segments.
+        """
+        if not 0 <= count <= self.count:
+            raise ValueError(f"{count} segments to remove out of {self.count}")
+        duration, discontinuities, left = self.duration, self.discontinuities, count
+        pages = list(self.pages)
+        while left and pages:
+            gone = pages.pop(0)
+            if left < len(gone.segments):
+                rest = gone.without(left)
+                pages.insert(0, rest)
+                duration += rest.duration
+                discontinuities -= rest.discontinuities
+                left = 0
+            else:
+                left -= len(gone.segments)
+            duration -= gone.duration
+            discontinuities += gone.discontinuities
+        for one in self.recent[:left]:
+            duration -= one.segment.duration
+            discontinuities += one.segment.discontinuity
+        recent = self.recent[left:]
+        return self._with(
+            pages=tuple(pages),
+            recent=recent,
+            count=self.count - count,
+            sequence=self.sequence + count,
+            duration=duration,
+            discontinuities=discontinuities,
+            parted=min(self.parted, len(recent)),
+            parted_duration=min(self.parted_duration, duration),
+        )
+
+    # -- texts ------------------------------------------------------------------------------------
+
+    def count_skippable(self) -> int:
+        """Return how many of the oldest segments a delta update leaves out (6.2.5.1)."""
+        boundary = self.skip_boundary
+        after, older = 0, self.count
+        for one in reversed(self.recent):
+            if after > boundary:
+                return older
+            after += one.segment.duration
+            older -= 1
+        for page in reversed(self.pages):  # if very short segments fill the pages
+            if after > boundary:
+                return older
+            after += page.duration
+            older -= len(page.segments)
+        return 0
+
+    def portions(self, *, parts: bool, skipped: int = 0) -> Iterator[Lines]:
+        """Return the text of all that is listed, without the `skipped` oldest segments.
+
+        `parts`: with parts and the open segment. `skipped` is 0 or that of `count_skippable`.
+        """
+        number = 0
+        for page in self.pages:
+            if number >= skipped:
+                yield page.lines
+            number += len(page.segments)
+        for one in self.recent[max(skipped - number, 0) :]:
+            yield one.parted if parts and one.parted is not None else one.lines
+        if parts and self.opened is not None and self.opened.parts:
+            yield self.opened.lines
+
+    def _with(self, **changes: object) -> "Timeline":
+        return msgspec.structs.replace(self, **changes)
+
+    def _check_growing(self) -> None:
+        if self.ended:
+            raise ValueError("a timeline that ended takes no segment")
+        if self.opened is not None:
+            raise ValueError("a segment is open")
+
+    def _opened(self) -> OpenSegment:
+        if self.opened is None:
+            raise ValueError("no segment is open")
+        return self.opened
+
+
+def _page_end(next_msn: int, recent: int) -> int:
+    """Return how many of the `recent` segments make a page now, 0 if it is not yet time.
+
+    Pages end at multiples of `PAGE_SEGMENTS`, so that all renditions of a run have the same ones.
+    """
+    first = next_msn - recent
+    page = PAGE_SEGMENTS - first % PAGE_SEGMENTS
+    return page if recent >= page + PAGE_SEGMENTS else 0
+
+
+def _closed(segment: PlaylistSegment) -> ClosedSegment:
+    """Render a segment without parts; one that is a gap needs EXT-X-MAP if parts needed it."""
+    lines = opening_lines(
+        segment.map_uri,
+        discontinuity=segment.discontinuity,
+        wall_us=segment.wall_us,
+        after=closing_text(segment.uri, segment.duration, gap=segment.gap),
+    )
+    return ClosedSegment(segment, lines)
+
+
+def _appended(lines: Lines, text: str) -> Lines:
+    """Append a text to the lines of one segment."""
+    if lines.map_uri is None:
+        return Lines(lines.lead + text)
+    return Lines(lines.lead, lines.map_uri, lines.body + text, lines.last_map_uri)
+
+
+def _part_text(part: PartialSegment) -> str:
+    independent = ",INDEPENDENT=YES" if part.independent else ""
+    gap = ",GAP=YES" if part.gap else ""
+    duration = seconds_text(part.duration)
+    return f'#EXT-X-PART:DURATION={duration},URI="{uri_text(part.uri)}"{independent}{gap}\n'
+
+
+def _checked(hint: str | None) -> str | None:
+    return None if hint is None else uri_text(hint)
